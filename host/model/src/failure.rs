@@ -1,0 +1,230 @@
+//! The one shape in which a request fails, whichever room found the reason.
+//!
+//! Rooms have typed errors of their own; what a caller may learn of them is a [`Failure`], and
+//! only the server turns a failure into an HTTP answer. A failure carries text that helps: what
+//! is wrong, where, and what is allowed instead. It never carries plan or engine names.
+
+use std::fmt;
+
+/// Why a request failed, in the words of the HTTP interface (`error.code`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// A parameter is missing, malformed or outside its allowed values.
+    InvalidParameter,
+    /// The SQL or LQL text cannot be read.
+    Syntax,
+    /// A table that does not exist or was not granted.
+    UnknownTable,
+    /// A column, field or alias that does not exist.
+    UnknownColumn,
+    /// A function that does not exist.
+    UnknownFunction,
+    /// A named statement that the endpoint does not have.
+    UnknownStatement,
+    /// Types, argument counts or other rules of the language are broken.
+    InvalidQuery,
+    /// A construct that is understood and refused, or not supported.
+    Unsupported,
+    /// A value met while the query ran: a failed cast, a division by zero.
+    InvalidValue,
+    /// The request body or an event in it cannot be read.
+    InvalidBody,
+    /// A definition (endpoint, component, token) that is refused on save.
+    Refused,
+    /// No token, or one that is unknown or expired.
+    Unauthorized,
+    /// The token lacks the scope.
+    Forbidden,
+    /// No such endpoint, source or route.
+    NotFound,
+    /// The name is taken.
+    Conflict,
+    /// The method does not exist on this route.
+    MethodNotAllowed,
+    /// The request is larger than allowed.
+    TooLarge,
+    /// A limit of the request was reached: rows, bytes, memory, statements.
+    LimitExceeded,
+    /// Too many requests at once; try again later.
+    Overloaded,
+    /// The statement or the component ran longer than allowed.
+    Timeout,
+    /// The component failed (trap, broken contract).
+    ComponentFailed,
+    /// Stored data could not be read completely.
+    DataUnavailable,
+    /// Anything else; the details are in the server's log.
+    Internal,
+}
+
+impl Code {
+    /// The name in `error.code`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InvalidParameter => "invalid_parameter",
+            Self::Syntax => "syntax_error",
+            Self::UnknownTable => "unknown_table",
+            Self::UnknownColumn => "unknown_column",
+            Self::UnknownFunction => "unknown_function",
+            Self::UnknownStatement => "unknown_statement",
+            Self::InvalidQuery => "invalid_query",
+            Self::Unsupported => "unsupported",
+            Self::InvalidValue => "invalid_value",
+            Self::InvalidBody => "invalid_body",
+            Self::Refused => "refused",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::TooLarge => "too_large",
+            Self::LimitExceeded => "limit_exceeded",
+            Self::Overloaded => "overloaded",
+            Self::Timeout => "timeout",
+            Self::ComponentFailed => "component_failed",
+            Self::DataUnavailable => "data_unavailable",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// The HTTP status that the code is answered with.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::InvalidParameter
+            | Self::Syntax
+            | Self::UnknownTable
+            | Self::UnknownColumn
+            | Self::UnknownFunction
+            | Self::UnknownStatement
+            | Self::InvalidQuery
+            | Self::Unsupported
+            | Self::InvalidValue
+            | Self::InvalidBody => 400,
+            Self::Unauthorized => 401,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::Conflict => 409,
+            Self::TooLarge => 413,
+            Self::Refused | Self::LimitExceeded => 422,
+            Self::Internal | Self::ComponentFailed => 500,
+            Self::Overloaded | Self::DataUnavailable => 503,
+            Self::Timeout => 504,
+        }
+    }
+}
+
+/// A place in SQL or LQL text, both counted from 1 (columns in characters).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: u64,
+    /// Column in characters, from 1.
+    pub column: u64,
+}
+
+/// A request's end without an answer: code, helpful text and, where known, the place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The class of the failure.
+    pub code: Code,
+    /// Text for a person: what is wrong and what would be right.
+    pub message: String,
+    /// What the failure is about: a parameter, a table, a column, a function, a field.
+    pub location: Option<String>,
+    /// Where in the query text.
+    pub position: Option<Position>,
+}
+
+impl Failure {
+    /// A failure without a location.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), location: None, position: None }
+    }
+
+    /// The same failure, naming the parameter, table, column, ... that it is about.
+    #[must_use]
+    pub fn about(mut self, location: impl Into<String>) -> Self {
+        self.location = Some(location.into());
+        self
+    }
+
+    /// The same failure, with its place in the query text.
+    #[must_use]
+    pub fn at(mut self, position: Option<Position>) -> Self {
+        self.position = position;
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(Position { line, column }) = self.position {
+            write!(f, " (line {line}, column {column})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The name in `candidates` that is nearest to `wanted`, if one is near enough to be meant.
+///
+/// Near means an edit distance of at most a third of the longer name, letters compared without
+/// case; used by every room that says "did you mean".
+pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = wanted.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(&wanted, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance * 3 <= wanted.chars().count().max(candidate.chars().count()))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.chars().take(64).enumerate() {
+        let mut diagonal = i;
+        let mut previous = i + 1;
+        if let Some(first) = row.first_mut() {
+            *first = previous;
+        }
+        for (cell, right) in row.iter_mut().skip(1).zip(&b) {
+            let substituted = diagonal + usize::from(left != *right);
+            diagonal = *cell;
+            *cell = substituted.min(previous + 1).min(*cell + 1);
+            previous = *cell;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edit_distance_counts_insertions_deletions_and_substitutions() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("abc", ""), 3);
+        assert_eq!(edit_distance("same", "same"), 0);
+    }
+
+    #[test]
+    fn the_nearest_name_is_suggested_only_when_it_is_near() {
+        let tables = ["edge_logs", "auth_logs"];
+        assert_eq!(nearest("Edge_log", tables), Some("edge_logs"));
+        assert_eq!(nearest("users", tables), None);
+    }
+
+    #[test]
+    fn every_failure_says_its_place() {
+        let failure = Failure::new(Code::UnknownTable, "no table x").at(Some(Position { line: 2, column: 7 }));
+        assert_eq!(failure.to_string(), "no table x (line 2, column 7)");
+        assert_eq!(failure.code.status(), 400);
+    }
+}

@@ -1,0 +1,250 @@
+//! The manifest of an endpoint: what `endpoint.toml` says and what the management API takes.
+//!
+//! It travels inside the component (custom section `tidegate:manifest`, as canonical JSON), so
+//! that the digest of a component covers what it was declared to do.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Arguments, Code, Failure, Parameter};
+
+/// The most rows that an endpoint may be set to return.
+const MAX_ROWS: u64 = 10_000;
+
+/// What an endpoint is: its name, parameters, granted tables, statements and settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The unique name, usable in the path.
+    pub name: EndpointName,
+    /// A line for readers.
+    #[serde(default)]
+    pub description: String,
+    /// The saved query. Its top-level CTEs are the granted tables, its body the default statement.
+    #[serde(default)]
+    pub query: String,
+    /// Further named statements over the same grants (`statements/*.sql`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub statements: BTreeMap<String, String>,
+    /// Declared parameters. Those that the query uses but that are not declared are optional text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<Parameter>,
+    /// Row cap, cache, sandbox, redaction.
+    #[serde(default)]
+    pub settings: Settings,
+}
+
+/// The settings of an endpoint (spec.md 2.1), named as in the management API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Upper bound on the rows returned, 1 to 10,000.
+    pub max_limit: u64,
+    /// Seconds for which a result may be served from the cache; 0 is off.
+    pub cache_duration_seconds: u64,
+    /// Seconds between refreshes of cached results without a request; absent is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proactive_requerying_seconds: Option<u64>,
+    /// Whether ad-hoc `sql` and `lql` are restricted to the granted tables.
+    pub sandboxable: bool,
+    /// Whether personal data is redacted where the request does not say.
+    pub redact_pii: bool,
+    /// Whether a token is needed.
+    pub enable_auth: bool,
+    /// Labels for the operator, `k=v` separated by commas.
+    pub labels: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            max_limit: 1000,
+            cache_duration_seconds: 0,
+            proactive_requerying_seconds: None,
+            sandboxable: false,
+            redact_pii: false,
+            enable_auth: true,
+            labels: String::new(),
+        }
+    }
+}
+
+/// An endpoint's name: 1 to 128 letters, digits, `.`, `_`, `-`, and blanks between them; never
+/// readable as a UUID, because a path names an endpoint by either.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EndpointName(String);
+
+/// Why a manifest is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// The name breaks the rules of [`EndpointName`].
+    #[error(
+        "the endpoint name '{0}' is not allowed: use 1 to 128 letters, digits, '.', '_', '-' or inner blanks, and no UUID"
+    )]
+    Name(String),
+    /// A parameter is declared twice, or its name cannot be written as `@name`.
+    #[error("the parameter '{0}' is declared twice or is no name of letters, digits and '_'")]
+    Parameter(String),
+    /// A setting is outside its range.
+    #[error("{setting} is {value}; allowed are {allowed}")]
+    Setting {
+        /// The setting's name.
+        setting: &'static str,
+        /// The value given.
+        value: u64,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// There is no query, so there is nothing to grant or to run.
+    #[error("the query is empty")]
+    EmptyQuery,
+    /// The text is no manifest.
+    #[error("the manifest cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl Manifest {
+    /// A manifest with a name and a query and otherwise defaults.
+    pub fn new(name: EndpointName, query: impl Into<String>) -> Self {
+        Self {
+            name,
+            description: String::new(),
+            query: query.into(),
+            statements: BTreeMap::new(),
+            parameters: Vec::new(),
+            settings: Settings::default(),
+        }
+    }
+
+    /// Checks what the types do not: ranges, parameter names, presence of a query.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn validate(&self) -> Result<(), ManifestError> {
+        if self.query.trim().is_empty() {
+            return Err(ManifestError::EmptyQuery);
+        }
+        let range = |setting, value, ok, allowed| {
+            if ok { Ok(()) } else { Err(ManifestError::Setting { setting, value, allowed }) }
+        };
+        let Settings { max_limit, cache_duration_seconds, proactive_requerying_seconds, .. } = self.settings;
+        range("max_limit", max_limit, (1..=MAX_ROWS).contains(&max_limit), "1 to 10000")?;
+        range(
+            "cache_duration_seconds",
+            cache_duration_seconds,
+            cache_duration_seconds <= 86_400,
+            "0 (off) to 86400",
+        )?;
+        if let Some(seconds) = proactive_requerying_seconds {
+            range("proactive_requerying_seconds", seconds, (1..=86_400).contains(&seconds), "1 to 86400, or null")?;
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for parameter in &self.parameters {
+            let name = &parameter.name;
+            let legal = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if !legal || !seen.insert(name) {
+                return Err(ManifestError::Parameter(name.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what a caller sent against the declared parameters. Values of undeclared names are
+    /// kept as text, because ad-hoc SQL may use them; what no statement uses is ignored.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`] for the first bad one; a name sent twice is bad too.
+    pub fn check_arguments(&self, sent: &[(String, String)]) -> Result<Arguments, Failure> {
+        let mut arguments = Arguments::new();
+        for (name, text) in sent {
+            if arguments.insert(name.clone(), crate::Value::Text(text.clone())).is_some() {
+                let message = format!("parameter '{name}' is given more than once");
+                return Err(Failure::new(Code::InvalidParameter, message).about(name));
+            }
+        }
+        for parameter in &self.parameters {
+            let sent = match arguments.get(&parameter.name) {
+                Some(crate::Value::Text(text)) => Some(text.clone()),
+                _ => None,
+            };
+            let value = parameter.check(sent.as_deref())?;
+            arguments.insert(parameter.name.clone(), value);
+        }
+        Ok(arguments)
+    }
+}
+
+impl EndpointName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for EndpointName {
+    type Error = ManifestError;
+
+    fn try_from(name: String) -> Result<Self, ManifestError> {
+        let legal = (1..=128).contains(&name.len())
+            && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ' '))
+            && name.trim() == name
+            && uuid::Uuid::try_parse(&name).is_err();
+        if legal { Ok(Self(name)) } else { Err(ManifestError::Name(name)) }
+    }
+}
+
+impl From<EndpointName> for String {
+    fn from(name: EndpointName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for EndpointName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        Manifest::new(EndpointName::try_from("a.b".to_owned()).unwrap(), "select 1")
+    }
+
+    #[test]
+    fn names_that_could_be_mistaken_are_refused() {
+        for name in ["", " a", "a/b", "8f0e8f3e-0000-4000-8000-000000000000", "a\nb"] {
+            assert!(EndpointName::try_from(name.to_owned()).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn settings_outside_their_range_are_refused_by_name() {
+        let mut manifest = manifest();
+        manifest.settings.max_limit = 0;
+        assert!(manifest.validate().unwrap_err().to_string().contains("max_limit is 0"));
+        manifest.settings.max_limit = 10;
+        manifest.settings.proactive_requerying_seconds = Some(0);
+        assert!(manifest.validate().is_err());
+    }
+
+    #[test]
+    fn arguments_are_checked_and_undeclared_ones_kept() {
+        let mut manifest = manifest();
+        manifest.parameters.push(Parameter { name: "project".into(), required: true, ..Parameter::default() });
+        let sent = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<_> = pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+            manifest.check_arguments(&pairs)
+        };
+        assert!(sent(&[]).unwrap_err().message.contains("'project'"));
+        assert!(sent(&[("project", "a"), ("project", "b")]).unwrap_err().message.contains("more than once"));
+        let arguments = sent(&[("project", "a"), ("ref", "x")]).unwrap();
+        assert_eq!(arguments.get("ref"), Some(&crate::Value::Text("x".into())));
+    }
+}

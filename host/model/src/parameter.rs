@@ -1,0 +1,226 @@
+//! Endpoint parameters: what an endpoint takes, and the check of what a caller sent.
+//!
+//! A request's parameters are all text (spec.md 4.1). They are checked against the manifest
+//! before anything runs, so that a bad one is answered by name and with what is allowed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Code, Failure, Kind, Value};
+
+/// The longest parameter value that is taken, in bytes, where the parameter sets no other.
+const DEFAULT_MAX_LENGTH: usize = 16 << 10;
+
+/// One declared parameter of an endpoint.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// The name, used as `@name` in SQL.
+    pub name: String,
+    /// What the text must read as. Parameters reach SQL as values of this kind.
+    #[serde(default)]
+    pub kind: Kind,
+    /// Whether a missing value is an error.
+    #[serde(default)]
+    pub required: bool,
+    /// The value where none is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// The only values that are allowed; empty means any.
+    #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
+    /// What the text must be beyond its kind: `regex` (a regular expression) or `timestamp`
+    /// (ISO 8601 text, or empty for "no bound").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
+    /// The longest text that is taken, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<usize>,
+    /// A line for readers of the documentation.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+/// A rule for a text parameter's content that SQL relies on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// A regular expression (RE2 syntax).
+    Regex,
+    /// An ISO 8601 timestamp; the empty string means that there is none.
+    Timestamp,
+}
+
+/// The checked arguments of one request, by parameter name; every declared parameter is there,
+/// [`Value::Null`] where it was not sent.
+pub type Arguments = BTreeMap<String, Value>;
+
+impl Parameter {
+    /// Checks one parameter's text, or its absence, and types it.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`] naming the parameter and what is allowed.
+    pub fn check(&self, sent: Option<&str>) -> Result<Value, Failure> {
+        let text = match sent.or(self.default.as_deref()) {
+            Some(text) => text,
+            None if self.required => return Err(self.refuse(format!("is required{}", self.hint()))),
+            None => return Ok(Value::Null),
+        };
+        if self.required && text.is_empty() {
+            return Err(self.refuse(format!("is required and must not be empty{}", self.hint())));
+        }
+        let limit = self.max_length.unwrap_or(DEFAULT_MAX_LENGTH);
+        if text.len() > limit {
+            return Err(self.refuse(format!("is {} bytes long; at most {limit} are allowed", text.len())));
+        }
+        if !self.allowed.is_empty() && !self.allowed.iter().any(|allowed| allowed == text) {
+            return Err(self.refuse(format!("has the value '{}'{}", shorten(text), self.hint())));
+        }
+        match self.format {
+            Some(Format::Regex) => {
+                if let Err(error) = regex::Regex::new(text) {
+                    return Err(self.refuse(format!("is not a valid regular expression: {}", first_reason(&error))));
+                }
+            }
+            Some(Format::Timestamp) if !text.is_empty() && parse_timestamp(text).is_none() => {
+                return Err(self.refuse(format!(
+                    "has the value '{}', which is no ISO 8601 timestamp; write e.g. 2026-01-31T12:00:00Z",
+                    shorten(text)
+                )));
+            }
+            _ => {}
+        }
+        self.typed(text)
+    }
+
+    fn typed(&self, text: &str) -> Result<Value, Failure> {
+        let wrong = |what: &str| self.refuse(format!("has the value '{}', which is no {what}", shorten(text)));
+        match self.kind {
+            Kind::Text | Kind::Json => Ok(Value::Text(text.to_owned())),
+            Kind::Bytes => Ok(Value::Bytes(text.as_bytes().to_vec())),
+            Kind::Boolean => text.parse().map(Value::Boolean).map_err(|_| wrong("boolean (true, false)")),
+            Kind::Int64 => text.parse().map(Value::Int64).map_err(|_| wrong("integer")),
+            Kind::Float64 => text.parse().map(Value::Float64).map_err(|_| wrong("number")),
+            Kind::Timestamp if text.is_empty() => Ok(Value::Null),
+            Kind::Timestamp => {
+                parse_timestamp(text).map(Value::Timestamp).ok_or_else(|| wrong("ISO 8601 timestamp"))
+            }
+        }
+    }
+
+    fn hint(&self) -> String {
+        if self.allowed.is_empty() {
+            match self.format {
+                Some(Format::Regex) => "; it is a regular expression".to_owned(),
+                Some(Format::Timestamp) => "; it is an ISO 8601 timestamp".to_owned(),
+                None => String::new(),
+            }
+        } else {
+            format!("; allowed are {}", self.allowed.join(", "))
+        }
+    }
+
+    fn refuse(&self, reason: String) -> Failure {
+        Failure::new(Code::InvalidParameter, format!("parameter '{}' {reason}", self.name)).about(&self.name)
+    }
+}
+
+/// Reads a timestamp as people write it: ISO 8601 with offset, with `Z`, or without a zone
+/// (which is UTC); date alone, a blank for the `T`, and a trailing ` UTC` too. Microseconds.
+pub fn parse_timestamp(text: &str) -> Option<i64> {
+    use chrono::{DateTime, NaiveDate, NaiveDateTime};
+    let text = text.trim();
+    let text = text.strip_suffix(" UTC").unwrap_or(text);
+    if let Ok(instant) = DateTime::parse_from_rfc3339(text) {
+        return Some(instant.timestamp_micros());
+    }
+    for format in ["%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z", "%Y-%m-%d %H:%M%#z"] {
+        if let Ok(instant) = DateTime::parse_from_str(text, format) {
+            return Some(instant.timestamp_micros());
+        }
+    }
+    for format in ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"] {
+        if let Ok(instant) = NaiveDateTime::parse_from_str(text.trim_end_matches(['Z', 'z']), format) {
+            return Some(instant.and_utc().timestamp_micros());
+        }
+    }
+    let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+    Some(date.and_hms_opt(0, 0, 0)?.and_utc().timestamp_micros())
+}
+
+fn shorten(text: &str) -> String {
+    let mut short: String = text.chars().take(80).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// The last line of a regular expression error: its reason, without the drawing of the place.
+fn first_reason(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    last.trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    fn interval() -> Parameter {
+        Parameter {
+            name: "interval".into(),
+            required: true,
+            allowed: ["minutely", "hourly", "daily"].map(String::from).to_vec(),
+            ..Parameter::default()
+        }
+    }
+
+    #[test]
+    fn a_missing_or_foreign_value_names_the_parameter_and_what_is_allowed() {
+        for sent in [None, Some(""), Some("weekly"), Some("Hourly")] {
+            let failure = interval().check(sent).unwrap_err();
+            assert_eq!(failure.code, Code::InvalidParameter);
+            assert!(failure.message.contains("'interval'"), "{failure}");
+            assert!(failure.message.contains("minutely, hourly, daily"), "{failure}");
+        }
+        assert_eq!(interval().check(Some("daily")).unwrap(), Value::Text("daily".into()));
+    }
+
+    #[test]
+    fn a_bad_regular_expression_says_why() {
+        let parameter = Parameter { name: "project".into(), format: Some(Format::Regex), ..Parameter::default() };
+        let failure = parameter.check(Some("a(b")).unwrap_err();
+        assert!(failure.message.contains("unclosed group"), "{failure}");
+    }
+
+    #[test]
+    fn timestamps_are_read_as_people_write_them() {
+        let expected = 1_763_633_702_000_000;
+        for text in [
+            "2025-11-20T10:15:02Z",
+            "2025-11-20T10:15:02.000000Z",
+            "2025-11-20T12:15:02+02:00",
+            "2025-11-20 10:15:02",
+            "2025-11-20 10:15:02 UTC",
+            "2025-11-20 10:15:02+00",
+            "2025-11-20T10:15:02",
+        ] {
+            assert_eq!(parse_timestamp(text), Some(expected), "{text}");
+        }
+        assert_eq!(parse_timestamp("2025-11-20"), Some(1_763_596_800_000_000));
+        for text in ["", "soon", "2025-13-01T00:00:00Z", "12"] {
+            assert_eq!(parse_timestamp(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_empty_timestamp_is_no_bound() {
+        let parameter = Parameter { name: "start".into(), format: Some(Format::Timestamp), ..Parameter::default() };
+        assert_eq!(parameter.check(Some("")).unwrap(), Value::Text(String::new()));
+        assert_eq!(parameter.check(None).unwrap(), Value::Null);
+        assert!(parameter.check(Some("yesterday")).is_err());
+    }
+}
