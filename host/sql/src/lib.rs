@@ -1,1 +1,30 @@
-//! sql
+//! BigQuery-dialect SQL on DataFusion: text -> syntax tree -> resolved plan -> rows.
+//!
+//! DataFusion's own SQL front end cannot carry the dialect: it has no correlated `UNNEST`, lets
+//! columns win over aliases in `GROUP BY`, and knows tables by name in one shared catalog. So
+//! this room reads the syntax tree itself, in one pass with real scopes, and builds the logical
+//! plan directly:
+//!
+//! - [`text`](self) reads the text with limits and takes exactly one query, nothing else;
+//! - `resolve` gives every name its meaning: tables from the grants (there is nothing else to
+//!   find), columns, aliases, elements of `UNNEST`, parameters as typed values;
+//! - `functions` is the function library: an allow-list, each function built from the engine's
+//!   operators where those mean the same, so that filters still reach the storage;
+//! - `engine` runs a plan under limits and streams its rows.
+//!
+//! In a resolved plan every column has a name of its own (`c1`, `c2`, ...) and no qualifier, so
+//! the engine never resolves a name again.
+
+mod catalog;
+mod encode;
+mod engine;
+mod fail;
+mod functions;
+mod resolve;
+mod text;
+mod types;
+
+pub use catalog::{NoSources, SavedQuery, Sources, Tables};
+pub use encode::{ColumnEncoder, Style};
+pub use engine::{Engine, EngineOptions, Plan, ResultStream};
+pub use types::{Field, Type};

@@ -1,0 +1,11 @@
+WITH edge_logs AS (
+  SELECT t.id, t.timestamp, t.event_message, t.metadata
+  FROM `cloudflare.logs.prod` AS t
+  WHERE t.project = @project
+  ORDER BY t.timestamp DESC
+)
+SELECT request.method AS method, response.status_code AS status
+FROM edge_logs
+CROSS JOIN UNNEST(metadata) AS m
+CROSS JOIN UNNEST(m.request) AS request
+CROSS JOIN UNNEST(m.response) AS response

@@ -1,0 +1,5 @@
+WITH edge_logs AS (
+  SELECT t.id, t.timestamp, t.event_message, t.metadata
+  FROM `cloudflare.logs.prod` AS t
+)
+SELECT id, timestamp, event_message FROM edge_logs

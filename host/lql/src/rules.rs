@@ -1,0 +1,292 @@
+//! What a query means: the rules that the clauses of a text come down to.
+
+use chrono::NaiveDate;
+
+use crate::error::Position;
+use crate::moment::{Moment, Origin};
+
+/// A parsed query. All filters must hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Query {
+    /// Which rows.
+    pub filters: Vec<Filter>,
+    /// A count or another aggregate over time, instead of rows.
+    pub chart: Option<Chart>,
+    /// Which columns; a single wildcard where `s:*` was among them.
+    pub select: Vec<Select>,
+    /// Which table. In the sandbox the one that was chosen, written or not.
+    pub from: Option<String>,
+}
+
+/// One condition on the rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    /// The field, with `m.` written out as `metadata.`.
+    pub path: String,
+    /// How it is compared.
+    pub operator: Operator,
+    /// With what.
+    pub operand: Operand,
+    /// How the condition was written.
+    pub modifiers: Modifiers,
+    /// The relative time that the operand was worked out from, for instance `last@15minute`.
+    pub shorthand: Option<String>,
+    /// Where the condition begins.
+    pub position: Position,
+}
+
+/// What surrounds a condition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Modifiers {
+    /// A `-` stood before it.
+    pub negate: bool,
+    /// The value was in quotes or parentheses.
+    pub quoted_string: bool,
+    /// For times: fixed, or in the viewer's zone.
+    pub timestamp_origin: Option<Origin>,
+}
+
+/// How a field is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// `:`
+    Equal,
+    /// `:>`
+    Greater,
+    /// `:>=`
+    GreaterOrEqual,
+    /// `:<`
+    Less,
+    /// `:<=`
+    LessOrEqual,
+    /// `:~` and `~word`
+    Regex,
+    /// `:a..b`, both ends included.
+    Range,
+    /// A bare word or a quoted text.
+    Contains,
+    /// `:@>`
+    ListIncludes,
+    /// `:@>~`
+    ListIncludesRegex,
+}
+
+impl Operator {
+    /// The name that programs see, for instance `string_contains`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Regex => "~",
+            Self::Range => "range",
+            Self::Contains => "string_contains",
+            Self::ListIncludes => "list_includes",
+            Self::ListIncludesRegex => "list_includes_regexp",
+        }
+    }
+}
+
+/// What a field is compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operand {
+    /// One value.
+    One(Literal),
+    /// Two ends, as written.
+    Range(Literal, Literal),
+    /// Log levels: any of them.
+    Levels(Vec<Level>),
+}
+
+/// A value with its text, because without a schema its type is a guess.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Literal {
+    /// The value.
+    pub value: Value,
+    /// As written, without quotes and escapes.
+    pub text: String,
+    /// No schema told the type of the value.
+    pub guessed: bool,
+}
+
+/// A typed value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// `NULL`
+    Null,
+    /// `true` or `false`
+    Boolean(bool),
+    /// A 64-bit integer.
+    Integer(i64),
+    /// A finite floating-point number.
+    Float(f64),
+    /// Text.
+    Text(String),
+    /// A day.
+    Date(NaiveDate),
+    /// A point in time.
+    Datetime(Moment),
+}
+
+/// The severity of a log line, in rising order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// `debug`
+    Debug,
+    /// `info`
+    Info,
+    /// `notice`
+    Notice,
+    /// `warning`
+    Warning,
+    /// `error`
+    Error,
+    /// `critical`
+    Critical,
+    /// `alert`
+    Alert,
+    /// `emergency`
+    Emergency,
+}
+
+impl Level {
+    pub(crate) const ALL: [(&'static str, Self); 8] = [
+        ("debug", Self::Debug),
+        ("info", Self::Info),
+        ("notice", Self::Notice),
+        ("warning", Self::Warning),
+        ("error", Self::Error),
+        ("critical", Self::Critical),
+        ("alert", Self::Alert),
+        ("emergency", Self::Emergency),
+    ];
+
+    /// The name, for instance `warning`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+
+    /// The levels from one to another, both included, in the order asked for.
+    pub(crate) fn between(from: Self, to: Self) -> Vec<Self> {
+        let all = Self::ALL.iter().map(|&(_, level)| level);
+        if from <= to {
+            all.filter(|level| (from..=to).contains(level)).collect()
+        } else {
+            all.rev().filter(|level| (to..=from).contains(level)).collect()
+        }
+    }
+}
+
+/// An aggregate by intervals of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chart {
+    /// The field that is aggregated; `timestamp` where `*` was written.
+    pub path: String,
+    /// How.
+    pub aggregate: Aggregate,
+    /// The interval.
+    pub period: Period,
+    /// The type of the field in the schema, for instance `float`.
+    pub value_type: Option<String>,
+}
+
+/// How the values of an interval become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Aggregate {
+    /// Arithmetic mean.
+    Average,
+    /// Number of values.
+    Count,
+    /// Number of different values.
+    CountDistinct,
+    /// Sum.
+    Sum,
+    /// Greatest value.
+    Max,
+    /// The value that this many percent lie below, approximately: 50, 95 or 99.
+    Percentile(u8),
+}
+
+impl Aggregate {
+    /// In the order in which they are tried.
+    pub(crate) const ALL: [(&'static str, Self); 8] = [
+        ("avg", Self::Average),
+        ("countd", Self::CountDistinct),
+        ("count", Self::Count),
+        ("sum", Self::Sum),
+        ("max", Self::Max),
+        ("p50", Self::Percentile(50)),
+        ("p95", Self::Percentile(95)),
+        ("p99", Self::Percentile(99)),
+    ];
+
+    /// The name, for instance `countd`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, a)| *a == self).map_or("percentile", |(name, _)| name)
+    }
+}
+
+/// The length of a chart's interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Period {
+    /// One second.
+    Second,
+    /// One minute.
+    Minute,
+    /// One hour.
+    Hour,
+    /// One day.
+    Day,
+}
+
+impl Period {
+    /// In the order in which they are tried.
+    pub(crate) const ALL: [(&'static str, Self); 8] = [
+        ("second", Self::Second),
+        ("s", Self::Second),
+        ("minute", Self::Minute),
+        ("m", Self::Minute),
+        ("hour", Self::Hour),
+        ("h", Self::Hour),
+        ("day", Self::Day),
+        ("d", Self::Day),
+    ];
+
+    /// The name, for instance `minute`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Second => "second",
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+        }
+    }
+}
+
+/// One column of the result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Select {
+    /// The field; `*` for a wildcard.
+    pub path: String,
+    /// The column's name, where one was asked for.
+    pub alias: Option<String>,
+    /// `s:*`
+    pub wildcard: bool,
+    /// Where the clause begins.
+    pub position: Position,
+}

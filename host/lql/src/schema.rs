@@ -1,0 +1,168 @@
+//! Field names and types, as the caller knows them: for checking a query against a source, and for
+//! choosing literals that fit the columns of a granted table.
+
+use std::collections::BTreeMap;
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FieldType {
+    /// Text.
+    String,
+    /// A 64-bit integer.
+    Integer,
+    /// A 64-bit floating-point number.
+    Float,
+    /// True or false.
+    Boolean,
+    /// A point in time.
+    Datetime,
+    /// A record: its fields are queried, never the record.
+    Record,
+}
+
+impl FieldType {
+    /// The name in a schema, for instance `integer`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Float => "float",
+            Self::Boolean => "boolean",
+            Self::Datetime => "datetime",
+            Self::Record => "map",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        [Self::String, Self::Integer, Self::Float, Self::Boolean, Self::Datetime, Self::Record]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+}
+
+/// A field of a [`Schema`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Field {
+    pub(crate) kind: FieldType,
+    pub(crate) list: bool,
+}
+
+/// The fields of a source or a table by dotted path, for instance `metadata.request.method`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Schema {
+    fields: BTreeMap<String, Field>,
+}
+
+impl Schema {
+    /// A schema without fields.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a field that holds one value.
+    pub fn insert(&mut self, path: impl Into<String>, kind: FieldType) {
+        self.fields.insert(path.into(), Field { kind, list: false });
+    }
+
+    /// Adds a field that holds a list of such values.
+    pub fn insert_list(&mut self, path: impl Into<String>, element: FieldType) {
+        self.fields.insert(path.into(), Field { kind: element, list: true });
+    }
+
+    /// Adds a field by its type's name: `string`, `integer`, `float`, `boolean`, `datetime`, `map`,
+    /// or `list:` and one of them. False, and nothing is added, for another name.
+    pub fn insert_named(&mut self, path: impl Into<String>, name: &str) -> bool {
+        let (list, name) = match name.strip_prefix("list:") {
+            Some(element) => (true, element),
+            None => (false, name),
+        };
+        let kind = FieldType::named(name);
+        if let Some(kind) = kind {
+            self.fields.insert(path.into(), Field { kind, list });
+        }
+        kind.is_some()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<Field> {
+        self.fields.get(path).copied()
+    }
+
+    /// How the type of a field is written, for instance `list:string`.
+    pub(crate) fn type_name(&self, path: &str) -> Option<String> {
+        let field = self.get(path)?;
+        Some(format!("{}{}", if field.list { "list:" } else { "" }, field.kind.name()))
+    }
+
+    /// The field whose name is most like `path`, if one is close.
+    pub(crate) fn nearest(&self, path: &str) -> Option<&str> {
+        const FIELDS: usize = 2000;
+        nearest(path, self.fields.keys().take(FIELDS).map(String::as_str))
+    }
+}
+
+/// The name most like `wanted`: few edits away, or the same but for its case.
+pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const LONGEST: usize = 64;
+    let wanted: Vec<char> = wanted.chars().take(LONGEST + 1).flat_map(char::to_lowercase).collect();
+    if wanted.is_empty() || wanted.len() > LONGEST {
+        return None;
+    }
+    let most = wanted.len().div_ceil(4);
+    names
+        .filter(|name| name.len() <= LONGEST && name.len().abs_diff(wanted.len()) <= most)
+        .map(|name| (distance(&wanted, name), name))
+        .filter(|(edits, _)| *edits <= most)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, name)| name)
+}
+
+/// Levenshtein's edit distance, row by row.
+fn distance(wanted: &[char], name: &str) -> usize {
+    let mut row: Vec<usize> = (0..=wanted.len()).collect();
+    for (i, c) in name.chars().flat_map(char::to_lowercase).enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, &w) in row.iter_mut().skip(1).zip(wanted) {
+            let next = (diagonal + usize::from(w != c)).min(*cell + 1).min(left + 1);
+            diagonal = *cell;
+            *cell = next;
+            left = next;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted() {
+        let chars = |s: &str| s.chars().collect::<Vec<_>>();
+        assert_eq!(distance(&chars("kitten"), "sitting"), 3);
+        assert_eq!(distance(&chars("same"), "SAME"), 0);
+        assert_eq!(distance(&chars("ab"), ""), 2);
+    }
+
+    #[test]
+    fn the_nearest_name_is_near() {
+        let names = ["metadata.status", "metadata.level", "id"];
+        assert_eq!(nearest("metadata.staus", names.into_iter()), Some("metadata.status"));
+        assert_eq!(nearest("wholly_other", names.into_iter()), None);
+        assert_eq!(nearest("", names.into_iter()), None);
+    }
+
+    #[test]
+    fn types_have_names() {
+        let mut schema = Schema::new();
+        assert!(schema.insert_named("tags", "list:string"));
+        assert!(!schema.insert_named("x", "list:list:string"));
+        assert!(!schema.insert_named("x", "text"));
+        assert_eq!(schema.type_name("tags").as_deref(), Some("list:string"));
+    }
+}

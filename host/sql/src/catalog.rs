@@ -1,0 +1,90 @@
+//! What a statement can name: sources for saved queries, granted tables for everything else.
+//!
+//! Isolation is by construction. A statement is resolved against [`Tables`], which are either
+//! the sources (for the CTEs of a saved query, written by the operator) or the grants of one
+//! endpoint; there is no catalog behind them that a clever name could reach.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use sqlparser::ast::{Cte, Query, Visit, Visitor};
+use std::ops::ControlFlow;
+
+use crate::fail::Result;
+use crate::text;
+
+/// The sources of a data folder, as tables over one consistent snapshot each.
+pub trait Sources: Send + Sync {
+    /// The table of a source, by its exact name.
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>>;
+    /// The names of all sources, for messages.
+    fn names(&self) -> Vec<String>;
+}
+
+/// No sources: for statements that need none, and for tests.
+#[derive(Debug)]
+pub struct NoSources;
+
+impl Sources for NoSources {
+    fn table(&self, _name: &str) -> Option<Arc<dyn TableProvider>> {
+        None
+    }
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A saved query, read once: its top-level CTEs are the granted tables.
+#[derive(Debug, Clone)]
+pub struct SavedQuery {
+    pub(crate) query: Arc<Query>,
+}
+
+/// What a statement may read.
+#[derive(Debug, Clone, Copy)]
+pub enum Tables<'a> {
+    /// The sources themselves; the statement is the operator's own, or a private token's.
+    Sources,
+    /// The granted tables of a saved query and nothing else.
+    Granted(&'a SavedQuery),
+}
+
+impl SavedQuery {
+    /// Reads a saved query.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the text; see [`crate::Engine::plan`] for what its names may be.
+    pub fn parse(sql: &str) -> Result<Self> {
+        Ok(Self { query: Arc::from(text::parse(sql)?) })
+    }
+
+    /// The names of the granted tables, in the order of the query.
+    pub fn tables(&self) -> Vec<String> {
+        self.ctes().iter().map(|cte| cte.alias.name.value.clone()).collect()
+    }
+
+    pub(crate) fn ctes(&self) -> &[Cte] {
+        self.query.with.as_ref().map_or(&[], |with| with.cte_tables.as_slice())
+    }
+
+    /// The parameters (`@name`) that the query uses, anywhere.
+    pub fn parameters(&self) -> Vec<String> {
+        struct Names(BTreeMap<String, ()>);
+        impl Visitor for Names {
+            type Break = ();
+            fn pre_visit_expr(&mut self, expr: &sqlparser::ast::Expr) -> ControlFlow<()> {
+                if let sqlparser::ast::Expr::Identifier(ident) = expr
+                    && ident.quote_style.is_none()
+                    && let Some(name) = ident.value.strip_prefix('@')
+                {
+                    self.0.insert(name.to_owned(), ());
+                }
+                ControlFlow::Continue(())
+            }
+        }
+        let mut names = Names(BTreeMap::new());
+        let _ = self.query.visit(&mut names);
+        names.0.into_keys().collect()
+    }
+}

@@ -1,0 +1,251 @@
+//! Values as JSON, as results show them (the rules are those of the HTTP interface).
+//!
+//! TIMESTAMP is an integer of microseconds, DATETIME is ISO text without zone, a stored record
+//! is a one-element array at every level, INT64 is a number, NULL stays.
+
+use std::io::Write;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int64Array, StringViewArray,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit};
+use datafusion::error::Result;
+
+use crate::types::Type;
+
+/// How times are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// As results: timestamps are integers.
+    Result,
+    /// As `TO_JSON_STRING`: timestamps are ISO text.
+    Text,
+}
+
+/// Writes the values of one array as JSON.
+#[derive(Debug)]
+pub struct ColumnEncoder {
+    nulls: Option<NullBuffer>,
+    values: Values,
+}
+
+#[derive(Debug)]
+enum Values {
+    Null,
+    Bool(BooleanArray),
+    Int(Int64Array),
+    Float(Float64Array),
+    Text(StringViewArray),
+    /// Text that is JSON itself.
+    Json(StringViewArray),
+    Bytes(BinaryArray),
+    Timestamp(Int64Array),
+    Datetime(Int64Array),
+    Date(Int64Array),
+    Time(Int64Array),
+    /// Fields with their names as they are written, `"name":`.
+    Struct(Vec<(Vec<u8>, ColumnEncoder)>),
+    /// A record: `[{...}]`, and `[]` for none.
+    Record(Vec<(Vec<u8>, ColumnEncoder)>),
+    List(OffsetBuffer<i32>, Box<ColumnEncoder>),
+}
+
+impl ColumnEncoder {
+    /// An encoder for the values of `array`, which are of type `ty`.
+    ///
+    /// # Errors
+    /// If the array cannot hold values of the type: a bug of the resolver.
+    pub fn new(array: &ArrayRef, ty: &Type, style: Style) -> Result<Self> {
+        let as_int = |via: DataType| -> Result<Int64Array> {
+            Ok(cast(&cast(array, &via)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+        };
+        let micros = || as_int(DataType::Timestamp(TimeUnit::Microsecond, None));
+        let values = match ty {
+            _ if *array.data_type() == DataType::Null => Values::Null,
+            Type::Null => Values::Null,
+            Type::Bool => Values::Bool(cast(array, &DataType::Boolean)?.as_boolean().clone()),
+            Type::Int64 => Values::Int(cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone()),
+            Type::Float64 => Values::Float(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone()),
+            Type::String | Type::Interval => Values::Text(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
+            Type::Json => Values::Json(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
+            Type::Bytes => Values::Bytes(cast(array, &DataType::Binary)?.as_binary().clone()),
+            Type::Timestamp if style == Style::Text => Values::Datetime(micros()?),
+            Type::Timestamp => Values::Timestamp(micros()?),
+            Type::Datetime => Values::Datetime(micros()?),
+            Type::Date => {
+                let days = cast(array, &DataType::Date32)?;
+                Values::Date(cast(&cast(&days, &DataType::Int32)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+            }
+            Type::Time => Values::Time(as_int(DataType::Time64(TimeUnit::Microsecond))?),
+            Type::Struct { fields, .. } => Values::Struct(Self::fields(array, fields, style)?),
+            Type::Record(fields) => Values::Record(Self::fields(array, fields, style)?),
+            Type::Array(item) => {
+                let list = match array.data_type() {
+                    DataType::List(_) => array.clone(),
+                    other => {
+                        let items = match other {
+                            DataType::LargeList(item) | DataType::FixedSizeList(item, _) => item.clone(),
+                            _ => return Err(mismatch(array, ty)),
+                        };
+                        cast(array, &DataType::List(items))?
+                    }
+                };
+                let list = list.as_list::<i32>();
+                Values::List(list.offsets().clone(), Box::new(Self::new(list.values(), item, style)?))
+            }
+        };
+        Ok(Self { nulls: array.nulls().cloned(), values })
+    }
+
+    fn fields(array: &ArrayRef, fields: &[crate::types::Field], style: Style) -> Result<Vec<(Vec<u8>, Self)>> {
+        let Some(parts) = array.as_struct_opt() else {
+            return Err(mismatch(array, &Type::Record(fields.into())));
+        };
+        fields
+            .iter()
+            .filter_map(|field| parts.column_by_name(&field.name).map(|column| (field, column)))
+            .map(|(field, column)| {
+                let mut key = Vec::new();
+                write_text(&field.name, &mut key);
+                key.push(b':');
+                Ok((key, Self::new(column, &field.ty, style)?))
+            })
+            .collect()
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        matches!(self.values, Values::Null) || self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    /// Appends the value of a row.
+    ///
+    /// # Panics
+    /// If the array has no such row.
+    pub fn write(&self, row: usize, out: &mut Vec<u8>) {
+        if self.is_null(row) {
+            out.extend_from_slice(b"null");
+            return;
+        }
+        match &self.values {
+            Values::Null => out.extend_from_slice(b"null"),
+            Values::Bool(array) => out.extend_from_slice(if array.value(row) { b"true" } else { b"false" }),
+            Values::Int(array) | Values::Timestamp(array) => write_number(array.value(row), out),
+            Values::Float(array) => {
+                let value = array.value(row);
+                if value.is_finite() {
+                    write_number(value, out);
+                } else {
+                    // JSON has no such numbers; BigQuery writes them as text.
+                    let text = if value.is_nan() { "NaN" } else if value > 0.0 { "Infinity" } else { "-Infinity" };
+                    write_text(text, out);
+                }
+            }
+            Values::Text(array) => write_text(array.value(row), out),
+            Values::Json(array) => {
+                let text = array.value(row);
+                if serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
+                    out.extend_from_slice(text.as_bytes());
+                } else {
+                    write_text(text, out);
+                }
+            }
+            Values::Bytes(array) => write_text(&base64(array.value(row)), out),
+            Values::Datetime(array) => match chrono::DateTime::from_timestamp_micros(array.value(row)) {
+                Some(instant) => {
+                    let whole = instant.timestamp_subsec_micros() == 0;
+                    let format = if whole { "\"%Y-%m-%dT%H:%M:%S\"" } else { "\"%Y-%m-%dT%H:%M:%S%.6f\"" };
+                    let _ = write!(out, "{}", instant.format(format));
+                }
+                None => out.extend_from_slice(b"null"),
+            },
+            Values::Date(array) => {
+                let date = chrono::DateTime::from_timestamp(array.value(row).saturating_mul(86_400), 0);
+                match date {
+                    Some(date) => {
+                        let _ = write!(out, "{}", date.format("\"%Y-%m-%d\""));
+                    }
+                    None => out.extend_from_slice(b"null"),
+                }
+            }
+            Values::Time(array) => {
+                let (seconds, micros) = (array.value(row) / 1_000_000, array.value(row) % 1_000_000);
+                let _ = write!(out, "\"{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+                if micros != 0 {
+                    let _ = write!(out, ".{micros:06}");
+                }
+                out.push(b'"');
+            }
+            Values::Struct(fields) => write_object(fields, row, out),
+            Values::Record(fields) => {
+                out.push(b'[');
+                write_object(fields, row, out);
+                out.push(b']');
+            }
+            Values::List(offsets, items) => {
+                out.push(b'[');
+                let bounds = offsets.get(row).zip(offsets.get(row + 1));
+                if let Some((start, end)) = bounds {
+                    for (i, at) in (*start..*end).enumerate() {
+                        if i > 0 {
+                            out.push(b',');
+                        }
+                        items.write(usize::try_from(at).unwrap_or_default(), out);
+                    }
+                }
+                out.push(b']');
+            }
+        }
+    }
+}
+
+fn write_object(fields: &[(Vec<u8>, ColumnEncoder)], row: usize, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (i, (key, field)) in fields.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(key);
+        field.write(row, out);
+    }
+    out.push(b'}');
+}
+
+/// Writing to a vector cannot fail.
+fn write_text(text: &str, out: &mut Vec<u8>) {
+    let _ = serde_json::to_writer(out, text);
+}
+
+fn write_number(number: impl serde::Serialize, out: &mut Vec<u8>) {
+    let _ = serde_json::to_writer(out, &number);
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0_u32, |word, byte| (word << 8) | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for i in 0..4 {
+            let letter = ALPHABET.get((word >> (18 - 6 * i)) as usize & 63).copied().unwrap_or(b'A');
+            out.push(if i <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    out
+}
+
+fn mismatch(array: &ArrayRef, ty: &Type) -> datafusion::error::DataFusionError {
+    datafusion::error::DataFusionError::Internal(format!("{} cannot hold values of type {ty}", array.data_type()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn base64_pads_to_whole_groups() {
+        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+}

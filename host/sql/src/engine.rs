@@ -1,0 +1,196 @@
+//! Running statements: plan under what may be read, execute under limits, stream the rows.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_plan::execute_stream;
+use datafusion::prelude::SessionConfig;
+use futures::{Stream, StreamExt};
+use sqlparser::ast::Query;
+use tidegate_model::{Arguments, Code, Failure};
+
+use crate::catalog::{SavedQuery, Sources, Tables};
+use crate::fail::{Planning, Result, from_engine};
+use crate::resolve::{Resolved, Resolver};
+use crate::text;
+use crate::types::Type;
+
+/// Settings of the engine.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// How many parts of a statement run at once.
+    pub partitions: usize,
+    /// Bytes that the operators of one statement may hold.
+    pub statement_memory: usize,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        let partitions = std::thread::available_parallelism().map_or(2, usize::from);
+        Self { partitions, statement_memory: 512 << 20 }
+    }
+}
+
+/// Plans and runs statements.
+#[derive(Debug)]
+pub struct Engine {
+    state: SessionState,
+    runtime: Arc<RuntimeEnv>,
+    statement_memory: usize,
+}
+
+/// A statement that can run: its names are resolved, its types are known.
+#[derive(Debug)]
+pub struct Plan {
+    logical: LogicalPlan,
+    columns: Vec<(String, Type)>,
+}
+
+/// The rows of a running statement. Dropping it stops the statement.
+pub struct ResultStream {
+    columns: Arc<[(String, Type)]>,
+    stream: SendableRecordBatchStream,
+}
+
+impl std::fmt::Debug for ResultStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResultStream").field("columns", &self.columns).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// An engine.
+    ///
+    /// # Errors
+    /// If its runtime cannot be set up.
+    pub fn new(options: &EngineOptions) -> Result<Self> {
+        let mut config = SessionConfig::new()
+            .with_target_partitions(options.partitions.max(1))
+            .with_batch_size(8192)
+            .with_information_schema(false);
+        let settings = config.options_mut();
+        settings.execution.time_zone = Some("UTC".to_owned());
+        settings.execution.parquet.pushdown_filters = true;
+        let runtime = Arc::new(RuntimeEnvBuilder::new().build().planned()?);
+        let state = SessionStateBuilder::new().with_config(config).with_runtime_env(Arc::clone(&runtime)).build();
+        Ok(Self { state, runtime, statement_memory: options.statement_memory })
+    }
+
+    /// Reads and resolves a statement over what it may read. `now` is the time of the request in
+    /// microseconds; at most `rows` rows will come, and one more to tell that there were more.
+    ///
+    /// # Errors
+    /// Everything that can be wrong with the text, with its place.
+    pub fn plan(
+        &self,
+        sql: &str,
+        tables: Tables<'_>,
+        sources: &dyn Sources,
+        arguments: &Arguments,
+        now: i64,
+    ) -> Result<Plan> {
+        let query = text::parse(sql)?;
+        self.plan_query(&query, tables, sources, arguments, now)
+    }
+
+    /// Resolves a statement that was read already.
+    ///
+    /// # Errors
+    /// As [`Engine::plan`].
+    pub fn plan_query(
+        &self,
+        query: &Query,
+        tables: Tables<'_>,
+        sources: &dyn Sources,
+        arguments: &Arguments,
+        now: i64,
+    ) -> Result<Plan> {
+        let resolved = Resolver::new(sources, arguments, now).statement(query, tables)?;
+        Ok(Plan::of(resolved))
+    }
+
+    /// Resolves the body of a saved query: its CTEs over the sources, the body over its CTEs.
+    ///
+    /// # Errors
+    /// As [`Engine::plan`].
+    pub fn plan_saved(
+        &self,
+        saved: &SavedQuery,
+        sources: &dyn Sources,
+        arguments: &Arguments,
+        now: i64,
+    ) -> Result<Plan> {
+        self.plan_query(&saved.query, Tables::Sources, sources, arguments, now)
+    }
+
+    /// Starts a statement. At most `rows` rows come out.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn run(&self, plan: Plan, rows: Option<usize>) -> Result<ResultStream> {
+        let Plan { logical, columns } = plan;
+        let logical = match rows {
+            Some(rows) => {
+                LogicalPlanBuilder::from(logical).limit(0, Some(rows)).and_then(LogicalPlanBuilder::build).planned()?
+            }
+            None => logical,
+        };
+        let pool = Arc::new(GreedyMemoryPool::new(self.statement_memory));
+        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(pool).build().planned()?;
+        let runtime = Arc::new(runtime);
+        let physical = self.state.create_physical_plan(&logical).await.planned()?;
+        let task = TaskContext::from(&self.state).with_runtime(runtime);
+        let stream = execute_stream(physical, Arc::new(task)).planned()?;
+        Ok(ResultStream { columns: columns.into(), stream })
+    }
+
+    /// The physical plan as text, for benchmarks and bug reports of the project's own.
+    ///
+    /// # Errors
+    /// If the plan cannot be made.
+    pub async fn explain(&self, plan: &Plan) -> Result<String> {
+        let physical = self.state.create_physical_plan(&plan.logical).await.planned()?;
+        Ok(datafusion::physical_plan::displayable(physical.as_ref()).indent(true).to_string())
+    }
+}
+
+impl Plan {
+    fn of(Resolved { plan, columns }: Resolved) -> Self {
+        Self { logical: plan, columns: columns.into_iter().map(|column| (column.name, column.ty)).collect() }
+    }
+
+    /// The names and types of the result's columns.
+    pub fn columns(&self) -> &[(String, Type)] {
+        &self.columns
+    }
+}
+
+impl ResultStream {
+    /// The names and types of the columns, in the order of the batches' columns.
+    pub fn columns(&self) -> Arc<[(String, Type)]> {
+        Arc::clone(&self.columns)
+    }
+}
+
+impl Stream for ResultStream {
+    type Item = std::result::Result<RecordBatch, Failure>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.stream.poll_next_unpin(cx).map(|next| {
+            next.map(|batch| {
+                let batch = batch.map_err(from_engine)?;
+                if batch.num_columns() == self.columns.len() {
+                    return Ok(batch);
+                }
+                Err(Failure::new(Code::Internal, "the statement's columns changed while it ran"))
+            })
+        })
+    }
+}

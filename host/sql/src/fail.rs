@@ -1,0 +1,101 @@
+//! Building the failures of this room: code, text, place; and hiding the engine's own words.
+
+use datafusion::error::DataFusionError;
+use sqlparser::ast::Spanned;
+use sqlparser::tokenizer::{Location, Span};
+use tidegate_model::{Code, Failure, Position};
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// The place at which a piece of the syntax tree begins, where the parser kept it.
+pub(crate) fn place(node: &impl Spanned) -> Option<Position> {
+    place_of(node.span())
+}
+
+pub(crate) fn place_of(span: Span) -> Option<Position> {
+    let Location { line, column } = span.start;
+    (line > 0).then_some(Position { line, column })
+}
+
+pub(crate) fn fail(code: Code, message: impl Into<String>, at: Option<Position>) -> Failure {
+    Failure::new(code, message).at(at)
+}
+
+/// A rule of the language is broken.
+pub(crate) fn invalid(message: impl Into<String>, at: Option<Position>) -> Failure {
+    fail(Code::InvalidQuery, message, at)
+}
+
+/// A construct that is read but not run.
+pub(crate) fn unsupported(what: impl AsRef<str>, at: Option<Position>) -> Failure {
+    fail(Code::Unsupported, format!("{} is not supported", what.as_ref()), at)
+}
+
+/// A failure inside a function's kernel; it travels through the engine unchanged.
+pub(crate) fn value_error(message: impl Into<String>) -> DataFusionError {
+    DataFusionError::External(Box::new(Failure::new(Code::InvalidValue, message)))
+}
+
+/// What a caller may learn of an engine error. Our own failures come through as they are; the
+/// engine's internal words go to the log and the caller gets a plain sentence.
+pub(crate) fn from_engine(error: DataFusionError) -> Failure {
+    if let Some(failure) = own_failure(&error) {
+        return failure;
+    }
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(reason) => {
+            tracing::info!(%reason, "a statement reached its memory limit");
+            Failure::new(
+                Code::LimitExceeded,
+                "the statement needs more memory than it may use; narrow the time range, select fewer columns, or aggregate less",
+            )
+        }
+        DataFusionError::ArrowError(arrow, _) => {
+            use datafusion::arrow::error::ArrowError;
+            match arrow.as_ref() {
+                ArrowError::DivideByZero => Failure::new(Code::InvalidValue, "division by zero"),
+                ArrowError::CastError(reason) | ArrowError::ParseError(reason) | ArrowError::ComputeError(reason) => {
+                    Failure::new(Code::InvalidValue, format!("a value cannot be converted: {reason}; SAFE_CAST gives NULL instead"))
+                }
+                ArrowError::ArithmeticOverflow(_) => Failure::new(Code::InvalidValue, "an integer overflowed 64 bits"),
+                other => internal(&other.to_string()),
+            }
+        }
+        DataFusionError::Execution(reason) if reason.contains("more than one row") => {
+            Failure::new(Code::InvalidValue, "a scalar subquery returned more than one row; add LIMIT 1 or an aggregate")
+        }
+        other => internal(&other.to_string()),
+    }
+}
+
+fn own_failure(error: &DataFusionError) -> Option<Failure> {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(current) = next {
+        if let Some(failure) = current.downcast_ref::<Failure>() {
+            return Some(failure.clone());
+        }
+        if let Some(DataFusionError::External(inner)) = current.downcast_ref::<DataFusionError>()
+            && let Some(failure) = inner.downcast_ref::<Failure>()
+        {
+            return Some(failure.clone());
+        }
+        next = current.source();
+    }
+    None
+}
+
+fn internal(detail: &str) -> Failure {
+    tracing::error!(detail, "the query engine failed on a resolved statement");
+    Failure::new(Code::Internal, "the statement could not be run; the server's log has the details")
+}
+
+/// Engine errors while a plan is built are bugs of the resolver, except for our own failures.
+pub(crate) trait Planning<T> {
+    fn planned(self) -> Result<T>;
+}
+
+impl<T> Planning<T> for std::result::Result<T, DataFusionError> {
+    fn planned(self) -> Result<T> {
+        self.map_err(from_engine)
+    }
+}

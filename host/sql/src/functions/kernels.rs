@@ -1,0 +1,253 @@
+//! The kernels: conversions and operators in which BigQuery differs from the engine.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, StringViewArray, StringViewBuilder,
+    Time64MicrosecondArray, TimestampMicrosecondArray,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, ScalarUDF};
+use tidegate_model::parse_timestamp;
+
+use super::json;
+use super::time::strings;
+use super::udf::{Compute, Kernel};
+use crate::fail::value_error;
+
+/// Name, number of arguments, result, computation.
+type Entry = (&'static str, usize, DataType, Compute);
+
+const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+const ENTRIES: &[Entry] = &[
+    ("parse_int64", 1, DataType::Int64, parse_int64),
+    ("parse_float64", 1, DataType::Float64, parse_float64),
+    ("parse_bool", 1, DataType::Boolean, parse_bool),
+    ("parse_timestamp", 1, TIMESTAMP, parse_instant),
+    ("parse_time", 1, DataType::Time64(TimeUnit::Microsecond), parse_time),
+    ("round_int64", 1, DataType::Int64, round_int64),
+    ("float_text", 1, DataType::Utf8View, float_text),
+    ("timestamp_text", 1, DataType::Utf8View, timestamp_text),
+    ("datetime_text", 1, DataType::Utf8View, datetime_text),
+    ("divide", 2, DataType::Float64, divide),
+    ("integer_divide", 2, DataType::Int64, integer_divide),
+    ("modulo", 2, DataType::Int64, modulo),
+    ("format_time", 2, DataType::Utf8View, strings::format),
+    ("parse_time_as", 2, TIMESTAMP, strings::parse),
+    ("json_value", 2, DataType::Utf8View, json::value),
+    ("json_query", 2, DataType::Utf8View, json::query),
+    ("regexp_extract", 2, DataType::Utf8View, super::text::extract),
+    ("net_host", 1, DataType::Utf8View, super::text::net_host),
+];
+
+static KERNELS: LazyLock<Vec<(&'static str, [Arc<ScalarUDF>; 2])>> = LazyLock::new(|| {
+    ENTRIES
+        .iter()
+        .map(|(name, arguments, returns, compute)| {
+            let make = |safe| Arc::new(ScalarUDF::from(Kernel::new(name, safe, *arguments, returns.clone(), *compute)));
+            (*name, [make(false), make(true)])
+        })
+        .collect()
+});
+
+/// A call of a kernel. A safe one gives NULL where the other fails.
+pub(crate) fn kernel(name: &'static str, safe: bool, arguments: Vec<Expr>) -> Expr {
+    match KERNELS.iter().find(|(known, _)| *known == name) {
+        Some((_, [strict, lenient])) => if safe { lenient } else { strict }.call(arguments),
+        // Names are ours: a missing one is a bug that every test of its function meets.
+        None => Expr::Literal(datafusion::scalar::ScalarValue::Null, None),
+    }
+}
+
+/// Any string array as a view array, without copying text.
+pub(super) fn texts(array: &ArrayRef) -> Result<StringViewArray> {
+    Ok(cast(array, &DataType::Utf8View)?.as_string_view().clone())
+}
+
+/// Applies a function to each text; `None` from it is a failure, or NULL where safe.
+fn each<T>(array: &ArrayRef, safe: bool, what: &str, read: impl Fn(&str) -> Option<T>) -> Result<Vec<Option<T>>> {
+    let texts = texts(array)?;
+    texts
+        .iter()
+        .map(|text| match text {
+            None => Ok(None),
+            Some(text) => match read(text) {
+                Some(value) => Ok(Some(value)),
+                None if safe => Ok(None),
+                None => {
+                    let short: String = text.chars().take(60).collect();
+                    Err(value_error(format!("the text '{short}' cannot be read as {what}; SAFE_CAST gives NULL instead")))
+                }
+            },
+        })
+        .collect()
+}
+
+fn parse_int64(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    Ok(Arc::new(Int64Array::from(each(array, safe, "INT64", read_int64)?)))
+}
+
+fn read_int64(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        let value = i64::from_str_radix(hex, 16).ok()?;
+        return Some(if negative { -value } else { value });
+    }
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+fn parse_float64(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    Ok(Arc::new(Float64Array::from(each(array, safe, "FLOAT64", |text| text.trim().parse::<f64>().ok())?)))
+}
+
+fn parse_bool(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let read = |text: &str| match text.trim().to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    };
+    Ok(Arc::new(BooleanArray::from(each(array, safe, "BOOL", read)?)))
+}
+
+fn parse_instant(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    Ok(Arc::new(TimestampMicrosecondArray::from(each(array, safe, "TIMESTAMP", parse_timestamp)?)))
+}
+
+fn parse_time(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    use chrono::{NaiveTime, Timelike};
+    let [array] = arguments else { return Err(arity()) };
+    let read = |text: &str| {
+        let time = NaiveTime::parse_from_str(text.trim(), "%H:%M:%S%.f").ok()?;
+        Some(i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(time.nanosecond() / 1_000))
+    };
+    Ok(Arc::new(Time64MicrosecondArray::from(each(array, safe, "TIME", read)?)))
+}
+
+/// BigQuery rounds half away from zero.
+fn round_int64(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let floats = array.as_primitive::<Float64Type>();
+    let values = floats
+        .iter()
+        .map(|value| match value {
+            None => Ok(None),
+            Some(value) => {
+                let rounded = value.round();
+                #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+                if rounded >= -9.223_372_036_854_775_8e18 && rounded < 9.223_372_036_854_775_8e18 {
+                    Ok(Some(rounded as i64))
+                } else if safe {
+                    Ok(None)
+                } else {
+                    Err(value_error(format!("the number {value} does not fit INT64")))
+                }
+            }
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Int64Array::from(values)))
+}
+
+fn float_text(arguments: &[ArrayRef], _safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let mut builder = StringViewBuilder::new();
+    for value in array.as_primitive::<Float64Type>() {
+        builder.append_option(value.map(|value| {
+            if value.is_nan() {
+                "NaN".to_owned()
+            } else if value.is_infinite() {
+                if value > 0.0 { "inf" } else { "-inf" }.to_owned()
+            } else {
+                // Shortest text that reads back the same, without exponent or trailing `.0`.
+                format!("{value}")
+            }
+        }));
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn timestamp_text(arguments: &[ArrayRef], _safe: bool) -> Result<ArrayRef> {
+    instant_text(arguments, "+00")
+}
+
+fn datetime_text(arguments: &[ArrayRef], _safe: bool) -> Result<ArrayRef> {
+    instant_text(arguments, "")
+}
+
+fn instant_text(arguments: &[ArrayRef], suffix: &str) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let mut builder = StringViewBuilder::new();
+    for micros in array.as_primitive::<TimestampMicrosecondType>() {
+        let text = micros.and_then(chrono::DateTime::from_timestamp_micros).map(|instant| {
+            let fraction = instant.timestamp_subsec_micros();
+            let format = match fraction {
+                0 => "%Y-%m-%d %H:%M:%S",
+                f if f % 1000 == 0 => "%Y-%m-%d %H:%M:%S%.3f",
+                _ => "%Y-%m-%d %H:%M:%S%.6f",
+            };
+            format!("{}{suffix}", instant.format(format))
+        });
+        builder.append_option(text);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn divide(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [left, right] = arguments else { return Err(arity()) };
+    let (left, right) = (left.as_primitive::<Float64Type>(), right.as_primitive::<Float64Type>());
+    let values = left
+        .iter()
+        .zip(right)
+        .map(|pair| match pair {
+            (Some(_), Some(0.0)) if !safe => Err(division_by_zero()),
+            (Some(left), Some(right)) if right != 0.0 => Ok(Some(left / right)),
+            _ => Ok(None),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Float64Array::from(values)))
+}
+
+fn integers(arguments: &[ArrayRef], safe: bool, op: fn(i64, i64) -> Option<i64>) -> Result<ArrayRef> {
+    let [left, right] = arguments else { return Err(arity()) };
+    let (left, right) = (left.as_primitive::<Int64Type>(), right.as_primitive::<Int64Type>());
+    let values = left
+        .iter()
+        .zip(right)
+        .map(|pair| match pair {
+            (Some(_), Some(0)) if !safe => Err(division_by_zero()),
+            (Some(left), Some(right)) if right != 0 => Ok(op(left, right)),
+            _ => Ok(None),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Int64Array::from(values)))
+}
+
+fn integer_divide(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    integers(arguments, safe, i64::checked_div)
+}
+
+fn modulo(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    integers(arguments, safe, i64::checked_rem)
+}
+
+fn division_by_zero() -> datafusion::error::DataFusionError {
+    value_error("division by zero; SAFE_DIVIDE gives NULL instead")
+}
+
+/// The resolver gives every kernel the arguments it takes.
+pub(super) fn arity() -> datafusion::error::DataFusionError {
+    value_error("a function got a wrong number of arguments")
+}

@@ -1,0 +1,237 @@
+//! Conversions between types: what CAST does, and what the dialect does on its own.
+//!
+//! Log data is dirty: the same field is a number in one record and text in the next. So the
+//! implicit conversions are wider than BigQuery's (text that is numeric compares with numbers,
+//! microseconds compare with timestamps) and never fail on a row: a value that does not convert
+//! is NULL there. A *literal* that does not convert is an error of the query, with its place.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::functions_nested::expr_fn as nested;
+use datafusion::logical_expr::{Expr, Operator, binary_expr, cast, lit, when};
+use datafusion::scalar::ScalarValue;
+use tidegate_model::{Code, Position};
+
+use super::{Typed, folded};
+use crate::fail::{Planning, Result, fail, invalid};
+use crate::functions::kernel;
+use crate::types::Type;
+
+/// How a conversion treats a value that does not convert.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Conversion {
+    at: Option<Position>,
+    /// A value that does not convert is NULL.
+    safe: bool,
+    /// The text did not ask for the conversion.
+    implicit: bool,
+}
+
+impl Conversion {
+    /// CAST, or SAFE_CAST where `safe`.
+    pub(crate) fn cast(at: Option<Position>, safe: bool) -> Self {
+        Self { at, safe, implicit: false }
+    }
+
+    /// A conversion that the text does not spell out.
+    pub(crate) fn implicit(at: Option<Position>) -> Self {
+        Self { at, safe: true, implicit: true }
+    }
+}
+
+impl Typed {
+    /// The value as a `target`.
+    pub(crate) fn convert(self, target: &Type, how: Conversion) -> Result<Typed> {
+        if self.ty == *target {
+            return Ok(self);
+        }
+        if self.ty == Type::Null {
+            let null = ScalarValue::try_from(&target.arrow()).planned()?;
+            return Ok(Typed::new(Expr::Literal(null, None), target.clone()));
+        }
+        if how.implicit
+            && let Some(text) = self.literal_text()
+        {
+            let converted = folded(convert_value(self.clone(), target, Conversion { safe: true, ..how })?);
+            if converted.literal().is_some_and(ScalarValue::is_null) {
+                let message = format!("the text '{text}' cannot be read as {target}");
+                return Err(fail(Code::InvalidValue, message, how.at));
+            }
+            return Ok(converted);
+        }
+        Ok(folded(convert_value(self, target, how)?))
+    }
+
+    /// The text of a string literal.
+    pub(crate) fn literal_text(&self) -> Option<&str> {
+        match self.literal()? {
+            ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)) if self.ty == Type::String => Some(text),
+            _ => None,
+        }
+    }
+}
+
+fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> {
+    let Typed { expr, ty } = value;
+    let named = |name: &'static str, expr: Expr| kernel(name, how.safe, vec![expr]);
+    let to = target.arrow();
+    let expr = match (&ty, target) {
+        (Type::Int64 | Type::Bool | Type::Bytes | Type::Time, Type::String) => cast(expr, DataType::Utf8View),
+        (Type::Float64, Type::String) => named("float_text", expr),
+        (Type::Timestamp, Type::String) => named("timestamp_text", expr),
+        (Type::Datetime, Type::String) => named("datetime_text", expr),
+        (Type::Date, Type::String) => cast(expr, DataType::Utf8View),
+        (Type::Json, Type::String) | (Type::String, Type::Json) => expr,
+        (Type::String | Type::Json, Type::Int64) => named("parse_int64", expr),
+        (Type::String | Type::Json, Type::Float64) => named("parse_float64", expr),
+        (Type::String | Type::Json, Type::Bool) => named("parse_bool", expr),
+        (Type::String, Type::Timestamp | Type::Datetime) => named("parse_timestamp", expr),
+        (Type::String, Type::Date) => cast(named("parse_timestamp", expr), to),
+        (Type::String, Type::Time) => named("parse_time", expr),
+        (Type::String, Type::Bytes) => cast(expr, to),
+        (Type::Float64, Type::Int64) => named("round_int64", expr),
+        (Type::Int64, Type::Float64) | (Type::Bool, Type::Int64) => cast(expr, to),
+        (Type::Int64, Type::Bool) => expr.not_eq(lit(0_i64)),
+        (Type::Timestamp, Type::Datetime) | (Type::Datetime, Type::Timestamp) => expr,
+        (Type::Date, Type::Timestamp | Type::Datetime)
+        | (Type::Timestamp | Type::Datetime, Type::Date | Type::Time) => cast(expr, to),
+        // People compare timestamps with the microseconds that results show them as.
+        (Type::Int64, Type::Timestamp) if how.implicit => cast(expr, to),
+        (Type::Record(fields), Type::Array(item)) => {
+            let element = Type::Struct { fields: Arc::clone(fields), open: true };
+            if *element.arrow_ref() != *item.arrow_ref() {
+                return Err(no_conversion(&ty, target, how));
+            }
+            list_of_record(expr)?
+        }
+        (Type::Array(from), Type::Array(item)) => {
+            let castable = |ty: &Type| ty.is_groupable();
+            if **from == Type::Null || (castable(from) && castable(item)) {
+                cast(expr, to)
+            } else if from.arrow_ref() == item.arrow_ref() {
+                expr
+            } else {
+                return Err(no_conversion(&ty, target, how));
+            }
+        }
+        (Type::Array(item), Type::Record(_)) if **item == Type::Null => {
+            let null = ScalarValue::try_from(&to).planned()?;
+            Expr::Literal(null, None)
+        }
+        (Type::Struct { fields: from, .. }, Type::Struct { fields: into, .. }) if from.len() == into.len() => {
+            cast(expr, to)
+        }
+        _ => return Err(no_conversion(&ty, target, how)),
+    };
+    Ok(Typed::new(expr, target.clone()))
+}
+
+impl Type {
+    fn arrow_ref(&self) -> Box<DataType> {
+        Box::new(self.arrow())
+    }
+}
+
+/// A stored record as the real list of one element that it stands for.
+pub(crate) fn list_of_record(expr: Expr) -> Result<Expr> {
+    when(expr.clone().is_not_null(), nested::make_array(vec![expr])).end().planned()
+}
+
+fn no_conversion(from: &Type, to: &Type, how: Conversion) -> tidegate_model::Failure {
+    let hint = match (from, to) {
+        (Type::Record(_) | Type::Array(_) | Type::Struct { .. }, Type::String) => "; TO_JSON_STRING gives its text",
+        (Type::Int64, Type::Timestamp) => "; use TIMESTAMP_MICROS, TIMESTAMP_MILLIS or TIMESTAMP_SECONDS",
+        (Type::Timestamp, Type::Int64) => "; use UNIX_MICROS, UNIX_MILLIS or UNIX_SECONDS",
+        _ => "",
+    };
+    invalid(format!("a value of type {from} cannot be used as {to}{hint}"), how.at)
+}
+
+/// The type that values of different types take together (CASE arms, set operations, arrays).
+pub(crate) fn common(types: impl IntoIterator<Item = Type>, at: Option<Position>) -> Result<Type> {
+    types.into_iter().try_fold(Type::Null, |one, other| pair(one, other, at))
+}
+
+fn pair(one: Type, other: Type, at: Option<Position>) -> Result<Type> {
+    use Type::{Array, Date, Datetime, Float64, Int64, Json, Null, Record, String, Struct, Timestamp};
+    Ok(match (one, other) {
+        (one, other) if one == other => one,
+        (Null, other) => other,
+        (one, Null) => one,
+        (Int64, Float64) | (Float64, Int64) => Float64,
+        (Timestamp, Datetime | Date) | (Datetime | Date, Timestamp) => Timestamp,
+        (Datetime, Date) | (Date, Datetime) => Datetime,
+        // An empty array literal beside a record is the record that is not there.
+        (record @ Record(_), Array(item)) | (Array(item), record @ Record(_)) if *item == Null => record,
+        (Record(fields), Array(item)) | (Array(item), Record(fields)) => {
+            Array(Box::new(pair(Struct { fields, open: true }, *item, at)?))
+        }
+        (Array(one), Array(other)) => Array(Box::new(pair(*one, *other, at)?)),
+        (Struct { fields, open }, Struct { fields: others, .. }) if fields.len() == others.len() => {
+            Struct { fields, open }
+        }
+        (String, other) | (other, String) if other.is_groupable() || other == Json => String,
+        (one, other) => {
+            return Err(invalid(format!("values of the types {one} and {other} do not go together here"), at));
+        }
+    })
+}
+
+/// All values in their common type.
+pub(crate) fn unify(values: Vec<Typed>, at: Option<Position>) -> Result<(Vec<Typed>, Type)> {
+    // A literal's text takes the type of what it stands beside, where it can be read as it.
+    let firm = common(values.iter().filter(|v| v.literal_text().is_none()).map(|v| v.ty.clone()), at)?;
+    let ty = match firm {
+        Type::Timestamp | Type::Datetime | Type::Date if values.iter().all(|v| reads_as(v, &firm)) => firm,
+        _ => common(values.iter().map(|v| v.ty.clone()), at)?,
+    };
+    let values = values
+        .into_iter()
+        .map(|value| value.convert(&ty, Conversion::implicit(at)))
+        .collect::<Result<Vec<_>>>()?;
+    Ok((values, ty))
+}
+
+fn reads_as(value: &Typed, ty: &Type) -> bool {
+    value.literal_text().is_none() || value.clone().convert(ty, Conversion::implicit(None)).is_ok()
+}
+
+/// Brings the two sides of a comparison to one type.
+pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Result<(Typed, Typed)> {
+    let target = match (&left.ty, &right.ty) {
+        (one, other) if one == other => one.clone(),
+        (Type::Null, other) => other.clone(),
+        (one, Type::Null) => one.clone(),
+        (Type::String, other) if other.is_number() => text_against_number(&left, other),
+        (one, Type::String) if one.is_number() => text_against_number(&right, one),
+        (Type::String, other @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time)) => other.clone(),
+        (one @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time), Type::String) => one.clone(),
+        (Type::Timestamp, Type::Int64) | (Type::Int64, Type::Timestamp) => Type::Timestamp,
+        (one, other) => pair(one.clone(), other.clone(), at)
+            .map_err(|_| invalid(format!("values of the types {one} and {other} cannot be compared"), at))?,
+    };
+    if matches!(target, Type::Array(_) | Type::Record(_)) {
+        return Err(invalid(format!("values of type {target} cannot be compared; unnest them first"), at));
+    }
+    let how = Conversion::implicit(at);
+    Ok((left.convert(&target, how)?, right.convert(&target, how)?))
+}
+
+/// Text beside a number: a literal that is no number is compared as text, so that
+/// `status = 'abc'` is false instead of an error; everything else as numbers.
+fn text_against_number(text: &Typed, number: &Type) -> Type {
+    match text.literal_text() {
+        Some(literal) if literal.trim().parse::<i64>().is_ok() => number.clone(),
+        Some(literal) if literal.trim().parse::<f64>().is_ok() => Type::Float64,
+        Some(_) => Type::String,
+        // A column of text may hold both integers and fractions.
+        None => Type::Float64,
+    }
+}
+
+/// `left op right` for the six comparison operators.
+pub(crate) fn compare(left: Typed, op: Operator, right: Typed, at: Option<Position>) -> Result<Typed> {
+    let (left, right) = comparable(left, right, at)?;
+    Ok(folded(Typed::new(binary_expr(left.expr, op, right.expr), Type::Bool)))
+}

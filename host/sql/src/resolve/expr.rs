@@ -1,0 +1,548 @@
+//! Expressions.
+
+use datafusion::functions::core::expr_fn as core;
+use datafusion::functions_nested::expr_fn as nested;
+use datafusion::logical_expr::{Expr, Operator, binary_expr, lit};
+use datafusion::logical_expr::expr::Like;
+use datafusion::scalar::ScalarValue;
+use sqlparser::ast::{
+    BinaryOperator, CaseWhen, CastKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    TrimWhereField, UnaryOperator,
+};
+use tidegate_model::Position;
+
+use super::coerce::{compare, unify};
+use super::scope::Scope;
+use super::{Conversion, Environment, Resolver, Typed, folded};
+use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
+use crate::functions::{self, Argument, Call, kernel};
+use crate::types::{Field, Type};
+
+/// Where an expression stands.
+pub(crate) struct Context<'s, 'p> {
+    pub(crate) scope: &'s Scope<'p>,
+    pub(crate) environment: &'s Environment,
+    /// SELECT aliases that are visible here and win over columns.
+    pub(crate) aliases: &'s [(String, Typed)],
+    /// Collects aggregate calls; `None` where they are not allowed.
+    pub(crate) aggregates: Option<&'s mut super::aggregate::Aggregates>,
+    /// The clause, for messages.
+    pub(crate) clause: &'static str,
+    /// Inside an arm that may not be evaluated: a value that does not convert is NULL, because
+    /// the engine may compute it for rows that never need it.
+    pub(crate) guarded: bool,
+}
+
+impl<'s, 'p> Context<'s, 'p> {
+    pub(crate) fn new(scope: &'s Scope<'p>, environment: &'s Environment, clause: &'static str) -> Self {
+        Self { scope, environment, aliases: &[], aggregates: None, clause, guarded: false }
+    }
+
+    /// The same place, but inside a conditional arm.
+    fn guarded<T>(&mut self, resolve: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.guarded, true);
+        let result = resolve(self);
+        self.guarded = before;
+        result
+    }
+}
+
+impl Resolver<'_> {
+    /// Resolves an expression.
+    pub(crate) fn expr(&mut self, ast: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
+        let at = place(ast);
+        match ast {
+            Ast::Nested(inner) => self.expr(inner, cx),
+            Ast::Value(value) => self.literal(value),
+            Ast::Identifier(name) => {
+                if name.quote_style.is_none()
+                    && let Some(parameter) = name.value.strip_prefix('@')
+                {
+                    return self.parameter(parameter, name);
+                }
+                if let Some((_, value)) = cx.aliases.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(&name.value)) {
+                    return Ok(value.clone());
+                }
+                self.path(std::slice::from_ref(name), cx.scope)
+            }
+            Ast::CompoundIdentifier(names) => self.path(names, cx.scope),
+            Ast::CompoundFieldAccess { root, access_chain } => self.chain(root, access_chain, cx),
+            Ast::TypedString(typed) => self.typed_string(&typed.data_type, &typed.value),
+            Ast::Interval(interval) => self.interval(interval, cx),
+            Ast::BinaryOp { left, op, right } => self.binary(left, op, right, at, cx),
+            Ast::UnaryOp { op, expr } => self.unary(*op, expr, at, cx),
+            Ast::IsNull(inner) => Ok(boolean(self.expr(inner, cx)?.expr.is_null())),
+            Ast::IsNotNull(inner) => Ok(boolean(self.expr(inner, cx)?.expr.is_not_null())),
+            Ast::IsTrue(inner) => Ok(boolean(self.condition(inner, cx)?.is_true())),
+            Ast::IsNotTrue(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_true())),
+            Ast::IsFalse(inner) => Ok(boolean(self.condition(inner, cx)?.is_false())),
+            Ast::IsNotFalse(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_false())),
+            Ast::IsDistinctFrom(left, right) | Ast::IsNotDistinctFrom(left, right) => {
+                let op = if matches!(ast, Ast::IsDistinctFrom(..)) { Operator::IsDistinctFrom } else { Operator::IsNotDistinctFrom };
+                let (left, right) = (self.expr(left, cx)?, self.expr(right, cx)?);
+                compare(left, op, right, at)
+            }
+            Ast::Between { expr, negated, low, high } => {
+                let value = self.expr(expr, cx)?;
+                let (low, high) = (self.expr(low, cx)?, self.expr(high, cx)?);
+                let above = compare(value.clone(), Operator::GtEq, low, at)?;
+                let below = compare(value, Operator::LtEq, high, at)?;
+                Ok(negate_if(*negated, above.expr.and(below.expr)))
+            }
+            Ast::InList { expr, list, negated } => {
+                let value = self.expr(expr, cx)?;
+                let list = list.iter().map(|item| self.expr(item, cx)).collect::<Result<Vec<_>>>()?;
+                in_list(&value, list, *negated, at)
+            }
+            Ast::InUnnest { expr, array_expr, negated } => {
+                let value = self.expr(expr, cx)?;
+                let array = self.expr(array_expr, cx)?;
+                let Some(item) = array.ty.element() else {
+                    return Err(invalid(format!("IN UNNEST takes an array, not a value of type {}", array.ty), at));
+                };
+                if array.ty == Type::Null {
+                    return Ok(boolean(lit(*negated)));
+                }
+                let value = value.convert(&item, Conversion::implicit(at))?;
+                Ok(negate_if(*negated, nested::array_has(array.expr, value.expr)))
+            }
+            Ast::Like { negated, any: false, expr, pattern, escape_char } => {
+                self.like((expr, pattern), escape_char.is_some(), *negated, false, at, cx)
+            }
+            Ast::ILike { negated, any: false, expr, pattern, escape_char } => {
+                self.like((expr, pattern), escape_char.is_some(), *negated, true, at, cx)
+            }
+            Ast::Cast { kind, expr, data_type, format: None, .. } => {
+                let safe = cx.guarded || matches!(kind, CastKind::SafeCast | CastKind::TryCast);
+                let target = super::literal::named_type(data_type, at)?;
+                self.expr(expr, cx)?.convert(&target, Conversion::cast(at, safe))
+            }
+            Ast::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref(), at, cx)
+            }
+            Ast::Function(call) => self.call(call, at, cx),
+            Ast::Extract { field, expr, .. } => {
+                let part = Argument::Part(super::literal::field_part(field));
+                let value = self.expr(expr, cx)?;
+                self.build("EXTRACT", vec![part, Argument::Value(value)], at, cx)
+            }
+            Ast::Ceil { expr, field: sqlparser::ast::CeilFloorKind::DateTimeField(sqlparser::ast::DateTimeField::NoDateTime) } => self.simple("CEIL", &[expr], at, cx),
+            Ast::Floor { expr, field: sqlparser::ast::CeilFloorKind::DateTimeField(sqlparser::ast::DateTimeField::NoDateTime) } => self.simple("FLOOR", &[expr], at, cx),
+            Ast::Position { expr, r#in } => self.simple("STRPOS", &[r#in, expr], at, cx),
+            Ast::Substring { expr, substring_from, substring_for, .. } => {
+                let arguments: Vec<&Ast> =
+                    std::iter::once(expr).chain(substring_from).chain(substring_for).map(AsRef::as_ref).collect();
+                self.simple("SUBSTR", &arguments, at, cx)
+            }
+            Ast::Trim { trim_where, trim_what, expr, trim_characters } => {
+                let name = match trim_where {
+                    Some(TrimWhereField::Leading) => "LTRIM",
+                    Some(TrimWhereField::Trailing) => "RTRIM",
+                    _ => "TRIM",
+                };
+                let mut arguments: Vec<&Ast> = vec![expr];
+                arguments.extend(trim_what.as_deref());
+                arguments.extend(trim_characters.iter().flatten());
+                self.simple(name, &arguments, at, cx)
+            }
+            Ast::AtTimeZone { timestamp, time_zone } => {
+                let zone = self.expr(time_zone, cx)?;
+                if !matches!(zone.literal_text(), Some("UTC" | "utc" | "Etc/UTC" | "+00" | "+00:00")) {
+                    return Err(unsupported("AT TIME ZONE with a zone other than 'UTC'", at));
+                }
+                self.expr(timestamp, cx)
+            }
+            Ast::Array(array) => {
+                let items = array.elem.iter().map(|item| self.expr(item, cx)).collect::<Result<Vec<_>>>()?;
+                let (items, ty) = unify(items, at)?;
+                let values = items.into_iter().map(|item| item.expr).collect();
+                Ok(Typed::new(nested::make_array(values), Type::Array(Box::new(ty))))
+            }
+            Ast::Struct { values, fields } => self.structure(values, fields, at, cx),
+            Ast::Tuple(values) => self.structure(values, &[], at, cx),
+            Ast::Subquery(query) => self.scalar_subquery(query, cx),
+            Ast::Exists { subquery, negated } => self.exists(subquery, *negated, cx),
+            Ast::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated, at, cx),
+            other => {
+                let text: String = other.to_string().chars().take(60).collect();
+                Err(unsupported(format!("the expression {text}"), at))
+            }
+        }
+    }
+
+    /// An expression that must be a condition.
+    pub(crate) fn condition(&mut self, ast: &Ast, cx: &mut Context<'_, '_>) -> Result<Expr> {
+        let value = self.expr(ast, cx)?;
+        match value.ty {
+            Type::Bool => Ok(value.expr),
+            Type::Null => Ok(value.convert(&Type::Bool, Conversion::implicit(None))?.expr),
+            ty => Err(invalid(format!("{} needs a condition (BOOL), not a value of type {ty}", cx.clause), place(ast))),
+        }
+    }
+
+    fn simple(&mut self, name: &str, arguments: &[&Ast], at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
+        let arguments =
+            arguments.iter().map(|a| Ok(Argument::Value(self.expr(a, cx)?))).collect::<Result<Vec<_>>>()?;
+        self.build(name, arguments, at, cx)
+    }
+
+    fn binary(
+        &mut self,
+        left: &Ast,
+        op: &BinaryOperator,
+        right: &Ast,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        use BinaryOperator as B;
+        if matches!(op, B::And | B::Or) {
+            return self.connect(left, op, right, cx);
+        }
+        let (left, right) = (self.expr(left, cx)?, self.expr(right, cx)?);
+        match op {
+            B::Eq => compare(left, Operator::Eq, right, at),
+            B::NotEq => compare(left, Operator::NotEq, right, at),
+            B::Lt => compare(left, Operator::Lt, right, at),
+            B::LtEq => compare(left, Operator::LtEq, right, at),
+            B::Gt => compare(left, Operator::Gt, right, at),
+            B::GtEq => compare(left, Operator::GtEq, right, at),
+            B::Plus | B::Minus if is_time(&left.ty) || is_time(&right.ty) || left.ty == Type::Interval => {
+                functions::time_arithmetic(left, matches!(op, B::Minus), right, at)
+            }
+            B::Plus => functions::arithmetic(left, Operator::Plus, right, at),
+            B::Minus => functions::arithmetic(left, Operator::Minus, right, at),
+            B::Multiply => functions::arithmetic(left, Operator::Multiply, right, at),
+            B::Modulo => functions::arithmetic(left, Operator::Modulo, right, at),
+            B::Divide => {
+                let how = Conversion::implicit(at);
+                let (left, right) = (left.convert(&Type::Float64, how)?, right.convert(&Type::Float64, how)?);
+                Ok(folded(Typed::new(kernel("divide", cx.guarded, vec![left.expr, right.expr]), Type::Float64)))
+            }
+            B::StringConcat => {
+                let arguments = vec![Argument::Value(left), Argument::Value(right)];
+                self.build("CONCAT", arguments, at, cx)
+            }
+            B::BitwiseAnd | B::BitwiseOr | B::BitwiseXor | B::PGBitwiseXor | B::PGBitwiseShiftLeft | B::PGBitwiseShiftRight => {
+                let how = Conversion::implicit(at);
+                let op = match op {
+                    B::BitwiseAnd => Operator::BitwiseAnd,
+                    B::BitwiseOr => Operator::BitwiseOr,
+                    B::PGBitwiseShiftLeft => Operator::BitwiseShiftLeft,
+                    B::PGBitwiseShiftRight => Operator::BitwiseShiftRight,
+                    _ => Operator::BitwiseXor,
+                };
+                let (left, right) = (left.convert(&Type::Int64, how)?, right.convert(&Type::Int64, how)?);
+                Ok(folded(Typed::new(binary_expr(left.expr, op, right.expr), Type::Int64)))
+            }
+            // Postgres spellings whose meaning is clear.
+            B::PGRegexMatch => functions::regexp_contains(left, right, false, at),
+            B::PGRegexIMatch => functions::regexp_contains(left, right, true, at),
+            B::PGRegexNotMatch => Ok(negate_if(true, functions::regexp_contains(left, right, false, at)?.expr)),
+            B::PGRegexNotIMatch => Ok(negate_if(true, functions::regexp_contains(left, right, true, at)?.expr)),
+            B::Arrow | B::LongArrow => Err(unsupported(
+                format!("the operator {op}; unnest the record and write alias.field, or JSON_VALUE(text, '$.field');"),
+                at,
+            )),
+            other => Err(unsupported(format!("the operator {other}"), at)),
+        }
+    }
+
+    /// AND and OR, in a loop: chains of hundreds are common and must not recurse.
+    fn connect(&mut self, left: &Ast, op: &BinaryOperator, right: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
+        let mut rights = vec![right];
+        let mut first = left;
+        while let Ast::BinaryOp { left, op: inner, right } = first {
+            if inner != op {
+                break;
+            }
+            rights.push(right);
+            first = left;
+        }
+        let mut expr = self.condition(first, cx)?;
+        for right in rights.into_iter().rev() {
+            let right = self.condition(right, cx)?;
+            expr = if *op == BinaryOperator::And { expr.and(right) } else { expr.or(right) };
+        }
+        Ok(folded(Typed::new(expr, Type::Bool)))
+    }
+
+    fn unary(&mut self, op: UnaryOperator, inner: &Ast, at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
+        match op {
+            UnaryOperator::Not => Ok(negate_if(true, self.condition(inner, cx)?)),
+            UnaryOperator::Minus | UnaryOperator::Plus => {
+                // The smallest INT64 has no positive twin to negate.
+                if let (UnaryOperator::Minus, Ast::Value(value)) = (op, inner)
+                    && let sqlparser::ast::Value::Number(digits, _) = &value.value
+                    && let Ok(number) = format!("-{digits}").parse::<i64>()
+                {
+                    return Ok(Typed::new(lit(number), Type::Int64));
+                }
+                let value = self.expr(inner, cx)?;
+                let value = if value.ty.is_number() || value.ty == Type::Interval {
+                    value
+                } else {
+                    value.convert(&Type::Float64, Conversion::implicit(at))?
+                };
+                if op == UnaryOperator::Plus {
+                    return Ok(value);
+                }
+                Ok(folded(Typed::new(Expr::Negative(Box::new(value.expr)), value.ty)))
+            }
+            other => Err(unsupported(format!("the operator {other}"), at)),
+        }
+    }
+
+    fn like(
+        &mut self,
+        (value, pattern): (&Ast, &Ast),
+        escape: bool,
+        negated: bool,
+        without_case: bool,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        if escape {
+            return Err(unsupported("LIKE ... ESCAPE; a backslash escapes % and _,", at));
+        }
+        let how = Conversion::implicit(at);
+        let value = self.expr(value, cx)?.convert(&Type::String, how)?;
+        let pattern = self.expr(pattern, cx)?.convert(&Type::String, how)?;
+        Ok(boolean(Expr::Like(Like::new(negated, Box::new(value.expr), Box::new(pattern.expr), None, without_case))))
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&Ast>,
+        conditions: &[CaseWhen],
+        otherwise: Option<&Ast>,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let operand = operand.map(|operand| self.expr(operand, cx)).transpose()?;
+        let mut arms: Vec<(Expr, Typed)> = Vec::new();
+        let mut last = None;
+        for CaseWhen { condition, result } in conditions {
+            let condition = match &operand {
+                None => self.condition(condition, cx)?,
+                Some(operand) => {
+                    let value = self.expr(condition, cx)?;
+                    compare(operand.clone(), Operator::Eq, value, place(condition))?.expr
+                }
+            };
+            match settled(&condition) {
+                // Never taken; still resolved, so that its names are checked and its type counts.
+                Some(false) => {
+                    cx.guarded(|cx| self.expr(result, cx))?;
+                }
+                Some(true) => {
+                    last = Some(if arms.is_empty() {
+                        self.expr(result, cx)?
+                    } else {
+                        cx.guarded(|cx| self.expr(result, cx))?
+                    });
+                    break;
+                }
+                None => arms.push((condition, cx.guarded(|cx| self.expr(result, cx))?)),
+            }
+        }
+        let last = match (last, otherwise) {
+            (Some(value), _) => value,
+            (None, Some(ast)) if arms.is_empty() => self.expr(ast, cx)?,
+            (None, Some(ast)) => cx.guarded(|cx| self.expr(ast, cx))?,
+            (None, None) => Typed::null(),
+        };
+        choose(arms, last, at)
+    }
+
+    fn structure(
+        &mut self,
+        values: &[Ast],
+        declared: &[sqlparser::ast::StructField],
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let mut arguments = Vec::new();
+        let mut fields: Vec<Field> = Vec::new();
+        for (i, value) in values.iter().enumerate() {
+            let declaration = declared.get(i);
+            let (inner, name) = match value {
+                Ast::Named { expr, name } => (expr.as_ref(), Some(name.value.clone())),
+                other => (other, implied_name(other)),
+            };
+            let name = declaration
+                .and_then(|d| d.field_name.as_ref().map(|n| n.value.clone()))
+                .or(name)
+                .unwrap_or_else(|| format!("_field_{}", i + 1));
+            if fields.iter().any(|field| field.name == name) {
+                return Err(invalid(format!("the STRUCT has two fields {name}"), at));
+            }
+            let mut value = self.expr(inner, cx)?;
+            if let Some(declaration) = declaration {
+                let ty = super::literal::named_type(&declaration.field_type, at)?;
+                value = value.convert(&ty, Conversion::implicit(at))?;
+            }
+            arguments.extend([lit(name.as_str()), value.expr]);
+            fields.push(Field { name, ty: value.ty });
+        }
+        if fields.is_empty() {
+            return Err(invalid("a STRUCT needs at least one field", at));
+        }
+        Ok(Typed::new(core::named_struct(arguments), Type::Struct { fields: fields.into(), open: false }))
+    }
+
+    /// A function call, an aggregate, or one of the forms whose arguments are conditional.
+    fn call(&mut self, call: &Function, at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
+        let name = call.name.to_string().replace('`', "").to_uppercase();
+        if call.over.is_some() {
+            return Err(unsupported(format!("{name} ... OVER: window functions; this"), at));
+        }
+        let (safe, bare) = match name.strip_prefix("SAFE.") {
+            Some(bare) => (true, bare.to_owned()),
+            None => (false, name.clone()),
+        };
+        if super::aggregate::is_aggregate(&bare) {
+            return self.aggregate(&bare, call, at, cx);
+        }
+        let list = match &call.args {
+            FunctionArguments::None => &[][..],
+            FunctionArguments::List(list) => {
+                if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
+                    return Err(invalid(format!("{bare} is no aggregate function; it takes no DISTINCT or ORDER BY"), at));
+                }
+                list.args.as_slice()
+            }
+            FunctionArguments::Subquery(query) if bare == "ARRAY" => return self.array_subquery(query, cx),
+            FunctionArguments::Subquery(_) => return Err(unsupported(format!("a subquery as the argument of {bare}"), at)),
+        };
+        let asts = list.iter().map(plain_argument).collect::<Result<Vec<_>>>()?;
+        match (bare.as_str(), asts.as_slice()) {
+            ("IF", [condition, then, otherwise]) => {
+                let condition = self.condition(condition, cx)?;
+                let (then, otherwise) = match settled(&condition) {
+                    Some(true) => (self.expr(then, cx)?, cx.guarded(|cx| self.expr(otherwise, cx))?),
+                    Some(false) => (cx.guarded(|cx| self.expr(then, cx))?, self.expr(otherwise, cx)?),
+                    None => cx.guarded(|cx| Ok::<_, tidegate_model::Failure>((self.expr(then, cx)?, self.expr(otherwise, cx)?)))?,
+                };
+                choose(vec![(condition, then)], otherwise, at)
+            }
+            ("COALESCE" | "IFNULL", [first, rest @ ..]) if bare == "COALESCE" || rest.len() == 1 => {
+                let mut values = vec![self.expr(first, cx)?];
+                for ast in rest {
+                    values.push(cx.guarded(|cx| self.expr(ast, cx))?);
+                }
+                let (values, ty) = unify(values, at)?;
+                let values = values.into_iter().map(|value| value.expr).collect();
+                Ok(folded(Typed::new(core::coalesce(values), ty)))
+            }
+            _ => {
+                let part_at = functions::part_argument(&bare);
+                let before = cx.guarded;
+                cx.guarded |= safe;
+                let mut arguments = Vec::with_capacity(asts.len());
+                for (i, ast) in asts.iter().enumerate() {
+                    let part = (part_at == Some(i)).then(|| super::literal::date_part(ast)).flatten();
+                    arguments.push(match part {
+                        Some(part) => Argument::Part(part),
+                        None => Argument::Value(self.expr(ast, cx)?),
+                    });
+                }
+                let result = self.build(&bare, arguments, at, cx);
+                cx.guarded = before;
+                result
+            }
+        }
+    }
+
+    fn build(&mut self, name: &str, arguments: Vec<Argument>, at: Option<Position>, cx: &Context<'_, '_>) -> Result<Typed> {
+        functions::build(Call { name, arguments, at, safe: cx.guarded, now: self.now }).map(folded)
+    }
+}
+
+fn plain_argument(argument: &FunctionArg) -> Result<&Ast> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(ast)) => Ok(ast),
+        FunctionArg::Named { name, .. } => Err(unsupported("a named argument", place_of(name.span))),
+        other => Err(invalid(format!("{other} cannot be an argument here"), None)),
+    }
+}
+
+/// The name that a select item or struct field takes from its expression.
+pub(crate) fn implied_name(ast: &Ast) -> Option<String> {
+    match ast {
+        Ast::Identifier(name) if !name.value.starts_with('@') => Some(name.value.clone()),
+        Ast::CompoundIdentifier(names) => names.last().map(|name| name.value.clone()),
+        Ast::CompoundFieldAccess { access_chain, .. } => match access_chain.last() {
+            Some(sqlparser::ast::AccessExpr::Dot(Ast::Identifier(name))) => Some(name.value.clone()),
+            _ => None,
+        },
+        Ast::Nested(inner) => implied_name(inner),
+        _ => None,
+    }
+}
+
+/// A condition whose outcome is known: true, or false (which NULL counts as).
+fn settled(condition: &Expr) -> Option<bool> {
+    match condition {
+        Expr::Literal(ScalarValue::Boolean(value), _) => Some(value.unwrap_or(false)),
+        Expr::Literal(ScalarValue::Null, _) => Some(false),
+        _ => None,
+    }
+}
+
+/// CASE over resolved arms.
+fn choose(arms: Vec<(Expr, Typed)>, last: Typed, at: Option<Position>) -> Result<Typed> {
+    let (conditions, mut values): (Vec<Expr>, Vec<Typed>) = arms.into_iter().unzip();
+    values.push(last);
+    let (mut values, ty) = unify(values, at)?;
+    let last = values.pop().map_or_else(|| Typed::null().expr, |value| value.expr);
+    let mut arms = conditions.into_iter().zip(values).filter(|(condition, _)| settled(condition) != Some(false));
+    let Some((condition, value)) = arms.next() else {
+        return Ok(Typed::new(last, ty));
+    };
+    if settled(&condition) == Some(true) {
+        return Ok(value);
+    }
+    let mut case = datafusion::logical_expr::when(condition, value.expr);
+    for (condition, value) in arms {
+        case = case.when(condition, value.expr);
+    }
+    Ok(Typed::new(case.otherwise(last).planned()?, ty))
+}
+
+pub(crate) fn in_list(value: &Typed, list: Vec<Typed>, negated: bool, at: Option<Position>) -> Result<Typed> {
+    // Items of one type become one list, which the engine can look up; the others are compared
+    // one by one with the conversions of a comparison.
+    let mut plain = Vec::new();
+    let mut any: Option<Expr> = None;
+    for item in list {
+        let (left, right) = super::coerce::comparable(value.clone(), item, at)?;
+        if left.expr == value.expr {
+            plain.push(right.expr);
+        } else {
+            let equal = left.expr.eq(right.expr);
+            any = Some(match any {
+                Some(any) => any.or(equal),
+                None => equal,
+            });
+        }
+    }
+    let listed = (!plain.is_empty()).then(|| value.expr.clone().in_list(plain, false));
+    let expr = match (listed, any) {
+        (Some(listed), Some(any)) => listed.or(any),
+        (Some(expr), None) | (None, Some(expr)) => expr,
+        (None, None) => return Err(invalid("IN needs at least one value", at)),
+    };
+    Ok(negate_if(negated, expr))
+}
+
+pub(crate) fn boolean(expr: Expr) -> Typed {
+    folded(Typed::new(expr, Type::Bool))
+}
+
+pub(crate) fn negate_if(negated: bool, expr: Expr) -> Typed {
+    boolean(if negated { Expr::Not(Box::new(expr)) } else { expr })
+}
+
+fn is_time(ty: &Type) -> bool {
+    matches!(ty, Type::Timestamp | Type::Datetime | Type::Date | Type::Time)
+}

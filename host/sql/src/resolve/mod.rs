@@ -1,0 +1,222 @@
+//! Syntax tree -> logical plan, in one scope-aware pass.
+//!
+//! Every piece of the tree is resolved exactly where it stands: a name is looked up in the
+//! scopes that the dialect says are visible there, typed, and becomes an engine expression over
+//! plan columns that have unique names. What comes out can be run, or is a [`Failure`] with its
+//! place in the text.
+
+mod access;
+mod aggregate;
+mod coerce;
+mod constant;
+mod expr;
+mod from;
+mod literal;
+mod query;
+mod scope;
+mod select;
+mod subquery;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use datafusion::common::Column;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::scalar::ScalarValue;
+use sqlparser::ast::{Cte, Query};
+use tidegate_model::{Arguments, Code, Position};
+
+use crate::catalog::{Sources, Tables};
+use crate::fail::{Result, fail};
+use crate::types::Type;
+
+pub(crate) use coerce::{Conversion, compare, list_of_record, unify};
+pub(crate) use constant::folded;
+
+/// How many tables, CTE uses and subqueries one statement may unfold to. CTEs are resolved where
+/// they are used, so a short text could otherwise double itself into millions of plan nodes.
+const MAX_RELATIONS: usize = 500;
+
+/// An engine expression and its type in the dialect.
+#[derive(Debug, Clone)]
+pub(crate) struct Typed {
+    pub(crate) expr: Expr,
+    pub(crate) ty: Type,
+}
+
+impl Typed {
+    pub(crate) fn new(expr: Expr, ty: Type) -> Self {
+        Self { expr, ty }
+    }
+
+    pub(crate) fn null() -> Self {
+        Self::new(Expr::Literal(ScalarValue::Null, None), Type::Null)
+    }
+
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::new(Expr::Literal(ScalarValue::Utf8(Some(text.into())), None), Type::String)
+    }
+
+    pub(crate) fn literal(&self) -> Option<&ScalarValue> {
+        match &self.expr {
+            Expr::Literal(value, _) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// A column of a resolved query.
+#[derive(Debug, Clone)]
+pub(crate) struct Output {
+    /// The name that the text gives it.
+    pub(crate) name: String,
+    /// Its unique name in the plan.
+    pub(crate) column: Column,
+    pub(crate) ty: Type,
+    /// Whether the name was made up (`f0_`) because the text gives none.
+    pub(crate) anonymous: bool,
+}
+
+/// A resolved query.
+#[derive(Debug, Clone)]
+pub(crate) struct Resolved {
+    pub(crate) plan: LogicalPlan,
+    pub(crate) columns: Vec<Output>,
+}
+
+/// The CTEs that are visible at a place, innermost first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment {
+    frame: Option<Arc<Frame>>,
+}
+
+#[derive(Debug)]
+struct Frame {
+    tables: HashMap<String, Visible>,
+    parent: Environment,
+}
+
+/// A CTE and what it could see itself: the CTEs before it, never itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Visible {
+    query: Arc<Query>,
+    columns: Vec<String>,
+    environment: Environment,
+    /// Whether base tables (sources) are visible inside: only for granted tables.
+    sources: bool,
+    /// The name as it was written, for messages.
+    name: String,
+    /// Whether anything reads it; a CTE that nothing reads is resolved once all the same, so
+    /// that what is wrong with it is told.
+    used: Arc<AtomicBool>,
+}
+
+impl Environment {
+    /// The environment with the CTEs of a WITH clause, each seeing those before it.
+    fn with(&self, ctes: &[Cte], sources: bool) -> Self {
+        let mut environment = self.clone();
+        for cte in ctes {
+            let name = cte.alias.name.value.clone();
+            let visible = Visible {
+                query: Arc::new((*cte.query).clone()),
+                columns: cte.alias.columns.iter().map(|column| column.name.value.clone()).collect(),
+                environment: environment.clone(),
+                sources,
+                name: name.clone(),
+                used: Arc::default(),
+            };
+            let tables = HashMap::from([(name.to_lowercase(), visible)]);
+            environment = Self { frame: Some(Arc::new(Frame { tables, parent: environment })) };
+        }
+        environment
+    }
+
+    fn find(&self, name: &str) -> Option<Visible> {
+        let name = name.to_lowercase();
+        let mut environment = self;
+        while let Some(frame) = &environment.frame {
+            if let Some(visible) = frame.tables.get(&name) {
+                return Some(visible.clone());
+            }
+            environment = &frame.parent;
+        }
+        None
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut environment = self;
+        while let Some(frame) = &environment.frame {
+            names.extend(frame.tables.values().map(|visible| visible.name.clone()));
+            environment = &frame.parent;
+        }
+        names.reverse();
+        names
+    }
+}
+
+/// The state of one resolution.
+pub(crate) struct Resolver<'a> {
+    sources: &'a dyn Sources,
+    arguments: &'a Arguments,
+    /// The time of the request: every CURRENT_TIMESTAMP of a statement is the same.
+    pub(crate) now: i64,
+    /// Whether base tables may be named at the place being resolved.
+    sees_sources: bool,
+    next_column: usize,
+    relations: usize,
+    /// What plan columns are called in the text, for messages.
+    labels: HashMap<String, String>,
+}
+
+impl std::fmt::Debug for Resolver<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resolver").field("relations", &self.relations).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(sources: &'a dyn Sources, arguments: &'a Arguments, now: i64) -> Self {
+        Self { sources, arguments, now, sees_sources: false, next_column: 0, relations: 0, labels: HashMap::new() }
+    }
+
+    /// Resolves a whole statement over what it may read.
+    pub(crate) fn statement(&mut self, query: &Query, tables: Tables<'_>) -> Result<Resolved> {
+        let environment = match tables {
+            Tables::Sources => {
+                self.sees_sources = true;
+                Environment::default()
+            }
+            Tables::Granted(saved) => {
+                // The grants' own queries see sources; the statement over them does not.
+                self.sees_sources = false;
+                Environment::default().with(saved.ctes(), true)
+            }
+        };
+        self.query(query, &environment, None, query::Order::Kept)
+    }
+
+    fn fresh(&mut self) -> String {
+        self.next_column += 1;
+        format!("c{}", self.next_column)
+    }
+
+    /// Remembers what plan columns are called in the text.
+    fn label(&mut self, columns: &[scope::ScopeColumn]) {
+        for column in columns {
+            if let Expr::Column(Column { name, .. }) = &column.value.expr {
+                self.labels.insert(name.clone(), column.name.clone());
+            }
+        }
+    }
+
+    fn count_relation(&mut self, at: Option<Position>) -> Result<()> {
+        self.relations += 1;
+        if self.relations > MAX_RELATIONS {
+            let message = format!("the statement uses more than {MAX_RELATIONS} tables and subqueries");
+            return Err(fail(Code::LimitExceeded, message, at));
+        }
+        Ok(())
+    }
+}

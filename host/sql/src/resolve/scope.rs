@@ -1,0 +1,241 @@
+//! Scopes: which names mean what at a place in a query.
+//!
+//! The order of a lookup is the dialect's, with the leniences that clients need:
+//!
+//! 1. an element alias of `UNNEST` (it hides a column of the same name),
+//! 2. a column of a table,
+//! 3. a field of an unnested element, without its alias,
+//! 4. a table alias, as the row's struct,
+//! 5. the same in the enclosing query (a correlated subquery),
+//! 6. NULL, if an element or table of stored records is in scope: a path that no record ever had.
+
+use datafusion::common::Column;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::logical_expr::Expr;
+use sqlparser::ast::Ident;
+use tidegate_model::{Code, nearest};
+
+use super::Typed;
+use crate::fail::{Planning, Result, fail, place_of};
+use crate::types::{Field, Type};
+
+/// A named column of a table in scope.
+#[derive(Debug, Clone)]
+pub(crate) struct ScopeColumn {
+    pub(crate) name: String,
+    pub(crate) value: Typed,
+    /// Not part of `*`.
+    pub(crate) hidden: bool,
+    /// Found only behind its table's alias: the other side of a USING stands for it.
+    pub(crate) qualified_only: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Relation {
+    /// A table, CTE or subquery.
+    Table {
+        alias: Option<String>,
+        columns: Vec<ScopeColumn>,
+        /// Whether unknown columns are NULL: the table holds stored records as they are.
+        open: bool,
+    },
+    /// The element of an UNNEST: a value, its fields hang off it.
+    Element { alias: Option<String>, value: Typed },
+}
+
+/// What is in scope at a place.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scope<'p> {
+    pub(crate) relations: Vec<Relation>,
+    pub(crate) parent: Option<&'p Scope<'p>>,
+}
+
+/// What a name was found to be.
+#[derive(Debug, Clone)]
+pub(crate) enum Found {
+    Value(Typed),
+    /// A table alias: its columns, which make up the row.
+    Row(Vec<ScopeColumn>, bool),
+}
+
+impl Relation {
+    pub(crate) fn alias(&self) -> Option<&str> {
+        match self {
+            Self::Table { alias, .. } | Self::Element { alias, .. } => alias.as_deref(),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Table { open, .. } => *open,
+            Self::Element { value, .. } => matches!(value.ty, Type::Null | Type::Struct { open: true, .. }),
+        }
+    }
+
+    /// The fields of an element by which it can be read without its alias.
+    fn element_fields(&self) -> &[Field] {
+        match self {
+            Self::Element { value: Typed { ty: Type::Struct { fields, .. }, .. }, .. } => fields,
+            _ => &[],
+        }
+    }
+}
+
+impl Scope<'_> {
+    /// Looks up the first part of a path. `alone` tells whether nothing follows: then an unknown
+    /// name may be a path that no record ever had.
+    pub(crate) fn find(&self, name: &Ident, alone: bool) -> Result<Found> {
+        if let Some(found) = self.find_here(name, alone)? {
+            return Ok(found);
+        }
+        let mut depth = self.parent;
+        while let Some(scope) = depth {
+            if let Some(found) = scope.find_here(name, alone)? {
+                return outer(found);
+            }
+            depth = scope.parent;
+        }
+        if alone && self.chain().any(|scope| scope.relations.iter().any(Relation::is_open)) {
+            return Ok(Found::Value(Typed::null()));
+        }
+        Err(self.unknown(name, alone))
+    }
+
+    fn chain(&self) -> impl Iterator<Item = &Scope<'_>> {
+        std::iter::successors(Some(self), |scope| scope.parent)
+    }
+
+    fn find_here(&self, name: &Ident, alone: bool) -> Result<Option<Found>> {
+        let wanted = name.value.as_str();
+        let is = |alias: Option<&str>| alias.is_some_and(|alias| alias.eq_ignore_ascii_case(wanted));
+        let row = || {
+            self.relations.iter().find_map(|relation| match relation {
+                Relation::Table { alias, columns, open } if is(alias.as_deref()) => {
+                    Some(Found::Row(columns.clone(), *open))
+                }
+                _ => None,
+            })
+        };
+        for relation in &self.relations {
+            if let Relation::Element { alias, value } = relation
+                && is(alias.as_deref())
+            {
+                return Ok(Some(Found::Value(value.clone())));
+            }
+        }
+        // `t.x` means the table t where both a table and a column are called t.
+        if !alone && let Some(row) = row() {
+            return Ok(Some(row));
+        }
+        let mut columns = self.relations.iter().filter_map(|relation| match relation {
+            Relation::Table { columns, .. } => {
+                column(columns, wanted).filter(|found| !found.qualified_only).map(|found| found.value.clone())
+            }
+            Relation::Element { .. } => None,
+        });
+        if let Some(value) = columns.next() {
+            if columns.any(|other| other.expr != value.expr) {
+                return Err(self.ambiguous(name));
+            }
+            return Ok(Some(Found::Value(value)));
+        }
+        let mut fields = self.relations.iter().filter_map(|relation| {
+            let (_, field) = Type::field(relation.element_fields(), wanted)?;
+            match relation {
+                Relation::Element { value, .. } => Some(super::access::stored_field(value, &field)),
+                Relation::Table { .. } => None,
+            }
+        });
+        if let Some(value) = fields.next() {
+            if fields.next().is_some() {
+                return Err(self.ambiguous(name));
+            }
+            return Ok(Some(Found::Value(value)));
+        }
+        Ok(row())
+    }
+
+    fn ambiguous(&self, name: &Ident) -> tidegate_model::Failure {
+        let homes: Vec<String> = self
+            .relations
+            .iter()
+            .filter(|relation| match relation {
+                Relation::Table { columns, .. } => column(columns, &name.value).is_some(),
+                element => Type::field(element.element_fields(), &name.value).is_some(),
+            })
+            .map(|relation| format!("{}.{}", relation.alias().unwrap_or("?"), name.value))
+            .collect();
+        let message = format!("the name {} is ambiguous; write {}", name.value, homes.join(" or "));
+        fail(Code::UnknownColumn, message, place_of(name.span)).about(&name.value)
+    }
+
+    fn unknown(&self, name: &Ident, alone: bool) -> tidegate_model::Failure {
+        let known: Vec<&str> = self.chain().flat_map(|scope| scope.names(alone)).collect();
+        let what = if alone { "column" } else { "table alias or column" };
+        let mut message = format!("there is no {what} {}", name.value);
+        if let Some(near) = nearest(&name.value, known.iter().copied()) {
+            message.push_str(&format!("; did you mean {near}?"));
+        } else if known.is_empty() {
+            message.push_str("; the query reads no table (FROM is missing)");
+        } else {
+            let list: Vec<&str> = known.iter().copied().take(20).collect();
+            message.push_str(&format!("; there are {}", list.join(", ")));
+        }
+        fail(Code::UnknownColumn, message, place_of(name.span)).about(&name.value)
+    }
+
+    fn names(&self, alone: bool) -> Vec<&str> {
+        let mut names = Vec::new();
+        for relation in &self.relations {
+            names.extend(relation.alias());
+            if let (Relation::Table { columns, .. }, true) = (relation, alone || relation.alias().is_none()) {
+                names.extend(columns.iter().filter(|column| !column.hidden).map(|column| column.name.as_str()));
+            }
+            if alone {
+                names.extend(relation.element_fields().iter().map(|field| field.name.as_str()));
+            }
+        }
+        names
+    }
+}
+
+/// A table's column by name: exactly, else without case.
+pub(crate) fn column<'c>(columns: &'c [ScopeColumn], name: &str) -> Option<&'c ScopeColumn> {
+    columns
+        .iter()
+        .find(|column| column.name == name)
+        .or_else(|| columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)))
+}
+
+/// A value of an enclosing query as seen from a subquery.
+fn outer(found: Found) -> Result<Found> {
+    let wrap = |value: Typed| -> Result<Typed> {
+        let data_type = value.ty.arrow();
+        let expr = value
+            .expr
+            .transform(|expr| {
+                Ok(match expr {
+                    Expr::Column(column) => Transformed::yes(outer_column(column, &data_type)),
+                    other => Transformed::no(other),
+                })
+            })
+            .planned()?
+            .data;
+        Ok(Typed::new(expr, value.ty))
+    };
+    Ok(match found {
+        Found::Value(value) => Found::Value(wrap(value)?),
+        Found::Row(columns, open) => Found::Row(
+            columns
+                .into_iter()
+                .map(|column| Ok(ScopeColumn { value: wrap(column.value.clone())?, ..column }))
+                .collect::<Result<_>>()?,
+            open,
+        ),
+    })
+}
+
+fn outer_column(column: Column, data_type: &datafusion::arrow::datatypes::DataType) -> Expr {
+    use datafusion::arrow::datatypes::Field;
+    Expr::OuterReferenceColumn(std::sync::Arc::new(Field::new(&column.name, data_type.clone(), true)), column)
+}

@@ -1,0 +1,467 @@
+//! One SELECT: FROM, WHERE, grouping, HAVING, the select list, DISTINCT, ORDER BY and LIMIT.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::Column;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, SortExpr, col, lit};
+use sqlparser::ast::{
+    Distinct, Expr as Ast, GroupByExpr, Ident, OrderBy, Select, SelectFlavor, SelectItem,
+    SelectItemQualifiedWildcardKind, TableFactor, Visit, Visitor, WildcardAdditionalOptions,
+};
+use tidegate_model::{Code, Position};
+
+use super::aggregate::{Aggregates, is_aggregate};
+use super::expr::{Context, implied_name};
+use super::from::Source;
+use super::query::{Limit, Order, limited, ordinal, shown, sort_keys, sorted};
+use super::scope::{Found, Relation, Scope};
+use super::{Environment, Output, Resolved, Resolver, Typed};
+use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
+use crate::types::Type;
+
+/// One column of the select list.
+struct Item {
+    /// The given or implied name.
+    name: Option<String>,
+    value: Typed,
+    at: Option<Position>,
+}
+
+/// A group key and the plan column that carries it above the aggregation.
+struct Key {
+    expr: Expr,
+    column: String,
+}
+
+impl Resolver<'_> {
+    pub(crate) fn select(
+        &mut self,
+        select: &Select,
+        order_by: Option<&OrderBy>,
+        limit: Limit,
+        environment: &Environment,
+        parent: Option<&Scope<'_>>,
+        order: Order,
+    ) -> Result<Resolved> {
+        refuse_foreign_clauses(select)?;
+        let distinct = match &select.distinct {
+            None | Some(Distinct::All) => false,
+            Some(Distinct::Distinct) => true,
+            Some(Distinct::On(_)) => return Err(unsupported("DISTINCT ON", place(select))),
+        };
+        let inner_order = if keeps_order(select, order_by, distinct) { order } else { Order::Dropped };
+        let Source { plan, scope } = self.from(&select.from, environment, parent, inner_order)?;
+        let mut builder = LogicalPlanBuilder::from(plan);
+        if let Some(condition) = &select.selection {
+            let condition = self.condition(condition, &mut Context::new(&scope, environment, "WHERE"))?;
+            builder = builder.filter(condition).planned()?;
+        }
+
+        let mut aggregates = Aggregates::default();
+        let items = self.items(&select.projection, &scope, environment, &mut aggregates)?;
+        let keys = self.keys(&select.group_by, &items, &scope, environment, &aggregates)?;
+        let aliases: Vec<(String, Typed)> =
+            items.iter().filter_map(|item| Some((item.name.clone()?, item.value.clone()))).collect();
+        let having = match &select.having {
+            None => None,
+            Some(condition) => {
+                let mut cx = Context { aliases: &aliases, aggregates: Some(&mut aggregates), ..Context::new(&scope, environment, "HAVING") };
+                Some(self.condition(condition, &mut cx)?)
+            }
+        };
+        let mut sorts: Vec<SortExpr> = Vec::new();
+        for key in sort_keys(order_by)? {
+            let value = match ordinal(&key.expr) {
+                Some(n) => nth(&items, n, place(&key.expr))?.value.clone(),
+                None => {
+                    let mut cx = Context { aliases: &aliases, aggregates: Some(&mut aggregates), ..Context::new(&scope, environment, "ORDER BY") };
+                    self.expr(&key.expr, &mut cx)?
+                }
+            };
+            sorts.push(sorted(value, key)?);
+        }
+        if order == Order::Dropped && limit.rows.is_none() && limit.skip == 0 {
+            sorts.clear();
+        }
+
+        let mut values: Vec<Typed> = items.iter().map(|item| shown(item.value.clone())).collect();
+        if !keys.is_empty() || !aggregates.calls.is_empty() || having.is_some() || select_groups(select) {
+            let grouped = Grouped { keys, aggregates, labels: &self.labels };
+            builder = grouped.plan(builder)?;
+            for (value, item) in values.iter_mut().zip(&items) {
+                value.expr = grouped.over(value.expr.clone(), item.at)?;
+            }
+            for sort in &mut sorts {
+                sort.expr = grouped.over(sort.expr.clone(), None)?;
+            }
+            if let Some(condition) = having {
+                builder = builder.filter(grouped.over(condition, None)?).planned()?;
+            }
+        }
+        self.project(builder, items, values, sorts, distinct, limit)
+    }
+
+    /// The select list, wildcards expanded.
+    fn items(
+        &mut self,
+        projection: &[SelectItem],
+        scope: &Scope<'_>,
+        environment: &Environment,
+        aggregates: &mut Aggregates,
+    ) -> Result<Vec<Item>> {
+        let mut items = Vec::new();
+        for item in projection {
+            match item {
+                SelectItem::UnnamedExpr(ast) => {
+                    let mut cx = Context { aggregates: Some(aggregates), ..Context::new(scope, environment, "SELECT") };
+                    let value = self.expr(ast, &mut cx)?;
+                    items.push(Item { name: implied_name(ast), value, at: place(ast) });
+                }
+                SelectItem::ExprWithAlias { expr, alias } => {
+                    let mut cx = Context { aggregates: Some(aggregates), ..Context::new(scope, environment, "SELECT") };
+                    let value = self.expr(expr, &mut cx)?;
+                    items.push(Item { name: Some(alias.value.clone()), value, at: place(expr) });
+                }
+                SelectItem::Wildcard(options) => {
+                    let at = place_of(options.wildcard_token.0.span);
+                    if scope.relations.is_empty() {
+                        return Err(invalid("* needs a FROM clause", at));
+                    }
+                    let all = scope.relations.iter().flat_map(|relation| columns_of(relation, at)).collect();
+                    items.extend(self.wildcard(all, options, scope, environment)?);
+                }
+                SelectItem::QualifiedWildcard(kind, options) => {
+                    let at = place_of(options.wildcard_token.0.span);
+                    let all = match kind {
+                        SelectItemQualifiedWildcardKind::ObjectName(name) => {
+                            let parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+                            self.qualified(&parts, scope, at)?
+                        }
+                        SelectItemQualifiedWildcardKind::Expr(ast) => {
+                            let value = self.expr(ast, &mut Context::new(scope, environment, "SELECT"))?;
+                            fields_of(&value, at)?
+                        }
+                    };
+                    items.extend(self.wildcard(all, options, scope, environment)?);
+                }
+                SelectItem::ExprWithAliases { .. } => return Err(unsupported("several aliases for one expression", None)),
+            }
+        }
+        if items.is_empty() {
+            return Err(invalid("the select list is empty", None));
+        }
+        Ok(items)
+    }
+
+    fn qualified(&mut self, parts: &[Ident], scope: &Scope<'_>, at: Option<Position>) -> Result<Vec<Item>> {
+        if let [name] = parts
+            && let Found::Row(columns, _) = scope.find(name, false)?
+        {
+            let table = Relation::Table { alias: None, columns, open: false };
+            return Ok(columns_of(&table, at));
+        }
+        let value = self.path(parts, scope)?;
+        fields_of(&value, at)
+    }
+
+    /// EXCEPT and REPLACE of a wildcard.
+    fn wildcard(
+        &mut self,
+        mut all: Vec<Item>,
+        options: &WildcardAdditionalOptions,
+        scope: &Scope<'_>,
+        environment: &Environment,
+    ) -> Result<Vec<Item>> {
+        let at = place_of(options.wildcard_token.0.span);
+        if options.opt_ilike.is_some() || options.opt_exclude.is_some() || options.opt_rename.is_some() {
+            return Err(unsupported("ILIKE, EXCLUDE or RENAME after *; BigQuery has EXCEPT and REPLACE:", at));
+        }
+        let is = |item: &Item, name: &Ident| item.name.as_deref().is_some_and(|n| n.eq_ignore_ascii_case(&name.value));
+        let missing = |name: &Ident| {
+            fail(Code::UnknownColumn, format!("* has no column {}", name.value), place_of(name.span)).about(&name.value)
+        };
+        if let Some(except) = &options.opt_except {
+            for name in std::iter::once(&except.first_element).chain(&except.additional_elements) {
+                let before = all.len();
+                all.retain(|item| !is(item, name));
+                if all.len() == before {
+                    return Err(missing(name));
+                }
+            }
+        }
+        if let Some(replace) = &options.opt_replace {
+            for element in &replace.items {
+                let value = self.expr(&element.expr, &mut Context::new(scope, environment, "SELECT"))?;
+                let item = all.iter_mut().find(|item| is(item, &element.column_name));
+                item.ok_or_else(|| missing(&element.column_name))?.value = value;
+            }
+        }
+        Ok(all)
+    }
+
+    fn keys(
+        &mut self,
+        group_by: &GroupByExpr,
+        items: &[Item],
+        scope: &Scope<'_>,
+        environment: &Environment,
+        aggregates: &Aggregates,
+    ) -> Result<Vec<Key>> {
+        let mut values = Vec::new();
+        // An alias wins over a column, except where it names an aggregate: that cannot be a key.
+        let aliases: Vec<(String, Typed)> = items
+            .iter()
+            .filter(|item| !aggregates.used_in(&item.value.expr))
+            .filter_map(|item| Some((item.name.clone()?, item.value.clone())))
+            .collect();
+        match group_by {
+            GroupByExpr::All(modifiers) if modifiers.is_empty() => values.extend(
+                items.iter().filter(|item| !aggregates.used_in(&item.value.expr)).map(|item| (item.value.clone(), item.at)),
+            ),
+            GroupByExpr::Expressions(asts, modifiers) if modifiers.is_empty() => {
+                for ast in asts {
+                    let at = place(ast);
+                    let value = match ordinal(ast) {
+                        Some(n) => {
+                            let item = nth(items, n, at)?;
+                            if aggregates.used_in(&item.value.expr) {
+                                return Err(invalid(format!("GROUP BY {n} names an aggregate"), at));
+                            }
+                            item.value.clone()
+                        }
+                        None => {
+                            let mut cx = Context { aliases: &aliases, ..Context::new(scope, environment, "GROUP BY") };
+                            self.expr(ast, &mut cx)?
+                        }
+                    };
+                    values.push((value, at));
+                }
+            }
+            _ => return Err(unsupported("GROUPING SETS, ROLLUP and CUBE", None)),
+        }
+        let mut keys: Vec<Key> = Vec::new();
+        for (value, at) in values {
+            if !value.ty.is_groupable() {
+                return Err(invalid(format!("GROUP BY cannot group values of type {}", value.ty), at));
+            }
+            let expr = shown(value).expr;
+            if !keys.iter().any(|key| key.expr == expr) {
+                keys.push(Key { expr, column: self.fresh() });
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Select list, DISTINCT, ORDER BY and LIMIT over the grouped or plain rows.
+    fn project(
+        &mut self,
+        builder: LogicalPlanBuilder,
+        items: Vec<Item>,
+        values: Vec<Typed>,
+        mut sorts: Vec<SortExpr>,
+        distinct: bool,
+        limit: Limit,
+    ) -> Result<Resolved> {
+        let mut exprs = Vec::new();
+        let mut columns = Vec::new();
+        let names = unique_names(&items);
+        for ((item, value), (name, anonymous)) in items.iter().zip(&values).zip(names) {
+            if distinct && !value.ty.is_groupable() {
+                return Err(invalid(format!("DISTINCT cannot compare values of type {}", value.ty), item.at));
+            }
+            let unique = self.fresh();
+            self.labels.insert(unique.clone(), name.clone());
+            exprs.push(value.expr.clone().alias(&unique));
+            columns.push(Output { name, column: Column::new_unqualified(unique), ty: value.ty.clone(), anonymous });
+        }
+        let shown_columns = exprs.len();
+        for sort in &mut sorts {
+            let at = values.iter().position(|value| value.expr == sort.expr);
+            let column = match at.and_then(|at| columns.get(at)) {
+                Some(output) => output.column.clone(),
+                None if distinct => {
+                    return Err(invalid("with SELECT DISTINCT, ORDER BY can only use selected columns", None));
+                }
+                None => {
+                    let unique = self.fresh();
+                    exprs.push(sort.expr.clone().alias(&unique));
+                    Column::new_unqualified(unique)
+                }
+            };
+            sort.expr = col(column);
+        }
+        let extended = exprs.len() > shown_columns;
+        let mut builder = builder.project(exprs).planned()?;
+        if distinct {
+            builder = builder.distinct().planned()?;
+        }
+        if !sorts.is_empty() {
+            builder = builder.sort(sorts).planned()?;
+        }
+        let mut plan = limited(builder, limit)?;
+        if extended {
+            let shown = columns.iter().map(|output| Expr::Column(output.column.clone()));
+            plan = LogicalPlanBuilder::from(plan).project(shown).and_then(LogicalPlanBuilder::build).planned()?;
+        }
+        Ok(Resolved { plan, columns })
+    }
+}
+
+/// An aggregation: its keys and calls.
+struct Grouped<'l> {
+    keys: Vec<Key>,
+    aggregates: Aggregates,
+    labels: &'l std::collections::HashMap<String, String>,
+}
+
+impl Grouped<'_> {
+    fn plan(&self, builder: LogicalPlanBuilder) -> Result<LogicalPlanBuilder> {
+        let keys: Vec<Expr> = self.keys.iter().map(|key| key.expr.clone().alias(&key.column)).collect();
+        let mut calls: Vec<Expr> =
+            self.aggregates.calls.iter().map(|(name, call)| call.clone().alias(name)).collect();
+        if keys.is_empty() && calls.is_empty() {
+            calls.push(count(lit(1_i64)).alias("rows"));
+        }
+        builder.aggregate(keys, calls).planned()
+    }
+
+    /// An expression over the rows, rewritten over the groups.
+    fn over(&self, expr: Expr, at: Option<Position>) -> Result<Expr> {
+        let mut stray: Option<String> = None;
+        let rewritten = expr
+            .transform_down(|part| {
+                let literal = matches!(part, Expr::Literal(..));
+                if let Some(key) = self.keys.iter().find(|key| !literal && key.expr == part) {
+                    let column = col(Column::new_unqualified(&key.column));
+                    return Ok(Transformed::new(column, true, TreeNodeRecursion::Jump));
+                }
+                if let Expr::Column(column) = &part
+                    && !self.aggregates.calls.iter().any(|(name, _)| *name == column.name)
+                {
+                    stray = Some(column.name.clone());
+                }
+                Ok(Transformed::no(part))
+            })
+            .planned()?
+            .data;
+        match stray {
+            None => Ok(rewritten),
+            Some(column) => {
+                let name = self.labels.get(&column).map_or("a column", String::as_str);
+                let message = format!("{name} is neither grouped nor aggregated; add it to GROUP BY or wrap it, e.g. ANY_VALUE({name})");
+                Err(fail(Code::InvalidQuery, message, at).about(name))
+            }
+        }
+    }
+}
+
+fn nth(items: &[Item], n: usize, at: Option<Position>) -> Result<&Item> {
+    n.checked_sub(1)
+        .and_then(|i| items.get(i))
+        .ok_or_else(|| invalid(format!("there is no column number {n}; the select list has {}", items.len()), at))
+}
+
+/// The names of the result's columns: missing ones become f0_, f1_; a second use of a name gets
+/// a number, because rows are objects and a lost column would be worse than an odd name.
+fn unique_names(items: &[Item]) -> Vec<(String, bool)> {
+    let mut taken = std::collections::HashSet::new();
+    let mut anonymous = 0;
+    let mut names = Vec::new();
+    for item in items {
+        let (base, made_up) = match &item.name {
+            Some(name) => (name.clone(), false),
+            None => {
+                anonymous += 1;
+                (format!("f{}_", anonymous - 1), true)
+            }
+        };
+        let mut name = base.clone();
+        let mut n = 1;
+        while !taken.insert(name.clone()) {
+            name = format!("{base}_{n}");
+            n += 1;
+        }
+        names.push((name, made_up));
+    }
+    names
+}
+
+fn columns_of(relation: &Relation, at: Option<Position>) -> Vec<Item> {
+    match relation {
+        Relation::Table { columns, .. } => columns
+            .iter()
+            .filter(|column| !column.hidden && !column.qualified_only)
+            .map(|column| Item { name: Some(column.name.clone()), value: column.value.clone(), at })
+            .collect(),
+        Relation::Element { alias, value } => match fields_of(value, at) {
+            Ok(fields) => fields,
+            Err(_) => vec![Item { name: alias.clone(), value: value.clone(), at }],
+        },
+    }
+}
+
+fn fields_of(value: &Typed, at: Option<Position>) -> Result<Vec<Item>> {
+    match &value.ty {
+        Type::Struct { fields, .. } => Ok(fields
+            .iter()
+            .map(|field| Item {
+                name: Some(field.name.clone()),
+                value: super::access::stored_field(value, field),
+                at,
+            })
+            .collect()),
+        ty => Err(invalid(format!("a value of type {ty} has no fields for .*"), at)),
+    }
+}
+
+fn refuse_foreign_clauses(select: &Select) -> Result<()> {
+    let at = place(select);
+    let foreign: [(bool, &str); 10] = [
+        (select.into.is_some(), "SELECT INTO"),
+        (select.top.is_some(), "TOP; LIMIT"),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW; UNNEST"),
+        (select.prewhere.is_some(), "PREWHERE"),
+        (!select.connect_by.is_empty(), "CONNECT BY"),
+        (!select.cluster_by.is_empty() || !select.distribute_by.is_empty() || !select.sort_by.is_empty(), "CLUSTER BY"),
+        (select.value_table_mode.is_some(), "SELECT AS STRUCT or AS VALUE"),
+        (select.qualify.is_some() || !select.named_window.is_empty(), "QUALIFY and WINDOW: window functions; this"),
+        (select.flavor != SelectFlavor::Standard, "FROM before SELECT"),
+        (select.exclude.is_some() || select.select_modifiers.is_some(), "a modifier of SELECT"),
+    ];
+    match foreign.iter().find(|(there, _)| *there) {
+        Some((_, what)) => Err(unsupported(what, at)),
+        None => Ok(()),
+    }
+}
+
+fn select_groups(select: &Select) -> bool {
+    match &select.group_by {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
+    }
+}
+
+/// Whether the rows leave this SELECT in the order in which its FROM delivers them.
+fn keeps_order(select: &Select, order_by: Option<&OrderBy>, distinct: bool) -> bool {
+    let one_table = matches!(select.from.as_slice(), [table] if table
+        .joins
+        .iter()
+        .all(|join| matches!(join.relation, TableFactor::UNNEST { .. })));
+    one_table && order_by.is_none() && !distinct && !select_groups(select) && !calls_aggregate(select)
+}
+
+fn calls_aggregate(select: &Select) -> bool {
+    struct Calls;
+    impl Visitor for Calls {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Ast) -> ControlFlow<()> {
+            match expr {
+                Ast::Function(call) if is_aggregate(&call.name.to_string().to_uppercase()) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    select.projection.visit(&mut Calls).is_break()
+}

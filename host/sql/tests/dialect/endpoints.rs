@@ -1,0 +1,89 @@
+//! The two saved queries of the specification, as they are shipped.
+
+use serde_json::json;
+
+use crate::support::World;
+
+const LOGS_ALL: &str = include_str!("../../../../guest-endpoints/logs.all/query.sql");
+const API_COUNTS: &str = include_str!("../../../../guest-endpoints/usage.api-counts/query.sql");
+const SECOND: i64 = 1_000_000;
+
+fn request(id: &str, timestamp: i64, url: &str, path: &str) -> serde_json::Value {
+    json!({"id": id, "timestamp": timestamp, "event_message": id, "project": "p1",
+           "metadata": {"request": {"url": url, "path": path}}})
+}
+
+fn world() -> World {
+    let now = 1_763_633_702 * SECOND; // 10:15:02
+    let minute = now - 2 * SECOND;
+    World::new()
+        .source(
+            "cloudflare.logs.prod",
+            &[
+                request("a", minute, "https://p1.test/rest/v1/x", "/rest/v1/x"),
+                request("b", minute + 1, "https://p1.test/auth/rest", "/auth/rest"),
+                request("c", now - 3600 * SECOND, "https://p1.test/storage", "/storage"),
+                request("d", now - 3600 * SECOND - 1, "https://p1.test/realtime", "/realtime"),
+                request("e", minute, "https://p2.test/rest", "/rest"),
+            ],
+        )
+        .source("postgres.logs", &[])
+        .source("deno-relay-logs", &[json!({"id": "r", "timestamp": 1, "metadata": {"project_ref": "p1"}})])
+        .source("deno-subhosting-events", &[])
+        .source("gotrue.logs.prod", &[])
+        .source("realtime.logs.prod", &[json!({"id": "t", "timestamp": 1, "metadata": {"project": "p1"}})])
+        .source("storage.logs.prod.2", &[])
+        .source("postgREST.logs.prod", &[])
+        .source("pgbouncer.logs.prod", &[])
+}
+
+#[test]
+fn api_counts_has_one_row_a_bucket() {
+    let minutely = world().with("interval", "minutely").with("project", "p1").rows(API_COUNTS);
+    assert_eq!(
+        minutely,
+        json!([
+            {"timestamp": "2025-11-20T09:15:00", "total_rest_requests": 0, "total_storage_requests": 1, "total_auth_requests": 0, "total_realtime_requests": 0},
+            {"timestamp": "2025-11-20T10:15:00", "total_rest_requests": 2, "total_storage_requests": 0, "total_auth_requests": 1, "total_realtime_requests": 0},
+        ])
+    );
+    let daily = world().with("interval", "daily").with("project", r"https://p[12]\.test").rows(API_COUNTS);
+    assert_eq!(
+        daily,
+        json!([{"timestamp": "2025-11-20T00:00:00", "total_rest_requests": 3, "total_storage_requests": 1, "total_auth_requests": 1, "total_realtime_requests": 1}])
+    );
+    assert_eq!(world().with("interval", "hourly").with("project", "nobody").rows(API_COUNTS), json!([]));
+}
+
+#[test]
+fn logs_all_bounds_are_exclusive_below_and_inclusive_above() {
+    let ids = |world: World| -> Vec<String> {
+        let rows = world.rows(LOGS_ALL);
+        rows.as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let p1 = || world().with("project", "p1");
+    assert_eq!(ids(p1()), ["b", "a", "e", "c", "d"].map(str::to_owned).to_vec());
+    assert_eq!(ids(p1().with("iso_timestamp_start", "").with("iso_timestamp_end", "")).len(), 5);
+    assert_eq!(ids(p1().with("iso_timestamp_start", "2025-11-20T10:15:00Z")), ["b"]);
+    assert_eq!(ids(p1().with("iso_timestamp_end", "2025-11-20T09:15:02Z")), ["c", "d"]);
+    assert_eq!(ids(world().with("project", "p9")), Vec::<String>::new());
+}
+
+#[test]
+fn every_table_of_logs_all_has_its_own_project_filter() {
+    let world = world().with("project", "p1");
+    for (table, count) in [
+        ("edge_logs", 5),
+        ("postgres_logs", 0),
+        ("function_edge_logs", 1),
+        ("function_logs", 0),
+        ("auth_logs", 0),
+        ("realtime_logs", 1),
+        ("storage_logs", 0),
+        ("postgrest_logs", 0),
+        ("pgbouncer_logs", 0),
+    ] {
+        let rows = world.granted(LOGS_ALL, &format!("select count(*) as c from {table} left join unnest(metadata) m")).unwrap();
+        assert_eq!(rows, json!([{"c": count}]), "{table}");
+    }
+}

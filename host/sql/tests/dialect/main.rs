@@ -1,0 +1,8 @@
+//! The dialect, tested as its users write it: text in, JSON rows out, over small stored tables.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
+
+mod endpoints;
+mod names;
+mod support;
+mod unnest;
+mod values;

@@ -1,0 +1,152 @@
+//! A small world to query: sources from JSON lines, one call from text to rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
+use datafusion::arrow::json::ReaderBuilder;
+use datafusion::catalog::{MemTable, TableProvider};
+use futures::TryStreamExt;
+use serde_json::Value as Json;
+use tidegate_model::{Arguments, Failure, Value};
+use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, SavedQuery, Sources, Style, Tables};
+
+pub(crate) struct World {
+    tables: BTreeMap<String, Arc<dyn TableProvider>>,
+    engine: Engine,
+    arguments: Arguments,
+    pub(crate) now: i64,
+}
+
+impl Sources for World {
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        self.tables.get(name).cloned()
+    }
+    fn names(&self) -> Vec<String> {
+        self.tables.keys().cloned().collect()
+    }
+}
+
+/// The type that stored data of such a value has: objects are structs, lists of objects lists.
+fn stored(value: &Json) -> DataType {
+    match value {
+        Json::Null => DataType::Null,
+        Json::Bool(_) => DataType::Boolean,
+        Json::Number(n) if n.is_i64() => DataType::Int64,
+        Json::Number(_) => DataType::Float64,
+        Json::String(_) => DataType::Utf8View,
+        Json::Array(items) => {
+            let item = items.iter().map(stored).reduce(merge).unwrap_or(DataType::Null);
+            DataType::List(Arc::new(Field::new_list_field(item, true)))
+        }
+        Json::Object(fields) => DataType::Struct(fields.iter().map(|(k, v)| Field::new(k, stored(v), true)).collect()),
+    }
+}
+
+fn merge(one: DataType, other: DataType) -> DataType {
+    match (one, other) {
+        (DataType::Null, other) | (other, DataType::Null) => other,
+        (DataType::Struct(a), DataType::Struct(b)) => {
+            let mut fields: Vec<Field> = a.iter().map(|f| f.as_ref().clone()).collect();
+            for field in &b {
+                match fields.iter_mut().find(|f| f.name() == field.name()) {
+                    Some(known) => *known = Field::new(known.name(), merge(known.data_type().clone(), field.data_type().clone()), true),
+                    None => fields.push(field.as_ref().clone()),
+                }
+            }
+            DataType::Struct(fields.into())
+        }
+        (DataType::List(a), DataType::List(b)) => {
+            let item = merge(a.data_type().clone(), b.data_type().clone());
+            DataType::List(Arc::new(Field::new_list_field(item, true)))
+        }
+        (one, _) => one,
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let engine = Engine::new(&EngineOptions { partitions: 2, ..EngineOptions::default() }).unwrap();
+        Self { tables: BTreeMap::new(), engine, arguments: Arguments::new(), now: 1_763_633_702_000_000 }
+    }
+
+    /// A source of rows; `timestamp` is in microseconds.
+    pub(crate) fn source(mut self, name: &str, rows: &[Json]) -> Self {
+        let whole = rows.iter().map(stored).reduce(merge).unwrap_or(DataType::Struct(Fields::empty()));
+        let DataType::Struct(fields) = whole else { panic!("rows are objects") };
+        let mut fields: Vec<Field> = fields.iter().map(|f| f.as_ref().clone()).collect();
+        for (name, data_type) in [
+            ("id", DataType::Utf8View),
+            ("timestamp", DataType::Timestamp(TimeUnit::Microsecond, None)),
+            ("event_message", DataType::Utf8View),
+        ] {
+            fields.retain(|f| f.name() != name);
+            fields.push(Field::new(name, data_type, true));
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let batch = if rows.is_empty() {
+            RecordBatch::new_empty(Arc::clone(&schema))
+        } else {
+            let mut decoder = ReaderBuilder::new(Arc::clone(&schema)).build_decoder().unwrap();
+            decoder.serialize(rows).unwrap();
+            decoder.flush().unwrap().unwrap()
+        };
+        let table = MemTable::try_new(schema, vec![vec![batch]]).unwrap();
+        self.tables.insert(name.to_owned(), Arc::new(table));
+        self
+    }
+
+    pub(crate) fn with(mut self, name: &str, text: &str) -> Self {
+        self.arguments.insert(name.to_owned(), Value::Text(text.to_owned()));
+        self
+    }
+
+    pub(crate) fn plan(&self, sql: &str, tables: Tables<'_>) -> Result<Plan, Failure> {
+        self.engine.plan(sql, tables, self, &self.arguments, self.now)
+    }
+
+    /// The rows of a statement over the sources.
+    pub(crate) fn rows(&self, sql: &str) -> Json {
+        self.run(sql, Tables::Sources).unwrap_or_else(|failure| panic!("{failure}\n{sql}"))
+    }
+
+    /// The rows of an ad-hoc statement over the tables of a saved query.
+    pub(crate) fn granted(&self, saved: &str, sql: &str) -> Result<Json, Failure> {
+        self.run(sql, Tables::Granted(&SavedQuery::parse(saved).unwrap()))
+    }
+
+    pub(crate) fn failure(&self, sql: &str) -> Failure {
+        match self.run(sql, Tables::Sources) {
+            Err(failure) => failure,
+            Ok(rows) => panic!("expected a failure, got {rows}\n{sql}"),
+        }
+    }
+
+    fn run(&self, sql: &str, tables: Tables<'_>) -> Result<Json, Failure> {
+        let plan = self.plan(sql, tables)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let stream = self.engine.run(plan, Some(10_000)).await?;
+            let columns = stream.columns();
+            let batches: Vec<RecordBatch> = stream.try_collect().await?;
+            let mut rows = Vec::new();
+            for batch in batches {
+                let encoders: Vec<_> = columns
+                    .iter()
+                    .zip(batch.columns())
+                    .map(|((name, ty), array)| (name.clone(), ColumnEncoder::new(array, ty, Style::Result).unwrap()))
+                    .collect();
+                for row in 0..batch.num_rows() {
+                    let fields = encoders.iter().map(|(name, encoder)| {
+                        let mut text = Vec::new();
+                        encoder.write(row, &mut text);
+                        (name.clone(), serde_json::from_slice(&text).expect("valid JSON"))
+                    });
+                    rows.push(Json::Object(fields.collect()));
+                }
+            }
+            Ok(Json::Array(rows))
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! UNNEST of stored records and of real lists.
+
+use serde_json::json;
+
+use crate::support::World;
+
+fn world() -> World {
+    World::new()
+        .source(
+            "edge",
+            &[
+                json!({"id": "1", "timestamp": 3, "event_message": "one", "metadata": {"path": "/a", "request": {"method": "GET", "path": "/x", "tags": [1, 2]}, "response": {"status_code": 200}}}),
+                json!({"id": "2", "timestamp": 2, "event_message": "two", "metadata": {"request": {"method": "POST"}}}),
+                json!({"id": "3", "timestamp": 1, "event_message": "three"}),
+            ],
+        )
+        .source(
+            "many",
+            &[
+                json!({"id": "1", "timestamp": 1, "metadata": [{"level": "info"}, {"level": "error"}]}),
+                json!({"id": "2", "timestamp": 2, "metadata": []}),
+                json!({"id": "3", "timestamp": 3, "metadata": [{"level": "warn"}]}),
+            ],
+        )
+        .source("empty", &[])
+}
+
+#[test]
+fn a_record_is_unnested_by_name_and_shown_as_an_array() {
+    let world = world();
+    let sql = "select id, request.method, response.status_code as status
+               from edge cross join unnest(metadata) as m cross join unnest(m.request) as request
+               left join unnest(m.response) as response on true order by timestamp desc";
+    assert_eq!(
+        world.rows(sql),
+        json!([{"id": "1", "method": "GET", "status": 200}, {"id": "2", "method": "POST", "status": null}])
+    );
+    let rows = world.rows("select metadata from edge where id = '1'");
+    assert_eq!(
+        rows,
+        json!([{"metadata": [{"path": "/a", "request": [{"method": "GET", "path": "/x", "tags": [1, 2]}], "response": [{"status_code": 200}]}]}])
+    );
+}
+
+#[test]
+fn every_spelling_of_unnest() {
+    let world = world();
+    for sql in [
+        "select m.path as p from edge, unnest(metadata) as m where m.path is not null",
+        "select m.path as p from edge t, t.metadata m where m.path is not null",
+        "select m.path as p from edge as t join unnest(t.metadata) m on m.path is not null",
+        "select metadata.path as p from edge cross join unnest(metadata) as metadata where metadata.path = '/a'",
+        "select path as p from edge cross join unnest(metadata) where path = '/a'",
+        "select m.path as p from (edge t cross join unnest(metadata) as m) where m.path = '/a'",
+        "select metadata[0].path as p from edge where metadata[offset(0)].path is not null",
+        "select m.path as p from edge cross join unnest(coalesce(metadata, [])) as m where m.path is not null",
+        "select (select m.path from unnest(metadata) as m) as p from edge where exists (select 1 from unnest(metadata) as m where m.path = '/a')",
+    ] {
+        assert_eq!(world.rows(sql), json!([{"p": "/a"}]), "{sql}");
+    }
+}
+
+#[test]
+fn a_cross_join_drops_and_a_left_join_keeps() {
+    let world = world();
+    let count = |sql: &str| world.rows(sql)[0]["c"].clone();
+    assert_eq!(count("select count(*) as c from edge cross join unnest(metadata) as m"), json!(2));
+    assert_eq!(count("select count(*) as c from edge left join unnest(metadata) as m"), json!(3));
+    assert_eq!(count("select count(*) as c from edge cross join unnest(metadata) as m cross join unnest(m.response) as r"), json!(1));
+    assert_eq!(count("select count(*) as c from edge cross join unnest(metadata) m cross join unnest(m.nowhere) as r"), json!(0));
+    assert_eq!(count("select count(r.x) as c from edge cross join unnest(metadata) m left join unnest(m.nowhere) as r"), json!(0));
+    assert_eq!(count("select count(*) as c from many cross join unnest(metadata) as m"), json!(3));
+    assert_eq!(count("select count(*) as c from many left join unnest(metadata) as m on true"), json!(4));
+    assert_eq!(count("select count(*) as c from empty cross join unnest(metadata) as m where m.a.b is null"), json!(0));
+}
+
+#[test]
+fn real_lists_and_offsets() {
+    let world = world();
+    assert_eq!(
+        world.rows("select id, m.level as level, at from many cross join unnest(metadata) as m with offset as at order by id, at"),
+        json!([{"id": "1", "level": "info", "at": 0}, {"id": "1", "level": "error", "at": 1}, {"id": "3", "level": "warn", "at": 0}])
+    );
+    assert_eq!(
+        world.rows("select tag from edge cross join unnest(metadata) m cross join unnest(m.request) r cross join unnest(r.tags) as tag order by tag"),
+        json!([{"tag": 1}, {"tag": 2}])
+    );
+    assert_eq!(world.rows("select x from unnest([3, 1, 2]) as x order by x"), json!([{"x": 1}, {"x": 2}, {"x": 3}]));
+    assert_eq!(world.rows("select metadata[0].level as l from many order by id"), json!([{"l": "info"}, {"l": null}, {"l": "warn"}]));
+}
+
+#[test]
+fn paths_that_no_record_ever_had_are_null() {
+    let world = world();
+    let sql = "select id, m.nothing.at.all as a, function_id, r.more as b from edge cross join unnest(metadata) as m
+               left join unnest(m.gone) as r order by id limit 1";
+    assert_eq!(world.rows(sql), json!([{"id": "1", "a": null, "function_id": null, "b": null}]));
+    assert_eq!(
+        world.rows("select avg(m.gone) as a, max(m.gone) as b, count(m.gone) as c, countif(m.gone > 3) as d from edge cross join unnest(metadata) as m"),
+        json!([{"a": null, "b": null, "c": 0, "d": 0}])
+    );
+    assert_eq!(world.rows("select id from empty where metadata is null and anything like 'x%'"), json!([]));
+    assert_eq!(
+        world.rows("select m.gone as g, count(*) as c from edge cross join unnest(metadata) as m where not regexp_contains(m.gone, 'x') or m.gone is null group by g order by g"),
+        json!([{"g": null, "c": 2}])
+    );
+}
+
+#[test]
+fn a_field_of_an_array_asks_for_unnest() {
+    let world = world();
+    let failure = world.failure("select m.request.path from edge cross join unnest(metadata) as m");
+    assert!(failure.message.contains("unnest it first"), "{failure}");
+    let failure = world.failure("select id from edge cross join unnest(metadata) as m where response.status_code > 1");
+    assert!(failure.message.contains("response") || failure.message.contains("unnest"), "{failure}");
+}

@@ -1,0 +1,194 @@
+//! Literals, types, conversions and functions.
+
+use serde_json::json;
+
+use crate::support::World;
+
+/// One expression, one value.
+fn value(expression: &str) -> serde_json::Value {
+    World::new().rows(&format!("select {expression} as v"))[0]["v"].clone()
+}
+
+#[test]
+fn literals_are_read_as_bigquery_reads_them() {
+    for (expression, expected) in [
+        ("1", json!(1)),
+        ("1.5", json!(1.5)),
+        ("-9223372036854775808", json!(i64::MIN)),
+        ("0x1F", json!(31)),
+        ("'it''s'", json!("it's")),
+        (r"'it\'s'", json!("it's")),
+        ("\"double\"", json!("double")),
+        (r"r'\d+'", json!(r"\d+")),
+        (r"'\d+'", json!(r"\d+")),
+        ("true", json!(true)),
+        ("null", json!(null)),
+        ("timestamp '2025-11-20T10:15:02Z'", json!(1_763_633_702_000_000_i64)),
+        ("date '2025-11-20'", json!("2025-11-20")),
+        ("datetime '2025-11-20 10:15:02.5'", json!("2025-11-20T10:15:02.500000")),
+        ("[1, 2]", json!([1, 2])),
+        ("struct(1 as a, 'x' as b)", json!({"a": 1, "b": "x"})),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn operators_and_conversions_mean_what_bigquery_means() {
+    for (expression, expected) in [
+        ("3 / 2", json!(1.5)),
+        ("div(7, 2)", json!(3)),
+        ("mod(7, 3)", json!(1)),
+        ("7 % 3", json!(1)),
+        ("cast('12' as int64)", json!(12)),
+        ("cast(2.5 as int64)", json!(3)),
+        ("cast(-2.5 as int64)", json!(-3)),
+        ("safe_cast('x' as int64)", json!(null)),
+        ("cast(12 as string)", json!("12")),
+        ("cast(1.0 as string)", json!("1")),
+        ("cast(true as string)", json!("true")),
+        ("cast(timestamp '2025-11-20T10:15:02Z' as datetime)", json!("2025-11-20T10:15:02")),
+        ("cast(timestamp '2025-11-20T10:15:02Z' as date)", json!("2025-11-20")),
+        ("cast(timestamp '2025-11-20T10:15:02Z' as string)", json!("2025-11-20 10:15:02+00")),
+        ("'5'::int64 + 1", json!(6)),
+        ("1 = '1'", json!(true)),
+        ("1 = 'x'", json!(false)),
+        ("200 in ('200', '404')", json!(true)),
+        ("'404' not in (200, 500)", json!(true)),
+        ("5 between '1' and '9'", json!(true)),
+        ("timestamp '2025-11-20T10:15:02Z' > '2025-11-20'", json!(true)),
+        ("timestamp '2025-11-20T10:15:02Z' = 1763633702000000", json!(true)),
+        ("not (null or true)", json!(false)),
+        ("null is null", json!(true)),
+        ("'abc' like 'a%'", json!(true)),
+        ("'ABC' ilike 'a_c'", json!(true)),
+        (r"'50%' like '50\\%'", json!(true)),
+        ("'a' || 'b'", json!("ab")),
+        ("if(1 > 2, 'a', 'b')", json!("b")),
+        ("coalesce(null, null, 3)", json!(3)),
+        ("ifnull(null, 'x')", json!("x")),
+        ("nullif(1, 1)", json!(null)),
+        ("case 2 when 1 then 'a' when 2 then 'b' end", json!("b")),
+        ("safe_divide(1, 0)", json!(null)),
+        ("greatest(1, 3, 2)", json!(3)),
+        ("round(2.345, 2)", json!(2.35)),
+        ("2 in unnest([1, 2])", json!(true)),
+        ("[10, 20][offset(1)]", json!(20)),
+        ("[10, 20][ordinal(1)]", json!(10)),
+        ("[10, 20][5]", json!(null)),
+        ("array_length([1, 2, 3])", json!(3)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn an_arm_that_is_not_taken_is_not_evaluated() {
+    assert_eq!(value("case when true then 1 else cast('' as int64) end"), json!(1));
+    assert_eq!(value("case when '' = '' then true else timestamp '2025-01-01' > cast('' as timestamp) end"), json!(true));
+    assert_eq!(value("if(false, 1 / 0, 2)"), json!(2));
+    let world = World::new().source("t", &[json!({"s": "12"}), json!({"s": "abc"})]);
+    let rows = world.rows("select case when regexp_contains(s, '^[0-9]+$') then cast(s as int64) > 5 else false end as v from t order by s");
+    assert_eq!(rows, json!([{"v": true}, {"v": false}]));
+}
+
+#[test]
+fn time_functions_work_in_utc() {
+    let at = "timestamp '2025-11-20T10:15:02.123456Z'";
+    for (expression, expected) in [
+        (format!("timestamp_trunc({at}, minute)"), json!(1_763_633_700_000_000_i64)),
+        (format!("timestamp_trunc({at}, DAY)"), json!(1_763_596_800_000_000_i64)),
+        (format!("cast(timestamp_trunc({at}, week) as date)"), json!("2025-11-16")),
+        (format!("cast(timestamp_trunc({at}, isoweek) as date)"), json!("2025-11-17")),
+        (format!("cast(timestamp_trunc({at}, week(thursday)) as date)"), json!("2025-11-20")),
+        (format!("timestamp_sub({at}, interval 15 minute) = timestamp '2025-11-20T10:00:02.123456Z'"), json!(true)),
+        (format!("timestamp_diff({at}, timestamp '2025-11-20T08:15:03Z', hour)"), json!(1)),
+        (format!("unix_millis({at})"), json!(1_763_633_702_123_i64)),
+        (format!("extract(hour from {at})"), json!(10)),
+        (format!("extract(dayofweek from {at})"), json!(5)),
+        (format!("datetime({at}, 'UTC')"), json!("2025-11-20T10:15:02.123456")),
+        (format!("format_timestamp('%F %H:%M', {at})"), json!("2025-11-20 10:15")),
+        (format!("date({at})"), json!("2025-11-20")),
+        ("date_sub(date '2025-03-31', interval 1 month)".into(), json!("2025-02-28")),
+        ("date_diff(date '2025-03-01', date '2025-02-27', day)".into(), json!(2)),
+        ("parse_timestamp('%Y-%m-%d', '2025-11-20')".into(), json!(1_763_596_800_000_000_i64)),
+        ("timestamp_millis(1000)".into(), json!(1_000_000)),
+        ("current_timestamp() - interval 2 second = timestamp '2025-11-20T10:15:00Z'".into(), json!(true)),
+    ] {
+        assert_eq!(value(&expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn text_and_json_functions() {
+    for (expression, expected) in [
+        ("lower('ABC')", json!("abc")),
+        ("concat('a', 1, null)", json!(null)),
+        ("concat('a', 1)", json!("a1")),
+        ("length('héé')", json!(3)),
+        ("substr('hello', 2, 3)", json!("ell")),
+        ("substr('hello', -3)", json!("llo")),
+        ("substr('hello', 0, 2)", json!("he")),
+        ("starts_with('hello', 'he')", json!(true)),
+        ("strpos('hello', 'l')", json!(3)),
+        ("replace('aXb', 'X', '-')", json!("a-b")),
+        ("trim('  x ')", json!("x")),
+        ("split('a,b')", json!(["a", "b"])),
+        ("split('a b', ' ')[offset(1)]", json!("b")),
+        ("regexp_contains('/auth/v1', '^/auth|/rest')", json!(true)),
+        ("regexp_contains('warning', 'x||y')", json!(true)),
+        ("regexp_contains(null, 'x')", json!(null)),
+        ("regexp_contains(404, '^4')", json!(true)),
+        ("regexp_extract('id=42;', 'id=([0-9]+)')", json!("42")),
+        (r"regexp_replace('a1b2', r'([0-9])', r'<\1>')", json!("a<1>b<2>")),
+        (r#"json_value('{"a": {"b": 5}}', "$.a.b")"#, json!("5")),
+        (r#"json_value('not json', "$.a")"#, json!(null)),
+        (r#"json_query('{"a": [1]}', '$.a')"#, json!("[1]")),
+        ("to_json_string(struct(1 as a))", json!(r#"{"a":1}"#)),
+        ("to_hex(md5('a'))", json!("0cc175b9c0f1b6a831c399e269772661")),
+        ("net.host('https://a.example.test:8/x')", json!("a.example.test")),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn aggregates() {
+    let world = World::new().source(
+        "t",
+        &[json!({"k": "a", "n": 1}), json!({"k": "a", "n": 3}), json!({"k": "b", "n": 5}), json!({"k": "b"})],
+    );
+    let rows = world.rows(
+        "select k, count(*) as c, count(n) as cn, countif(n > 1) as ci, sum(n) as s, avg(n) as a, min(n) as lo, max(n) as hi,
+                logical_or(n = 5) as lo5, count(distinct k) as d, array_agg(n ignore nulls order by n desc limit 1) as top,
+                approx_quantiles(n, 2)[offset(1)] as median, string_agg(cast(n as string), '-' order by n) as joined,
+         from t group by k order by k",
+    );
+    assert_eq!(
+        rows,
+        json!([
+            {"k": "a", "c": 2, "cn": 2, "ci": 1, "s": 4, "a": 2.0, "lo": 1, "hi": 3, "lo5": false, "d": 1, "top": [3], "median": 1, "joined": "1-3"},
+            {"k": "b", "c": 2, "cn": 1, "ci": 1, "s": 5, "a": 5.0, "lo": 5, "hi": 5, "lo5": true, "d": 1, "top": [5], "median": 5, "joined": "5"},
+        ])
+    );
+    assert_eq!(world.rows("select count(*) as c, sum(n) as s from t where k = 'none'"), json!([{"c": 0, "s": null}]));
+    assert_eq!(world.rows("select k from t group by k having count(*) > 5"), json!([]));
+    assert_eq!(world.rows("select count(*) filter (where n > 1) as c from t"), json!([{"c": 2}]));
+}
+
+#[test]
+fn values_that_do_not_convert_are_told_clearly() {
+    let world = World::new().source("t", &[json!({"s": "abc"})]);
+    for (sql, needle) in [
+        ("select cast(s as int64) as v from t", "'abc' cannot be read as INT64"),
+        ("select 1 / length('') as v", "division by zero"),
+        ("select * from t where timestamp > 'soon'", "'soon' cannot be read as TIMESTAMP"),
+        ("select regexp_contains(s, '(') from t", "unclosed group"),
+        ("select repeat('a', 1000000000) as v", "at most"),
+        ("select generate_array(1, 1000000000) as v", "at most"),
+    ] {
+        let failure = world.failure(sql);
+        assert!(failure.to_string().contains(needle), "{sql}\n{failure}");
+        assert_eq!(failure.code.status() / 100, 4, "{failure:?}");
+    }
+}
