@@ -171,14 +171,14 @@ impl std::error::Error for Failure {}
 
 /// The name in `candidates` that is nearest to `wanted`, if one is near enough to be meant.
 ///
-/// Near means an edit distance of at most a third of the longer name, letters compared without
-/// case; used by every room that says "did you mean".
+/// Near means an edit distance of at most a third of the longer name, rounded up, letters
+/// compared without case; used by every room that says "did you mean".
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.to_lowercase();
     candidates
         .into_iter()
         .map(|candidate| (edit_distance(&wanted, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance * 3 <= wanted.chars().count().max(candidate.chars().count()))
+        .filter(|(distance, candidate)| *distance <= wanted.chars().count().max(candidate.chars().count()).div_ceil(3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

@@ -114,9 +114,9 @@ impl Accumulator for Values {
         if sorted.is_empty() {
             return ScalarValue::try_new_null(&list_of(self.item.clone()));
         }
-        let last = sorted.len() - 1;
-        // The nearest rank: border k is the value k/parts of the way up.
-        let borders = (0..=self.parts).map(|k| u32::try_from((k * last + self.parts / 2) / self.parts).unwrap_or(u32::MAX));
+        // Border k is the smallest value that at least k/parts of all values do not exceed.
+        let rank = |k: usize| (k * sorted.len()).div_ceil(self.parts).saturating_sub(1);
+        let borders = (0..=self.parts).map(|k| u32::try_from(rank(k)).unwrap_or(u32::MAX));
         let picked = take(&sorted, &UInt32Array::from_iter_values(borders), None)?;
         Ok(self.list(picked))
     }

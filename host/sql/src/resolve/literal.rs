@@ -19,6 +19,10 @@ impl Resolver<'_> {
             Value::Null => Typed::null(),
             Value::Boolean(value) => Typed::new(lit(*value), Type::Bool),
             Value::Number(text, _) => number(text, at)?,
+            Value::HexStringLiteral(digits) => match i64::from_str_radix(digits, 16) {
+                Ok(value) => Typed::new(lit(value), Type::Int64),
+                Err(_) => return Err(invalid(format!("0x{digits} is no INT64"), at)),
+            },
             Value::SingleQuotedString(text)
             | Value::DoubleQuotedString(text)
             | Value::TripleSingleQuotedString(text)
@@ -142,11 +146,6 @@ pub(crate) fn timestamp(micros: i64) -> Typed {
 }
 
 fn number(text: &str, at: Option<Position>) -> Result<Typed> {
-    if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))
-        && let Ok(value) = i64::from_str_radix(hex, 16)
-    {
-        return Ok(Typed::new(lit(value), Type::Int64));
-    }
     if let Ok(value) = text.parse::<i64>() {
         return Ok(Typed::new(lit(value), Type::Int64));
     }

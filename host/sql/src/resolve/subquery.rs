@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use datafusion::common::Spans;
-use datafusion::functions_aggregate::expr_fn::array_agg;
-use datafusion::logical_expr::expr::{Exists, InSubquery};
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, Subquery, lit, when};
+use datafusion::functions_aggregate::array_agg::array_agg_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, Exists, InSubquery};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, Subquery, lit, when};
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
 use sqlparser::ast::{Expr as Ast, GroupByExpr, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor};
@@ -87,9 +87,12 @@ impl Resolver<'_> {
         let [column] = resolved.columns.as_slice() else { return Err(one_column(resolved.columns.len(), at)) };
         let ty = Type::Array(Box::new(column.ty.clone()));
         let name = self.fresh();
-        let collected = array_agg(Expr::Column(column.column.clone())).alias(name);
+        let (plan, order) = ordered(resolved.plan.clone());
+        let item = vec![Expr::Column(column.column.clone())];
+        let collected = AggregateFunction::new_udf(array_agg_udaf(), item, false, None, order, None);
+        let collected = Expr::AggregateFunction(collected).alias(name);
         let none: Vec<Expr> = Vec::new();
-        let plan = LogicalPlanBuilder::from(resolved.plan).aggregate(none, [collected]).and_then(LogicalPlanBuilder::build);
+        let plan = LogicalPlanBuilder::from(plan).aggregate(none, [collected]).and_then(LogicalPlanBuilder::build);
         let resolved = Resolved { plan: plan.planned()?, columns: resolved.columns };
         Ok(Typed::new(Expr::ScalarSubquery(subquery(resolved)), ty))
     }
@@ -148,6 +151,26 @@ impl Resolver<'_> {
             }
         }
         Ok(Some(Inline { there: boolean(there).expr, values }))
+    }
+}
+
+/// The order that a plan's rows are in, for an aggregate that must be told it; a projection on
+/// top is taken off, because the sort keys may not be among its columns.
+fn ordered(plan: LogicalPlan) -> (LogicalPlan, Vec<SortExpr>) {
+    let below = match &plan {
+        LogicalPlan::Projection(projection) => projection.input.as_ref().clone(),
+        _ => plan.clone(),
+    };
+    let sort = match &below {
+        LogicalPlan::Limit(limit) => limit.input.as_ref(),
+        other => other,
+    };
+    match sort {
+        LogicalPlan::Sort(sort) => {
+            let keys = sort.expr.clone();
+            (below, keys)
+        }
+        _ => (plan, Vec::new()),
     }
 }
 

@@ -24,7 +24,7 @@ fn world() -> World {
                 request("b", minute + 1, "https://p1.test/auth/rest", "/auth/rest"),
                 request("c", now - 3600 * SECOND, "https://p1.test/storage", "/storage"),
                 request("d", now - 3600 * SECOND - 1, "https://p1.test/realtime", "/realtime"),
-                request("e", minute, "https://p2.test/rest", "/rest"),
+                request("e", minute - 1, "https://p2.test/rest", "/rest"),
             ],
         )
         .source("postgres.logs", &[])
