@@ -1,1 +1,24 @@
-//! compiler
+//! From an endpoint folder to a component, and the static half of the gate that every component
+//! must pass before it is kept.
+//!
+//! Everything becomes a component: a SQL endpoint by code generation, without a toolchain
+//! ([`compile_sql`]); a Wasm endpoint by packing what `cargo build` or `cargo component build`
+//! made ([`pack()`]). Both carry their manifest in a custom section, so that the digest of the bytes
+//! covers what the endpoint was declared to do. [`inspect`] reads, and never runs, a component.
+//!
+//! No engine is used here: the dynamic half of the gate (compilation, dry instantiation) is the
+//! runtime's.
+
+mod contract;
+mod folder;
+mod gate;
+mod generate;
+mod pack;
+mod section;
+
+pub use contract::{WIT, World};
+pub use folder::{Folder, FolderError, manifest_of_texts};
+pub use gate::{FEATURES, GateError, Inspection, MAX_COMPONENT_BYTES, MAX_GUEST_MEMORY, inspect};
+pub use generate::{DEFAULT_STATEMENT, SQL_ARGUMENT, compile_adhoc, compile_sql};
+pub use pack::{CompileError, pack};
+pub use section::{MANIFEST_SECTION, manifest_of};

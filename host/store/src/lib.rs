@@ -1,1 +1,49 @@
-//! store
+//! The log store: sources, durable ingest, columnar segments, and the tables that queries read.
+//!
+//! One folder holds everything: `catalog.sqlite` (what exists, and the write-ahead log) and
+//! `segments/<source>/<segment>.parquet`. An event's way:
+//!
+//! 1. [`Store::ingest`] normalises it and waits for the transaction that holds it to be synced;
+//!    transactions are shared by all calls that arrive meanwhile.
+//! 2. From then on it is in memory, visible to every table made afterwards. The first query or
+//!    flush that meets it turns it into columns, once.
+//! 3. In the background memory becomes a segment, and one transaction swaps the write-ahead rows
+//!    for the segment. A crash at any point leaves each acknowledged event exactly once.
+//!
+//! A record and an array of exactly one record are the same thing, stored as a struct; only where
+//! a path really held several records is it a list. What does not fit its column is kept word for
+//! word in the column `_overflow`.
+
+mod adapt;
+mod batch;
+mod catalog;
+mod columns;
+mod commit;
+mod error;
+mod event;
+mod expr;
+mod flush;
+mod options;
+mod prune;
+mod reader;
+mod segment;
+mod shape;
+mod shred;
+mod source;
+mod store;
+mod table;
+#[cfg(test)]
+mod tests;
+mod timestamp;
+mod union;
+
+pub use catalog::{Catalog, EndpointRecord, TokenRecord};
+pub use error::StoreError;
+pub use options::StoreOptions;
+pub use source::SourceInfo;
+pub use store::Store;
+
+/// The clock of the store: microseconds since 1970, UTC.
+fn now_micros() -> i64 {
+    chrono::Utc::now().timestamp_micros()
+}

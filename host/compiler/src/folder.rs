@@ -1,0 +1,182 @@
+//! An endpoint as a folder: `endpoint.toml`, `query.sql`, and for some `statements/*.sql`.
+//!
+//! The folder is the source and the manifest is made from it, so that an endpoint can be reviewed
+//! and kept in git. Unknown keys are refused: a misspelt setting must not be a silent default.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use tidegate_model::{EndpointName, Manifest, ManifestError, Parameter, Settings};
+
+use crate::generate::{DEFAULT_STATEMENT, compile_sql};
+use crate::pack::{CompileError, pack};
+
+/// An endpoint's folder, read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it declares.
+    pub manifest: Manifest,
+    /// Whether code replaces the body of the query: the folder has a `Cargo.toml`.
+    pub has_code: bool,
+    /// The cases in `tests/*.json`, sorted.
+    pub tests: Vec<PathBuf>,
+}
+
+/// Why a folder is no endpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// `endpoint.toml` is not what it should be.
+    #[error("{}:{line}:{column}: {message}", path.display())]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// A file in `statements/` has a name that a guest cannot ask for.
+    #[error(
+        "{}: a statement is named by its file: letters, digits, '_' and '-', and not 'default', which is query.sql", path.display()
+    )]
+    StatementName {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The parts do not make a manifest.
+    #[error("{}: {source}", path.display())]
+    Manifest {
+        /// The file that says so.
+        path: PathBuf,
+        /// Which rule is broken.
+        source: ManifestError,
+    },
+}
+
+/// The layout of `endpoint.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndpointToml {
+    name: EndpointName,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    parameters: Vec<Parameter>,
+    #[serde(default)]
+    settings: Settings,
+}
+
+impl Folder {
+    /// Reads the folder at `path`.
+    ///
+    /// # Errors
+    /// The file, and where possible the line, that is wrong.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, FolderError> {
+        let path = path.as_ref();
+        let toml_path = path.join("endpoint.toml");
+        let query_path = path.join("query.sql");
+        let mut manifest = manifest(&toml_path, &read(&toml_path)?, read(&query_path)?)?;
+        manifest.statements = statements(&path.join("statements"))?;
+        manifest.validate().map_err(|source| {
+            let path = if source == ManifestError::EmptyQuery { query_path } else { toml_path };
+            FolderError::Manifest { path, source }
+        })?;
+        let has_code = path.join("Cargo.toml").is_file();
+        let tests = files(&path.join("tests"), "json")?;
+        Ok(Self { path: path.to_owned(), manifest, has_code, tests })
+    }
+
+    /// The folder's component: generated, or packed from what a toolchain built of its code.
+    ///
+    /// # Errors
+    /// The folder has code and `built` is absent or cannot become an endpoint.
+    pub fn component(&self, built: Option<&[u8]>) -> Result<Vec<u8>, CompileError> {
+        match built {
+            Some(built) => pack(built, &self.manifest),
+            None if self.has_code => Err(CompileError::NotBuilt),
+            None => compile_sql(&self.manifest),
+        }
+    }
+}
+
+/// The manifest of an endpoint whose files are at hand as texts: `endpoint.toml` and `query.sql`.
+///
+/// # Errors
+/// As [`Folder::read`].
+pub fn manifest_of_texts(toml: &str, query: &str) -> Result<Manifest, FolderError> {
+    let path = Path::new("endpoint.toml");
+    let manifest = manifest(path, toml, query.to_owned())?;
+    manifest.validate().map_err(|source| FolderError::Manifest { path: path.to_owned(), source })?;
+    Ok(manifest)
+}
+
+fn manifest(toml_path: &Path, toml: &str, query: String) -> Result<Manifest, FolderError> {
+    let EndpointToml { name, description, parameters, settings } = parse_toml(toml_path, toml)?;
+    let mut manifest = Manifest::new(name, query);
+    manifest.description = description;
+    manifest.parameters = parameters;
+    manifest.settings = settings;
+    Ok(manifest)
+}
+
+fn read(path: &Path) -> Result<String, FolderError> {
+    std::fs::read_to_string(path).map_err(|source| FolderError::Read { path: path.to_owned(), source })
+}
+
+fn parse_toml(path: &Path, text: &str) -> Result<EndpointToml, FolderError> {
+    toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        FolderError::Toml {
+            path: path.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before.get(line_start..).unwrap_or_default().chars().count() + 1,
+            message: error.message().to_owned(),
+        }
+    })
+}
+
+fn statements(folder: &Path) -> Result<BTreeMap<String, String>, FolderError> {
+    let mut statements = BTreeMap::new();
+    for path in files(folder, "sql")? {
+        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+        let legal = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        if name.is_empty() || !legal || name == DEFAULT_STATEMENT {
+            return Err(FolderError::StatementName { path });
+        }
+        statements.insert(name, read(&path)?);
+    }
+    Ok(statements)
+}
+
+/// The files in `folder` with that extension, sorted; none if there is no such folder.
+fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, FolderError> {
+    let failed = |source| FolderError::Read { path: folder.to_owned(), source };
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|found| found == extension) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}

@@ -1,0 +1,90 @@
+//! The custom section that carries an endpoint's manifest inside its component.
+
+use std::borrow::Cow;
+
+use tidegate_model::{Manifest, ManifestError};
+use wasm_encoder::{Component, CustomSection, RawSection};
+use wasmparser::{BinaryReaderError, Encoding, Parser, Payload};
+
+/// The name of the section; its content is the manifest as canonical JSON: fields in the order of
+/// [`Manifest`], no blanks, defaults of optional parts left out.
+pub const MANIFEST_SECTION: &str = "tidegate:manifest";
+
+/// The manifest that a component carries.
+///
+/// # Errors
+/// [`ManifestError::Unreadable`] if there is none, more than one, or it is no manifest; other cases
+/// if it breaks its rules.
+pub fn manifest_of(component: &[u8]) -> Result<Manifest, ManifestError> {
+    let unreadable = |error: &dyn std::fmt::Display| ManifestError::Unreadable(error.to_string());
+    let mut found: Option<&[u8]> = None;
+    for section in top_level(component) {
+        let section = section.map_err(|error| unreadable(&error))?;
+        if let Some(data) = section.manifest
+            && found.replace(data).is_some()
+        {
+            return Err(ManifestError::Unreadable(format!("the section '{MANIFEST_SECTION}' is there twice")));
+        }
+    }
+    let Some(json) = found else {
+        let message = format!("there is no section '{MANIFEST_SECTION}'; pack the component with `tidegate build`");
+        return Err(ManifestError::Unreadable(message));
+    };
+    let manifest: Manifest = serde_json::from_slice(json).map_err(|error| unreadable(&error))?;
+    manifest.validate()?;
+    Ok(manifest)
+}
+
+/// The same component with this manifest in place of any that it has.
+pub(crate) fn with_manifest(component: &[u8], manifest: &Manifest) -> Result<Vec<u8>, String> {
+    let json = serde_json::to_vec(manifest).map_err(|error| error.to_string())?;
+    let mut out = Component::new();
+    for section in top_level(component) {
+        let section = section.map_err(|error| error.to_string())?;
+        if section.manifest.is_none() {
+            out.section(&RawSection { id: section.id, data: section.data });
+        }
+    }
+    out.section(&CustomSection { name: Cow::Borrowed(MANIFEST_SECTION), data: Cow::Borrowed(&json) });
+    Ok(out.finish())
+}
+
+/// One section of the outermost component.
+struct Section<'a> {
+    id: u8,
+    data: &'a [u8],
+    /// Its content, if it is the manifest's.
+    manifest: Option<&'a [u8]>,
+}
+
+fn top_level(component: &[u8]) -> impl Iterator<Item = Result<Section<'_>, BinaryReaderError>> {
+    let mut depth = 0_usize;
+    Parser::new(0).parse_all(component).filter_map(move |payload| {
+        let payload = match payload {
+            Ok(payload) => payload,
+            Err(error) => return Some(Err(error)),
+        };
+        let outermost = depth == 0;
+        match &payload {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let manifest = match &payload {
+            Payload::CustomSection(custom) if custom.name() == MANIFEST_SECTION => Some(custom.data()),
+            _ => None,
+        };
+        let (id, range) = payload.as_section().filter(|_| outermost)?;
+        let data = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+        let data = data.and_then(|(start, end)| component.get(start..end))?;
+        Some(Ok(Section { id, data, manifest }))
+    })
+}
+
+/// Whether the bytes begin as a component does.
+pub(crate) fn encoding_of(bytes: &[u8]) -> Option<Encoding> {
+    match Parser::new(0).parse_all(bytes).next() {
+        Some(Ok(Payload::Version { encoding, .. })) => Some(encoding),
+        _ => None,
+    }
+}

@@ -1,0 +1,51 @@
+//! What a component answered.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::Rows;
+
+/// The answer of an endpoint to one request.
+#[derive(Debug)]
+pub struct Answer {
+    /// Rows, a document, or neither.
+    pub body: Body,
+    /// For how long the component lets the answer be kept, if it said so.
+    pub max_age: Option<Duration>,
+    /// Remarks for the caller: at most 16, keys of `a-z`, `0-9` and `-`, short values.
+    pub notes: BTreeMap<String, String>,
+    /// Whether the component read the time of the request, so that the answer may depend on it.
+    pub saw_time: bool,
+    /// What the component used.
+    pub usage: Usage,
+}
+
+/// The body of an [`Answer`].
+#[derive(Debug)]
+pub enum Body {
+    /// Rows, to be read after the component is gone. The cap on rows, redaction and encoding are
+    /// the server's.
+    Rows(Rows),
+    /// A JSON document, checked to be one. It was made of what the guest read, so redaction, where
+    /// it is on, applies to it as well.
+    Document(String),
+    /// Nothing.
+    Empty,
+}
+
+/// What one request used of its limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Calls from the component into the host.
+    pub host_calls: u64,
+    /// Statements that it ran.
+    pub statements: u32,
+    /// Bytes of memory and tables that it held in the end.
+    pub guest_memory: usize,
+    /// Rows that it read into its memory.
+    pub guest_rows: u64,
+    /// Bytes of column batches that it read into its memory.
+    pub guest_bytes: usize,
+    /// Epoch ticks that passed while its code ran.
+    pub ticks: u64,
+}

@@ -1,0 +1,176 @@
+//! Compiled code on disk, so that a restart does not compile again.
+//!
+//! Loading machine code is trusting it, so a file counts only with a message authentication code
+//! under the server's own key; what fails the check, or was made by another engine version or
+//! configuration, is ignored and written anew. The engine's own cache is not authenticated, and a
+//! file that is mapped could change after the check: the bytes that were checked are the bytes
+//! that are loaded.
+
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+/// First bytes of an artefact file; the number is the version of this layout.
+const HEADER: &[u8; 16] = b"tidegate-aot-01\n";
+const MAC_BYTES: usize = 32;
+
+/// Where compiled code is kept, and the key that authenticates it.
+#[derive(Clone)]
+pub struct ArtefactOptions {
+    /// The folder; made with mode 0700 if it is not there. It holds nothing that cannot be rebuilt.
+    pub folder: PathBuf,
+    /// A secret of this server. With another key, everything is compiled anew.
+    pub key: [u8; 32],
+}
+
+impl std::fmt::Debug for ArtefactOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ArtefactOptions").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+/// The folder of artefacts of one engine.
+#[derive(Debug)]
+pub(crate) struct Artefacts {
+    options: ArtefactOptions,
+    compatibility: [u8; 32],
+}
+
+impl Artefacts {
+    pub(crate) fn open(options: ArtefactOptions, engine: &Engine) -> io::Result<Self> {
+        private_folder(&options.folder)?;
+        let mut hasher = ShaHasher(Sha256::new());
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        Ok(Self { options, compatibility: hasher.0.finalize().into() })
+    }
+
+    /// The component with this digest, if there is an artefact that may be trusted.
+    pub(crate) fn load(&self, engine: &Engine, digest: &[u8; 32]) -> Option<Component> {
+        let path = self.path(digest);
+        let file = match fs::read(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "compiled code cannot be read");
+                return None;
+            }
+        };
+        let Some(code) = self.authentic(&file, digest) else {
+            tracing::warn!(path = %path.display(), "compiled code is not from this server; compiling again");
+            return None;
+        };
+        match trusted::component(engine, code) {
+            Ok(component) => Some(component),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), error = ?error, "compiled code does not fit; compiling again");
+                None
+            }
+        }
+    }
+
+    /// Keeps a compiled component. Failing to is not failing the request.
+    pub(crate) fn store(&self, digest: &[u8; 32], component: &Component) {
+        let path = self.path(digest);
+        let stored = component.serialize().map_err(|error| io::Error::other(error.to_string()));
+        if let Err(error) = stored.and_then(|code| self.write(&path, digest, &code)) {
+            tracing::warn!(path = %path.display(), %error, "compiled code cannot be kept");
+        }
+    }
+
+    fn write(&self, path: &Path, digest: &[u8; 32], code: &[u8]) -> io::Result<()> {
+        let mac = self.mac(digest, code).ok_or_else(|| io::Error::other("no key"))?;
+        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+        let mut file = private_file(&temporary)?;
+        file.write_all(HEADER)?;
+        file.write_all(&mac.finalize().into_bytes())?;
+        file.write_all(code)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    }
+
+    fn path(&self, digest: &[u8; 32]) -> PathBuf {
+        // The compatibility in the name keeps two versions of the server from replacing each
+        // other's files during an upgrade.
+        let compatibility = self.compatibility.get(..8).unwrap_or_default();
+        self.options.folder.join(format!("{}-{}.cwasm", hex(digest), hex(compatibility)))
+    }
+
+    /// The code in `file`, if the code over everything that identifies it is right.
+    fn authentic<'a>(&self, file: &'a [u8], digest: &[u8; 32]) -> Option<&'a [u8]> {
+        let (mac, code) = file.strip_prefix(HEADER.as_slice())?.split_at_checked(MAC_BYTES)?;
+        self.mac(digest, code)?.verify_slice(mac).ok()?;
+        Some(code)
+    }
+
+    fn mac(&self, digest: &[u8; 32], code: &[u8]) -> Option<Hmac<Sha256>> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.options.key).ok()?;
+        mac.update(HEADER);
+        mac.update(digest);
+        mac.update(&self.compatibility);
+        mac.update(code);
+        Some(mac)
+    }
+}
+
+/// The one place where bytes become machine code.
+mod trusted {
+    #![expect(unsafe_code, reason = "loading compiled code is unsafe by nature; the caller has authenticated it")]
+
+    use wasmtime::Engine;
+    use wasmtime::component::Component;
+
+    /// Loads what this server compiled.
+    pub(super) fn component(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+        // SAFETY: `code` is what `Component::serialize` returned to this server: it carries a
+        // message authentication code under the server's secret, checked over these very bytes.
+        unsafe { Component::deserialize(engine, code) }
+    }
+}
+
+/// Feeds a `Hash` into SHA-256: the standard hasher may change between Rust versions.
+struct ShaHasher(Sha256);
+
+impl Hasher for ShaHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let digest: [u8; 32] = self.0.clone().finalize().into();
+        digest.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        builder.mode(0o700).create(folder)?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
+    }
+    #[cfg(not(unix))]
+    builder.create(folder)
+}
+
+fn private_file(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path)
+}

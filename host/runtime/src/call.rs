@@ -1,0 +1,73 @@
+//! One call of `handle`, and what its outcome means.
+
+use std::time::Duration;
+
+use tidegate_model::{Code, Failure};
+use wasmtime::Store;
+use wasmtime::component::Resource;
+
+use crate::answer::{Answer, Body};
+use crate::bindings::exports::tidegate::endpoint::handler::Problem;
+use crate::exchange::{BodyEntry, RequestEntry, ResponseEntry};
+use crate::host::State;
+use crate::prepared::Endpoint;
+use crate::words::shorten;
+
+/// The problem code with which a guest says that its last failed call is the reason.
+const STATEMENT_FAILED: &str = "statement-failed";
+
+/// The longest text of a guest that is given to a caller.
+const MAX_DETAIL: usize = 2048;
+
+/// Instantiates and calls. Everything of the guest runs in here: start functions, its allocator,
+/// the handler, destructors.
+pub(crate) async fn call(
+    store: &mut Store<State>,
+    endpoint: &Endpoint,
+    received_at: i64,
+) -> wasmtime::Result<Result<Resource<ResponseEntry>, Problem>> {
+    let instance = endpoint.pre.instantiate_async(&mut *store).await?;
+    let request = store.data_mut().push(RequestEntry { received_at })?;
+    let borrowed = Resource::new_borrow(request.rep());
+    instance.tidegate_endpoint_handler().call_handle(&mut *store, borrowed).await
+}
+
+/// Takes the response out of the store.
+pub(crate) fn answer(state: &mut State, response: Resource<ResponseEntry>) -> Result<Answer, Failure> {
+    let ResponseEntry { body, max_age, notes } = state.table.delete(response).map_err(|error| {
+        tracing::error!(%error, "the response is not in the table");
+        Failure::new(Code::ComponentFailed, "the component returned a response that does not exist")
+    })?;
+    let body = match body {
+        BodyEntry::Rows(set) => Body::Rows(set.into_rows()),
+        BodyEntry::Document(json) => Body::Document(json),
+        BodyEntry::Empty => Body::Empty,
+    };
+    let max_age = max_age.map(|seconds| Duration::from_secs(seconds.into()));
+    Ok(Answer { body, max_age, notes, saw_time: state.saw_time, usage: state.budget.used() })
+}
+
+/// What a problem means. The table of codes is part of the contract (`handler.problem`).
+pub(crate) fn failure_of_problem(problem: &Problem, last_failure: Option<Failure>) -> Failure {
+    let code = match problem.code.as_str() {
+        STATEMENT_FAILED => {
+            return last_failure.unwrap_or_else(|| {
+                Failure::new(Code::ComponentFailed, "the component says that a statement failed, but none did")
+            });
+        }
+        "invalid-argument" => Code::InvalidParameter,
+        "not-found" => Code::NotFound,
+        "conflict" => Code::Conflict,
+        "unprocessable" => Code::Refused,
+        _ => Code::ComponentFailed,
+    };
+    let detail = shorten(&problem.detail, MAX_DETAIL);
+    let named = shorten(&problem.code, 64);
+    let message = match (code, detail.is_empty()) {
+        (Code::ComponentFailed, true) => format!("the component failed: {named}"),
+        (Code::ComponentFailed, false) => format!("the component failed: {named}: {detail}"),
+        (_, true) => named.to_owned(),
+        (_, false) => detail.to_owned(),
+    };
+    Failure::new(code, message)
+}

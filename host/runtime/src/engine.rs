@@ -1,0 +1,123 @@
+//! The engine: which WebAssembly is spoken, where instances live, and the clock that interrupts
+//! them.
+//!
+//! Features are those of the gate (`tidegate_compiler::FEATURES`); a test compares the two.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy, WasmBacktraceDetails,
+    WasmFeatures,
+};
+
+/// Core instances of one component (a Rust guest has three or four).
+pub(crate) const MAX_INSTANCES: usize = 32;
+/// Memories of one component.
+pub(crate) const MAX_MEMORIES: usize = 2;
+/// Tables of one component.
+pub(crate) const MAX_TABLES: usize = 16;
+/// Elements of one table.
+const TABLE_ELEMENTS: usize = 100_000;
+/// Stack of guest code; what is left of the fiber's stack is for host functions.
+const WASM_STACK: usize = 256 << 10;
+const FIBER_STACK: usize = 1536 << 10;
+
+/// An engine for `concurrency` requests at once with `memory` bytes each, and whether instances
+/// come from a pool.
+///
+/// The pool reserves address space, not memory: about 8 GiB a request. Where that much is not to
+/// be had (a container's limit), instances are allocated on demand, which is slower and otherwise
+/// the same.
+pub(crate) fn engine(concurrency: usize, memory: usize) -> wasmtime::Result<(Engine, bool)> {
+    let mut config = config();
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(concurrency, memory)));
+    match Engine::new(&config) {
+        Ok(engine) => Ok((engine, true)),
+        Err(error) => {
+            tracing::warn!(error = ?error, concurrency, "no pool of instances: too little address space; allocating on demand");
+            config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+            Ok((Engine::new(&config)?, false))
+        }
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.strategy(Strategy::Cranelift);
+
+    // All that is off is named, although most of it is off by default: defaults change.
+    let off = WasmFeatures::TAIL_CALL
+        | WasmFeatures::RELAXED_SIMD
+        | WasmFeatures::FUNCTION_REFERENCES
+        | WasmFeatures::MULTI_MEMORY
+        | WasmFeatures::MEMORY64
+        | WasmFeatures::EXCEPTIONS
+        | WasmFeatures::THREADS
+        | WasmFeatures::GC
+        | WasmFeatures::WIDE_ARITHMETIC
+        | WasmFeatures::CUSTOM_PAGE_SIZES
+        | WasmFeatures::STACK_SWITCHING;
+    config.wasm_features(off, false);
+    config.wasm_features(WasmFeatures::WASM2.difference(WasmFeatures::GC_TYPES), true);
+    config.wasm_features(WasmFeatures::EXTENDED_CONST | WasmFeatures::COMPONENT_MODEL, true);
+    config.shared_memory(false);
+    config.gc_support(false);
+    config.concurrency_support(false);
+
+    // Only the epoch stops a guest that does not call the host.
+    config.epoch_interruption(true);
+    config.max_wasm_stack(WASM_STACK);
+    config.async_stack_size(FIBER_STACK);
+    // Nothing of one tenant's request is left on the stack of the next.
+    config.async_stack_zeroing(true);
+    config.cranelift_nan_canonicalization(true);
+    // The default reads an environment variable and parses debug information of the guest.
+    config.wasm_backtrace_details(WasmBacktraceDetails::Disable);
+    config.wasm_backtrace_max_frames(NonZeroUsize::new(16));
+    config.memory_init_cow(true);
+    config
+}
+
+fn pool(concurrency: usize, memory: usize) -> PoolingAllocationConfig {
+    // One more than there are permits: a component that is being prepared is instantiated too.
+    let places = u32::try_from(concurrency.saturating_add(1)).unwrap_or(u32::MAX);
+    let times = |count: u32| places.saturating_mul(count);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(places)
+        .total_stacks(places.saturating_add(8))
+        .total_memories(times(2))
+        .total_tables(times(8))
+        .total_core_instances(times(16))
+        .max_memory_size(memory)
+        .max_tables_per_module(MAX_TABLES as u32)
+        .table_elements(TABLE_ELEMENTS)
+        .max_component_instance_size(4 << 20)
+        .max_core_instance_size(4 << 20)
+        .max_core_instances_per_component(MAX_INSTANCES as u32)
+        .max_memories_per_component(MAX_MEMORIES as u32)
+        .max_tables_per_component(MAX_TABLES as u32)
+        .linear_memory_keep_resident(1 << 20)
+        .table_keep_resident(64 << 10)
+        .async_stack_keep_resident(64 << 10)
+        .max_unused_warm_slots(places)
+        .pagemap_scan(Enabled::Auto);
+    pool
+}
+
+/// Starts the thread that advances the engine's epoch every `tick`, until the engine is gone. A
+/// thread of the operating system, because no load on the executor may hold it up.
+pub(crate) fn start_ticking(engine: &Engine, tick: Duration) -> std::io::Result<()> {
+    let weak = engine.weak();
+    let ticker = move || {
+        loop {
+            std::thread::sleep(tick);
+            match weak.upgrade() {
+                Some(engine) => engine.increment_epoch(),
+                None => break,
+            }
+        }
+    };
+    std::thread::Builder::new().name("tidegate-epoch".to_owned()).spawn(ticker)?;
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! The runtime: what the server holds, and the life of one request.
+//!
+//! A request waits a moment for a permit, gets a fresh instance in a fresh store, and gives both
+//! back before its rows are streamed. Dropping the future at any point frees permit, memory, and
+//! the statement's task and stream with it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidegate_model::{Arguments, Code, Failure, Limits, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use wasmtime::component::{HasSelf, Linker};
+use wasmtime::{Engine, Store};
+
+use crate::answer::Answer;
+use crate::artefacts::{ArtefactOptions, Artefacts, hex};
+use crate::bindings::EndpointAdhoc;
+use crate::call::{answer, call, failure_of_problem};
+use crate::death;
+use crate::engine::{engine, start_ticking};
+use crate::host::State;
+use crate::limits::{Budget, restrain};
+use crate::prepared::{Compiler, Endpoint, Prepared, link};
+use crate::rows::{Rows, Statement, Statements};
+
+/// How a runtime is set up.
+#[derive(Debug, Clone)]
+pub struct RuntimeOptions {
+    /// Components that may run at once.
+    pub concurrency: usize,
+    /// How long a request waits for a place before it is refused.
+    pub patience: Duration,
+    /// The most that any request may use; its memory is the size of a place in the pool. A dry
+    /// instantiation runs under them.
+    pub limits: Limits,
+    /// Where compiled code is kept; nowhere if absent.
+    pub artefacts: Option<ArtefactOptions>,
+    /// Components that are kept ready in memory.
+    pub prepared: usize,
+    /// How often running components are interrupted: the grain of the CPU limit.
+    pub tick: Duration,
+}
+
+impl Default for RuntimeOptions {
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            patience: Duration::from_millis(250),
+            limits: Limits::default(),
+            artefacts: None,
+            prepared: 1024,
+            tick: Duration::from_millis(5),
+        }
+    }
+}
+
+/// One request to an endpoint; authenticated and checked.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The checked parameters.
+    pub arguments: Arguments,
+    /// When it arrived, in microseconds since the Unix epoch.
+    pub received_at: i64,
+    /// What it may use.
+    pub limits: Limits,
+}
+
+/// Why a runtime or an endpoint is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// The engine does not start.
+    #[error("the component engine does not start: {0}")]
+    Engine(String),
+    /// The folder of compiled code cannot be used.
+    #[error("the folder of compiled code {folder} cannot be used: {source}")]
+    Artefacts {
+        /// The folder.
+        folder: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The bytes are not those that were registered.
+    #[error("the component does not have the digest {digest}")]
+    Digest {
+        /// The digest that it should have.
+        digest: String,
+    },
+    /// The component is not fit to run.
+    #[error("the component cannot be used: {reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// It failed when it was tried.
+    #[error("the component does not start: {0}")]
+    Start(Failure),
+    /// The process is shutting down.
+    #[error("the runtime has stopped")]
+    Stopped,
+}
+
+impl From<RuntimeError> for Failure {
+    fn from(error: RuntimeError) -> Self {
+        let code = match &error {
+            RuntimeError::Refused { .. } | RuntimeError::Start(_) => Code::Refused,
+            RuntimeError::Engine(_)
+            | RuntimeError::Artefacts { .. }
+            | RuntimeError::Digest { .. }
+            | RuntimeError::Stopped => Code::Internal,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// How full the runtime is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolUse {
+    /// Components that run.
+    pub running: usize,
+    /// Components that may run at once.
+    pub places: usize,
+    /// Whether instances come from a pool; the numbers below are 0 if not.
+    pub pooled: bool,
+    /// Memories in use.
+    pub memories: usize,
+    /// Stacks in use.
+    pub stacks: usize,
+    /// Bytes that the pool keeps resident for memories that are not in use.
+    pub idle_bytes: usize,
+}
+
+/// Runs components.
+pub struct Runtime {
+    options: RuntimeOptions,
+    pooled: bool,
+    linker: Linker<State>,
+    compiler: Compiler,
+    prepared: Prepared,
+    permits: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("options", &self.options).field("pooled", &self.pooled).finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// Starts the engine and its clock.
+    ///
+    /// # Errors
+    /// The engine does not start, or the folder of compiled code cannot be used.
+    pub fn new(options: RuntimeOptions) -> Result<Arc<Self>, RuntimeError> {
+        let broken = |error: wasmtime::Error| RuntimeError::Engine(format!("{error:#}"));
+        let (engine, pooled) = engine(options.concurrency, options.limits.guest_memory).map_err(broken)?;
+        start_ticking(&engine, options.tick).map_err(|error| RuntimeError::Engine(error.to_string()))?;
+        let mut linker = Linker::new(&engine);
+        EndpointAdhoc::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).map_err(broken)?;
+        let artefacts = options.artefacts.clone().map(|artefacts| {
+            let folder = artefacts.folder.display().to_string();
+            Artefacts::open(artefacts, &engine).map_err(|source| RuntimeError::Artefacts { folder, source })
+        });
+        let prepared = Prepared::new(options.prepared);
+        let permits = Arc::new(Semaphore::new(options.concurrency));
+        let compiler = Compiler::new(engine, artefacts.transpose()?);
+        Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits }))
+    }
+
+    /// Makes a component ready: compiles it or loads its artefact, links it, and instantiates it
+    /// once under the limits. Ready components are found by digest, so this is cheap to repeat.
+    ///
+    /// `digest` is the SHA-256 of `component`, as the gate returned it.
+    ///
+    /// # Errors
+    /// The component is not fit to run.
+    pub async fn prepare(&self, component: &[u8], digest: [u8; 32]) -> Result<Arc<Endpoint>, RuntimeError> {
+        let make = async {
+            let compiled = self.compiler.component(component, digest).await?;
+            let pre = link(&self.linker, &compiled, self.options.limits.guest_memory)?;
+            let endpoint = Endpoint { digest: hex(&digest), pre };
+            self.try_out(&endpoint).await?;
+            Ok(Arc::new(endpoint))
+        };
+        self.prepared.get(digest, make).await
+    }
+
+    /// Answers one request with a fresh instance of the endpoint.
+    ///
+    /// # Errors
+    /// A limit, a failure of a statement that the component passed on, a problem that it reported,
+    /// or its own failure.
+    pub async fn handle(
+        &self,
+        endpoint: &Endpoint,
+        request: Request,
+        statements: Arc<dyn Statements>,
+    ) -> Result<Answer, Failure> {
+        let _permit = self.permit().await?;
+        let Request { arguments, received_at, limits } = request;
+        let wall_clock = limits.wall_clock;
+        // Declared after the permit, so dropped before it: memory is free when the permit is.
+        let mut store = self.store(limits, arguments, statements);
+        let called = timeout(wall_clock, call(&mut store, endpoint, received_at)).await;
+        let state = store.data_mut();
+        match called {
+            Ok(Ok(Ok(response))) => answer(state, response),
+            Ok(Ok(Err(problem))) => Err(failure_of_problem(&problem, state.last_failure.take())),
+            Ok(Err(error)) => Err(death::failure_of(&error, &state.budget, endpoint.digest())),
+            Err(_) => {
+                tracing::warn!(component = endpoint.digest(), "the request ran out of time");
+                let message = format!("the request took longer than its limit of {} ms", wall_clock.as_millis());
+                Err(Failure::new(Code::Timeout, message))
+            }
+        }
+    }
+
+    /// How full the runtime is, for metrics.
+    pub fn pool_use(&self) -> PoolUse {
+        let places = self.options.concurrency;
+        let running = places.saturating_sub(self.permits.available_permits());
+        let mut used = PoolUse { running, places, pooled: self.pooled, ..PoolUse::default() };
+        if let Some(metrics) = self.engine().pooling_allocator_metrics() {
+            used.memories = metrics.memories();
+            used.stacks = metrics.stacks();
+            used.idle_bytes = metrics.unused_memory_bytes_resident();
+        }
+        used
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.compiler.engine
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        let acquire = Arc::clone(&self.permits).acquire_owned();
+        match timeout(self.options.patience, acquire).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) => Err(Failure::new(Code::Internal, "the runtime has stopped")),
+            Err(_) => {
+                Err(Failure::new(Code::Overloaded, "all places for running components are taken; try again later"))
+            }
+        }
+    }
+
+    fn store(&self, mut limits: Limits, arguments: Arguments, statements: Arc<dyn Statements>) -> Store<State> {
+        limits.guest_memory = limits.guest_memory.min(self.options.limits.guest_memory);
+        let budget = Budget::new(limits, self.options.tick);
+        let mut store = Store::new(self.engine(), State::new(budget, arguments, statements));
+        restrain(&mut store);
+        store
+    }
+
+    /// Instantiates once: start functions run, memory is allocated, nothing is called.
+    async fn try_out(&self, endpoint: &Endpoint) -> Result<(), RuntimeError> {
+        let limits = self.options.limits.clone();
+        let wall_clock = limits.wall_clock;
+        let mut store = self.store(limits, Arguments::new(), Arc::new(NoStatements));
+        match timeout(wall_clock, endpoint.pre.instantiate_async(&mut store)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => {
+                Err(RuntimeError::Start(death::failure_of(&error, &store.data().budget, endpoint.digest())))
+            }
+            Err(_) => Err(RuntimeError::Start(Failure::new(Code::Timeout, "it takes too long"))),
+        }
+    }
+}
+
+/// What a component finds that runs statements before it was asked for anything.
+struct NoStatements;
+
+#[async_trait]
+impl Statements for NoStatements {
+    async fn run(&self, _: Statement, _: Vec<(String, Value)>) -> Result<Rows, Failure> {
+        Err(Failure::new(Code::UnknownStatement, "statements run only while a request is answered"))
+    }
+}

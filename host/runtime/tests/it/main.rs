@@ -1,0 +1,16 @@
+//! The runtime from the outside: generated components and hostile ones, over a made-up engine.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed test may panic"
+)]
+
+mod artefacts;
+mod fake;
+mod features;
+mod generated;
+mod guests;
+mod hostile;
+mod overload;

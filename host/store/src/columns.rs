@@ -1,0 +1,284 @@
+//! Column builders that grow while rows arrive.
+//!
+//! A column may first be seen at row 70,000, so every builder fills in the NULLs of the rows it
+//! did not see. A record column counts *slots*: one per row, until a row holds several records.
+//! Only then does it remember where each row starts, and only then does it become a list.
+
+use std::sync::Arc;
+
+use datafusion::{
+    arrow::{
+        array::{
+            Array, ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, ListArray, NullBufferBuilder,
+            StringViewBuilder, StructArray, TimestampMicrosecondBuilder, UInt32Array, new_null_array,
+        },
+        buffer::OffsetBuffer,
+        compute::take,
+        datatypes::Field,
+    },
+    error::Result,
+};
+
+use crate::shape::{Fields, Kind, Scalar, field};
+
+/// A leaf's values.
+#[derive(Debug)]
+pub(crate) enum Leaf {
+    Bool(BooleanBuilder),
+    Int(Int64Builder),
+    Float(Float64Builder),
+    Text(StringViewBuilder),
+    Time(TimestampMicrosecondBuilder),
+}
+
+impl Leaf {
+    pub(crate) fn new(ty: Scalar) -> Leaf {
+        match ty {
+            Scalar::Bool => Leaf::Bool(BooleanBuilder::new()),
+            Scalar::Int => Leaf::Int(Int64Builder::new()),
+            Scalar::Float => Leaf::Float(Float64Builder::new()),
+            Scalar::Text => Leaf::Text(StringViewBuilder::new().with_fixed_block_size(256 << 10)),
+            Scalar::Time => Leaf::Time(TimestampMicrosecondBuilder::new()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Leaf::Bool(b) => b.len(),
+            Leaf::Int(b) => b.len(),
+            Leaf::Float(b) => b.len(),
+            Leaf::Text(b) => b.len(),
+            Leaf::Time(b) => b.len(),
+        }
+    }
+
+    /// NULLs up to `row`, which is where the next value goes.
+    pub(crate) fn pad(&mut self, row: usize) {
+        let missing = row.saturating_sub(self.len());
+        if missing == 0 {
+            return;
+        }
+        match self {
+            Leaf::Bool(b) => b.append_nulls(missing),
+            Leaf::Int(b) => b.append_nulls(missing),
+            Leaf::Float(b) => b.append_nulls(missing),
+            Leaf::Time(b) => b.append_nulls(missing),
+            Leaf::Text(b) => (0..missing).for_each(|_| b.append_null()),
+        }
+    }
+
+    /// Integers become floats; the caller knows that none loses digits.
+    pub(crate) fn widen(&mut self) {
+        if let Leaf::Int(ints) = self {
+            let ints = ints.finish();
+            let mut floats = Float64Builder::with_capacity(ints.len());
+            ints.iter().for_each(|int| floats.append_option(int.map(|int| int as f64)));
+            *self = Leaf::Float(floats);
+        }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Leaf::Bool(b) => Arc::new(b.finish()),
+            Leaf::Int(b) => Arc::new(b.finish()),
+            Leaf::Float(b) => Arc::new(b.finish()),
+            Leaf::Text(b) => Arc::new(b.finish()),
+            Leaf::Time(b) => Arc::new(b.finish()),
+        }
+    }
+}
+
+/// A column of arrays of scalars.
+#[derive(Debug)]
+pub(crate) struct ListColumn {
+    pub(crate) values: Leaf,
+    offsets: Vec<i32>,
+    valid: NullBufferBuilder,
+}
+
+impl ListColumn {
+    pub(crate) fn new(ty: Scalar) -> ListColumn {
+        ListColumn { values: Leaf::new(ty), offsets: vec![0], valid: NullBufferBuilder::new(0) }
+    }
+
+    pub(crate) fn pad(&mut self, row: usize) {
+        let missing = row.saturating_sub(self.valid.len());
+        self.valid.append_n_nulls(missing);
+        let end = self.offsets.last().copied().unwrap_or(0);
+        self.offsets.extend(std::iter::repeat_n(end, missing));
+    }
+
+    /// Ends the row whose elements were just appended to `values`.
+    pub(crate) fn end_row(&mut self) {
+        self.valid.append_non_null();
+        self.offsets.push(self.values.len() as i32);
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef> {
+        let values = self.values.finish();
+        let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+        let offsets = OffsetBuffer::new(std::mem::take(&mut self.offsets).into());
+        Ok(Arc::new(ListArray::try_new(item, offsets, values, self.valid.finish())?))
+    }
+}
+
+/// A column of records.
+#[derive(Debug)]
+pub(crate) struct RecordColumn {
+    pub(crate) cells: Cells,
+    valid: NullBufferBuilder,
+    rows: usize,
+    /// First slot of each row, once some row held several records.
+    starts: Option<Vec<u32>>,
+}
+
+impl RecordColumn {
+    pub(crate) fn new() -> RecordColumn {
+        RecordColumn { cells: Cells::default(), valid: NullBufferBuilder::new(0), rows: 0, starts: None }
+    }
+
+    fn pad(&mut self, row: usize) {
+        while self.rows < row {
+            self.begin_row();
+            self.valid.append_null();
+        }
+    }
+
+    /// Opens `row` for `count` records and returns the slot of the first.
+    pub(crate) fn open_row(&mut self, row: usize, count: usize) -> usize {
+        self.pad(row);
+        if count > 1 && self.starts.is_none() {
+            self.starts = Some((0..self.rows as u32).collect());
+        }
+        self.begin_row();
+        let first = self.valid.len();
+        self.valid.append_n_non_nulls(count);
+        first
+    }
+
+    fn begin_row(&mut self) {
+        let slot = self.valid.len() as u32;
+        if let Some(starts) = &mut self.starts {
+            starts.push(slot);
+        }
+        self.rows += 1;
+    }
+
+    fn finish(&mut self, fields: &Fields, rows: usize) -> Result<ArrayRef> {
+        self.pad(rows);
+        let slots = self.valid.len();
+        let mut names = Vec::new();
+        let mut arrays = Vec::new();
+        for (name, array) in self.cells.finish(fields, slots)? {
+            names.push(field(name, array.data_type().clone()));
+            arrays.push(array);
+        }
+        // All its values went to the overflow: one empty leaf keeps the fact that it was there.
+        if arrays.is_empty()
+            && let Some((name, kind)) = fields.at(0)
+        {
+            let array = new_null_array(&kind.null_type(), slots);
+            names.push(field(name, array.data_type().clone()));
+            arrays.push(array);
+        }
+        let valid = self.valid.finish();
+        let records = StructArray::try_new(names.into(), arrays, valid.clone())?;
+        let Some(starts) = self.starts.take() else {
+            return Ok(Arc::new(records));
+        };
+
+        // A row without records has one empty slot; in the list it has none.
+        let full = |slot: u32| valid.as_ref().is_none_or(|valid| valid.is_valid(slot as usize));
+        let kept: UInt32Array = (0..slots as u32).filter(|slot| full(*slot)).collect();
+        let records = take(&records, &kept, None)?;
+        let mut lengths = Vec::with_capacity(rows);
+        let mut present = NullBufferBuilder::new(rows);
+        for (row, start) in starts.iter().enumerate() {
+            let end = starts.get(row + 1).copied().unwrap_or(slots as u32);
+            present.append(full(*start));
+            lengths.push(if full(*start) { (end - start) as usize } else { 0 });
+        }
+        let item = Arc::new(Field::new_list_field(records.data_type().clone(), true));
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        Ok(Arc::new(ListArray::try_new(item, offsets, records, present.finish())?))
+    }
+}
+
+/// Any column.
+#[derive(Debug)]
+pub(crate) enum Column {
+    Leaf(Leaf),
+    List(ListColumn),
+    Record(RecordColumn),
+}
+
+impl Column {
+    fn finish(&mut self, kind: &Kind, rows: usize) -> Result<ArrayRef> {
+        match (self, kind) {
+            (Column::Leaf(leaf), _) => {
+                leaf.pad(rows);
+                Ok(leaf.finish())
+            }
+            (Column::List(list), _) => {
+                list.pad(rows);
+                list.finish()
+            }
+            (Column::Record(record), Kind::Record { fields, .. }) => record.finish(fields, rows),
+            (Column::Record(_), kind) => Ok(new_null_array(&kind.null_type(), rows)),
+        }
+    }
+}
+
+/// The columns of one record, at the positions of its shape's fields.
+#[derive(Debug, Default)]
+pub(crate) struct Cells {
+    columns: Vec<Option<Column>>,
+    /// Where the n-th key of the last record was found: events of a source mostly look alike, so
+    /// this spares the hash lookup.
+    guesses: Vec<u32>,
+}
+
+impl Cells {
+    /// The position of `key`, which is the `nth` of its record.
+    pub(crate) fn locate(&mut self, fields: &Fields, nth: usize, key: &str) -> Option<usize> {
+        if let Some(guess) = self.guesses.get(nth)
+            && fields.at(*guess as usize).is_some_and(|(name, _)| name == key)
+        {
+            return Some(*guess as usize);
+        }
+        let position = fields.find(key)?;
+        if self.guesses.len() <= nth {
+            self.guesses.resize(nth + 1, u32::MAX);
+        }
+        if let Some(guess) = self.guesses.get_mut(nth) {
+            *guess = position as u32;
+        }
+        Some(position)
+    }
+
+    pub(crate) fn at(&mut self, position: usize) -> &mut Option<Column> {
+        while self.columns.len() <= position {
+            self.columns.push(None);
+        }
+        // The loop above made the entry; `insert`-like APIs do not exist for Vec.
+        #[expect(clippy::indexing_slicing, reason = "grown to hold `position` just above")]
+        &mut self.columns[position]
+    }
+
+    pub(crate) fn clear(&mut self, position: usize) {
+        if let Some(column) = self.columns.get_mut(position) {
+            *column = None;
+        }
+    }
+
+    /// The columns that got a value, with their names.
+    pub(crate) fn finish<'f>(&mut self, fields: &'f Fields, rows: usize) -> Result<Vec<(&'f str, ArrayRef)>> {
+        let mut out = Vec::new();
+        for (position, (name, kind)) in fields.iter().enumerate() {
+            if let Some(Some(column)) = self.columns.get_mut(position) {
+                out.push((name, column.finish(kind, rows)?));
+            }
+        }
+        Ok(out)
+    }
+}

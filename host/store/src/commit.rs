@@ -1,0 +1,282 @@
+//! The writer thread: it owns the write-ahead log and decides what is acknowledged.
+//!
+//! A sync costs milliseconds whatever it writes, so all calls that arrive while one transaction is
+//! being synced go into the next one together. There is no waiting on purpose: under light load a
+//! call is alone in its transaction, under heavy load the transactions grow by themselves.
+//!
+//! After a failed sync nobody knows what is on disk, and trying again may report success for pages
+//! the kernel has already dropped. So an I/O error ends writing until a restart, which reads back
+//! what is really there; other failures (a full disk) roll back and leave the log usable.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, Sender},
+    },
+    thread::{self, JoinHandle},
+};
+
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::{
+    error::{Result, StoreError},
+    event,
+    options::StoreOptions,
+    source::{Call, Source},
+};
+
+type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+
+enum Message {
+    Ingest(Pending),
+    /// Another transaction on the same connection, in its turn: SQLite has one writer anyway.
+    Job(Job),
+    Stop,
+}
+
+struct Pending {
+    source: Arc<Source>,
+    events: Vec<Value>,
+    body: Vec<u8>,
+    reply: oneshot::Sender<Result<usize>>,
+    /// Held until the answer: this is what bounds the queue.
+    _room: OwnedSemaphorePermit,
+}
+
+/// One permit is this many bytes.
+const PERMIT_BYTES: usize = 1 << 10;
+
+/// The way to the writer thread.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    queue: Sender<Message>,
+    room: Arc<Semaphore>,
+    room_size: usize,
+    failed: Arc<Mutex<Option<String>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub(crate) fn start(
+        conn: Connection,
+        options: &StoreOptions,
+        committed: impl Fn() + Send + 'static,
+    ) -> Result<Writer> {
+        let (queue, receiver) = std::sync::mpsc::channel();
+        let failed = Arc::new(Mutex::new(None));
+        let room_size = (options.queue_bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
+        let run = Run {
+            conn,
+            receiver,
+            failed: Arc::clone(&failed),
+            commit_rows: options.commit_rows,
+            commit_bytes: options.commit_bytes,
+        };
+        let thread = thread::Builder::new()
+            .name("store-commit".to_owned())
+            .spawn(move || run.run(committed))
+            .map_err(StoreError::io("starting the writer thread"))?;
+        Ok(Writer {
+            queue,
+            room: Arc::new(Semaphore::new(room_size)),
+            room_size,
+            failed,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Resolves when the events are on stable storage and visible, or are certain not to be.
+    pub(crate) async fn ingest(&self, source: Arc<Source>, events: Vec<Value>, body: Vec<u8>) -> Result<usize> {
+        self.check()?;
+        // A call larger than the whole queue takes all of it.
+        let permits = (body.len() / PERMIT_BYTES + 1).min(self.room_size) as u32;
+        let room = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| StoreError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        let pending = Pending { source, events, body, reply, _room: room };
+        self.queue.send(Message::Ingest(pending)).map_err(|_| StoreError::Closed)?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Runs a transaction on the writer's connection and waits for it. Blocks.
+    pub(crate) fn transact<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.check()?;
+        let (reply, answer) = std::sync::mpsc::channel();
+        let job: Job = Box::new(move |conn| {
+            let result = conn
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(StoreError::from)
+                .and_then(|tx| {
+                    let value = work(&tx)?;
+                    tx.commit()?;
+                    Ok(value)
+                });
+            // Nobody waits any more: the store is being dropped.
+            let _ = reply.send(result);
+        });
+        self.queue.send(Message::Job(job)).map_err(|_| StoreError::Closed)?;
+        let result = answer.recv().map_err(|_| StoreError::Closed)?;
+        if let Err(StoreError::Sqlite(error)) = &result
+            && is_fatal(error)
+        {
+            self.lock_failed().get_or_insert_with(|| error.to_string());
+        }
+        result
+    }
+
+    fn lock_failed(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fails once writing has ended for good.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.lock_failed().as_ref() {
+            Some(reason) => Err(StoreError::ReadOnly(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits what is queued and ends the thread. Blocks; a second call does nothing.
+    pub(crate) fn stop(&self) {
+        self.room.close();
+        let _ = self.queue.send(Message::Stop);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the writer thread panicked");
+        }
+    }
+}
+
+struct Run {
+    conn: Connection,
+    receiver: Receiver<Message>,
+    failed: Arc<Mutex<Option<String>>>,
+    commit_rows: usize,
+    commit_bytes: usize,
+}
+
+impl Run {
+    fn run(mut self, committed: impl Fn()) {
+        while let Ok(message) = self.receiver.recv() {
+            let mut group = Vec::new();
+            let mut next = Some(message);
+            let (mut rows, mut bytes) = (0, 0);
+            let mut other = None;
+            while let Some(message) = next.take() {
+                match message {
+                    Message::Ingest(pending) => {
+                        rows += pending.events.len();
+                        bytes += pending.body.len();
+                        group.push(pending);
+                    }
+                    last => {
+                        other = Some(last);
+                        break;
+                    }
+                }
+                if rows < self.commit_rows && bytes < self.commit_bytes {
+                    next = self.receiver.try_recv().ok();
+                }
+            }
+            if !group.is_empty() {
+                self.commit(group);
+                committed();
+            }
+            match other {
+                Some(Message::Job(job)) => job(&mut self.conn),
+                Some(Message::Stop) => return,
+                _ => {}
+            }
+        }
+    }
+
+    fn commit(&mut self, group: Vec<Pending>) {
+        let earlier = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let result = match earlier {
+            Some(reason) => Err(StoreError::ReadOnly(reason)),
+            None => insert(&mut self.conn, &group),
+        };
+        match result {
+            Ok(seqs) => {
+                for (pending, seq) in group.into_iter().zip(seqs) {
+                    let rows = pending.events.len();
+                    pending.source.push(Call { seq, events: pending.events, bytes: pending.body.len() });
+                    // The caller may have gone; its events are stored all the same.
+                    let _ = pending.reply.send(Ok(rows));
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, calls = group.len(), "write-ahead transaction failed");
+                if let StoreError::Sqlite(inner) = &error
+                    && is_fatal(inner)
+                {
+                    *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+                }
+                for pending in group {
+                    let _ = pending.reply.send(Err(match &error {
+                        StoreError::ReadOnly(reason) => StoreError::ReadOnly(reason.clone()),
+                        other => StoreError::CommitFailed(other.to_string()),
+                    }));
+                }
+            }
+        }
+    }
+}
+
+fn insert(conn: &mut Connection, group: &[Pending]) -> Result<Vec<i64>> {
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut seqs = Vec::with_capacity(group.len());
+    {
+        let mut statement = tx.prepare_cached("INSERT INTO wal (source, body) VALUES (?1, ?2)")?;
+        for pending in group {
+            statement.execute(params![pending.source.key, pending.body])?;
+            seqs.push(tx.last_insert_rowid());
+        }
+    }
+    tx.commit()?;
+    Ok(seqs)
+}
+
+/// Failures after which the state of the file is uncertain.
+pub(crate) fn is_fatal(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::SystemIoFailure
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+        )
+    )
+}
+
+/// Reads the write-ahead log back into memory, oldest first; returns the rows.
+pub(crate) fn replay(conn: &Connection, find: impl Fn(i64) -> Option<Arc<Source>>) -> Result<usize> {
+    let mut statement = conn.prepare("SELECT seq, source, body FROM wal ORDER BY seq")?;
+    let mut rows = statement.query([])?;
+    let mut replayed = 0;
+    while let Some(row) = rows.next()? {
+        let (seq, key): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let body = row.get_ref(2)?.as_blob().map_err(|e| StoreError::corrupt("the write-ahead log", e))?;
+        let source = find(key)
+            .ok_or_else(|| StoreError::corrupt(format!("write-ahead row {seq}"), format!("no source has key {key}")))?;
+        let events = event::decode(body, seq)?;
+        replayed += events.len();
+        source.push(Call { seq, events, bytes: body.len() });
+    }
+    Ok(replayed)
+}
+
+/// Deletes the write-ahead rows of a flushed batch, in a transaction of the caller.
+pub(crate) fn forget(conn: &Connection, source_key: i64, first_seq: i64, last_seq: i64) -> Result<()> {
+    conn.prepare_cached("DELETE FROM wal WHERE seq BETWEEN ?1 AND ?2 AND source = ?3")?
+        .execute([first_seq, last_seq, source_key])?;
+    Ok(())
+}

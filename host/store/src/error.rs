@@ -1,0 +1,123 @@
+//! What can go wrong in the store, as one type.
+//!
+//! Callers turn these into HTTP answers and exit codes, so each variant names the thing that is
+//! wrong rather than the call that noticed it.
+
+use std::path::PathBuf;
+
+use uuid::Uuid;
+
+/// Why a store operation did not happen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// No source has this name.
+    #[error("unknown source `{name}`{}", known_list(.known))]
+    UnknownSource {
+        /// The name that was asked for.
+        name: String,
+        /// The names that exist.
+        known: Vec<String>,
+    },
+    /// One event of a call cannot be stored; nothing of the call was.
+    #[error("event {index}: {reason}")]
+    InvalidEvent {
+        /// Position of the event in the call, from 0.
+        index: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A name is empty, longer than 255 bytes, or holds a control character.
+    #[error("invalid name `{name}`: {reason}")]
+    InvalidName {
+        /// The name as given.
+        name: String,
+        /// Which rule it breaks.
+        reason: &'static str,
+    },
+    /// Something with this name is there already.
+    #[error("`{0}` exists already")]
+    Exists(String),
+    /// Stored data cannot be read back.
+    #[error("{what} is corrupt: {reason}")]
+    Corrupt {
+        /// The part that cannot be read.
+        what: String,
+        /// How that showed.
+        reason: String,
+    },
+    /// Another process works in the data folder.
+    #[error("the data folder {} is in use by another process", .0.display())]
+    Locked(PathBuf),
+    /// The catalog was written by a newer version, or is not a catalog at all.
+    #[error("the catalog {} cannot be used: {reason}", path.display())]
+    Incompatible {
+        /// The catalog file.
+        path: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// A file operation failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done, with the path.
+        what: String,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// SQLite refused.
+    #[error("catalog: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// A segment could not be written or read.
+    #[error("segment {segment}: {source}")]
+    Parquet {
+        /// The segment.
+        segment: Uuid,
+        /// Parquet's answer.
+        source: parquet::errors::ParquetError,
+    },
+    /// Columns could not be built or joined.
+    #[error("columns: {0}")]
+    Arrow(#[from] datafusion::arrow::error::ArrowError),
+    /// The transaction that held the events failed; none of them was stored.
+    #[error("the write-ahead transaction failed: {0}")]
+    CommitFailed(String),
+    /// More unflushed data than the store may hold; try again later.
+    #[error("{held} bytes wait to be flushed, the limit is {limit}")]
+    Overloaded {
+        /// Bytes held now.
+        held: usize,
+        /// The limit of [`StoreOptions::max_unflushed_bytes`](crate::StoreOptions).
+        limit: usize,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// A sync failed earlier; what is on disk is uncertain, so nothing more is acknowledged until a
+    /// restart. Reads keep working.
+    #[error("the store is read-only after a failed write: {0}")]
+    ReadOnly(String),
+}
+
+/// The store's result.
+pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+impl StoreError {
+    /// Names what was being done when the operating system refused.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StoreError {
+        let what = what.into();
+        move |source| StoreError::Io { what, source }
+    }
+
+    /// A stored value that does not have the form it was written in.
+    pub(crate) fn corrupt(what: impl Into<String>, reason: impl ToString) -> StoreError {
+        StoreError::Corrupt { what: what.into(), reason: reason.to_string() }
+    }
+}
+
+fn known_list(known: &[String]) -> String {
+    match known {
+        [] => String::new(),
+        some => format!("; there are {}", some.join(", ")),
+    }
+}

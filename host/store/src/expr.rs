@@ -1,0 +1,259 @@
+//! Expressions over the source's schema, rewritten for one segment's own columns.
+//!
+//! The Parquet scan calls this once per file. `get_field` chains go straight to the same chain on
+//! the file's columns, so that the scan still reads single leaves and prunes by their statistics;
+//! a path that the file lacks is a NULL literal; only a column or record of another shape, or a
+//! mixed path, takes the detour through [`Adapted`].
+//!
+//! The scan skips the rewriting when a file's schema equals the table's. Segments carry key-value
+//! metadata, which Arrow shows as schema metadata, so theirs never does; mixed paths, whose column
+//! type may be the same on both sides, depend on that (`text_first_mixed_path_without_filter` in
+//! the tests).
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use datafusion::{
+    arrow::{
+        array::RecordBatch,
+        datatypes::{DataType, FieldRef, Schema, SchemaRef},
+    },
+    common::{
+        ScalarValue, internal_err,
+        tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
+    },
+    error::Result,
+    functions::core::getfield::GetFieldFunc,
+    logical_expr::ColumnarValue,
+    physical_expr::{
+        PhysicalExpr, ScalarFunctionExpr,
+        expressions::{CastExpr, Column, Literal},
+    },
+    physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory},
+};
+
+use crate::{
+    adapt::{adapt, patch, spilled},
+    event::OVERFLOW,
+    shape::{Kind, Shape, field, push_pointer},
+};
+
+/// Makes adapters for the segments of one table snapshot.
+#[derive(Debug)]
+pub(crate) struct AdapterFactory {
+    pub(crate) shape: Arc<Shape>,
+}
+
+impl PhysicalExprAdapterFactory for AdapterFactory {
+    fn create(&self, logical: SchemaRef, physical: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
+        Ok(Arc::new(Adapter { shape: Arc::clone(&self.shape), logical, physical }))
+    }
+}
+
+#[derive(Debug)]
+struct Adapter {
+    shape: Arc<Shape>,
+    logical: SchemaRef,
+    physical: SchemaRef,
+}
+
+impl PhysicalExprAdapter for Adapter {
+    fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        expr.transform_down(|expr| {
+            let replaced = if let Some(column) = expr.downcast_ref::<Column>() {
+                self.path(column, &[], None)?
+            } else if let Some((get_field, column, keys)) = field_chain(&expr) {
+                self.path(column, &keys, Some(get_field))?
+            } else {
+                None
+            };
+            Ok(match replaced {
+                Some(new) => Transformed::new(new, true, TreeNodeRecursion::Jump),
+                None => Transformed::no(expr),
+            })
+        })
+        .data()
+    }
+}
+
+/// `get_field(get_field(column, 'a'), 'b', 'c')` as the column and its keys.
+fn field_chain(expr: &Arc<dyn PhysicalExpr>) -> Option<(&ScalarFunctionExpr, &Column, Vec<&str>)> {
+    let outer = ScalarFunctionExpr::try_downcast_func::<GetFieldFunc>(expr.as_ref())?;
+    let mut call = outer;
+    let mut reversed = Vec::new();
+    loop {
+        let (base, keys) = call.args().split_first()?;
+        for key in keys.iter().rev() {
+            reversed.push(key.downcast_ref::<Literal>()?.value().try_as_str()??);
+        }
+        if let Some(column) = base.downcast_ref::<Column>() {
+            reversed.reverse();
+            return Some((outer, column, reversed));
+        }
+        call = ScalarFunctionExpr::try_downcast_func::<GetFieldFunc>(base.as_ref())?;
+    }
+}
+
+impl Adapter {
+    /// The file's expression for a path; nothing where the path leads through a list.
+    fn path(
+        &self,
+        column: &Column,
+        keys: &[&str],
+        get_field: Option<&ScalarFunctionExpr>,
+    ) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let name = column.name();
+        if name == OVERFLOW && keys.is_empty() {
+            return Ok(Some(match self.physical_column(name) {
+                Some((column, _)) => column,
+                None => null(&DataType::Utf8View)?,
+            }));
+        }
+        let Some(kind) = self.shape.resolve(name, keys.iter().copied()) else {
+            // A bare column that the table does not have would be a bug upstream; a path through a
+            // list is not, and is rewritten at its column.
+            if keys.is_empty() {
+                return internal_err!("the table has no column `{name}`");
+            }
+            return Ok(None);
+        };
+        let logical = kind.logical_type();
+        let source = self.physical_path(name, keys, get_field)?;
+        let overflow = if kind.has_mixed() { self.physical_column(OVERFLOW) } else { None };
+        Ok(Some(match (source, overflow) {
+            (None, None) => null(&logical)?,
+            (Some((source, physical)), None) if physical == logical => source,
+            (Some((source, DataType::Int64)), None) if logical == DataType::Float64 => {
+                Arc::new(CastExpr::new(source, logical, None))
+            }
+            (source, overflow) => {
+                let mut pointer = String::new();
+                std::iter::once(&name).chain(keys).for_each(|key| push_pointer(&mut pointer, key));
+                let has_source = source.is_some();
+                let children = source.into_iter().chain(overflow).map(|(expr, _)| expr).collect();
+                let target = match keys {
+                    [] => self.logical.field_with_name(name)?.clone().into(),
+                    _ => field(keys.last().copied().unwrap_or(name), logical),
+                };
+                Arc::new(Adapted { children, has_source, kind: Arc::new(kind.clone()), pointer, target })
+            }
+        }))
+    }
+
+    fn physical_column(&self, name: &str) -> Option<(Arc<dyn PhysicalExpr>, DataType)> {
+        let (index, field) = self.physical.column_with_name(name)?;
+        Some((Arc::new(Column::new(name, index)), field.data_type().clone()))
+    }
+
+    /// The same path on the file's columns, with its type there. The file's records on the way are
+    /// structs, because the table's are: a list is one in the table as well.
+    fn physical_path(
+        &self,
+        name: &str,
+        keys: &[&str],
+        get_field: Option<&ScalarFunctionExpr>,
+    ) -> Result<Option<(Arc<dyn PhysicalExpr>, DataType)>> {
+        let Some((column, mut data_type)) = self.physical_column(name) else { return Ok(None) };
+        for key in keys {
+            let DataType::Struct(fields) = &data_type else { return Ok(None) };
+            let Some(child) = fields.iter().find(|child| child.name() == key) else { return Ok(None) };
+            data_type = child.data_type().clone();
+        }
+        let Some(get_field) = get_field else { return Ok(Some((column, data_type))) };
+        let keys = keys
+            .iter()
+            .map(|key| Arc::new(Literal::new(ScalarValue::Utf8(Some((*key).to_owned())))) as Arc<dyn PhysicalExpr>);
+        let call = ScalarFunctionExpr::try_new(
+            Arc::new(get_field.fun().clone()),
+            std::iter::once(column).chain(keys).collect(),
+            &self.physical,
+            Arc::new(get_field.config_options().clone()),
+        )?;
+        Ok(Some((Arc::new(call), data_type)))
+    }
+}
+
+fn null(data_type: &DataType) -> Result<Arc<dyn PhysicalExpr>> {
+    Ok(Arc::new(Literal::new(ScalarValue::try_new_null(data_type)?)))
+}
+
+/// A path of a segment in the shape that the table shows.
+#[derive(Debug)]
+struct Adapted {
+    /// The path's own values, if the file has them, then the overflow, if the path needs it.
+    children: Vec<Arc<dyn PhysicalExpr>>,
+    has_source: bool,
+    kind: Arc<Kind>,
+    pointer: String,
+    target: FieldRef,
+}
+
+impl PhysicalExpr for Adapted {
+    fn return_field(&self, _: &Schema) -> Result<FieldRef> {
+        Ok(Arc::clone(&self.target))
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let mut children = self.children.iter();
+        let data_type = self.target.data_type();
+        let source = if self.has_source { children.next() } else { None };
+        let array = match source {
+            Some(source) => adapt(&source.evaluate(batch)?.into_array(batch.num_rows())?, data_type)?,
+            None => ScalarValue::try_new_null(data_type)?.to_array_of_size(batch.num_rows())?,
+        };
+        let Some(overflow) = children.next() else { return Ok(ColumnarValue::Array(array)) };
+        let overflow = overflow.evaluate(batch)?.into_array(batch.num_rows())?;
+        if overflow.null_count() == overflow.len() {
+            return Ok(ColumnarValue::Array(array));
+        }
+        Ok(ColumnarValue::Array(patch(array, &self.kind, &self.pointer, &spilled(&overflow)?)?))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        self.children.iter().collect()
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Arc::new(Adapted {
+            children,
+            has_source: self.has_source,
+            kind: Arc::clone(&self.kind),
+            pointer: self.pointer.clone(),
+            target: Arc::clone(&self.target),
+        }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for Adapted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "adapted({})", self.pointer)
+    }
+}
+
+impl PartialEq for Adapted {
+    fn eq(&self, other: &Self) -> bool {
+        self.pointer == other.pointer
+            && self.has_source == other.has_source
+            && self.target == other.target
+            && self.children == other.children
+            && self.kind == other.kind
+    }
+}
+
+impl Eq for Adapted {}
+
+impl Hash for Adapted {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pointer.hash(state);
+        self.has_source.hash(state);
+        self.target.hash(state);
+        self.children.hash(state);
+    }
+}

@@ -1,0 +1,194 @@
+//! The flush thread: memory becomes segments in the background.
+//!
+//! One source at a time, off every other path: ingest and queries go on meanwhile. The step that
+//! counts is one transaction, which registers the segment, stores the shape it was written with,
+//! and forgets its write-ahead rows. Before it the rows are in the log, after it in the segment.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    batch::MemBatch,
+    commit::{self, Writer},
+    error::{Result, StoreError},
+    options::StoreOptions,
+    segment::{self, Segment},
+    shape::Shape,
+    source::Source,
+    store::Sources,
+};
+
+/// How often thresholds are looked at when nothing wakes the thread.
+const TICK: Duration = Duration::from_millis(250);
+
+enum Message {
+    Wake,
+    Flush(oneshot::Sender<Result<()>>),
+    Stop,
+}
+
+/// The way to the flush thread.
+#[derive(Debug)]
+pub(crate) struct Flusher {
+    queue: Sender<Message>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Wakes the flush thread; cheap enough to call after each commit.
+#[derive(Debug, Clone)]
+pub(crate) struct Waker {
+    queue: Sender<Message>,
+    awake: Arc<AtomicBool>,
+}
+
+impl Waker {
+    pub(crate) fn wake(&self) {
+        if !self.awake.swap(true, Ordering::Relaxed) {
+            // A stopped thread needs no waking.
+            let _ = self.queue.send(Message::Wake);
+        }
+    }
+}
+
+/// The two ends of the thread's queue, made before the thread so that the writer can have a waker.
+pub(crate) struct Queue {
+    sender: Sender<Message>,
+    receiver: Receiver<Message>,
+    awake: Arc<AtomicBool>,
+}
+
+pub(crate) fn queue() -> (Queue, Waker) {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let awake = Arc::new(AtomicBool::new(false));
+    let waker = Waker { queue: sender.clone(), awake: Arc::clone(&awake) };
+    (Queue { sender, receiver, awake }, waker)
+}
+
+impl Flusher {
+    pub(crate) fn start(
+        queue: Queue,
+        data: PathBuf,
+        sources: Arc<Sources>,
+        writer: Arc<Writer>,
+        options: StoreOptions,
+    ) -> Result<Flusher> {
+        let Queue { sender, receiver, awake } = queue;
+        let run = Run { data, sources, writer, options };
+        let thread = thread::Builder::new()
+            .name("store-flush".to_owned())
+            .spawn(move || run.run(&receiver, &awake))
+            .map_err(StoreError::io("starting the flush thread"))?;
+        Ok(Flusher { queue: sender, thread: Mutex::new(Some(thread)) })
+    }
+
+    pub(crate) async fn flush(&self) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(Message::Flush(reply)).map_err(|_| StoreError::Closed)?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Ends the thread after what it is doing now. Blocks; a second call does nothing.
+    pub(crate) fn stop(&self) {
+        let _ = self.queue.send(Message::Stop);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the flush thread panicked");
+        }
+    }
+}
+
+struct Run {
+    data: PathBuf,
+    sources: Arc<Sources>,
+    writer: Arc<Writer>,
+    options: StoreOptions,
+}
+
+impl Run {
+    fn run(self, receiver: &Receiver<Message>, awake: &AtomicBool) {
+        loop {
+            match receiver.recv_timeout(TICK) {
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(Message::Flush(reply)) => {
+                    let _ = reply.send(self.sources.all().iter().try_for_each(|source| self.flush(source)));
+                }
+                Ok(Message::Wake) | Err(RecvTimeoutError::Timeout) => {
+                    awake.store(false, Ordering::Relaxed);
+                    self.flush_due();
+                }
+            }
+        }
+    }
+
+    fn flush_due(&self) {
+        for source in self.sources.all() {
+            let done = if !self.options.manual_flush && source.is_due(&self.options) {
+                self.flush(&source)
+            } else if source.is_raw() {
+                source.settle()
+            } else {
+                Ok(())
+            };
+            if let Err(error) = done {
+                // The rows stay in memory and in the log; the next tick that is due tries again.
+                tracing::error!(source = source.info.name, %error, "flush failed");
+            }
+        }
+    }
+
+    fn flush(&self, source: &Arc<Source>) -> Result<()> {
+        // Without the catalog's last word a segment would only fill the disk.
+        self.writer.check()?;
+        let Some((batch, shape)) = source.begin_flush()? else { return Ok(()) };
+        let folder = segment::folder(&self.data, source.info.id);
+        let identity = (source.info.id, source.info.name.as_str());
+        let segment = match segment::write(&folder, identity, &batch, &self.options) {
+            Ok(segment) => segment,
+            Err(error) => {
+                source.abort_flush();
+                return Err(error);
+            }
+        };
+        match self.register(source, &segment, &shape, batch) {
+            Ok(()) => {
+                tracing::debug!(source = source.info.name, segment = %segment.id, rows = segment.rows, "flushed");
+                source.end_flush(segment);
+                Ok(())
+            }
+            Err(error) => {
+                source.abort_flush();
+                // A rolled back transaction is certain: the file is nobody's. After an I/O error
+                // it may turn out to be registered, and the next open decides.
+                if let StoreError::Sqlite(inner) = &error
+                    && !commit::is_fatal(inner)
+                {
+                    let _ = std::fs::remove_file(&segment.path);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn register(&self, source: &Source, segment: &Segment, shape: &Shape, batch: Arc<MemBatch>) -> Result<()> {
+        let shape = serde_json::to_string(shape).map_err(|e| StoreError::corrupt("a shape", e))?;
+        let (key, segment) = (source.key, segment.clone());
+        self.writer.transact(move |tx| {
+            segment::register(tx, key, &segment, &batch)?;
+            tx.prepare_cached("UPDATE sources SET shape = ?2 WHERE key = ?1")?
+                .execute(rusqlite::params![key, shape])?;
+            commit::forget(tx, key, batch.first_seq, batch.last_seq)
+        })
+    }
+}

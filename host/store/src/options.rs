@@ -1,0 +1,54 @@
+//! Every tunable of the store in one place, with the reason for each default.
+
+use std::time::Duration;
+
+/// How the store commits, holds and flushes. `Default` suits a 2-core server.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// Rows of one source held in memory before they become a segment.
+    pub flush_rows: usize,
+    /// Bytes (as JSON) of one source held in memory before they become a segment.
+    pub flush_bytes: usize,
+    /// The longest that a source with a worthwhile number of rows stays in memory only. A trickle
+    /// (under 1,000 rows) may wait twelve times as long: memory is durable through the
+    /// write-ahead log, and tiny segments make every later query slower.
+    pub flush_interval: Duration,
+    /// No background flush: segments appear only through [`Store::flush`](crate::Store::flush).
+    pub manual_flush: bool,
+    /// Rows in one write-ahead transaction at most (one call is never split).
+    pub commit_rows: usize,
+    /// Bytes in one write-ahead transaction at most (one call is never split).
+    pub commit_bytes: usize,
+    /// Bytes that may wait for their commit; callers beyond that wait in line.
+    pub queue_bytes: usize,
+    /// Bytes in memory, not yet in segments, over all sources; beyond that ingest is refused with
+    /// [`StoreError::Overloaded`](crate::StoreError::Overloaded).
+    pub max_unflushed_bytes: usize,
+    /// Leaf paths a source may have as columns; values at later ones go to the overflow.
+    pub max_leaves: usize,
+    /// Levels of nesting kept as columns; deeper values go to the overflow whole.
+    pub max_depth: usize,
+    /// Rows per row group in fresh segments. Small groups let "newest 100" read little.
+    pub row_group_rows: usize,
+    /// zstd level of segments, 1 to 22.
+    pub zstd_level: i32,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        StoreOptions {
+            flush_rows: 100_000,
+            flush_bytes: 128 << 20,
+            flush_interval: Duration::from_secs(5),
+            manual_flush: false,
+            commit_rows: 20_000,
+            commit_bytes: 16 << 20,
+            queue_bytes: 64 << 20,
+            max_unflushed_bytes: 1 << 30,
+            max_leaves: 1_000,
+            max_depth: 32,
+            row_group_rows: 16 << 10,
+            zstd_level: 1,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! One source while the store is open: what is in memory, what is in segments, and the swap.
+//!
+//! Two locks. `shape` is held while rows are shredded, which may take long; `lists` only for a few
+//! pointer moves, so that the writer thread can hand over committed rows at any time. Everything a
+//! query reads is copied under `lists` in one go: a row is in `raw`, in `memory`, or in a segment,
+//! and moves between them only under that lock, so no snapshot sees it twice or not at all.
+
+use std::{
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use datafusion::arrow::datatypes::SchemaRef;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    batch::MemBatch,
+    error::{Result, StoreError},
+    options::StoreOptions,
+    segment::Segment,
+    shape::Shape,
+    shred::{Caps, shred},
+};
+
+/// A source, as callers see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceInfo {
+    /// Identity; also the name of its folder.
+    pub id: Uuid,
+    /// Unique name.
+    pub name: String,
+    /// Microseconds since 1970, UTC.
+    pub created_at: i64,
+}
+
+/// Small batches in memory are joined up to this size, so that a query between every two ingest
+/// calls does not leave hundreds of them.
+const JOIN_ROWS: usize = 32 << 10;
+
+/// Raw rows from which on the background shreds them.
+const RAW_ROWS: usize = 8 << 10;
+
+/// A source that waits less than this much is a trickle; see [`StoreOptions::flush_interval`].
+const TRICKLE_ROWS: usize = 1_000;
+const TRICKLE_PATIENCE: u32 = 12;
+
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) info: SourceInfo,
+    /// The catalog's short key.
+    pub(crate) key: i64,
+    caps: Caps,
+    shape: Mutex<Arc<Shape>>,
+    lists: Mutex<Lists>,
+    /// Bytes outside of segments, over all sources of the store.
+    unflushed: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    /// Committed calls, not yet columns.
+    raw: Vec<Call>,
+    /// Rows and bytes in `raw`, counted so that nobody walks thousands of calls after each commit.
+    raw_size: Size,
+    memory: Vec<Arc<MemBatch>>,
+    /// Being written as a segment.
+    flushing: Vec<Arc<MemBatch>>,
+    segments: Arc<Vec<Arc<Segment>>>,
+    /// When the oldest row outside of `flushing` came.
+    since: Option<Instant>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Size {
+    rows: usize,
+    bytes: usize,
+}
+
+/// The events of one ingest call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) seq: i64,
+    pub(crate) events: Vec<Value>,
+    pub(crate) bytes: usize,
+}
+
+/// What a table reads: the same rows for as long as it lives.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) memory: Vec<Arc<MemBatch>>,
+    pub(crate) segments: Arc<Vec<Arc<Segment>>>,
+}
+
+impl Source {
+    pub(crate) fn new(
+        info: SourceInfo,
+        key: i64,
+        shape: Shape,
+        segments: Vec<Arc<Segment>>,
+        options: &StoreOptions,
+        unflushed: Arc<AtomicUsize>,
+    ) -> Source {
+        Source {
+            info,
+            key,
+            caps: Caps { leaves: options.max_leaves, depth: options.max_depth },
+            shape: Mutex::new(Arc::new(shape)),
+            lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
+            unflushed,
+        }
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shape(&self) -> MutexGuard<'_, Arc<Shape>> {
+        self.shape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over a committed call; from here on queries see it.
+    pub(crate) fn push(&self, call: Call) {
+        let mut lists = self.lists();
+        lists.since.get_or_insert_with(Instant::now);
+        lists.raw_size.rows += call.events.len();
+        lists.raw_size.bytes += call.bytes;
+        self.unflushed.fetch_add(call.bytes, Ordering::Relaxed);
+        lists.raw.push(call);
+    }
+
+    pub(crate) fn snapshot(&self) -> Result<Snapshot> {
+        let mut shape = self.shape();
+        self.shred(&mut shape)?;
+        let lists = self.lists();
+        let memory = lists.flushing.iter().chain(&lists.memory).cloned().collect();
+        let segments = Arc::clone(&lists.segments);
+        drop(lists);
+        let shape = Arc::clone(&shape);
+        Ok(Snapshot { schema: shape.schema(), shape, memory, segments })
+    }
+
+    /// Turns what is raw into columns. The caller holds the shape, so whoever finds `raw` empty
+    /// also finds the rows in `memory`.
+    fn shred(&self, shape: &mut Arc<Shape>) -> Result<()> {
+        let (raw, size, mut memory) = {
+            let mut lists = self.lists();
+            if lists.raw.is_empty() {
+                return Ok(());
+            }
+            (mem::take(&mut lists.raw), mem::take(&mut lists.raw_size), lists.memory.clone())
+        };
+        let built = build(&raw, shape, self.caps).and_then(|batch| {
+            memory.push(Arc::new(batch));
+            while let [.., left, right] = memory.as_slice()
+                && let (left_rows, right_rows) = (left.rows.num_rows(), right.rows.num_rows())
+                && left_rows <= 2 * right_rows
+                && left_rows + right_rows <= JOIN_ROWS
+            {
+                let joined = Arc::new(MemBatch::join(&[Arc::clone(left), Arc::clone(right)])?);
+                memory.truncate(memory.len() - 2);
+                memory.push(joined);
+            }
+            Ok(memory)
+        });
+        let mut lists = self.lists();
+        match built {
+            Ok(memory) => {
+                lists.memory = memory;
+                Ok(())
+            }
+            Err(error) => {
+                // Acknowledged rows must not get lost: they stay where they were, in their order.
+                let newer = mem::replace(&mut lists.raw, raw);
+                lists.raw.extend(newer);
+                lists.raw_size.rows += size.rows;
+                lists.raw_size.bytes += size.bytes;
+                Err(StoreError::Corrupt {
+                    what: format!("the memory of source `{}`", self.info.name),
+                    reason: error.to_string(),
+                })
+            }
+        }
+    }
+
+    /// Whether it is time for a segment.
+    pub(crate) fn is_due(&self, options: &StoreOptions) -> bool {
+        let lists = self.lists();
+        let Size { mut rows, mut bytes } = lists.raw_size;
+        for batch in &lists.memory {
+            rows += batch.rows.num_rows();
+            bytes += batch.bytes;
+        }
+        let age = lists.since.map_or(Duration::ZERO, |since| since.elapsed());
+        let patience = if rows < TRICKLE_ROWS { TRICKLE_PATIENCE } else { 1 };
+        rows > 0
+            && (rows >= options.flush_rows
+                || bytes >= options.flush_bytes
+                || age >= options.flush_interval.saturating_mul(patience))
+    }
+
+    /// Whether so much is raw that the next query would notice the shredding.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.lists().raw_size.rows >= RAW_ROWS
+    }
+
+    /// Shreds ahead of the next query.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.shred(&mut self.shape())
+    }
+
+    /// Starts a flush: everything in memory as one batch, with the shape that it needs. Queries go
+    /// on reading the old batches until [`Self::end_flush`].
+    pub(crate) fn begin_flush(&self) -> Result<Option<(Arc<MemBatch>, Arc<Shape>)>> {
+        let mut shape = self.shape();
+        self.shred(&mut shape)?;
+        let parts = {
+            let mut lists = self.lists();
+            // A failed flush left its batches here: they go first.
+            let memory = mem::take(&mut lists.memory);
+            lists.flushing.extend(memory);
+            lists.since = (!lists.raw.is_empty()).then(Instant::now);
+            lists.flushing.clone()
+        };
+        let shape = Arc::clone(&shape);
+        match parts.as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some((Arc::clone(one), shape))),
+            many => match MemBatch::join(many) {
+                Ok(joined) => Ok(Some((Arc::new(joined), shape))),
+                Err(error) => {
+                    self.abort_flush();
+                    Err(StoreError::corrupt(format!("the memory of source `{}`", self.info.name), error))
+                }
+            },
+        }
+    }
+
+    /// Swaps the flushed batches for their segment.
+    pub(crate) fn end_flush(&self, segment: Segment) {
+        let mut lists = self.lists();
+        let bytes = lists.flushing.drain(..).map(|batch| batch.bytes).sum();
+        self.unflushed.fetch_sub(bytes, Ordering::Relaxed);
+        let mut segments = Vec::clone(&lists.segments);
+        segments.push(Arc::new(segment));
+        lists.segments = Arc::new(segments);
+    }
+
+    /// The flush failed: its batches wait for the next one.
+    pub(crate) fn abort_flush(&self) {
+        let mut lists = self.lists();
+        let flushing = mem::take(&mut lists.flushing);
+        lists.memory.splice(0..0, flushing);
+        lists.since = Some(Instant::now());
+    }
+}
+
+fn build(raw: &[Call], shape: &mut Arc<Shape>, caps: Caps) -> datafusion::error::Result<MemBatch> {
+    let rows = shred(raw.iter().flat_map(|call| &call.events), shape, caps)?;
+    let bytes = raw.iter().map(|call| call.bytes).sum();
+    let seqs = (raw.iter().map(|call| call.seq).min().unwrap_or(0), raw.iter().map(|call| call.seq).max().unwrap_or(0));
+    MemBatch::new(rows, bytes, seqs)
+}

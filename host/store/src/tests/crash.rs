@@ -1,0 +1,94 @@
+//! `kill -9` while events come in and segments are written: what was acknowledged is there once.
+//!
+//! The victim is this test binary again, running [`victim`] alone.
+
+use std::{
+    collections::HashMap,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::json;
+
+use super::{frame, manual, rows};
+use crate::{Store, StoreOptions};
+
+const FOLDER: &str = "TIDEGATE_STORE_TEST_VICTIM";
+
+/// Not a test by itself: writes until it is killed, and says what was acknowledged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn victim() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let options = StoreOptions { flush_rows: 60, flush_interval: Duration::from_millis(10), ..StoreOptions::default() };
+    let store = Store::open(Path::new(&folder), options).unwrap();
+    store.ensure_source("s").unwrap();
+    let run = uuid::Uuid::new_v4();
+    let writers = (0..4).map(|writer| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            for call in 0.. {
+                let ids: Vec<String> = (0..7).map(|i| format!("{run}-{writer}-{call}-{i}")).collect();
+                store.ingest("s", ids.iter().map(|id| json!({"id": id, "k": {"c": call}})).collect()).await.unwrap();
+                let mut out = std::io::stdout().lock();
+                writeln!(out, "\nacknowledged {}", ids.join(" ")).unwrap();
+                out.flush().unwrap();
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn acknowledged_rows_survive_kill_9_exactly_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut acknowledged = Vec::new();
+    for round in 0..8 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["tests::crash::victim", "--exact", "--nocapture"])
+            .env(FOLDER, dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (started, first) = std::sync::mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            let mut ids = Vec::new();
+            // The kill may cut the last line short: it was acknowledged, but is not said to be.
+            for line in lines.map_while(Result::ok) {
+                if let Some(said) = line.strip_prefix("acknowledged ")
+                    && said.split(' ').count() == 7
+                {
+                    let _ = started.send(());
+                    ids.extend(said.split(' ').filter(|id| id.len() > 40).map(str::to_owned));
+                }
+            }
+            ids
+        });
+        first.recv_timeout(Duration::from_secs(60)).unwrap();
+        std::thread::sleep(Duration::from_millis(5 + 67 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        acknowledged.extend(reader.join().unwrap());
+    }
+    assert!(acknowledged.len() > 100, "only {} rows in eight rounds", acknowledged.len());
+
+    for _ in 0..2 {
+        let store = Store::open(dir.path(), manual()).unwrap();
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        for row in rows(frame(&store, "s").select_columns(&["id"]).unwrap()).await {
+            *seen.entry(row["id"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+        assert!(seen.values().all(|count| *count == 1), "a row is there twice");
+        let lost = acknowledged.iter().filter(|id| !seen.contains_key(*id)).count();
+        assert_eq!(lost, 0, "of {} acknowledged rows", acknowledged.len());
+        // A call is stored whole or not at all.
+        assert_eq!(seen.len() % 7, 0);
+        store.flush().await.unwrap();
+    }
+}

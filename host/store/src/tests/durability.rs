@@ -1,0 +1,241 @@
+//! Crashes, restarts and concurrency: each acknowledged event exactly once.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{all, frame, manual, open, rows};
+use crate::{EndpointRecord, Store, StoreError, StoreOptions, TokenRecord};
+
+#[tokio::test]
+async fn reopening_recovers_memory_and_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = {
+        let store = open(&dir);
+        store.create_source("s").unwrap();
+        store
+            .ingest("s", vec![json!({"id": "1", "a": 1}), json!({"id": "2", "metadata": [{"b": [1]}]})])
+            .await
+            .unwrap();
+        store.flush().await.unwrap();
+        store.ingest("s", vec![json!({"id": "3", "a": "x"})]).await.unwrap();
+        store.ingest("s", vec![json!({"timestamp": "bad"})]).await.unwrap();
+        store.close().await.unwrap();
+        assert!(matches!(store.ingest("s", vec![json!({})]).await, Err(StoreError::Closed)));
+        all(&store, "s").await
+    };
+    for _ in 0..2 {
+        assert_eq!(all(&open(&dir), "s").await, before);
+    }
+}
+
+#[tokio::test]
+async fn a_second_store_is_kept_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    assert!(matches!(Store::open(dir.path(), manual()), Err(StoreError::Locked(_))));
+    drop(store);
+    open(&dir);
+}
+
+/// The folder as it was at one moment, as a power cut would leave it.
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn crash_between_the_segment_file_and_the_catalog() {
+    let dir = tempfile::tempdir().unwrap();
+    let crashed = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let id = store.create_source("s").unwrap().id;
+    store.ingest("s", (0..50).map(|i| json!({"id": format!("{i:02}")})).collect()).await.unwrap();
+    // The catalog from before the flush, the files from after it.
+    copy(dir.path(), crashed.path());
+    store.flush().await.unwrap();
+    copy(&dir.path().join("segments"), &crashed.path().join("segments"));
+    let folder = crashed.path().join("segments").join(id.to_string());
+    std::fs::write(folder.join(format!("{}.tmp", Uuid::new_v4())), b"half a segment").unwrap();
+    std::fs::write(folder.join("notes.txt"), b"not ours").unwrap();
+
+    let recovered = open(&crashed);
+    assert_eq!(frame(&recovered, "s").count().await.unwrap(), 50);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    recovered.flush().await.unwrap();
+    assert_eq!(frame(&recovered, "s").count().await.unwrap(), 50);
+    assert_eq!(all(&recovered, "s").await, all(&store, "s").await);
+}
+
+#[tokio::test]
+async fn flushed_rows_leave_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    store.create_source("t").unwrap();
+    let left =
+        || -> i64 { store.catalog().lock().query_row("SELECT count(*) FROM wal", [], |row| row.get(0)).unwrap() };
+    for _ in 0..5 {
+        store.ingest("s", vec![json!({})]).await.unwrap();
+        store.ingest("t", vec![json!({})]).await.unwrap();
+    }
+    assert_eq!(left(), 10);
+    store.flush().await.unwrap();
+    assert_eq!(left(), 0);
+}
+
+/// Readers see every acknowledged row once, whatever the flusher does meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn exactly_once_while_flushing_and_querying() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = StoreOptions { flush_rows: 40, flush_interval: Duration::from_millis(20), ..StoreOptions::default() };
+    let store = Store::open(dir.path(), options).unwrap();
+    store.create_source("s").unwrap();
+    let acknowledged = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let (store, acknowledged) = (Arc::clone(&store), Arc::clone(&acknowledged));
+            tokio::spawn(async move {
+                for i in 0..60 {
+                    let events = (0..5).map(|j| json!({"id": format!("{writer}-{i}-{j}"), "k": {"w": writer}}));
+                    store.ingest("s", events.collect()).await.unwrap();
+                    acknowledged.fetch_add(5, std::sync::atomic::Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    let mut queries = 0;
+    while writers.iter().any(|writer| !writer.is_finished()) || queries < 5 {
+        let at_least = acknowledged.load(std::sync::atomic::Ordering::SeqCst);
+        let ids = rows(frame(&store, "s").select_columns(&["id"]).unwrap()).await;
+        let distinct: HashSet<String> = ids.iter().map(|r| r["id"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(distinct.len(), ids.len(), "a row was seen twice");
+        assert!(ids.len() >= at_least, "{} of {at_least} acknowledged rows", ids.len());
+        if queries % 3 == 0 {
+            store.flush().await.unwrap();
+        }
+        queries += 1;
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    drop(store);
+    assert_eq!(frame(&open(&dir), "s").count().await.unwrap(), 1200);
+}
+
+#[tokio::test]
+async fn a_full_flush_queue_of_shapes_survives_a_failed_flush() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let id = store.create_source("s").unwrap().id;
+    store.ingest("s", vec![json!({"id": "1", "a": 1})]).await.unwrap();
+    // A file where the source's folder should be: the segment cannot be written.
+    let folder = dir.path().join("segments").join(id.to_string());
+    std::fs::write(&folder, b"in the way").unwrap();
+    assert!(store.flush().await.is_err());
+    assert_eq!(all(&store, "s").await.len(), 1);
+    store.ingest("s", vec![json!({"id": "2", "a": 0.5})]).await.unwrap();
+    assert_eq!(all(&store, "s").await.len(), 2);
+    std::fs::remove_file(&folder).unwrap();
+    store.flush().await.unwrap();
+    assert_eq!(all(&store, "s").await.iter().map(|r| r["a"].as_f64().unwrap()).sum::<f64>(), 1.5);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_refused_transaction_acknowledges_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let id = store.create_source("s").unwrap().id;
+    let sql = |text: &str| store.catalog().lock().execute_batch(text).unwrap();
+    store.ingest("s", vec![json!({"id": "1"})]).await.unwrap();
+
+    sql("CREATE TRIGGER no BEFORE INSERT ON wal BEGIN SELECT raise(ABORT, 'no room'); END");
+    let error = store.ingest("s", vec![json!({"id": "2"})]).await.unwrap_err();
+    assert!(matches!(&error, StoreError::CommitFailed(reason) if reason.contains("no room")), "{error}");
+    assert_eq!(all(&store, "s").await.len(), 1);
+    sql("DROP TRIGGER no");
+
+    sql("CREATE TRIGGER no BEFORE INSERT ON segments BEGIN SELECT raise(ABORT, 'no room'); END");
+    assert!(store.flush().await.is_err());
+    let folder = dir.path().join("segments").join(id.to_string());
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    sql("DROP TRIGGER no");
+
+    store.ingest("s", vec![json!({"id": "3"})]).await.unwrap();
+    store.flush().await.unwrap();
+    let ids: Vec<_> = all(&store, "s").await.iter().map(|r| r["id"].clone()).collect();
+    assert_eq!(ids, ["1", "3"]);
+}
+
+#[tokio::test]
+async fn too_much_in_memory_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), StoreOptions { max_unflushed_bytes: 1000, ..manual() }).unwrap();
+    store.create_source("s").unwrap();
+    store.ingest("s", vec![json!({"event_message": "x".repeat(2000)})]).await.unwrap();
+    assert!(matches!(store.ingest("s", vec![json!({})]).await, Err(StoreError::Overloaded { .. })));
+    store.flush().await.unwrap();
+    store.ingest("s", vec![json!({})]).await.unwrap();
+}
+
+#[test]
+fn endpoints_tokens_and_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let catalog = store.catalog();
+    let (a, b) = (Uuid::new_v4(), Uuid::new_v4());
+    let first = catalog.put_endpoint(a, "logs.all", "{}", "d1", b"one").unwrap();
+    assert_eq!(first.version, 1);
+    let second = catalog.put_endpoint(a, "logs.all", "{\"x\":1}", "d2", b"two").unwrap();
+    assert_eq!(EndpointRecord { version: 2, ..second.clone() }, second);
+    assert_eq!(second.created_at, first.created_at);
+    assert!(matches!(catalog.put_endpoint(b, "logs.all", "{}", "d1", b"one"), Err(StoreError::Exists(_))));
+    assert_eq!(catalog.endpoint_by_name("logs.all").unwrap().unwrap(), second);
+    assert_eq!(catalog.endpoint_by_id(a).unwrap().unwrap(), second);
+    assert_eq!(catalog.endpoint_by_id(b).unwrap(), None);
+    assert_eq!(catalog.component("d1").unwrap().unwrap(), b"one");
+    assert_eq!(catalog.component("d3").unwrap(), None);
+    assert!(catalog.delete_endpoint(a).unwrap() && !catalog.delete_endpoint(a).unwrap());
+    assert_eq!(catalog.endpoints().unwrap(), []);
+
+    let token = TokenRecord {
+        id: a,
+        hash: vec![7; 32],
+        description: "test".to_owned(),
+        scopes: "query".to_owned(),
+        pinned: "{}".to_owned(),
+        created_at: 5,
+        expires_at: None,
+        revoked_at: None,
+    };
+    catalog.put_token(&token).unwrap();
+    assert!(matches!(catalog.put_token(&token), Err(StoreError::Exists(_))));
+    assert_eq!(catalog.token_by_hash(&[7; 32]).unwrap().unwrap(), token);
+    assert_eq!(catalog.token_by_hash(&[8; 32]).unwrap(), None);
+    assert!(catalog.revoke_token(a).unwrap() && !catalog.revoke_token(a).unwrap());
+    assert!(catalog.tokens().unwrap()[0].revoked_at.is_some());
+
+    assert_eq!(catalog.meta("k").unwrap(), None);
+    catalog.set_meta("k", "1").unwrap();
+    catalog.set_meta("k", "2").unwrap();
+    assert_eq!(catalog.meta("k").unwrap().unwrap(), "2");
+}
+
+#[test]
+fn the_folder_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("new/data");
+    Store::open(&data, manual()).unwrap();
+    assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
+}

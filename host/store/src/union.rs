@@ -1,0 +1,136 @@
+//! Segments and memory as one plan, without losing the narrow reads.
+//!
+//! DataFusion's `UnionExec` lets a projection through only if it has fewer expressions than its
+//! input has columns. `SELECT metadata.request.method` has one expression over one column: above a
+//! plain union it would stay there, and the scan would read all of `metadata`. Filters have the
+//! same effect in another way (see below). This node is that union with these two differences.
+
+use std::{fmt, sync::Arc};
+
+use datafusion::{
+    common::{Statistics, tree_node::TreeNodeRecursion},
+    config::ConfigOptions,
+    error::Result,
+    execution::{SendableRecordBatchStream, TaskContext},
+    physical_expr::PhysicalExpr,
+    physical_plan::{
+        ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
+        execution_plan::CardinalityEffect,
+        filter_pushdown::{ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation},
+        metrics::MetricsSet,
+        projection::{ProjectionExec, make_with_child},
+        union::UnionExec,
+    },
+};
+
+/// A union through which projections pass.
+#[derive(Debug)]
+pub(crate) struct SourceUnion {
+    inner: Arc<dyn ExecutionPlan>,
+}
+
+impl SourceUnion {
+    /// One input stays what it is.
+    pub(crate) fn of(inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let single = inputs.len() == 1;
+        let inner = UnionExec::try_new(inputs)?;
+        Ok(if single { inner } else { Arc::new(SourceUnion { inner }) })
+    }
+}
+
+impl DisplayAs for SourceUnion {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match format {
+            DisplayFormatType::TreeRender => Ok(()),
+            _ => write!(f, "SourceUnion"),
+        }
+    }
+}
+
+impl ExecutionPlan for SourceUnion {
+    fn name(&self) -> &'static str {
+        "SourceUnion"
+    }
+
+    /// The planner's special cases for unions hold here too, and plan codecs see one.
+    fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
+        Some(self.inner.as_ref())
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.inner.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.inner.maintains_input_order()
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        self.inner.benefits_from_input_partitioning()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.inner.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Self::of(children)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.inner.execute(partition, context)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        self.inner.metrics()
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.inner.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        self.inner.statistics_from_inputs(inputs, args)
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        self.inner.cardinality_effect()
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        self.inner.supports_limit_pushdown()
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let children = self.children().into_iter().map(|child| make_with_child(projection, child));
+        Ok(Some(Self::of(children.collect::<Result<_>>()?)?))
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        phase: FilterPushdownPhase,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        config: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        self.inner.gather_filters_for_pushdown(phase, filters, config)
+    }
+
+    /// A filter that not every input applies stays above, with all of the projections below it.
+    /// The plain union puts it onto its inputs, which is under the projections: there it needs the
+    /// whole record of which it tests one leaf.
+    fn handle_child_pushdown_result(
+        &self,
+        _: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        Ok(FilterPushdownPropagation::if_all(result))
+    }
+}
