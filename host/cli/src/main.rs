@@ -1,1 +1,53 @@
-fn main(){}
+//! The binary `tidegate`: the service and the tools around it.
+
+mod commands;
+mod demo;
+mod sample;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Saved SQL over logs as safe HTTP endpoints.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service
+    Serve(serve::Arguments),
+    /// Run the service on a fresh folder with sample logs, and print requests to try
+    Demo(demo::Arguments),
+    /// Check an endpoint folder and everything in it that can be known without logs
+    Check(commands::FolderArguments),
+    /// Build an endpoint folder into a component
+    Build(commands::BuildArguments),
+    /// Work with the log query language
+    #[command(subcommand)]
+    Lql(commands::Lql),
+    /// Mask personal data in JSON values: one a line from standard input to standard output
+    Redact,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Check(arguments) => commands::check(&arguments),
+        Command::Build(arguments) => commands::build(&arguments),
+        Command::Lql(command) => commands::lql(&command),
+        Command::Redact => commands::redact(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tidegate: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

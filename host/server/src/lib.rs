@@ -1,1 +1,25 @@
-//! server
+//! The service: HTTP in front of endpoints and ingest.
+//!
+//! A request's way is readable in `query`: authenticate, find the endpoint, check the
+//! parameters, run its component over its grants, cap and redact and encode the rows. Failures of
+//! every room become an HTTP answer in one place, `failure`.
+
+mod answer;
+mod app;
+mod auth;
+mod failure;
+mod ingest;
+mod manage;
+mod parameters;
+mod query;
+pub mod redact;
+mod registry;
+mod routes;
+mod seed;
+mod serve;
+mod statements;
+mod tokens;
+
+pub use app::{App, Options, StartError};
+pub use serve::serve;
+pub use tokens::{NewTokens, generate_token};

@@ -1,0 +1,83 @@
+//! `tidegate demo`: everything at once, to look at: a fresh folder, sample logs of all nine
+//! sources, both endpoints, a token, and requests to paste.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tidegate_server::{App, Options, generate_token};
+
+use crate::sample;
+use crate::serve::{Outcome, listen, runtime, serve, start_logging};
+
+/// Events of each source.
+const EVENTS: usize = 500;
+/// Events of the edge source, which both endpoints read.
+const EDGE_EVENTS: usize = 2_000;
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:4000")]
+    listen: SocketAddr,
+    /// The folder to use; it must not exist. Without it, a temporary one that is removed at the end
+    #[arg(long)]
+    data_dir: Option<PathBuf>,
+    /// Number that decides what the sample logs are
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    start_logging();
+    let temporary = arguments.data_dir.is_none();
+    let folder = match &arguments.data_dir {
+        Some(folder) if folder.exists() => {
+            return Err(format!("{} exists; the demonstration needs a fresh folder", folder.display()).into());
+        }
+        Some(folder) => folder.clone(),
+        None => std::env::temp_dir().join(format!("tidegate-demo-{}", uuid::Uuid::new_v4().simple())),
+    };
+    let done = runtime()?.block_on(async {
+        // The port first: if it is taken, nothing needs to be made.
+        let listener = listen(arguments.listen).await?;
+        let token = generate_token();
+        let mut options = Options::new(&folder);
+        options.private_token = Some(token.clone());
+        let (app, _) = App::open(options).await?;
+        let now = chrono::Utc::now().timestamp_micros();
+        let mut total = 0;
+        for source in sample::source_names() {
+            let count = if source == "cloudflare.logs.prod" { EDGE_EVENTS } else { EVENTS };
+            let events: Vec<_> = sample::events(source, count, now, WEEK, arguments.seed).collect();
+            total += app.ingest(source, events).await?;
+        }
+        print_requests(&format!("http://{}", listener.local_addr()?), &token, total);
+        serve(app, listener).await
+    });
+    if temporary && let Err(error) = std::fs::remove_dir_all(&folder) {
+        eprintln!("tidegate: the folder {} could not be removed: {error}", folder.display());
+    }
+    done
+}
+
+fn print_requests(base: &str, token: &str, total: usize) {
+    println!("Tidegate runs at {base} with {total} sample logs of nine sources. Try, in another terminal:\n");
+    println!("  # requests of the last 7 days by product, one row a day");
+    println!("  curl -s -H 'X-API-KEY: {token}' '{base}/api/endpoints/query/usage.api-counts?interval=daily&project=default'\n");
+    println!("  # the newest logs of one project");
+    println!("  curl -s -H 'X-API-KEY: {token}' '{base}/api/endpoints/query/logs.all?project=default'\n");
+    println!("  # your own SQL over the tables that the endpoint grants");
+    println!("  curl -s -G -H 'X-API-KEY: {token}' '{base}/api/endpoints/query/logs.all' \\");
+    println!("    --data-urlencode 'project=default' \\");
+    println!("    --data-urlencode \"sql=SELECT r.status_code, COUNT(*) AS requests FROM edge_logs CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.response) AS r GROUP BY r.status_code ORDER BY requests DESC\"\n");
+    println!("  # send a log, then find it");
+    println!("  curl -s -H 'X-API-KEY: {token}' -H 'Content-Type: application/json' '{base}/api/logs?source_name=postgres.logs' \\");
+    println!("    -d '{{\"project\": \"default\", \"event_message\": \"hello from curl\", \"metadata\": {{\"parsed\": {{\"error_severity\": \"LOG\"}}}}}}'");
+    println!("  curl -s -G -H 'X-API-KEY: {token}' '{base}/api/endpoints/query/logs.all' \\");
+    println!("    --data-urlencode 'project=default' \\");
+    println!("    --data-urlencode \"sql=SELECT id, timestamp, event_message FROM postgres_logs WHERE event_message LIKE 'hello%'\"\n");
+    println!("Ctrl-C stops it.");
+}

@@ -1,0 +1,133 @@
+//! The parts of a running service, opened in order and shared by all requests.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidegate_model::{Failure, Limits};
+use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
+use tidegate_sql::{Engine, EngineOptions};
+use tidegate_store::{Store, StoreError, StoreOptions};
+
+use crate::registry::Registry;
+use crate::tokens::{NewTokens, Tokens};
+
+/// How a service is set up.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The folder that holds everything.
+    pub data_dir: PathBuf,
+    /// A token for everything, beside those in the catalog.
+    pub private_token: Option<String>,
+    /// A token for ingest, beside those in the catalog.
+    pub public_token: Option<String>,
+    /// What one request may use.
+    pub limits: Limits,
+    /// Components that may run at once.
+    pub concurrency: usize,
+    /// The longest ingest body, in bytes, as sent and as decompressed.
+    pub max_body: usize,
+}
+
+impl Options {
+    /// The defaults, over a data folder.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            private_token: None,
+            public_token: None,
+            limits: Limits::default(),
+            concurrency: 64,
+            max_body: 32 << 20,
+        }
+    }
+}
+
+/// Why a service does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store does not open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The component runtime does not start.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// A shipped endpoint or the engine is not usable.
+    #[error("{what}: {failure}")]
+    Setup {
+        /// What was being set up.
+        what: String,
+        /// Why it failed.
+        failure: Failure,
+    },
+    /// A token from the environment is too weak to be one.
+    #[error("the {0} access token is shorter than 16 characters; use at least 128 random bits")]
+    WeakToken(&'static str),
+}
+
+impl StartError {
+    pub(crate) fn setup(what: impl Into<String>) -> impl FnOnce(Failure) -> Self {
+        let what = what.into();
+        move |failure| Self::Setup { what, failure }
+    }
+}
+
+/// A service, ready to answer.
+#[derive(Debug)]
+pub struct App {
+    pub(crate) options: Options,
+    pub(crate) store: Arc<Store>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) registry: Registry,
+    pub(crate) tokens: Tokens,
+}
+
+impl App {
+    /// Opens the data folder and makes everything ready. On the first start of a folder the nine
+    /// sources and the endpoints of the specification are put there, and where the environment
+    /// names no tokens two are made; those are returned, because they are not kept in clear.
+    ///
+    /// # Errors
+    /// What cannot be opened, and why.
+    pub async fn open(options: Options) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
+        let store = Store::open(&options.data_dir, StoreOptions::default())?;
+        let tokens = Tokens::open(store.catalog(), &options)?;
+        let new = tokens.make_first(store.catalog())?;
+        let engine = Engine::new(&EngineOptions {
+            statement_memory: options.limits.statement_memory,
+            ..EngineOptions::default()
+        })
+        .map_err(StartError::setup("the query engine"))?;
+        let runtime = Runtime::new(RuntimeOptions {
+            concurrency: options.concurrency,
+            limits: options.limits.clone(),
+            artefacts: Some(ArtefactOptions {
+                folder: options.data_dir.join("compiled"),
+                key: crate::tokens::artefact_key(store.catalog())?,
+            }),
+            ..RuntimeOptions::default()
+        })?;
+        let registry = Registry::new(&runtime).await?;
+        let app = Arc::new(Self { options, store, engine: Arc::new(engine), runtime, registry, tokens });
+        crate::seed::sources(&app)?;
+        app.load_endpoints().await?;
+        crate::seed::endpoints(&app).await?;
+        Ok((app, new))
+    }
+
+    /// Stores events, as if they had been posted. For the sample logs of the demonstration.
+    ///
+    /// # Errors
+    /// As the store's.
+    pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<usize, StoreError> {
+        self.store.ingest(source, events).await
+    }
+
+    /// Stops background work; everything acknowledged stays.
+    ///
+    /// # Errors
+    /// As the store's.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.store.close().await
+    }
+}

@@ -1,0 +1,98 @@
+//! The routes: which path leads where.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::routing::{get, post, put};
+use serde_json::{Value, json};
+use tidegate_model::{Code, Failure};
+use tower_http::cors::{Any, CorsLayer};
+use tower_http::decompression::RequestDecompressionLayer;
+
+use crate::app::App;
+use crate::failure::Refusal;
+use crate::{ingest, manage, query};
+
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let cors = CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+        .allow_headers([
+            header::AUTHORIZATION,
+            header::CONTENT_TYPE,
+            header::ACCEPT,
+            HeaderName::from_static("x-api-key"),
+            HeaderName::from_static("svc-endpoint-redact-pii"),
+            HeaderName::from_static("lf-endpoint-redact-pii"),
+        ])
+        .expose_headers([HeaderName::from_static("x-result-truncated")])
+        .max_age(Duration::from_secs(86_400));
+    let events = || post(ingest::ingest).layer(RequestDecompressionLayer::new().gzip(true).zstd(true));
+    Router::new()
+        .route("/api/endpoints/query/{endpoint}", get(query::query).post(query::query))
+        .route("/endpoints/query/{endpoint}", get(query::query))
+        .route("/api/logs", events())
+        .route("/logs", events())
+        .route("/api/events", events())
+        .route("/api/sources", get(manage::list_sources).post(manage::create_source))
+        .route("/api/endpoints", get(manage::list_endpoints).post(manage::create_endpoint))
+        .route(
+            "/api/endpoints/{endpoint}",
+            get(manage::show_endpoint)
+                .put(manage::update_endpoint)
+                .patch(manage::update_endpoint)
+                .delete(manage::delete_endpoint),
+        )
+        .route("/api/endpoints/{endpoint}/component", put(manage::put_component))
+        .route("/health", get(health))
+        .route("/ready", get(ready))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn(log))
+        .layer(cors)
+        .with_state(app)
+}
+
+/// `GET /health`: the process answers.
+async fn health() -> Json<Value> {
+    Json(json!({"status": "ok"}))
+}
+
+/// `GET /ready`: the catalog answers too.
+async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
+    let catalog = app.store.catalog().meta("seeded");
+    catalog.map_err(crate::failure::of_store)?;
+    let pool = app.runtime.pool_use();
+    Ok(Json(json!({"status": "ok", "running": pool.running, "places": pool.places})))
+}
+
+async fn no_route(request: Request) -> Refusal {
+    let message = format!("there is nothing at {}", request.uri().path());
+    Failure::new(Code::NotFound, message).into()
+}
+
+async fn no_method(request: Request) -> Refusal {
+    let message = format!("{} is not possible at {}", request.method(), request.uri().path());
+    Failure::new(Code::MethodNotAllowed, message).into()
+}
+
+/// One line a request. The query string stays out of it: it may hold anything.
+async fn log(request: Request, next: Next) -> Response {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let began = Instant::now();
+    let response = next.run(request).await;
+    let status = response.status();
+    let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    if status == StatusCode::OK && matches!(path.as_str(), "/health" | "/ready") {
+        tracing::debug!(%method, path, status = status.as_u16(), milliseconds, "request");
+    } else {
+        tracing::info!(%method, path, status = status.as_u16(), milliseconds, "request");
+    }
+    response
+}

@@ -1,0 +1,174 @@
+//! Where the statements of one request run: the endpoint's grants, the request's values.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::ArrayRef;
+use datafusion::catalog::TableProvider;
+use futures::StreamExt;
+use tidegate_compiler::DEFAULT_STATEMENT;
+use tidegate_model::{Arguments, Code, Failure, Kind, Position, Value};
+use tidegate_runtime::{Column, Rows, Statement, Statements};
+use tidegate_sql::{ColumnEncoder, Engine, Plan, Sources, Style, Tables, Type};
+use tidegate_store::Store;
+use tokio::task::JoinHandle;
+
+use crate::registry::Endpoint;
+
+/// The sources of the store, as the resolver sees them.
+#[derive(Debug)]
+pub(crate) struct StoredSources<'s>(pub(crate) &'s Store);
+
+impl Sources for StoredSources<'_> {
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        self.0.table(name).ok()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.sources().into_iter().map(|source| source.name).collect()
+    }
+}
+
+/// In which language a request's ad-hoc text is, and what it may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    Sql,
+    Lql,
+}
+
+/// The statements of one request.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestStatements {
+    pub(crate) store: Arc<Store>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) arguments: Arc<Arguments>,
+    /// The language of ad-hoc text.
+    pub(crate) language: Language,
+    /// Ad-hoc text reads the sources instead of the grants.
+    pub(crate) unrestricted: bool,
+    /// Microseconds.
+    pub(crate) now: i64,
+    /// The most rows that a statement hands out; one more tells that there were more.
+    pub(crate) rows: usize,
+}
+
+/// The types of a statement's columns, kept with its rows for the encoder.
+pub(crate) type ColumnTypes = Vec<Type>;
+
+#[async_trait]
+impl Statements for RequestStatements {
+    async fn run(&self, statement: Statement, arguments: Vec<(String, Value)>) -> Result<Rows, Failure> {
+        // Planning recurses deeply and scans compute: not on the fiber that the guest waits on.
+        let this = self.clone();
+        let mut task = AbortOnDrop(tokio::spawn(async move { this.start(statement, arguments).await }));
+        (&mut task.0).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a statement's task ended early");
+            Err(Failure::new(Code::Internal, "the statement ended unexpectedly; the server's log has the details"))
+        })
+    }
+}
+
+/// A task that ends with the request that waits for it.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl RequestStatements {
+    async fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
+        let plan = self.plan(statement, extra)?;
+        let stream = self.engine.run(plan, Some(self.rows)).await?;
+        let columns = stream.columns();
+        let types: Arc<ColumnTypes> = Arc::new(columns.iter().map(|(_, ty)| ty.clone()).collect());
+        let described = columns.iter().map(|(name, ty)| (name.clone(), kind_of(ty), true));
+        let cells = Arc::clone(&types);
+        Ok(Rows {
+            columns: Column::of_statement(described),
+            batches: stream.boxed(),
+            context: types,
+            json: Arc::new(move |column, array, row| cell(cells.get(column), array, row)),
+        })
+    }
+
+    fn plan(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Plan, Failure> {
+        let mut arguments = self.arguments.as_ref().clone();
+        arguments.extend(extra);
+        let sources = StoredSources(&self.store);
+        let saved = &self.endpoint.saved;
+        let granted = if self.unrestricted { Tables::Sources } else { Tables::Granted(saved) };
+        match statement {
+            Statement::Named(name) if name == DEFAULT_STATEMENT => {
+                self.engine.plan_saved(saved, &sources, &arguments, self.now)
+            }
+            Statement::Named(name) => match self.endpoint.manifest.statements.get(&name) {
+                Some(sql) => self.engine.plan(sql, Tables::Granted(saved), &sources, &arguments, self.now),
+                None => {
+                    let message = format!("the endpoint has no statement {name}");
+                    Err(Failure::new(Code::UnknownStatement, message).about(name))
+                }
+            },
+            Statement::Text(sql) if self.language == Language::Sql => {
+                self.engine.plan(&sql, granted, &sources, &arguments, self.now)
+            }
+            Statement::Text(lql) => {
+                let tables = if self.unrestricted { sources.names() } else { saved.tables() };
+                let query = translate(&lql, &tables)?;
+                self.engine.plan_query(&query, granted, &sources, &arguments, self.now)
+            }
+        }
+    }
+}
+
+fn translate(lql: &str, tables: &[String]) -> Result<sqlparser::ast::Query, Failure> {
+    use tidegate_lql::{Mode, parse, to_sql};
+    let failure = |error: tidegate_lql::LqlError| {
+        let at = Position { line: error.position.line as u64, column: error.position.column as u64 };
+        Failure::new(Code::Syntax, error.message).at(Some(at))
+    };
+    let query = parse(lql, Mode::Sandbox, None, tables).map_err(failure)?;
+    let table = query.from.clone().or_else(|| tables.first().cloned());
+    let table = table.ok_or_else(|| Failure::new(Code::UnknownTable, "the endpoint grants no tables to query"))?;
+    Ok(to_sql(&query, &table, None).map_err(failure)?.statement)
+}
+
+/// How a guest sees a type.
+fn kind_of(ty: &Type) -> Kind {
+    match ty {
+        Type::Bool => Kind::Boolean,
+        Type::Int64 => Kind::Int64,
+        Type::Float64 => Kind::Float64,
+        Type::Bytes => Kind::Bytes,
+        Type::Timestamp => Kind::Timestamp,
+        Type::String | Type::Null => Kind::Text,
+        _ => Kind::Json,
+    }
+}
+
+/// The type behind a kind, for rows that a guest made.
+pub(crate) fn type_of(kind: Kind) -> Type {
+    match kind {
+        Kind::Boolean => Type::Bool,
+        Kind::Int64 => Type::Int64,
+        Kind::Float64 => Type::Float64,
+        Kind::Bytes => Type::Bytes,
+        Kind::Timestamp => Type::Timestamp,
+        Kind::Text => Type::String,
+        Kind::Json => Type::Json,
+    }
+}
+
+fn cell(ty: Option<&Type>, array: &ArrayRef, row: usize) -> Result<String, Failure> {
+    let internal = |detail: String| {
+        tracing::error!(detail, "a cell cannot be encoded");
+        Failure::new(Code::Internal, "a value could not be encoded")
+    };
+    let ty = ty.ok_or_else(|| internal("there is no such column".to_owned()))?;
+    let encoder = ColumnEncoder::new(&array.slice(row, 1), ty, Style::Result).map_err(|error| internal(error.to_string()))?;
+    let mut text = Vec::new();
+    encoder.write(0, &mut text);
+    String::from_utf8(text).map_err(|error| internal(error.to_string()))
+}
