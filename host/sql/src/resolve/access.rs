@@ -146,10 +146,10 @@ impl Resolver<'_> {
         };
         let index = self.expr(index, cx)?;
         if let (Type::Struct { .. } | Type::Record(_) | Type::Null, Type::String) = (&value.ty, &index.ty)
-            && let Some(ScalarValue::Utf8(Some(name))) = index.literal()
+            && let Some(name) = index.literal_text()
             && !matches!(value.ty, Type::Record(_))
         {
-            return field(&value, &Ident::new(name.clone()));
+            return field(&value, &Ident::new(name));
         }
         let constant = match index.literal() {
             Some(ScalarValue::Int64(Some(n))) => Some(if from_one { n - 1 } else { *n }),

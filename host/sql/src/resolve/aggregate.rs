@@ -110,7 +110,7 @@ impl Resolver<'_> {
         }
         let (expr, ty) = build(name, arguments, &clauses, at)?;
         let carried = self.collect(cx, expr);
-        let value = Typed::new(carried, ty);
+        let value = if name == "STRING_AGG" { Typed::new(carried, ty).uniform() } else { Typed::new(carried, ty) };
         match (name, clauses.limit) {
             ("ARRAY_AGG", Some(limit)) => {
                 Ok(Typed::new(nested::array_slice(value.expr, lit(1_i64), lit(limit), None), value.ty))

@@ -454,7 +454,7 @@ impl Resolver<'_> {
     }
 
     fn build(&mut self, name: &str, arguments: Vec<Argument>, at: Option<Position>, cx: &Context<'_, '_>) -> Result<Typed> {
-        functions::build(Call { name, arguments, at, safe: cx.guarded, now: self.now }).map(folded)
+        functions::build(Call { name, arguments, at, safe: cx.guarded, now: self.now }).map(|value| folded(value.uniform()))
     }
 }
 

@@ -199,12 +199,9 @@ impl Resolver<'_> {
         }
         let full = parts.join(".");
         if let Some(visible) = environment.find(&full) {
-            visible.used.store(true, std::sync::atomic::Ordering::Relaxed);
-            let outside = std::mem::replace(&mut self.sees_sources, visible.sources);
-            let resolved = self.query(&visible.query, &visible.environment, None, order);
-            self.sees_sources = outside;
+            let resolved = self.expand(&visible, order, at)?;
             let columns: Vec<&str> = visible.columns.iter().map(String::as_str).collect();
-            return source_of(resolved?, alias, Some(&visible.name), &columns, parent);
+            return source_of(resolved, alias, Some(&visible.name), &columns, parent);
         }
         if self.sees_sources
             && let Some(table) = self.sources.table(&full)

@@ -18,25 +18,25 @@ mod select;
 mod subquery;
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::Column;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Cte, Query};
 use tidegate_model::{Arguments, Code, Position};
 
 use crate::catalog::{Sources, Tables};
-use crate::fail::{Result, fail};
+use crate::fail::{Planning, Result, fail};
 use crate::types::Type;
 
 pub(crate) use coerce::{Conversion, compare, list_of_record, unify};
 pub(crate) use constant::folded;
 
-/// How many tables, CTE uses and subqueries one statement may unfold to. CTEs are resolved where
-/// they are used, so a short text could otherwise double itself into millions of plan nodes.
-const MAX_RELATIONS: usize = 500;
+/// How many tables, CTE uses and subqueries one statement may unfold to. A CTE is planned again
+/// wherever it is used, so a short text could otherwise double itself into millions of plan nodes.
+/// Log viewers reach several hundred.
+const MAX_RELATIONS: usize = 2_000;
 
 /// An engine expression and its type in the dialect.
 #[derive(Debug, Clone)]
@@ -55,7 +55,21 @@ impl Typed {
     }
 
     pub(crate) fn text(text: impl Into<String>) -> Self {
-        Self::new(Expr::Literal(ScalarValue::Utf8(Some(text.into())), None), Type::String)
+        Self::new(Expr::Literal(ScalarValue::Utf8View(Some(text.into())), None), Type::String)
+    }
+
+    /// The value with its text held as all text is, in views: the engine's functions return one
+    /// or the other form of text, and CASE arms and set operations must agree.
+    pub(crate) fn uniform(self) -> Self {
+        let of_text = match &self.ty {
+            Type::Array(item) => **item == Type::String,
+            ty => *ty == Type::String,
+        };
+        if !of_text {
+            return self;
+        }
+        let expr = datafusion::logical_expr::cast(self.expr, self.ty.arrow());
+        folded(Self::new(expr, self.ty))
     }
 
     pub(crate) fn literal(&self) -> Option<&ScalarValue> {
@@ -107,9 +121,10 @@ pub(crate) struct Visible {
     sources: bool,
     /// The name as it was written, for messages.
     name: String,
-    /// Whether anything reads it; a CTE that nothing reads is resolved once all the same, so
-    /// that what is wrong with it is told.
-    used: Arc<AtomicBool>,
+    /// What it was resolved to, once for each [`query::Order`], with the number of relations that
+    /// it unfolds to. A CTE that nothing reads is resolved once all the same, so that what is
+    /// wrong with it is told.
+    resolved: Arc<Mutex<Vec<(query::Order, Resolved, usize)>>>,
 }
 
 impl Environment {
@@ -124,7 +139,7 @@ impl Environment {
                 environment: environment.clone(),
                 sources,
                 name: name.clone(),
-                used: Arc::default(),
+                resolved: Arc::default(),
             };
             let tables = HashMap::from([(name.to_lowercase(), visible)]);
             environment = Self { frame: Some(Arc::new(Frame { tables, parent: environment })) };
@@ -211,8 +226,41 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// A CTE or granted table, as if its text stood where it is used: the same plan under fresh
+    /// column names.
+    fn expand(&mut self, visible: &Visible, order: query::Order, at: Option<Position>) -> Result<Resolved> {
+        let known = {
+            let resolved = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);
+            resolved.iter().find(|(of, ..)| *of == order).map(|(_, resolved, relations)| (resolved.clone(), *relations))
+        };
+        let Some((resolved, relations)) = known else {
+            let before = self.relations;
+            let outside = std::mem::replace(&mut self.sees_sources, visible.sources);
+            let resolved = self.query(&visible.query, &visible.environment, None, order);
+            self.sees_sources = outside;
+            let resolved = resolved?;
+            let mut all = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);
+            all.push((order, resolved.clone(), self.relations - before));
+            return Ok(resolved);
+        };
+        self.count_relations(relations, at)?;
+        let mut exprs = Vec::with_capacity(resolved.columns.len());
+        let mut columns = Vec::with_capacity(resolved.columns.len());
+        for output in resolved.columns {
+            let name = self.fresh();
+            exprs.push(Expr::Column(output.column).alias(&name));
+            columns.push(Output { column: Column::new_unqualified(name), ..output });
+        }
+        let plan = LogicalPlanBuilder::from(resolved.plan).project(exprs).and_then(LogicalPlanBuilder::build);
+        Ok(Resolved { plan: plan.planned()?, columns })
+    }
+
     fn count_relation(&mut self, at: Option<Position>) -> Result<()> {
-        self.relations += 1;
+        self.count_relations(1, at)
+    }
+
+    fn count_relations(&mut self, count: usize, at: Option<Position>) -> Result<()> {
+        self.relations += count;
         if self.relations > MAX_RELATIONS {
             let message = format!("the statement uses more than {MAX_RELATIONS} tables and subqueries");
             return Err(fail(Code::LimitExceeded, message, at));

@@ -1,6 +1,6 @@
 //! Whole queries: WITH, set operations, and ORDER BY and LIMIT over them.
 
-use std::sync::atomic::Ordering;
+use std::sync::PoisonError;
 
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use datafusion::scalar::ScalarValue;
@@ -89,10 +89,9 @@ impl Resolver<'_> {
             for cte in &with.cte_tables {
                 let name = &cte.alias.name.value;
                 if let Some(visible) = own.find(name)
-                    && !visible.used.load(Ordering::Relaxed)
+                    && visible.resolved.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
                 {
-                    self.count_relation(place_of(cte.alias.name.span))?;
-                    self.query(&visible.query, &visible.environment, None, Order::Dropped)?;
+                    self.expand(&visible, Order::Dropped, place_of(cte.alias.name.span))?;
                 }
             }
         }
