@@ -131,6 +131,7 @@ fn shown(endpoint: &Endpoint) -> Value {
         "enable_auth": settings.enable_auth,
         "labels": settings.labels,
         "version": endpoint.version,
+        "warnings": endpoint.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Endpoint {
     /// The saved query: its CTEs are the grants.
     pub(crate) saved: SavedQuery,
     pub(crate) component: Arc<Prepared>,
+    /// What its statements name that no log has had yet.
+    pub(crate) warnings: Vec<Failure>,
 }
 
 /// All endpoints, and the component that runs every ad-hoc query.
@@ -104,8 +106,7 @@ impl App {
                 let component = self.store.catalog().component(&record.component).map_err(of_store)?;
                 let component = component.ok_or_else(|| Failure::new(Code::Internal, "its component is missing"))?;
                 let admitted = self.admit(&component).await?;
-                let (manifest, saved, prepared) = (admitted.manifest, admitted.saved, admitted.prepared);
-                Ok::<_, Failure>(Endpoint { id: record.id, version: record.version, manifest, saved, component: prepared })
+                Ok::<_, Failure>(admitted.endpoint(record.id, record.version))
             };
             match loaded.await {
                 Ok(endpoint) => {
@@ -142,8 +143,7 @@ impl App {
         let text = serde_json::to_string(&admitted.manifest).map_err(|error| refused(error.to_string()))?;
         let digest = hex(&admitted.digest);
         let record = self.store.catalog().put_endpoint(id, &name, &text, &digest, component).map_err(of_store)?;
-        let Admitted { manifest, saved, prepared, .. } = admitted;
-        Ok(self.registry.insert(Endpoint { id, version: record.version, manifest, saved, component: prepared }))
+        Ok(self.registry.insert(admitted.endpoint(id, record.version)))
     }
 
     /// Removes an endpoint.
@@ -160,22 +160,34 @@ impl App {
         manifest.validate().map_err(|error| refused(error.to_string()))?;
         let saved = SavedQuery::parse(&manifest.query)?;
         declare_used(&mut manifest, &saved);
-        self.check_statements(&manifest, &saved)?;
+        let warnings = self.check_statements(&manifest, &saved)?;
         let prepared = self.runtime.prepare(component, inspection.digest).await?;
-        Ok(Admitted { manifest, saved, prepared, digest: inspection.digest })
+        Ok(Admitted { manifest, saved, prepared, digest: inspection.digest, warnings })
     }
 
     /// Resolves every statement over its grants, so that a mistake is told on save.
-    fn check_statements(&self, manifest: &Manifest, saved: &SavedQuery) -> Result<(), Failure> {
+    ///
+    /// An unknown column does not refuse: columns come with the logs, so it may exist tomorrow. It
+    /// is returned, to be shown as a warning.
+    fn check_statements(&self, manifest: &Manifest, saved: &SavedQuery) -> Result<Vec<Failure>, Failure> {
+        let mut warnings = Vec::new();
+        let mut note = |checked: Result<tidegate_sql::Plan, Failure>| match checked {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.code == Code::UnknownColumn => {
+                warnings.push(failure);
+                Ok(())
+            }
+            Err(failure) => Err(failure),
+        };
         let sources = StoredSources(&self.store);
         let arguments = example_arguments(manifest);
         let now = chrono::Utc::now().timestamp_micros();
-        self.engine.plan_saved(saved, &sources, &arguments, now)?;
+        note(self.engine.plan_saved(saved, &sources, &arguments, now))?;
         let grants = saved.tables().into_iter().map(|table| format!("SELECT * FROM `{}`", table.replace('`', "\\`")));
         for sql in grants.chain(manifest.statements.values().cloned()) {
-            self.engine.plan(&sql, Tables::Granted(saved), &sources, &arguments, now)?;
+            note(self.engine.plan(&sql, Tables::Granted(saved), &sources, &arguments, now))?;
         }
-        Ok(())
+        Ok(warnings)
     }
 }
 
@@ -185,6 +197,14 @@ struct Admitted {
     saved: SavedQuery,
     prepared: Arc<Prepared>,
     digest: [u8; 32],
+    warnings: Vec<Failure>,
+}
+
+impl Admitted {
+    fn endpoint(self, id: Uuid, version: i64) -> Endpoint {
+        let Self { manifest, saved, prepared, warnings, .. } = self;
+        Endpoint { id, version, manifest, saved, component: prepared, warnings }
+    }
 }
 
 fn refused(message: String) -> Failure {

@@ -236,18 +236,23 @@ impl Resolver<'_> {
             Some(LimitClause::LimitOffset { .. }) => return Err(unsupported("LIMIT BY", None)),
         };
         let scope = Scope::default();
-        let mut count = |ast: &Ast, what: &'static str| -> Result<usize> {
+        let mut count = |ast: &Ast, what: &'static str| -> Result<Option<usize>> {
             let at = place(ast);
             let value = self.expr(ast, &mut Context::new(&scope, environment, what))?;
+            // A parameter that was not sent limits nothing.
+            if value.ty == Type::Null {
+                return Ok(None);
+            }
             match value.convert(&Type::Int64, Conversion::implicit(at))?.literal() {
                 Some(ScalarValue::Int64(Some(count))) => usize::try_from(*count)
+                    .map(Some)
                     .map_err(|_| fail(Code::InvalidQuery, format!("{what} must not be negative"), at)),
                 _ => Err(invalid(format!("{what} must be a number"), at)),
             }
         };
         Ok(Limit {
-            rows: limit.map(|limit| count(limit, "LIMIT")).transpose()?,
-            skip: offset.map(|offset| count(offset, "OFFSET")).transpose()?.unwrap_or(0),
+            rows: limit.map(|limit| count(limit, "LIMIT")).transpose()?.flatten(),
+            skip: offset.map(|offset| count(offset, "OFFSET")).transpose()?.flatten().unwrap_or(0),
         })
     }
 }
