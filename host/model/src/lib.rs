@@ -15,3 +15,10 @@ pub use limits::Limits;
 pub use manifest::{EndpointName, Manifest, ManifestError, Settings};
 pub use parameter::{Arguments, Format, Parameter, parse_timestamp};
 pub use value::{Kind, Value};
+
+/// The hidden field of every stored record: true wherever the record is there. Whether a record
+/// is there could be told from any of its leaves' definition levels, but only by an engine that
+/// knows; with a leaf of its own, any engine reads and prunes it like every other column, and it
+/// costs next to nothing because it never varies. No event can have a field of this name in a
+/// nested object: such values are kept in the overflow.
+pub const PRESENCE_FIELD: &str = "_present";

@@ -105,6 +105,7 @@ impl ColumnEncoder {
         };
         fields
             .iter()
+            .filter(|field| !field.is_hidden())
             .filter_map(|field| parts.column_by_name(&field.name).map(|column| (field, column)))
             .map(|(field, column)| {
                 let mut key = Vec::new();

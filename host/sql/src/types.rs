@@ -10,6 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Fields, TimeUnit};
+use datafusion::functions::core::expr_fn as core;
+use datafusion::logical_expr::Expr;
+use tidegate_model::PRESENCE_FIELD;
 
 /// A type of the dialect.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,6 +138,24 @@ impl Type {
         let by = |matches: &dyn Fn(&str) -> bool| fields.iter().position(|field| matches(&field.name));
         let at = by(&|field| field == name).or_else(|| by(&|field| field.eq_ignore_ascii_case(name)))?;
         fields.get(at).map(|field| (at, field.clone()))
+    }
+}
+
+/// Whether a value that is an array to the dialect is there at all. Of a record it reads the
+/// hidden field, so that the test costs one narrow column and not the whole record.
+pub(crate) fn is_there(expr: &Expr, ty: &Type) -> Expr {
+    match ty {
+        Type::Record(fields) if fields.iter().any(Field::is_hidden) => {
+            core::get_field(expr.clone(), PRESENCE_FIELD).is_not_null()
+        }
+        _ => expr.clone().is_not_null(),
+    }
+}
+
+impl Field {
+    /// Whether the field is the store's own and never shown.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.name == PRESENCE_FIELD
     }
 }
 

@@ -165,6 +165,8 @@ fn patch_record(array: &ArrayRef, kind: &Kind, places: &[Place<'_>]) -> Result<A
             .collect::<Vec<_>>();
         children.push(patch_places(Arc::clone(column), kind, &inner)?);
     }
+    // The presence, which no event can contradict.
+    children.extend(record.columns().iter().skip(children.len()).cloned());
     let nulls = record.nulls().cloned();
     Ok(Arc::new(StructArray::try_new(record.fields().clone(), children, nulls)?))
 }

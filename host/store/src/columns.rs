@@ -9,7 +9,7 @@ use std::sync::Arc;
 use datafusion::{
     arrow::{
         array::{
-            Array, ArrayBuilder, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, ListArray, NullBufferBuilder,
+            Array, ArrayBuilder, ArrayRef, BooleanArray, BooleanBuilder, Float64Builder, Int64Builder, ListArray, NullBufferBuilder,
             StringViewBuilder, StructArray, TimestampMicrosecondBuilder, UInt32Array, new_null_array,
         },
         buffer::OffsetBuffer,
@@ -19,7 +19,7 @@ use datafusion::{
     error::Result,
 };
 
-use crate::shape::{Fields, Kind, Scalar, field};
+use crate::shape::{Fields, Kind, Scalar, field, presence};
 
 /// A leaf's values.
 #[derive(Debug)]
@@ -168,19 +168,13 @@ impl RecordColumn {
         self.pad(rows);
         let slots = self.valid.len();
         let mut names = Vec::new();
-        let mut arrays = Vec::new();
+        let mut arrays: Vec<ArrayRef> = Vec::new();
         for (name, array) in self.cells.finish(fields, slots)? {
             names.push(field(name, array.data_type().clone()));
             arrays.push(array);
         }
-        // All its values went to the overflow: one empty leaf keeps the fact that it was there.
-        if arrays.is_empty()
-            && let Some((name, kind)) = fields.at(0)
-        {
-            let array = new_null_array(&kind.null_type(), slots);
-            names.push(field(name, array.data_type().clone()));
-            arrays.push(array);
-        }
+        names.push(presence());
+        arrays.push(Arc::new(BooleanArray::from(vec![true; slots])));
         let valid = self.valid.finish();
         let records = StructArray::try_new(names.into(), arrays, valid.clone())?;
         let Some(starts) = self.starts.take() else {

@@ -10,6 +10,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
+use tidegate_model::PRESENCE_FIELD;
 
 use crate::event::{ID, MESSAGE, METADATA, OVERFLOW, TIMESTAMP};
 
@@ -60,22 +61,20 @@ impl Kind {
             Kind::Scalar { ty, .. } => ty.data_type(),
             Kind::List { ty, .. } => list_of(ty.data_type()),
             Kind::Record { many, fields } => {
-                let record =
-                    DataType::Struct(fields.iter().map(|(name, kind)| field(name, kind.logical_type())).collect());
+                let children = fields.iter().map(|(name, kind)| field(name, kind.logical_type()));
+                let record = DataType::Struct(children.chain([presence()]).collect());
                 if *many { list_of(record) } else { record }
             }
         }
     }
 
-    /// A type in which a batch can store nothing but NULL here. A record shrinks to one leaf:
+    /// A type in which a batch can store nothing but NULL here. A record shrinks to its presence:
     /// Parquet has no struct without children.
     pub(crate) fn null_type(&self) -> DataType {
         match self {
             Kind::Scalar { ty, .. } => ty.data_type(),
             Kind::List { ty, .. } => list_of(ty.data_type()),
-            Kind::Record { fields, .. } => {
-                DataType::Struct(fields.iter().take(1).map(|(name, kind)| field(name, kind.null_type())).collect())
-            }
+            Kind::Record { .. } => DataType::Struct([presence()].into_iter().collect()),
         }
     }
 
@@ -195,6 +194,7 @@ impl Shape {
         let mut kind = self.fields.get(column)?;
         for key in keys {
             match kind {
+                Kind::Record { many: false, .. } if key == PRESENCE_FIELD => kind = &PRESENCE,
                 Kind::Record { many: false, fields } => kind = fields.get(key)?,
                 _ => return None,
             }
@@ -207,6 +207,14 @@ impl Shape {
     pub(crate) fn must_be_record(name: &str) -> bool {
         name == METADATA
     }
+}
+
+/// What stands at the presence of a record.
+static PRESENCE: Kind = Kind::Scalar { ty: Scalar::Bool, wide: false, mixed: false };
+
+/// The last child of every record; see [`PRESENCE_FIELD`].
+pub(crate) fn presence() -> FieldRef {
+    field(PRESENCE_FIELD, DataType::Boolean)
 }
 
 /// A nullable field.

@@ -15,6 +15,7 @@ use datafusion::{
     error::Result,
 };
 use serde_json::{Map, Value};
+use tidegate_model::PRESENCE_FIELD;
 
 use crate::{
     columns::{Cells, Column, Leaf, ListColumn, RecordColumn},
@@ -199,6 +200,11 @@ impl<'v> Shredder<'v> {
                 continue;
             }
             self.path.push(Step::Key(key));
+            if depth > 0 && key == PRESENCE_FIELD {
+                self.spill(value);
+                self.path.pop();
+                continue;
+            }
             match cells.locate(fields, nth, key) {
                 Some(position) => {
                     if let Some(kind) = fields.kind_mut(position) {

@@ -9,7 +9,7 @@ use tidegate_model::Code;
 use super::{Builder, Call};
 use crate::fail::{Planning, Result, fail};
 use crate::resolve::{Conversion, Typed, list_of_record, unify};
-use crate::types::Type;
+use crate::types::{Type, is_there};
 
 /// The most elements that GENERATE_ARRAY makes.
 const MAX_MADE: i64 = 100_000;
@@ -20,7 +20,7 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         let value = call.value(0)?;
         let expr = match &value.ty {
             Type::Null => Expr::Literal(ScalarValue::Int64(None), None),
-            Type::Record(_) => when(value.expr.is_not_null(), lit(1_i64)).end().planned()?,
+            Type::Record(_) => when(is_there(&value.expr, &value.ty), lit(1_i64)).end().planned()?,
             Type::Array(_) => cast(nested::array_length(value.expr), DataType::Int64),
             ty => return Err(call.fails(format!("ARRAY_LENGTH takes an array, not a value of type {ty}"))),
         };

@@ -16,7 +16,7 @@ use super::scope::Scope;
 use super::{Conversion, Environment, Resolver, Typed, folded};
 use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
 use crate::functions::{self, Argument, Call, kernel};
-use crate::types::{Field, Type};
+use crate::types::{Field, Type, is_there};
 
 /// Where an expression stands.
 pub(crate) struct Context<'s, 'p> {
@@ -71,8 +71,10 @@ impl Resolver<'_> {
             Ast::Interval(interval) => self.interval(interval, cx),
             Ast::BinaryOp { left, op, right } => self.binary(left, op, right, at, cx),
             Ast::UnaryOp { op, expr } => self.unary(*op, expr, at, cx),
-            Ast::IsNull(inner) => Ok(boolean(self.expr(inner, cx)?.expr.is_null())),
-            Ast::IsNotNull(inner) => Ok(boolean(self.expr(inner, cx)?.expr.is_not_null())),
+            Ast::IsNull(inner) | Ast::IsNotNull(inner) => {
+                let value = self.expr(inner, cx)?;
+                Ok(negate_if(matches!(ast, Ast::IsNull(_)), is_there(&value.expr, &value.ty)))
+            }
             Ast::IsTrue(inner) => Ok(boolean(self.condition(inner, cx)?.is_true())),
             Ast::IsNotTrue(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_true())),
             Ast::IsFalse(inner) => Ok(boolean(self.condition(inner, cx)?.is_false())),

@@ -23,7 +23,7 @@ use super::query::Order;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::{Environment, Resolver, Typed};
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
-use crate::types::Type;
+use crate::types::{Type, is_there};
 
 /// The overflow column of stored tables: readable by name, not part of `*`.
 const HIDDEN_PREFIX: char = '_';
@@ -306,6 +306,7 @@ impl Resolver<'_> {
             return Err(invalid(format!("UNNEST takes an array, not a value of type {}", array.ty), at));
         };
         let Source { plan, mut scope } = left;
+        let plan = if keep == Keep::Matching { without_implied(plan, &array.expr) } else { plan };
         let builder = LogicalPlanBuilder::from(plan);
         let (builder, element, offset) = match &array.ty {
             Type::Null => {
@@ -313,7 +314,7 @@ impl Resolver<'_> {
                 (builder.planned()?, Typed::null(), Typed::null())
             }
             Type::Record(_) => {
-                let there = array.expr.clone().is_not_null();
+                let there = is_there(&array.expr, &array.ty);
                 let builder = if keep == Keep::Left { Ok(builder) } else { builder.filter(there.clone()) };
                 let first = when(there, lit(0_i64)).end().planned()?;
                 (builder.planned()?, Typed::new(array.expr, item), Typed::new(first, Type::Int64))
@@ -381,6 +382,39 @@ impl Resolver<'_> {
             })
             .planned()?;
         Ok((builder, Typed::new(col(Column::new_unqualified(element)), item), offset))
+    }
+}
+
+/// A record that is there has its enclosing record too: the test for that, just planned by the
+/// UNNEST before, need not be made.
+fn without_implied(plan: LogicalPlan, record: &Expr) -> LogicalPlan {
+    let tests_outer = |predicate: &Expr| {
+        let Expr::ScalarFunction(reads) = record else { return false };
+        reads.args.first().is_some_and(|outer| *predicate == is_there(outer, &Type::Null) || presence_of(predicate) == Some(outer))
+    };
+    match plan {
+        LogicalPlan::Filter(filter) if reads_field(record) && tests_outer(&filter.predicate) => {
+            Arc::unwrap_or_clone(filter.input)
+        }
+        plan => plan,
+    }
+}
+
+fn reads_field(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == "get_field")
+}
+
+/// Of `record._present IS NOT NULL`, the record.
+fn presence_of(predicate: &Expr) -> Option<&Expr> {
+    let Expr::IsNotNull(field) = predicate else { return None };
+    let Expr::ScalarFunction(call) = field.as_ref() else { return None };
+    match call.args.as_slice() {
+        [record, Expr::Literal(name, _)]
+            if reads_field(field) && name.try_as_str().flatten() == Some(tidegate_model::PRESENCE_FIELD) =>
+        {
+            Some(record)
+        }
+        _ => None,
     }
 }
 

@@ -406,6 +406,7 @@ fn fields_of(value: &Typed, at: Option<Position>) -> Result<Vec<Item>> {
     match &value.ty {
         Type::Struct { fields, .. } => Ok(fields
             .iter()
+            .filter(|field| !field.is_hidden())
             .map(|field| Item {
                 name: Some(field.name.clone()),
                 value: super::access::stored_field(value, field),

@@ -22,7 +22,7 @@ use super::query::Order;
 use super::scope::{Relation, Scope};
 use super::{Resolved, Resolver, Typed};
 use crate::fail::{Planning, Result, invalid, place};
-use crate::types::Type;
+use crate::types::{Type, is_there};
 
 /// A subquery that is an expression: whether it has its one row, and the row's values.
 struct Inline {
@@ -123,7 +123,7 @@ impl Resolver<'_> {
             let mut inner = Context::new(&scope, cx.environment, "UNNEST");
             let array = self.expr(array, &mut inner)?;
             let present = match &array.ty {
-                Type::Record(_) => array.expr.clone().is_not_null(),
+                Type::Record(_) => is_there(&array.expr, &array.ty),
                 Type::Null => lit(false),
                 _ => return Ok(None),
             };

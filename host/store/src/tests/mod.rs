@@ -58,8 +58,13 @@ fn json_rows(batch: &RecordBatch) -> Vec<Value> {
         .map(|row| {
             let mut out = Map::new();
             for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-                if let Some(value) = json(column, row) {
-                    out.insert(field.name().clone(), value);
+                match json(column, row) {
+                    // Wherever a record is, its presence is true.
+                    Some(value) if field.name() == tidegate_model::PRESENCE_FIELD => assert_eq!(value, true),
+                    Some(value) => {
+                        out.insert(field.name().clone(), value);
+                    }
+                    None => {}
                 }
             }
             Value::Object(out)
@@ -81,8 +86,13 @@ fn json(array: &ArrayRef, row: usize) -> Option<Value> {
             let record = array.as_struct();
             let mut out = Map::new();
             for (field, column) in fields.iter().zip(record.columns()) {
-                if let Some(value) = json(column, row) {
-                    out.insert(field.name().clone(), value);
+                match json(column, row) {
+                    // Wherever a record is, its presence is true.
+                    Some(value) if field.name() == tidegate_model::PRESENCE_FIELD => assert_eq!(value, true),
+                    Some(value) => {
+                        out.insert(field.name().clone(), value);
+                    }
+                    None => {}
                 }
             }
             Value::Object(out)
