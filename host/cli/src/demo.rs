@@ -66,18 +66,28 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 fn print_requests(base: &str, token: &str, total: usize) {
     println!("Tidegate runs at {base} with {total} sample logs of nine sources. Try, in another terminal:\n");
     println!("  # requests of the last 7 days by product, one row a day");
-    println!("  curl -s -H 'X-API-KEY: {token}' '{base}/api/endpoints/query/usage.api-counts?interval=daily&project=default'\n");
+    println!(
+        "  curl -s -H 'X-API-KEY: {token}' '{base}/api/endpoints/query/usage.api-counts?interval=daily&project=default'\n"
+    );
     println!("  # the newest logs of one project");
     println!("  curl -s -H 'X-API-KEY: {token}' '{base}/api/endpoints/query/logs.all?project=default'\n");
     println!("  # your own SQL over the tables that the endpoint grants");
     println!("  curl -s -G -H 'X-API-KEY: {token}' '{base}/api/endpoints/query/logs.all' \\");
     println!("    --data-urlencode 'project=default' \\");
-    println!("    --data-urlencode \"sql=SELECT r.status_code, COUNT(*) AS requests FROM edge_logs CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.response) AS r GROUP BY r.status_code ORDER BY requests DESC\"\n");
+    println!(
+        "    --data-urlencode \"sql=SELECT r.status_code, COUNT(*) AS requests FROM edge_logs CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.response) AS r GROUP BY r.status_code ORDER BY requests DESC\"\n"
+    );
     println!("  # send a log, then find it");
-    println!("  curl -s -H 'X-API-KEY: {token}' -H 'Content-Type: application/json' '{base}/api/logs?source_name=postgres.logs' \\");
-    println!("    -d '{{\"project\": \"default\", \"event_message\": \"hello from curl\", \"metadata\": {{\"parsed\": {{\"error_severity\": \"LOG\"}}}}}}'");
+    println!(
+        "  curl -s -H 'X-API-KEY: {token}' -H 'Content-Type: application/json' '{base}/api/logs?source_name=postgres.logs' \\"
+    );
+    println!(
+        "    -d '{{\"project\": \"default\", \"event_message\": \"hello from curl\", \"metadata\": {{\"parsed\": {{\"error_severity\": \"LOG\"}}}}}}'"
+    );
     println!("  curl -s -G -H 'X-API-KEY: {token}' '{base}/api/endpoints/query/logs.all' \\");
     println!("    --data-urlencode 'project=default' \\");
-    println!("    --data-urlencode \"sql=SELECT id, timestamp, event_message FROM postgres_logs WHERE event_message LIKE 'hello%'\"\n");
+    println!(
+        "    --data-urlencode \"sql=SELECT id, timestamp, event_message FROM postgres_logs WHERE event_message LIKE 'hello%'\"\n"
+    );
     println!("Ctrl-C stops it.");
 }
