@@ -1,1 +1,292 @@
-//! tests
+//! What the black-box tests share: a running binary, and an HTTP client's view of it.
+//!
+//! The tests know nothing of the rooms. They start the binary on a free loopback port with a fresh
+//! folder, speak HTTP to it, and end only what they started.
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The token for everything, in the environment of every server.
+pub const PRIVATE: &str = "private-token-of-the-black-box-tests";
+/// The token for ingest.
+pub const PUBLIC: &str = "public-token-of-the-black-box-tests";
+/// The source of the edge logs.
+pub const EDGE: &str = "cloudflare.logs.prod";
+
+/// The binary under test: beside the test's own executable, where the workspace build puts it.
+pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("TIDEGATE_BIN") {
+        return path.into();
+    }
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    let binary = folder.join("tidegate");
+    assert!(
+        binary.is_file(),
+        "{} is missing: run cargo xtask test, or cargo build --workspace first",
+        binary.display()
+    );
+    binary
+}
+
+/// A data folder that is removed at the end.
+pub fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body as JSON; null if there is none.
+    pub body: Value,
+}
+
+impl Answer {
+    /// The rows of a good answer.
+    pub fn rows(&self) -> &[Value] {
+        assert_eq!(self.status, 200, "{}", self.body);
+        self.body.get("result").and_then(Value::as_array).expect("a result")
+    }
+
+    /// The values of one column.
+    pub fn column(&self, name: &str) -> Vec<Value> {
+        self.rows().iter().map(|row| row.get(name).cloned().unwrap_or(Value::Null)).collect()
+    }
+
+    /// The ids of the rows, in order.
+    pub fn ids(&self) -> Vec<String> {
+        self.column("id").iter().map(|id| id.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Asserts a refusal: its status, code, and words that its message must have.
+    pub fn refused(&self, status: u16, code: &str, words: &[&str]) {
+        let error = self.body.get("error").unwrap_or(&Value::Null);
+        assert_eq!((self.status, error.get("code").and_then(Value::as_str)), (status, Some(code)), "{}", self.body);
+        assert_eq!(error.get("status"), Some(&json!(status)));
+        let message = error.get("message").and_then(Value::as_str).expect("error.message is a text");
+        for word in words {
+            assert!(message.contains(word), "{message:?} lacks {word:?}");
+        }
+    }
+
+    /// A header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// `http://127.0.0.1:PORT`
+    pub base: String,
+    agent: ureq::Agent,
+    log: PathBuf,
+    _own: Option<TempDir>,
+}
+
+impl Server {
+    /// Starts a server on a fresh folder.
+    pub fn start() -> Self {
+        let own = folder();
+        let mut server = Self::start_in(&own.path().join("data"));
+        server._own = Some(own);
+        server
+    }
+
+    /// Starts a server on a folder.
+    pub fn start_in(data: &Path) -> Self {
+        Self::start_with(data, true)
+    }
+
+    /// Starts a server on a folder, with or without tokens in its environment.
+    pub fn start_with(data: &Path, tokens: bool) -> Self {
+        let mut command = Command::new(binary());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+        Self::spawn(command, data.with_extension("log"), tokens)
+    }
+
+    /// Starts any command of the binary that listens.
+    pub fn spawn(mut command: Command, log: PathBuf, tokens: bool) -> Self {
+        for name in ["PRIVATE", "PUBLIC"] {
+            command
+                .env_remove(format!("TIDEGATE_{name}_ACCESS_TOKEN"))
+                .env_remove(format!("LOGFLARE_{name}_ACCESS_TOKEN"));
+        }
+        if tokens {
+            command.env("TIDEGATE_PRIVATE_ACCESS_TOKEN", PRIVATE).env("TIDEGATE_PUBLIC_ACCESS_TOKEN", PUBLIC);
+        }
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
+        let from = file.metadata().unwrap().len();
+        let child = command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        let agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(60)))
+            .build()
+            .new_agent();
+        let mut server = Self { child, base: String::new(), agent, log, _own: None };
+        let began = Instant::now();
+        while server.base.is_empty() {
+            let written = server.log();
+            let fresh = written.get(usize::try_from(from).unwrap()..).unwrap_or_default();
+            if let Some(address) = fresh.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()) {
+                server.base = format!("http://{address}");
+            } else if let Some(rest) = fresh.split("runs at ").nth(1).and_then(|rest| rest.split_whitespace().next()) {
+                server.base = rest.to_owned();
+            } else if let Some(status) = server.child.try_wait().unwrap() {
+                panic!("the server ended with {status}:\n{fresh}");
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "the server does not listen:\n{fresh}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server
+    }
+
+    /// What the server printed so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Any request.
+    pub fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.try_call(method, path, headers, body)
+            .unwrap_or_else(|error| panic!("{method} {path}: {error}\n{}", self.log()))
+    }
+
+    /// Any request, where the server may be gone.
+    pub fn try_call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Answer, String> {
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body.to_vec()).map_err(|error| error.to_string())?;
+        let mut response = self.agent.run(request).map_err(|error| error.to_string())?;
+        let headers = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect();
+        let mut text = Vec::new();
+        response.body_mut().as_reader().read_to_end(&mut text).map_err(|error| error.to_string())?;
+        let body =
+            if text.is_empty() { Value::Null } else { serde_json::from_slice(&text).map_err(|e| e.to_string())? };
+        Ok(Answer { status: response.status().as_u16(), headers, body })
+    }
+
+    /// A query by GET, as log viewers send it.
+    pub fn query(&self, endpoint: &str, parameters: &[(&str, &str)]) -> Answer {
+        let path = format!("/api/endpoints/query/{endpoint}?{}", query_string(parameters));
+        self.call("GET", &path, &[("x-api-key", PRIVATE), ("content-type", "application/json")], b"")
+    }
+
+    /// An ad-hoc query over the tables of `logs.all`, for the project `p1`.
+    pub fn sql(&self, sql: &str) -> Answer {
+        self.query("logs.all", &[("project", "p1"), ("sql", sql)])
+    }
+
+    /// Sends events, which must be taken.
+    pub fn send(&self, source: &str, events: &Value) {
+        let answer = self.send_raw(source, &[], events.to_string().as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+
+    /// Sends any body.
+    pub fn send_raw(&self, source: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let mut all = vec![("x-api-key", PUBLIC)];
+        all.extend_from_slice(headers);
+        if !headers.iter().any(|(name, _)| *name == "content-type") {
+            all.push(("content-type", "application/json"));
+        }
+        self.call("POST", &format!("/api/logs?{}", query_string(&[("source_name", source)])), &all, body)
+    }
+
+    /// A management request with a JSON body.
+    pub fn manage(&self, method: &str, path: &str, body: &Value) -> Answer {
+        let headers = [("authorization", &*format!("Bearer {PRIVATE}")), ("content-type", "application/json")];
+        self.call(method, path, &headers, body.to_string().as_bytes())
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Ends the server at once with SIGKILL, whatever it is doing.
+    pub fn kill_now(&self) {
+        self.signal("-KILL");
+    }
+
+    /// Asks the server to end and returns its exit code.
+    pub fn stop(mut self, signal: &str) -> Option<i32> {
+        self.signal(signal);
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(began.elapsed() < Duration::from_secs(15), "the server does not end:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self.log();
+            let tail: Vec<&str> = log.lines().rev().take(20).collect();
+            eprintln!("the server's last lines:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        }
+    }
+}
+
+/// `a=b&c=d`, encoded as browsers do: a blank is a plus.
+pub fn query_string(parameters: &[(&str, &str)]) -> String {
+    let encode = |text: &str| -> String {
+        text.bytes()
+            .map(|byte| match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'*' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
+                b' ' => "+".to_owned(),
+                other => format!("%{other:02X}"),
+            })
+            .collect()
+    };
+    parameters.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect::<Vec<_>>().join("&")
+}
+
+/// Now, in microseconds.
+pub fn now() -> i64 {
+    chrono::Utc::now().timestamp_micros()
+}
+
+/// Microseconds as ISO text.
+pub fn iso(micros: i64) -> String {
+    chrono::DateTime::from_timestamp_micros(micros).unwrap().format("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+/// An edge request of the project `p1`.
+pub fn request(id: &str, time: i64, path: &str) -> Value {
+    json!({
+        "id": id, "timestamp": iso(time), "event_message": format!("GET {path}"), "project": "p1",
+        "metadata": {"request": {"method": "GET", "path": path, "url": format!("https://p1.example.test{path}")}, "response": {"status_code": 200}},
+    })
+}
+
+/// A set of texts.
+pub fn set(items: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+    items.into_iter().collect()
+}

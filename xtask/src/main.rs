@@ -1,1 +1,144 @@
-fn main(){}
+//! The project's own commands, so that a machine with cargo alone can run them all.
+//!
+//! `cargo xtask test` is what the README and CI call: it installs what is missing, says what it
+//! is doing, builds the guests and everything else once, and runs every test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// The target of guests.
+const GUEST_TARGET: &str = "wasm32-unknown-unknown";
+/// The version of cargo-component that the guests are known to build with.
+const CARGO_COMPONENT: &str = "0.21.1";
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test     install what is missing, build everything, run all tests
+  guests   build the guest endpoints, with cargo and with cargo component
+  lint     formatting and clippy, warnings denied, of host and guests";
+
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let command = std::env::args().nth(1);
+    let began = Instant::now();
+    let done = match command.as_deref() {
+        Some("test") => test(),
+        Some("guests") => tools().and_then(|()| guests()),
+        Some("lint") => lint(),
+        _ => {
+            println!("{HELP}");
+            return if command.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        }
+    };
+    match done {
+        Ok(()) => {
+            say(&format!("done in {} s", began.elapsed().as_secs()));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test() -> Outcome {
+    tools()?;
+    guests()?;
+    let root = root();
+    say("building the host: the first time, this takes some minutes");
+    run(cargo(&root).args(["build", "--workspace", "--all-targets", "--locked"]))?;
+    say("running all tests");
+    // The black-box tests find the built guests here.
+    run(cargo(&root).args(["test", "--workspace", "--locked"]).env("TIDEGATE_GUESTS", built()))
+}
+
+fn lint() -> Outcome {
+    let (root, guests) = (root(), guest_folder());
+    say("checking the formatting");
+    run(cargo(&root).args(["fmt", "--all", "--check"]))?;
+    run(cargo(&guests).args(["fmt", "--all", "--check"]))?;
+    say("clippy on the host");
+    run(cargo(&root).args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    target()?;
+    say("clippy on the guests");
+    run(cargo(&guests).args(["clippy", "--release", "--locked", "--target", GUEST_TARGET, "--", "-D", "warnings"]))
+}
+
+/// Builds the guests: all with cargo, and the endpoint that proves the contract also with
+/// cargo component, as its authors do in their CI.
+fn guests() -> Outcome {
+    let folder = guest_folder();
+    say("building the guests with cargo");
+    run(cargo(&folder).args(["build", "--release", "--locked", "--target", GUEST_TARGET]))?;
+    say("building edge-methods with cargo component");
+    run(cargo(&folder.join("edge-methods"))
+        .args(["component", "build", "--release", "--locked", "--target", GUEST_TARGET])
+        .env("CARGO_TARGET_DIR", folder.join("target/component")))?;
+    let built = built();
+    std::fs::create_dir_all(&built).map_err(|error| format!("{}: {error}", built.display()))?;
+    let release = format!("{GUEST_TARGET}/release");
+    for (from, to) in [
+        (format!("target/{release}/edge_methods.wasm"), "edge-methods.cargo.wasm"),
+        (format!("target/component/{release}/edge_methods.wasm"), "edge-methods.component.wasm"),
+        (format!("target/{release}/hostile.wasm"), "hostile.wasm"),
+    ] {
+        let from = folder.join(from);
+        std::fs::copy(&from, built.join(to)).map_err(|error| format!("{}: {error}", from.display()))?;
+    }
+    Ok(())
+}
+
+/// Installs what the guests need.
+fn tools() -> Outcome {
+    target()?;
+    let there = Command::new("cargo").args(["component", "--version"]).output().is_ok_and(|out| out.status.success());
+    if !there {
+        say(&format!("installing cargo-component {CARGO_COMPONENT} (once, some minutes)"));
+        run(Command::new("cargo").args(["install", "cargo-component", "--version", CARGO_COMPONENT, "--locked"]))?;
+    }
+    Ok(())
+}
+
+fn target() -> Outcome {
+    let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
+    let there =
+        installed.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).lines().any(|line| line == GUEST_TARGET));
+    if there {
+        return Ok(());
+    }
+    say(&format!("installing the target {GUEST_TARGET}"));
+    run(Command::new("rustup").args(["target", "add", GUEST_TARGET]))
+}
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+fn guest_folder() -> PathBuf {
+    root().join("guest-endpoints")
+}
+
+/// Where the built guests are collected.
+fn built() -> PathBuf {
+    guest_folder().join("target/built")
+}
+
+fn cargo(folder: &Path) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(folder);
+    command
+}
+
+fn say(what: &str) {
+    println!("xtask: {what}");
+}
+
+fn run(command: &mut Command) -> Outcome {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+}

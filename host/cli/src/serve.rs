@@ -1,6 +1,7 @@
 //! `tidegate serve`: the service, until SIGTERM or Ctrl-C.
 
 use std::error::Error;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,8 +56,12 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 
 pub(crate) fn start_logging() {
     let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let _ =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init();
 }
 
 /// The two tokens that a container is given, under our names or the incumbent's.

@@ -131,12 +131,7 @@ impl Manifest {
         };
         let Settings { max_limit, cache_duration_seconds, proactive_requerying_seconds, .. } = self.settings;
         range("max_limit", max_limit, (1..=MAX_ROWS).contains(&max_limit), "1 to 10000")?;
-        range(
-            "cache_duration_seconds",
-            cache_duration_seconds,
-            cache_duration_seconds <= 86_400,
-            "0 (off) to 86400",
-        )?;
+        range("cache_duration_seconds", cache_duration_seconds, cache_duration_seconds <= 86_400, "0 (off) to 86400")?;
         if let Some(seconds) = proactive_requerying_seconds {
             range("proactive_requerying_seconds", seconds, (1..=86_400).contains(&seconds), "1 to 86400, or null")?;
         }

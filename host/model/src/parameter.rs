@@ -103,9 +103,7 @@ impl Parameter {
             Kind::Int64 => text.parse().map(Value::Int64).map_err(|_| wrong("integer")),
             Kind::Float64 => text.parse().map(Value::Float64).map_err(|_| wrong("number")),
             Kind::Timestamp if text.is_empty() => Ok(Value::Null),
-            Kind::Timestamp => {
-                parse_timestamp(text).map(Value::Timestamp).ok_or_else(|| wrong("ISO 8601 timestamp"))
-            }
+            Kind::Timestamp => parse_timestamp(text).map(Value::Timestamp).ok_or_else(|| wrong("ISO 8601 timestamp")),
         }
     }
 

@@ -51,7 +51,10 @@ pub(crate) async fn encode_rows(rows: Rows, shape: Shape) -> Result<Encoded, Fai
     } else {
         let types = context.downcast_ref::<ColumnTypes>().ok_or_else(|| lost("the types of the columns"))?;
         let of = |origin: Option<usize>| origin.and_then(|at| types.get(at)).cloned();
-        columns.iter().map(|column| of(column.origin).ok_or_else(|| lost("a column's type"))).collect::<Result<_, _>>()?
+        columns
+            .iter()
+            .map(|column| of(column.origin).ok_or_else(|| lost("a column's type")))
+            .collect::<Result<_, _>>()?
     };
     let mut body = b"{\"result\":[".to_vec();
     let (mut count, mut truncated) = (0, false);

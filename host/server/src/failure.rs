@@ -58,19 +58,25 @@ impl IntoResponse for Refusal {
 pub(crate) fn of_store(error: StoreError) -> Failure {
     match &error {
         StoreError::UnknownSource { name, .. } => {
-            Failure::new(Code::NotFound, format!("there is no source {name}; create it first, or check source_name")).about(name)
+            Failure::new(Code::NotFound, format!("there is no source {name}; create it first, or check source_name"))
+                .about(name)
         }
         StoreError::InvalidEvent { index, .. } => {
-            Failure::new(Code::InvalidBody, format!("{error}; nothing of the request was stored")).about(format!("[{index}]"))
+            Failure::new(Code::InvalidBody, format!("{error}; nothing of the request was stored"))
+                .about(format!("[{index}]"))
         }
         StoreError::InvalidName { .. } => Failure::new(Code::Refused, error.to_string()).about("name"),
         StoreError::Exists(name) => Failure::new(Code::Conflict, format!("the name {name} is taken")).about("name"),
-        StoreError::Overloaded { .. } | StoreError::Closed => {
-            Failure::new(Code::Overloaded, "the store cannot take events right now; nothing of the request was stored, try again")
-        }
+        StoreError::Overloaded { .. } | StoreError::Closed => Failure::new(
+            Code::Overloaded,
+            "the store cannot take events right now; nothing of the request was stored, try again",
+        ),
         StoreError::CommitFailed(_) | StoreError::ReadOnly(_) => {
             tracing::error!(%error, "the store refuses events");
-            Failure::new(Code::DataUnavailable, "the store cannot write; nothing of the request was stored, reads go on")
+            Failure::new(
+                Code::DataUnavailable,
+                "the store cannot write; nothing of the request was stored, reads go on",
+            )
         }
         _ => {
             tracing::error!(%error, "the store failed");

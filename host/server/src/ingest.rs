@@ -42,7 +42,10 @@ pub(crate) async fn ingest(
         let mut cause = error.source();
         while let Some(inner) = cause {
             if inner.to_string().contains("length limit") {
-                return Failure::new(Code::TooLarge, format!("the body is larger than {limit} bytes; send smaller batches"));
+                return Failure::new(
+                    Code::TooLarge,
+                    format!("the body is larger than {limit} bytes; send smaller batches"),
+                );
             }
             cause = inner.source();
         }
@@ -57,15 +60,19 @@ pub(crate) async fn ingest(
 
 /// The source that a request names: by name or UUID, in the query string or a header.
 fn source_of(query: &HashMap<String, String>, headers: &HeaderMap) -> Result<String, Failure> {
-    let in_query = ["source_name", "collection_name", "source", "collection"].iter().find_map(|name| query.get(*name).cloned());
+    let in_query =
+        ["source_name", "collection_name", "source", "collection"].iter().find_map(|name| query.get(*name).cloned());
     let in_header = || {
         ["x-source-name", "x-source", "x-collection"]
             .iter()
             .find_map(|name| Some(headers.get(*name)?.to_str().ok()?.to_owned()))
     };
     in_query.or_else(in_header).filter(|source| !source.is_empty()).ok_or_else(|| {
-        Failure::new(Code::InvalidParameter, "name the source: ?source_name=NAME, ?source=UUID, or the header x-source-name")
-            .about("source_name")
+        Failure::new(
+            Code::InvalidParameter,
+            "name the source: ?source_name=NAME, ?source=UUID, or the header x-source-name",
+        )
+        .about("source_name")
     })
 }
 
@@ -83,7 +90,11 @@ fn events(body: &[u8], headers: &HeaderMap) -> Result<Vec<Value>, Failure> {
                     _ => Ok(vec![Value::Object(object)]),
                 };
             }
-            Ok(_) => return Err(bad("an event is a JSON object; send one, an array of them, or {\"batch\": [...]}".to_owned())),
+            Ok(_) => {
+                return Err(bad(
+                    "an event is a JSON object; send one, an array of them, or {\"batch\": [...]}".to_owned()
+                ));
+            }
             // Lines of JSON sent as plain JSON are common enough to be taken.
             Err(error) if error.is_syntax() && error.line() > 1 => {}
             Err(error) => return Err(bad(format!("the body is not valid JSON: {error}"))),
@@ -94,7 +105,8 @@ fn events(body: &[u8], headers: &HeaderMap) -> Result<Vec<Value>, Failure> {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let event = serde_json::from_slice(line).map_err(|error| bad(format!("line {} is not valid JSON: {error}", i + 1)))?;
+        let event =
+            serde_json::from_slice(line).map_err(|error| bad(format!("line {} is not valid JSON: {error}", i + 1)))?;
         events.push(event);
     }
     Ok(events)

@@ -39,8 +39,12 @@ async fn body<T: serde::de::DeserializeOwned>(request: Request) -> Result<T, Fai
 /// `GET /api/sources`.
 pub(crate) async fn list_sources(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
-    let sources: Vec<Value> =
-        app.store.sources().into_iter().map(|source| json!({"id": source.id.to_string(), "name": source.name})).collect();
+    let sources: Vec<Value> = app
+        .store
+        .sources()
+        .into_iter()
+        .map(|source| json!({"id": source.id.to_string(), "name": source.name}))
+        .collect();
     Ok((StatusCode::OK, Json(Value::Array(sources))))
 }
 
@@ -109,7 +113,10 @@ impl EndpointBody {
             labels: self.labels.unwrap_or(old.labels),
         };
         if !manifest.settings.enable_auth {
-            return Err(refused("enable_auth: false is not supported; every call needs a token".to_owned(), "enable_auth"));
+            return Err(refused(
+                "enable_auth: false is not supported; every call needs a token".to_owned(),
+                "enable_auth",
+            ));
         }
         Ok(manifest)
     }
@@ -196,7 +203,8 @@ pub(crate) async fn put_component(State(app): State<Arc<App>>, Path(id): Path<St
     let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
     let too_large = |_| Failure::new(Code::TooLarge, format!("the component is larger than {limit} bytes"));
     let component = to_bytes(request.into_body(), limit).await.map_err(too_large)?;
-    let declared = tidegate_compiler::inspect(&component).map_err(|error| Failure::new(Code::Refused, error.to_string()))?;
+    let declared =
+        tidegate_compiler::inspect(&component).map_err(|error| Failure::new(Code::Refused, error.to_string()))?;
     let old = app.registry.find(&id);
     let name = declared.manifest.name.as_str();
     if old.is_none() && name != id {

@@ -74,7 +74,8 @@ impl Sent {
 /// A JSON object of scalars as texts; null is not sent.
 fn json_object(body: &[u8]) -> Result<Vec<(String, String)>, Failure> {
     let bad = |message: String| Failure::new(Code::InvalidBody, message);
-    let value: Value = serde_json::from_slice(body).map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
+    let value: Value =
+        serde_json::from_slice(body).map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
     let Value::Object(object) = value else {
         return Err(bad("the body must be a JSON object of parameters".to_owned()));
     };

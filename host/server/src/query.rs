@@ -117,7 +117,8 @@ async fn run(
     let mut language = Language::Sql;
     let unrestricted = adhoc.is_some() && !settings.sandboxable;
     if unrestricted && !access.is_private() {
-        let message = "the endpoint takes no ad-hoc queries: its sandbox is off, and only a private token may query all sources";
+        let message =
+            "the endpoint takes no ad-hoc queries: its sandbox is off, and only a private token may query all sources";
         return Err(Failure::new(Code::Forbidden, message));
     }
     if let Some(adhoc) = adhoc {

@@ -132,7 +132,11 @@ impl App {
     ///
     /// # Errors
     /// As [`App::register_query`].
-    pub(crate) async fn register_component(&self, id: Option<Uuid>, component: &[u8]) -> Result<Arc<Endpoint>, Failure> {
+    pub(crate) async fn register_component(
+        &self,
+        id: Option<Uuid>,
+        component: &[u8],
+    ) -> Result<Arc<Endpoint>, Failure> {
         let admitted = self.admit(component).await?;
         let _one = self.registry.registering.lock().await;
         let name = admitted.manifest.name.to_string();

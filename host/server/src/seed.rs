@@ -50,7 +50,8 @@ pub(crate) async fn endpoints(app: &App) -> Result<(), StartError> {
     }
     for (toml, query) in ENDPOINTS {
         let unreadable = |error: tidegate_compiler::FolderError| Failure::new(Code::Internal, error.to_string());
-        let manifest = manifest_of_texts(toml, query).map_err(unreadable).map_err(StartError::setup("a shipped endpoint"))?;
+        let manifest =
+            manifest_of_texts(toml, query).map_err(unreadable).map_err(StartError::setup("a shipped endpoint"))?;
         if app.registry.find(manifest.name.as_str()).is_none() {
             let what = format!("the endpoint {}", manifest.name);
             app.register_query(None, &manifest).await.map_err(StartError::setup(what))?;

@@ -167,7 +167,8 @@ fn cell(ty: Option<&Type>, array: &ArrayRef, row: usize) -> Result<String, Failu
         Failure::new(Code::Internal, "a value could not be encoded")
     };
     let ty = ty.ok_or_else(|| internal("there is no such column".to_owned()))?;
-    let encoder = ColumnEncoder::new(&array.slice(row, 1), ty, Style::Result).map_err(|error| internal(error.to_string()))?;
+    let encoder =
+        ColumnEncoder::new(&array.slice(row, 1), ty, Style::Result).map_err(|error| internal(error.to_string()))?;
     let mut text = Vec::new();
     encoder.write(0, &mut text);
     String::from_utf8(text).map_err(|error| internal(error.to_string()))

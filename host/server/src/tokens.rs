@@ -98,9 +98,10 @@ impl Tokens {
             return Ok(None);
         }
         let tokens = NewTokens { private: generate_token(), public: generate_token() };
-        for (token, scopes, description) in
-            [(&tokens.private, "private", "made on the first start"), (&tokens.public, "ingest", "made on the first start")]
-        {
+        for (token, scopes, description) in [
+            (&tokens.private, "private", "made on the first start"),
+            (&tokens.public, "ingest", "made on the first start"),
+        ] {
             let record = TokenRecord {
                 id: Uuid::new_v4(),
                 hash: hash(token).to_vec(),

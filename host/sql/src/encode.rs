@@ -76,7 +76,9 @@ impl ColumnEncoder {
             Type::Datetime => Values::Datetime(micros()?),
             Type::Date => {
                 let days = cast(array, &DataType::Date32)?;
-                Values::Date(cast(&cast(&days, &DataType::Int32)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+                Values::Date(
+                    cast(&cast(&days, &DataType::Int32)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone(),
+                )
             }
             Type::Time => Values::Time(as_int(DataType::Time64(TimeUnit::Microsecond))?),
             Type::Struct { fields, .. } => Values::Struct(Self::fields(array, fields, style)?),
@@ -139,7 +141,13 @@ impl ColumnEncoder {
                     write_number(value, out);
                 } else {
                     // JSON has no such numbers; BigQuery writes them as text.
-                    let text = if value.is_nan() { "NaN" } else if value > 0.0 { "Infinity" } else { "-Infinity" };
+                    let text = if value.is_nan() {
+                        "NaN"
+                    } else if value > 0.0 {
+                        "Infinity"
+                    } else {
+                        "-Infinity"
+                    };
                     write_text(text, out);
                 }
             }

@@ -55,15 +55,19 @@ pub(crate) fn from_engine(error: DataFusionError) -> Failure {
             match arrow.as_ref() {
                 ArrowError::DivideByZero => Failure::new(Code::InvalidValue, "division by zero"),
                 ArrowError::CastError(reason) | ArrowError::ParseError(reason) | ArrowError::ComputeError(reason) => {
-                    Failure::new(Code::InvalidValue, format!("a value cannot be converted: {reason}; SAFE_CAST gives NULL instead"))
+                    Failure::new(
+                        Code::InvalidValue,
+                        format!("a value cannot be converted: {reason}; SAFE_CAST gives NULL instead"),
+                    )
                 }
                 ArrowError::ArithmeticOverflow(_) => Failure::new(Code::InvalidValue, "an integer overflowed 64 bits"),
                 other => internal(&other.to_string()),
             }
         }
-        DataFusionError::Execution(reason) if reason.contains("more than one row") => {
-            Failure::new(Code::InvalidValue, "a scalar subquery returned more than one row; add LIMIT 1 or an aggregate")
-        }
+        DataFusionError::Execution(reason) if reason.contains("more than one row") => Failure::new(
+            Code::InvalidValue,
+            "a scalar subquery returned more than one row; add LIMIT 1 or an aggregate",
+        ),
         other => internal(&other.to_string()),
     }
 }

@@ -99,13 +99,10 @@ pub(crate) fn parse(sql: &str) -> Result<Box<Query>> {
         return Err(Failure::new(Code::TooLarge, message));
     }
     let dialect = TidegateDialect(BigQueryDialect);
-    let mut tokens = Tokenizer::new(&dialect, sql)
-        .with_unescape(false)
-        .tokenize_with_location()
-        .map_err(|error| {
-            let at = Position { line: error.location.line, column: error.location.column };
-            fail(Code::Syntax, sentence(&error.message), Some(at))
-        })?;
+    let mut tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize_with_location().map_err(|error| {
+        let at = Position { line: error.location.line, column: error.location.column };
+        fail(Code::Syntax, sentence(&error.message), Some(at))
+    })?;
     if tokens.len() > MAX_TOKENS {
         let message = format!("the statement has {} tokens; at most {MAX_TOKENS} are allowed", tokens.len());
         return Err(Failure::new(Code::TooLarge, message));
@@ -171,7 +168,10 @@ fn syntax(error: ParserError) -> Failure {
 }
 
 fn sentence(message: &str) -> String {
-    format!("syntax error: {}", message.replacen("Expected: ", "expected ", 1).replace("an SQL statement", "a SELECT query"))
+    format!(
+        "syntax error: {}",
+        message.replacen("Expected: ", "expected ", 1).replace("an SQL statement", "a SELECT query")
+    )
 }
 
 /// Unescapes a literal's raw text as BigQuery does, with two leniences that clients need:
@@ -293,7 +293,9 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_refused_not_overflowed() {
-        for sql in [format!("select {}1{}", "(".repeat(5000), ")".repeat(5000)), format!("select {}1", "- ".repeat(20_000))] {
+        for sql in
+            [format!("select {}1{}", "(".repeat(5000), ")".repeat(5000)), format!("select {}1", "- ".repeat(20_000))]
+        {
             assert!(parse(&sql).is_err());
         }
     }

@@ -160,10 +160,7 @@ impl Field {
 }
 
 fn stored_fields(fields: &Fields) -> Arc<[Field]> {
-    fields
-        .iter()
-        .map(|field| Field { name: field.name().clone(), ty: Type::of_stored(field.data_type()) })
-        .collect()
+    fields.iter().map(|field| Field { name: field.name().clone(), ty: Type::of_stored(field.data_type()) }).collect()
 }
 
 impl fmt::Display for Type {

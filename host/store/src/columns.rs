@@ -9,8 +9,9 @@ use std::sync::Arc;
 use datafusion::{
     arrow::{
         array::{
-            Array, ArrayBuilder, ArrayRef, BooleanArray, BooleanBuilder, Float64Builder, Int64Builder, ListArray, NullBufferBuilder,
-            StringViewBuilder, StructArray, TimestampMicrosecondBuilder, UInt32Array, new_null_array,
+            Array, ArrayBuilder, ArrayRef, BooleanArray, BooleanBuilder, Float64Builder, Int64Builder, ListArray,
+            NullBufferBuilder, StringViewBuilder, StructArray, TimestampMicrosecondBuilder, UInt32Array,
+            new_null_array,
         },
         buffer::OffsetBuffer,
         compute::take,

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, StringViewBuilder};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result as EngineResult;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use serde_json::Value;
 use tidegate_model::Code;
 
@@ -143,7 +141,8 @@ pub(super) fn query(arguments: &[ArrayRef], _safe: bool) -> EngineResult<ArrayRe
 
 /// TO_JSON_STRING: a function of its own for each type, because the text depends on it.
 pub(super) fn to_json_string(value: &Typed) -> Typed {
-    let function = ScalarUDF::from(ToJson { ty: value.ty.clone(), signature: Signature::any(1, Volatility::Immutable) });
+    let function =
+        ScalarUDF::from(ToJson { ty: value.ty.clone(), signature: Signature::any(1, Volatility::Immutable) });
     Typed::new(function.call(vec![value.expr.clone()]), Type::String)
 }
 
@@ -204,7 +203,10 @@ mod tests {
     fn paths_are_read_or_refused() {
         let key = |text: &str| Step::Key(text.to_owned());
         assert_eq!(steps("$").unwrap(), []);
-        assert_eq!(steps("$.a.b[2]['c d'].\"e.f\"").unwrap(), [key("a"), key("b"), Step::Index(2), key("c d"), key("e.f")]);
+        assert_eq!(
+            steps("$.a.b[2]['c d'].\"e.f\"").unwrap(),
+            [key("a"), key("b"), Step::Index(2), key("c d"), key("e.f")]
+        );
         for bad in ["", "a.b", "$.", "$[", "$[x]", "$..a"] {
             assert_eq!(steps(bad), None, "{bad}");
         }

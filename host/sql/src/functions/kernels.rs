@@ -79,7 +79,9 @@ fn each<T>(array: &ArrayRef, safe: bool, what: &str, read: impl Fn(&str) -> Opti
                 None if safe => Ok(None),
                 None => {
                     let short: String = text.chars().take(60).collect();
-                    Err(value_error(format!("the text '{short}' cannot be read as {what}; SAFE_CAST gives NULL instead")))
+                    Err(value_error(format!(
+                        "the text '{short}' cannot be read as {what}; SAFE_CAST gives NULL instead"
+                    )))
                 }
             },
         })

@@ -67,7 +67,9 @@ impl Call<'_> {
     pub(crate) fn value(&self, i: usize) -> Result<Typed> {
         match self.arguments.get(i) {
             Some(Argument::Value(value)) => Ok(value.clone()),
-            Some(Argument::Part(part)) => Err(invalid(format!("{} does not take the date part {part} there", self.name), self.at)),
+            Some(Argument::Part(part)) => {
+                Err(invalid(format!("{} does not take the date part {part} there", self.name), self.at))
+            }
             None => Err(invalid(format!("{} lacks argument {}", self.name, i + 1), self.at)),
         }
     }

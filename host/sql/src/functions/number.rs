@@ -127,7 +127,8 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed, at: Option<Pos
     };
     let (values, ty) = unify(vec![numeric(left)?, numeric(right)?], at)?;
     let ty = if ty == Type::Null { Type::Int64 } else { ty };
-    let mut exprs = values.into_iter().map(|value| Ok(value.convert(&ty, how)?.expr)).collect::<Result<Vec<_>>>()?.into_iter();
+    let mut exprs =
+        values.into_iter().map(|value| Ok(value.convert(&ty, how)?.expr)).collect::<Result<Vec<_>>>()?.into_iter();
     let (Some(left), Some(right)) = (exprs.next(), exprs.next()) else {
         return Ok(Typed::null());
     };

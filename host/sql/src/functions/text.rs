@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, StringViewBuilder};
 use datafusion::arrow::datatypes::DataType;
+use datafusion::functions::crypto::expr_fn as crypto;
+use datafusion::functions::regex::expr_fn as engine_regex;
 use datafusion::functions::string::expr_fn as string;
 use datafusion::functions::unicode::expr_fn as unicode;
-use datafusion::functions::regex::expr_fn as engine_regex;
-use datafusion::functions::crypto::expr_fn as crypto;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, Operator, binary_expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
@@ -65,7 +65,10 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("RPAD", |call| pad(call, unicode::rpad)),
     ("SPLIT", |call| {
         let separator = if call.count(1, 2)? == 2 { call.text(1)? } else { lit(",") };
-        Ok(Typed::new(nested::string_to_array(call.text(0)?, separator, lit(ScalarValue::Utf8(None))), Type::Array(Box::new(Type::String))))
+        Ok(Typed::new(
+            nested::string_to_array(call.text(0)?, separator, lit(ScalarValue::Utf8(None))),
+            Type::Array(Box::new(Type::String)),
+        ))
     }),
     ("REGEXP_CONTAINS", |call| {
         call.count(2, 2)?;
@@ -150,8 +153,7 @@ fn substr(call: &Call<'_>) -> Result<Typed> {
         .otherwise(size + position + lit(1_i64))
         .planned()?;
     let start = crate::resolve::folded(Typed::new(start, Type::Int64)).expr;
-    let piece =
-        if count == 3 { unicode::substring(text, start, call.int(2)?) } else { unicode::substr(text, start) };
+    let piece = if count == 3 { unicode::substring(text, start, call.int(2)?) } else { unicode::substr(text, start) };
     Ok(Typed::new(piece, Type::String))
 }
 
@@ -192,7 +194,12 @@ fn pad(call: &Call<'_>, function: fn(Vec<Expr>) -> Expr) -> Result<Typed> {
 
 /// REGEXP_CONTAINS, on the engine's regex operator: the optimizer turns literal patterns into
 /// cheap searches. The subject may be anything: a number is searched as text.
-pub(crate) fn regexp_contains(subject: Typed, pattern: Typed, ignore_case: bool, at: Option<Position>) -> Result<Typed> {
+pub(crate) fn regexp_contains(
+    subject: Typed,
+    pattern: Typed,
+    ignore_case: bool,
+    at: Option<Position>,
+) -> Result<Typed> {
     check_pattern(&pattern, at)?;
     let how = Conversion::implicit(at);
     let subject = match subject.ty {
@@ -258,7 +265,8 @@ pub(super) fn extract(arguments: &[ArrayRef], safe: bool) -> datafusion::error::
             }
         }
         let found = compiled.as_ref().and_then(|(_, regex)| regex.captures(subject));
-        let found = found.and_then(|captures| captures.get(usize::from(captures.len() > 1)).map(|m| m.as_str().to_owned()));
+        let found =
+            found.and_then(|captures| captures.get(usize::from(captures.len() > 1)).map(|m| m.as_str().to_owned()));
         builder.append_option(found);
     }
     Ok(Arc::new(builder.finish()))
@@ -283,4 +291,3 @@ pub(super) fn net_host(arguments: &[ArrayRef], _safe: bool) -> datafusion::error
     }
     Ok(Arc::new(builder.finish()))
 }
-

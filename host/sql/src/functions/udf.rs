@@ -67,4 +67,3 @@ impl ScalarUDFImpl for Kernel {
         Ok(ColumnarValue::Array(result))
     }
 }
-

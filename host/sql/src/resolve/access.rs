@@ -54,10 +54,8 @@ pub(crate) fn field(value: &Typed, name: &Ident) -> Result<Typed> {
 pub(crate) fn row(columns: &[ScopeColumn]) -> Typed {
     let shown: Vec<&ScopeColumn> = columns.iter().filter(|column| !column.hidden).collect();
     let arguments = shown.iter().flat_map(|column| [lit(column.name.as_str()), column.value.expr.clone()]).collect();
-    let fields: Arc<[Field]> = shown
-        .iter()
-        .map(|column| Field { name: column.name.clone(), ty: column.value.ty.clone() })
-        .collect();
+    let fields: Arc<[Field]> =
+        shown.iter().map(|column| Field { name: column.name.clone(), ty: column.value.ty.clone() }).collect();
     Typed::new(core::named_struct(arguments), Type::Struct { fields, open: false })
 }
 
@@ -81,10 +79,8 @@ impl Resolver<'_> {
                             let mut message = format!("the table {} has no column {}", first.value, second.value);
                             match nearest(&second.value, names.clone()) {
                                 Some(near) => message.push_str(&format!("; did you mean {near}?")),
-                                None => message.push_str(&format!(
-                                    "; it has {}",
-                                    names.take(20).collect::<Vec<_>>().join(", ")
-                                )),
+                                None => message
+                                    .push_str(&format!("; it has {}", names.take(20).collect::<Vec<_>>().join(", "))),
                             }
                             return Err(fail(Code::UnknownColumn, message, place_of(second.span)).about(&second.value));
                         }
@@ -115,7 +111,11 @@ impl Resolver<'_> {
                 names.push(name.clone());
                 rest = after;
             }
-            if names.len() == 1 { self.expr(&Ast::Identifier(names.swap_remove(0)), cx)? } else { self.path(&names, cx.scope)? }
+            if names.len() == 1 {
+                self.expr(&Ast::Identifier(names.swap_remove(0)), cx)?
+            } else {
+                self.path(&names, cx.scope)?
+            }
         };
         for access in rest {
             value = match access {
@@ -172,7 +172,9 @@ impl Resolver<'_> {
             }
             Type::Array(item) => {
                 let ordinal = match constant {
-                    Some(n) if n < 0 => return Ok(Typed::new(Expr::Literal(ScalarValue::Null, None), (**item).clone())),
+                    Some(n) if n < 0 => {
+                        return Ok(Typed::new(Expr::Literal(ScalarValue::Null, None), (**item).clone()));
+                    }
                     Some(n) => lit(n + 1),
                     None if from_one => position.expr,
                     None => position.expr + lit(1_i64),

@@ -10,8 +10,8 @@ use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment as EngineN
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
-    DuplicateTreatment, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, NullTreatment,
+    DuplicateTreatment, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    NullTreatment,
 };
 use tidegate_model::Position;
 
@@ -40,9 +40,33 @@ impl Aggregates {
 pub(crate) fn is_aggregate(name: &str) -> bool {
     matches!(
         name,
-        "COUNT" | "COUNTIF" | "SUM" | "AVG" | "MIN" | "MAX" | "ANY_VALUE" | "ARRAY_AGG" | "STRING_AGG" | "LOGICAL_OR"
-            | "LOGICAL_AND" | "BOOL_OR" | "BOOL_AND" | "APPROX_QUANTILES" | "APPROX_COUNT_DISTINCT" | "STDDEV" | "STDDEV_SAMP"
-            | "STDDEV_POP" | "VARIANCE" | "VAR_SAMP" | "VAR_POP" | "CORR" | "COVAR_SAMP" | "COVAR_POP" | "BIT_AND" | "BIT_OR" | "BIT_XOR"
+        "COUNT"
+            | "COUNTIF"
+            | "SUM"
+            | "AVG"
+            | "MIN"
+            | "MAX"
+            | "ANY_VALUE"
+            | "ARRAY_AGG"
+            | "STRING_AGG"
+            | "LOGICAL_OR"
+            | "LOGICAL_AND"
+            | "BOOL_OR"
+            | "BOOL_AND"
+            | "APPROX_QUANTILES"
+            | "APPROX_COUNT_DISTINCT"
+            | "STDDEV"
+            | "STDDEV_SAMP"
+            | "STDDEV_POP"
+            | "VARIANCE"
+            | "VAR_SAMP"
+            | "VAR_POP"
+            | "CORR"
+            | "COVAR_SAMP"
+            | "COVAR_POP"
+            | "BIT_AND"
+            | "BIT_OR"
+            | "BIT_XOR"
     )
 }
 
@@ -57,7 +81,13 @@ struct Clauses {
 }
 
 impl Resolver<'_> {
-    pub(crate) fn aggregate(&mut self, name: &str, call: &Function, at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
+    pub(crate) fn aggregate(
+        &mut self,
+        name: &str,
+        call: &Function,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
         if cx.aggregates.is_none() {
             return Err(invalid(format!("the aggregate function {name} is not allowed in {}", cx.clause), at));
         }
@@ -65,7 +95,8 @@ impl Resolver<'_> {
             return Err(invalid(format!("{name} needs arguments"), at));
         };
         // The arguments are over the rows: no aliases, no aggregates inside.
-        let mut inner = Context { guarded: cx.guarded, ..Context::new(cx.scope, cx.environment, "the argument of an aggregate") };
+        let mut inner =
+            Context { guarded: cx.guarded, ..Context::new(cx.scope, cx.environment, "the argument of an aggregate") };
         let mut clauses = Clauses {
             distinct: matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct)),
             ignore_nulls: matches!(call.null_treatment, Some(NullTreatment::IgnoreNulls)),
@@ -102,9 +133,15 @@ impl Resolver<'_> {
         for argument in &list.args {
             match argument {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(ast)) => {
-                    arguments.push(if matches!(ast, Ast::Wildcard(_)) { None } else { Some(self.expr(ast, &mut inner)?) });
+                    arguments.push(if matches!(ast, Ast::Wildcard(_)) {
+                        None
+                    } else {
+                        Some(self.expr(ast, &mut inner)?)
+                    });
                 }
-                FunctionArg::Unnamed(FunctionArgExpr::Wildcard | FunctionArgExpr::WildcardWithOptions(_)) => arguments.push(None),
+                FunctionArg::Unnamed(FunctionArgExpr::Wildcard | FunctionArgExpr::WildcardWithOptions(_)) => {
+                    arguments.push(None)
+                }
                 other => return Err(unsupported(format!("the argument {other} of {name}"), at)),
             }
         }
@@ -165,7 +202,11 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
         (call(udaf, vec![super::query::shown(value).expr], clauses), ty)
     };
     let comparable = |value: &Typed| -> Result<()> {
-        if value.ty.is_groupable() { Ok(()) } else { Err(invalid(format!("{name} cannot compare values of type {}", value.ty), at)) }
+        if value.ty.is_groupable() {
+            Ok(())
+        } else {
+            Err(invalid(format!("{name} cannot compare values of type {}", value.ty), at))
+        }
     };
     Ok(match name {
         "COUNT" => {
@@ -203,7 +244,10 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             if matches!(ty, Type::Array(_) | Type::Record(_)) {
                 return Err(invalid("ARRAY_AGG cannot collect arrays; collect STRUCTs or one field", at));
             }
-            (call(agg::array_agg::array_agg_udaf(), vec![super::query::shown(first).expr], clauses), Type::Array(Box::new(ty)))
+            (
+                call(agg::array_agg::array_agg_udaf(), vec![super::query::shown(first).expr], clauses),
+                Type::Array(Box::new(ty)),
+            )
         }
         "STRING_AGG" => {
             let separator = second.unwrap_or_else(|| Typed::text(",")).convert(&Type::String, how)?;

@@ -186,10 +186,8 @@ pub(crate) fn unify(values: Vec<Typed>, at: Option<Position>) -> Result<(Vec<Typ
         Type::Timestamp | Type::Datetime | Type::Date if values.iter().all(|v| reads_as(v, &firm)) => firm,
         _ => common(values.iter().map(|v| v.ty.clone()), at)?,
     };
-    let values = values
-        .into_iter()
-        .map(|value| value.convert(&ty, Conversion::implicit(at)))
-        .collect::<Result<Vec<_>>>()?;
+    let values =
+        values.into_iter().map(|value| value.convert(&ty, Conversion::implicit(at))).collect::<Result<Vec<_>>>()?;
     Ok((values, ty))
 }
 

@@ -10,9 +10,9 @@ use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{ColumnarValue, Expr};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
@@ -65,7 +65,8 @@ fn evaluate(expr: &Expr) -> Option<ScalarValue> {
     let schema = Arc::new(DFSchema::empty());
     let simplifier = ExprSimplifier::new(SimplifyContext::builder().with_schema(Arc::clone(&schema)).build());
     let coerced = simplifier.coerce(expr.clone(), &schema).ok()?;
-    let physical = create_physical_expr(&coerced, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
+    let physical =
+        create_physical_expr(&coerced, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).ok()?;
     match physical.evaluate(&row).ok()? {

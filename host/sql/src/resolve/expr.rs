@@ -2,8 +2,8 @@
 
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
-use datafusion::logical_expr::{Expr, Operator, binary_expr, lit};
 use datafusion::logical_expr::expr::Like;
+use datafusion::logical_expr::{Expr, Operator, binary_expr, lit};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -80,7 +80,11 @@ impl Resolver<'_> {
             Ast::IsFalse(inner) => Ok(boolean(self.condition(inner, cx)?.is_false())),
             Ast::IsNotFalse(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_false())),
             Ast::IsDistinctFrom(left, right) | Ast::IsNotDistinctFrom(left, right) => {
-                let op = if matches!(ast, Ast::IsDistinctFrom(..)) { Operator::IsDistinctFrom } else { Operator::IsNotDistinctFrom };
+                let op = if matches!(ast, Ast::IsDistinctFrom(..)) {
+                    Operator::IsDistinctFrom
+                } else {
+                    Operator::IsNotDistinctFrom
+                };
                 let (left, right) = (self.expr(left, cx)?, self.expr(right, cx)?);
                 compare(left, op, right, at)
             }
@@ -128,8 +132,14 @@ impl Resolver<'_> {
                 let value = self.expr(expr, cx)?;
                 self.build("EXTRACT", vec![part, Argument::Value(value)], at, cx)
             }
-            Ast::Ceil { expr, field: sqlparser::ast::CeilFloorKind::DateTimeField(sqlparser::ast::DateTimeField::NoDateTime) } => self.simple("CEIL", &[expr], at, cx),
-            Ast::Floor { expr, field: sqlparser::ast::CeilFloorKind::DateTimeField(sqlparser::ast::DateTimeField::NoDateTime) } => self.simple("FLOOR", &[expr], at, cx),
+            Ast::Ceil {
+                expr,
+                field: sqlparser::ast::CeilFloorKind::DateTimeField(sqlparser::ast::DateTimeField::NoDateTime),
+            } => self.simple("CEIL", &[expr], at, cx),
+            Ast::Floor {
+                expr,
+                field: sqlparser::ast::CeilFloorKind::DateTimeField(sqlparser::ast::DateTimeField::NoDateTime),
+            } => self.simple("FLOOR", &[expr], at, cx),
             Ast::Position { expr, r#in } => self.simple("STRPOS", &[r#in, expr], at, cx),
             Ast::Substring { expr, substring_from, substring_for, .. } => {
                 let arguments: Vec<&Ast> =
@@ -182,9 +192,14 @@ impl Resolver<'_> {
         }
     }
 
-    fn simple(&mut self, name: &str, arguments: &[&Ast], at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
-        let arguments =
-            arguments.iter().map(|a| Ok(Argument::Value(self.expr(a, cx)?))).collect::<Result<Vec<_>>>()?;
+    fn simple(
+        &mut self,
+        name: &str,
+        arguments: &[&Ast],
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let arguments = arguments.iter().map(|a| Ok(Argument::Value(self.expr(a, cx)?))).collect::<Result<Vec<_>>>()?;
         self.build(name, arguments, at, cx)
     }
 
@@ -224,7 +239,12 @@ impl Resolver<'_> {
                 let arguments = vec![Argument::Value(left), Argument::Value(right)];
                 self.build("CONCAT", arguments, at, cx)
             }
-            B::BitwiseAnd | B::BitwiseOr | B::BitwiseXor | B::PGBitwiseXor | B::PGBitwiseShiftLeft | B::PGBitwiseShiftRight => {
+            B::BitwiseAnd
+            | B::BitwiseOr
+            | B::BitwiseXor
+            | B::PGBitwiseXor
+            | B::PGBitwiseShiftLeft
+            | B::PGBitwiseShiftRight => {
                 let how = Conversion::implicit(at);
                 let op = match op {
                     B::BitwiseAnd => Operator::BitwiseAnd,
@@ -268,7 +288,13 @@ impl Resolver<'_> {
         Ok(folded(Typed::new(expr, Type::Bool)))
     }
 
-    fn unary(&mut self, op: UnaryOperator, inner: &Ast, at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
+    fn unary(
+        &mut self,
+        op: UnaryOperator,
+        inner: &Ast,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
         match op {
             UnaryOperator::Not => Ok(negate_if(true, self.condition(inner, cx)?)),
             UnaryOperator::Minus | UnaryOperator::Plus => {
@@ -409,12 +435,17 @@ impl Resolver<'_> {
             FunctionArguments::None => &[][..],
             FunctionArguments::List(list) => {
                 if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
-                    return Err(invalid(format!("{bare} is no aggregate function; it takes no DISTINCT or ORDER BY"), at));
+                    return Err(invalid(
+                        format!("{bare} is no aggregate function; it takes no DISTINCT or ORDER BY"),
+                        at,
+                    ));
                 }
                 list.args.as_slice()
             }
             FunctionArguments::Subquery(query) if bare == "ARRAY" => return self.array_subquery(query, cx),
-            FunctionArguments::Subquery(_) => return Err(unsupported(format!("a subquery as the argument of {bare}"), at)),
+            FunctionArguments::Subquery(_) => {
+                return Err(unsupported(format!("a subquery as the argument of {bare}"), at));
+            }
         };
         let asts = list.iter().map(plain_argument).collect::<Result<Vec<_>>>()?;
         match (bare.as_str(), asts.as_slice()) {
@@ -423,7 +454,9 @@ impl Resolver<'_> {
                 let (then, otherwise) = match settled(&condition) {
                     Some(true) => (self.expr(then, cx)?, cx.guarded(|cx| self.expr(otherwise, cx))?),
                     Some(false) => (cx.guarded(|cx| self.expr(then, cx))?, self.expr(otherwise, cx)?),
-                    None => cx.guarded(|cx| Ok::<_, tidegate_model::Failure>((self.expr(then, cx)?, self.expr(otherwise, cx)?)))?,
+                    None => cx.guarded(|cx| {
+                        Ok::<_, tidegate_model::Failure>((self.expr(then, cx)?, self.expr(otherwise, cx)?))
+                    })?,
                 };
                 choose(vec![(condition, then)], otherwise, at)
             }
@@ -455,8 +488,15 @@ impl Resolver<'_> {
         }
     }
 
-    fn build(&mut self, name: &str, arguments: Vec<Argument>, at: Option<Position>, cx: &Context<'_, '_>) -> Result<Typed> {
-        functions::build(Call { name, arguments, at, safe: cx.guarded, now: self.now }).map(|value| folded(value.uniform()))
+    fn build(
+        &mut self,
+        name: &str,
+        arguments: Vec<Argument>,
+        at: Option<Position>,
+        cx: &Context<'_, '_>,
+    ) -> Result<Typed> {
+        functions::build(Call { name, arguments, at, safe: cx.guarded, now: self.now })
+            .map(|value| folded(value.uniform()))
     }
 }
 

@@ -66,7 +66,8 @@ impl Resolver<'_> {
         environment: &Environment,
         order: Order,
     ) -> Result<Source<'p>> {
-        let mut source = self.join(left, first, &table.relation, JoinType::Inner, &JoinConstraint::None, environment, order)?;
+        let mut source =
+            self.join(left, first, &table.relation, JoinType::Inner, &JoinConstraint::None, environment, order)?;
         for Join { relation, join_operator, .. } in &table.joins {
             let (kind, constraint) = match join_operator {
                 JoinOperator::Join(on) | JoinOperator::Inner(on) => (JoinType::Inner, on),
@@ -74,7 +75,12 @@ impl Resolver<'_> {
                 JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => (JoinType::Left, on),
                 JoinOperator::Right(on) | JoinOperator::RightOuter(on) => (JoinType::Right, on),
                 JoinOperator::FullOuter(on) => (JoinType::Full, on),
-                other => return Err(unsupported(format!("the join {other:?}").chars().take(40).collect::<String>(), place(relation))),
+                other => {
+                    return Err(unsupported(
+                        format!("the join {other:?}").chars().take(40).collect::<String>(),
+                        place(relation),
+                    ));
+                }
             };
             source = self.join(source, false, relation, kind, constraint, environment, order)?;
         }
@@ -258,7 +264,10 @@ impl Resolver<'_> {
             .and_then(|plan| plan.project(exprs))
             .and_then(LogicalPlanBuilder::build)
             .planned()?;
-        Ok(Source { plan, scope: Scope { relations: vec![Relation::Table { alias: Some(alias), columns, open: true }], parent } })
+        Ok(Source {
+            plan,
+            scope: Scope { relations: vec![Relation::Table { alias: Some(alias), columns, open: true }], parent },
+        })
     }
 
     /// Recognises `UNNEST(...)` and its short form `FROM t, t.array`.
@@ -282,7 +291,10 @@ impl Resolver<'_> {
                         left.relations.iter().any(|r| r.alias().is_some_and(|a| a.eq_ignore_ascii_case(&first.value)))
                     });
                 Ok(correlated.then(|| Unnest {
-                    alias: alias.as_ref().map(|a| a.name.value.clone()).or_else(|| parts.last().map(|p| p.value.clone())),
+                    alias: alias
+                        .as_ref()
+                        .map(|a| a.name.value.clone())
+                        .or_else(|| parts.last().map(|p| p.value.clone())),
                     array: Ast::CompoundIdentifier(parts),
                     offset: None,
                 }))
@@ -370,7 +382,14 @@ impl Resolver<'_> {
         if with_offset {
             let index = self.fresh();
             let length = core::coalesce(vec![nested::array_length(array.expr), lit(0_u64)]);
-            exprs.push(nested::gen_series(lit(0_i64), cast(length, datafusion::arrow::datatypes::DataType::Int64) - lit(1_i64), lit(1_i64)).alias(&index));
+            exprs.push(
+                nested::gen_series(
+                    lit(0_i64),
+                    cast(length, datafusion::arrow::datatypes::DataType::Int64) - lit(1_i64),
+                    lit(1_i64),
+                )
+                .alias(&index),
+            );
             unnested.push(Column::new_unqualified(&index));
             offset = Typed::new(col(Column::new_unqualified(index)), Type::Int64);
         }
@@ -390,7 +409,10 @@ impl Resolver<'_> {
 fn without_implied(plan: LogicalPlan, record: &Expr) -> LogicalPlan {
     let tests_outer = |predicate: &Expr| {
         let Expr::ScalarFunction(reads) = record else { return false };
-        reads.args.first().is_some_and(|outer| *predicate == is_there(outer, &Type::Null) || presence_of(predicate) == Some(outer))
+        reads
+            .args
+            .first()
+            .is_some_and(|outer| *predicate == is_there(outer, &Type::Null) || presence_of(predicate) == Some(outer))
     };
     match plan {
         LogicalPlan::Filter(filter) if reads_field(record) && tests_outer(&filter.predicate) => {
@@ -514,7 +536,8 @@ fn using(scope: &mut Scope<'_>, left_count: usize, name: &ObjectName, kind: Join
             hide(right);
             let (values, ty) = super::coerce::unify(vec![one, other], at)?;
             let merged = core::coalesce(values.into_iter().map(|value| value.expr).collect());
-            let column = ScopeColumn { name: wanted, value: Typed::new(merged, ty), hidden: false, qualified_only: false };
+            let column =
+                ScopeColumn { name: wanted, value: Typed::new(merged, ty), hidden: false, qualified_only: false };
             scope.relations.insert(0, Relation::Table { alias: None, columns: vec![column], open: false });
         }
         _ => hide(right),

@@ -90,8 +90,8 @@ impl Resolver<'_> {
         let Some(field) = &interval.leading_field else {
             return Err(invalid("an INTERVAL needs a part, e.g. INTERVAL 1 HOUR", at));
         };
-        let unit = interval_unit(&field.to_string())
-            .ok_or_else(|| invalid(format!("an INTERVAL has no part {field}"), at))?;
+        let unit =
+            interval_unit(&field.to_string()).ok_or_else(|| invalid(format!("an INTERVAL has no part {field}"), at))?;
         let count = value.convert(&Type::Int64, Conversion::implicit(at))?;
         match count.literal() {
             Some(ScalarValue::Int64(Some(count))) => Ok(interval_literal(scale(unit, *count, at)?)),
@@ -121,7 +121,8 @@ pub(crate) fn interval_unit(part: &str) -> Option<IntervalParts> {
 }
 
 fn scale(unit: IntervalParts, count: i64, at: Option<Position>) -> Result<IntervalParts> {
-    let times = |part: i64| part.checked_mul(count).ok_or_else(|| fail(Code::InvalidValue, "the INTERVAL is too large", at));
+    let times =
+        |part: i64| part.checked_mul(count).ok_or_else(|| fail(Code::InvalidValue, "the INTERVAL is too large", at));
     Ok((times(unit.0)?, times(unit.1)?, times(unit.2)?))
 }
 
@@ -178,7 +179,9 @@ pub(crate) fn named_type(data_type: &AstType, at: Option<Position>) -> Result<Ty
         | AstType::Real
         | AstType::Double(_)
         | AstType::DoublePrecision
-        | AstType::Numeric(ExactNumberInfo::None | ExactNumberInfo::Precision(_) | ExactNumberInfo::PrecisionAndScale(..))
+        | AstType::Numeric(
+            ExactNumberInfo::None | ExactNumberInfo::Precision(_) | ExactNumberInfo::PrecisionAndScale(..),
+        )
         | AstType::Decimal(_)
         | AstType::BigNumeric(_)
         | AstType::BigDecimal(_) => Type::Float64,
@@ -202,14 +205,16 @@ pub(crate) fn named_type(data_type: &AstType, at: Option<Position>) -> Result<Ty
                 .iter()
                 .enumerate()
                 .map(|(i, field)| {
-                    let name = field.field_name.as_ref().map_or_else(|| format!("_field_{}", i + 1), |n| n.value.clone());
+                    let name =
+                        field.field_name.as_ref().map_or_else(|| format!("_field_{}", i + 1), |n| n.value.clone());
                     Ok(Field { name, ty: named_type(&field.field_type, at)? })
                 })
                 .collect::<Result<_>>()?,
             open: false,
         },
         other => {
-            let known = ["BOOL", "INT64", "FLOAT64", "STRING", "BYTES", "TIMESTAMP", "DATETIME", "DATE", "TIME", "JSON"];
+            let known =
+                ["BOOL", "INT64", "FLOAT64", "STRING", "BYTES", "TIMESTAMP", "DATETIME", "DATE", "TIME", "JSON"];
             let name = other.to_string();
             let message = match nearest(&name, known) {
                 Some(near) => format!("there is no type {name}; did you mean {near}?"),
@@ -225,9 +230,9 @@ pub(crate) fn date_part(ast: &Ast) -> Option<String> {
     match ast {
         Ast::Identifier(name) => Some(name.value.to_uppercase()),
         // Postgres and people in a hurry quote the part.
-        Ast::Value(ValueWithSpan { value: Value::SingleQuotedString(text) | Value::DoubleQuotedString(text), .. }) => {
-            Some(text.to_uppercase())
-        }
+        Ast::Value(ValueWithSpan {
+            value: Value::SingleQuotedString(text) | Value::DoubleQuotedString(text), ..
+        }) => Some(text.to_uppercase()),
         Ast::Function(call) => Some(call.to_string().to_uppercase()),
         _ => None,
     }

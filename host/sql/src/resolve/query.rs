@@ -69,7 +69,8 @@ impl Resolver<'_> {
             }
             for (i, cte) in with.cte_tables.iter().enumerate() {
                 let name = &cte.alias.name;
-                if with.cte_tables.iter().take(i).any(|other| other.alias.name.value.eq_ignore_ascii_case(&name.value)) {
+                if with.cte_tables.iter().take(i).any(|other| other.alias.name.value.eq_ignore_ascii_case(&name.value))
+                {
                     return Err(invalid(format!("there are two CTEs {}", name.value), place_of(name.span)));
                 }
             }
@@ -257,7 +258,12 @@ impl Resolver<'_> {
     }
 }
 
-fn combine(plans: Vec<LogicalPlan>, op: SetOperator, quantifier: SetQuantifier, at: Option<Position>) -> Result<LogicalPlan> {
+fn combine(
+    plans: Vec<LogicalPlan>,
+    op: SetOperator,
+    quantifier: SetQuantifier,
+    at: Option<Position>,
+) -> Result<LogicalPlan> {
     use SetQuantifier as Q;
     let mut plans = plans.into_iter();
     let Some(first) = plans.next() else {
@@ -333,10 +339,7 @@ fn nth(columns: &[Output], n: usize, at: Option<Position>) -> Result<Typed> {
 }
 
 pub(crate) fn limited(builder: LogicalPlanBuilder, limit: Limit) -> Result<LogicalPlan> {
-    let builder = if limit.rows.is_some() || limit.skip > 0 {
-        builder.limit(limit.skip, limit.rows).planned()?
-    } else {
-        builder
-    };
+    let builder =
+        if limit.rows.is_some() || limit.skip > 0 { builder.limit(limit.skip, limit.rows).planned()? } else { builder };
     builder.build().planned()
 }

@@ -67,7 +67,11 @@ impl Resolver<'_> {
         let having = match &select.having {
             None => None,
             Some(condition) => {
-                let mut cx = Context { aliases: &aliases, aggregates: Some(&mut aggregates), ..Context::new(&scope, environment, "HAVING") };
+                let mut cx = Context {
+                    aliases: &aliases,
+                    aggregates: Some(&mut aggregates),
+                    ..Context::new(&scope, environment, "HAVING")
+                };
                 Some(self.condition(condition, &mut cx)?)
             }
         };
@@ -76,7 +80,11 @@ impl Resolver<'_> {
             let value = match ordinal(&key.expr) {
                 Some(n) => nth(&items, n, place(&key.expr))?.value.clone(),
                 None => {
-                    let mut cx = Context { aliases: &aliases, aggregates: Some(&mut aggregates), ..Context::new(&scope, environment, "ORDER BY") };
+                    let mut cx = Context {
+                        aliases: &aliases,
+                        aggregates: Some(&mut aggregates),
+                        ..Context::new(&scope, environment, "ORDER BY")
+                    };
                     self.expr(&key.expr, &mut cx)?
                 }
             };
@@ -146,7 +154,9 @@ impl Resolver<'_> {
                     };
                     items.extend(self.wildcard(all, options, scope, environment)?);
                 }
-                SelectItem::ExprWithAliases { .. } => return Err(unsupported("several aliases for one expression", None)),
+                SelectItem::ExprWithAliases { .. } => {
+                    return Err(unsupported("several aliases for one expression", None));
+                }
             }
         }
         if items.is_empty() {
@@ -218,7 +228,10 @@ impl Resolver<'_> {
             .collect();
         match group_by {
             GroupByExpr::All(modifiers) if modifiers.is_empty() => values.extend(
-                items.iter().filter(|item| !aggregates.used_in(&item.value.expr)).map(|item| (item.value.clone(), item.at)),
+                items
+                    .iter()
+                    .filter(|item| !aggregates.used_in(&item.value.expr))
+                    .map(|item| (item.value.clone(), item.at)),
             ),
             GroupByExpr::Expressions(asts, modifiers) if modifiers.is_empty() => {
                 for ast in asts {
@@ -319,8 +332,7 @@ struct Grouped<'l> {
 impl Grouped<'_> {
     fn plan(&self, builder: LogicalPlanBuilder) -> Result<LogicalPlanBuilder> {
         let keys: Vec<Expr> = self.keys.iter().map(|key| key.expr.clone().alias(&key.column)).collect();
-        let mut calls: Vec<Expr> =
-            self.aggregates.calls.iter().map(|(name, call)| call.clone().alias(name)).collect();
+        let mut calls: Vec<Expr> = self.aggregates.calls.iter().map(|(name, call)| call.clone().alias(name)).collect();
         if keys.is_empty() && calls.is_empty() {
             calls.push(count(lit(1_i64)).alias("rows"));
         }
@@ -350,7 +362,9 @@ impl Grouped<'_> {
             None => Ok(rewritten),
             Some(column) => {
                 let name = self.labels.get(&column).map_or("a column", String::as_str);
-                let message = format!("{name} is neither grouped nor aggregated; add it to GROUP BY or wrap it, e.g. ANY_VALUE({name})");
+                let message = format!(
+                    "{name} is neither grouped nor aggregated; add it to GROUP BY or wrap it, e.g. ANY_VALUE({name})"
+                );
                 Err(fail(Code::InvalidQuery, message, at).about(name))
             }
         }
@@ -407,11 +421,7 @@ fn fields_of(value: &Typed, at: Option<Position>) -> Result<Vec<Item>> {
         Type::Struct { fields, .. } => Ok(fields
             .iter()
             .filter(|field| !field.is_hidden())
-            .map(|field| Item {
-                name: Some(field.name.clone()),
-                value: super::access::stored_field(value, field),
-                at,
-            })
+            .map(|field| Item { name: Some(field.name.clone()), value: super::access::stored_field(value, field), at })
             .collect()),
         ty => Err(invalid(format!("a value of type {ty} has no fields for .*"), at)),
     }

@@ -8,12 +8,14 @@
 use std::sync::Arc;
 
 use datafusion::common::Spans;
+use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_aggregate::array_agg::array_agg_udaf;
+use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::expr::{AggregateFunction, Exists, InSubquery};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, Subquery, lit, when};
-use datafusion::functions::core::expr_fn as core;
-use datafusion::functions_nested::expr_fn as nested;
-use sqlparser::ast::{Expr as Ast, GroupByExpr, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor};
+use sqlparser::ast::{
+    Expr as Ast, GroupByExpr, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor,
+};
 use tidegate_model::Position;
 
 use super::coerce::compare;
@@ -145,7 +147,12 @@ impl Resolver<'_> {
         for item in &select.projection {
             match item {
                 SelectItem::UnnamedExpr(ast) | SelectItem::ExprWithAlias { expr: ast, .. } => {
-                    values.push(self.expr(ast, &mut Context { guarded: true, ..Context::new(&scope, cx.environment, "SELECT") })?);
+                    values.push(
+                        self.expr(
+                            ast,
+                            &mut Context { guarded: true, ..Context::new(&scope, cx.environment, "SELECT") },
+                        )?,
+                    );
                 }
                 _ => return Ok(None),
             }

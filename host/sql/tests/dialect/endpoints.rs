@@ -83,7 +83,9 @@ fn every_table_of_logs_all_has_its_own_project_filter() {
         ("postgrest_logs", 0),
         ("pgbouncer_logs", 0),
     ] {
-        let rows = world.granted(LOGS_ALL, &format!("select count(*) as c from {table} left join unnest(metadata) m")).unwrap();
+        let rows = world
+            .granted(LOGS_ALL, &format!("select count(*) as c from {table} left join unnest(metadata) m"))
+            .unwrap();
         assert_eq!(rows, json!([{"c": count}]), "{table}");
     }
 }

@@ -32,14 +32,19 @@ fn an_alias_wins_over_a_column_in_group_by_and_order_by() {
         world.rows("select level as kind, count(*) as c from logs group by 1 order by c desc, kind limit 1"),
         json!([{"kind": "info", "c": 2}])
     );
-    assert_eq!(world.rows("select -unix_seconds(timestamp) as timestamp from logs order by timestamp limit 1"), json!([{"timestamp": -125}]));
+    assert_eq!(
+        world.rows("select -unix_seconds(timestamp) as timestamp from logs order by timestamp limit 1"),
+        json!([{"timestamp": -125}])
+    );
 }
 
 #[test]
 fn order_in_a_cte_survives_a_limit_outside() {
     let world = world();
     assert_eq!(
-        world.rows("with newest as (select id, timestamp from logs order by timestamp desc) select id from newest limit 2"),
+        world.rows(
+            "with newest as (select id, timestamp from logs order by timestamp desc) select id from newest limit 2"
+        ),
         json!([{"id": "c"}, {"id": "b"}])
     );
 }
@@ -47,7 +52,10 @@ fn order_in_a_cte_survives_a_limit_outside() {
 #[test]
 fn unnamed_columns_get_names() {
     let world = world();
-    assert_eq!(world.rows("select count(*), max(id), id as f0_ from logs where id = 'a' group by id"), json!([{"f0_": 1, "f1_": "a", "f0__1": "a"}]));
+    assert_eq!(
+        world.rows("select count(*), max(id), id as f0_ from logs where id = 'a' group by id"),
+        json!([{"f0_": 1, "f1_": "a", "f0__1": "a"}])
+    );
     assert_eq!(world.rows("select 'hello' as world"), json!([{"world": "hello"}]));
 }
 
@@ -56,36 +64,59 @@ fn wildcards() {
     let world = world();
     let rows = world.rows("select * except (timestamp) replace (upper(id) as id) from logs where id = 'a'");
     assert_eq!(rows, json!([{"level": "info", "id": "A", "event_message": "x"}]));
-    assert_eq!(world.rows("select l.* except(timestamp, event_message) from logs l order by id limit 1"), json!([{"id": "a", "level": "info"}]));
+    assert_eq!(
+        world.rows("select l.* except(timestamp, event_message) from logs l order by id limit 1"),
+        json!([{"id": "a", "level": "info"}])
+    );
 }
 
 #[test]
 fn joins_and_set_operations() {
     let world = world();
     assert_eq!(
-        world.rows("select a.id as x, b.id as y from logs a left join logs b on a.level = b.level and a.id < b.id order by x"),
+        world.rows(
+            "select a.id as x, b.id as y from logs a left join logs b on a.level = b.level and a.id < b.id order by x"
+        ),
         json!([{"x": "a", "y": "c"}, {"x": "b", "y": null}, {"x": "c", "y": null}])
     );
-    assert_eq!(world.rows("select id, r.n from logs join (select id, 1 as n from logs where level = 'error') r using (id)"), json!([{"id": "b", "n": 1}]));
+    assert_eq!(
+        world.rows("select id, r.n from logs join (select id, 1 as n from logs where level = 'error') r using (id)"),
+        json!([{"id": "b", "n": 1}])
+    );
     assert_eq!(
         world.rows("select id, null as n from logs where id = 'a' union all select 'z', 5 order by id"),
         json!([{"id": "a", "n": null}, {"id": "z", "n": 5}])
     );
-    assert_eq!(world.rows("select level from logs union distinct select level from logs order by level"), json!([{"level": "error"}, {"level": "info"}]));
-    assert_eq!(world.rows("select id from logs except distinct select 'a' order by id"), json!([{"id": "b"}, {"id": "c"}]));
+    assert_eq!(
+        world.rows("select level from logs union distinct select level from logs order by level"),
+        json!([{"level": "error"}, {"level": "info"}])
+    );
+    assert_eq!(
+        world.rows("select id from logs except distinct select 'a' order by id"),
+        json!([{"id": "b"}, {"id": "c"}])
+    );
 }
 
 #[test]
 fn subqueries() {
     let world = world();
     assert_eq!(world.rows("select (select max(id) from logs) as m"), json!([{"m": "c"}]));
-    assert_eq!(world.rows("select id from logs where id in (select id from logs where level = 'error')"), json!([{"id": "b"}]));
+    assert_eq!(
+        world.rows("select id from logs where id in (select id from logs where level = 'error')"),
+        json!([{"id": "b"}])
+    );
     assert_eq!(
         world.rows("select id from logs l where exists (select 1 from logs o where o.level = l.level and o.id <> l.id) order by id"),
         json!([{"id": "a"}, {"id": "c"}])
     );
-    assert_eq!(world.rows("select array(select id from logs order by id desc) as ids"), json!([{"ids": ["c", "b", "a"]}]));
-    assert_eq!(world.rows("select t.id, t as whole from (select id, level from logs where id = 'a') t"), json!([{"id": "a", "whole": {"id": "a", "level": "info"}}]));
+    assert_eq!(
+        world.rows("select array(select id from logs order by id desc) as ids"),
+        json!([{"ids": ["c", "b", "a"]}])
+    );
+    assert_eq!(
+        world.rows("select t.id, t as whole from (select id, level from logs where id = 'a') t"),
+        json!([{"id": "a", "whole": {"id": "a", "level": "info"}}])
+    );
 }
 
 #[test]
@@ -100,7 +131,10 @@ fn parameters_are_values() {
 fn only_grants_can_be_named() {
     let world = world();
     assert_eq!(world.granted(SAVED, "select id from mine order by id").unwrap(), json!([{"id": "a"}, {"id": "c"}]));
-    assert_eq!(world.granted(SAVED, "with x as (select id from MINE) select count(*) as c from x").unwrap(), json!([{"c": 2}]));
+    assert_eq!(
+        world.granted(SAVED, "with x as (select id from MINE) select count(*) as c from x").unwrap(),
+        json!([{"c": 2}])
+    );
     for attack in [
         "select id from logs",
         "select id from `logs`",
@@ -137,7 +171,11 @@ fn errors_name_the_place_and_the_nearest_name() {
     let world = world();
     for (sql, code, needles) in [
         ("select id\nfrom lgos", Code::UnknownTable, vec!["lgos", "did you mean logs?", "line 2, column 6"]),
-        ("select l.idd from (select id from logs) l", Code::UnknownColumn, vec!["idd", "did you mean id?", "line 1, column 10"]),
+        (
+            "select l.idd from (select id from logs) l",
+            Code::UnknownColumn,
+            vec!["idd", "did you mean id?", "line 1, column 10"],
+        ),
         ("select x.id from logs", Code::UnknownColumn, vec!["x", "line 1, column 8"]),
         ("select id, count(*) from logs", Code::InvalidQuery, vec!["id is neither grouped nor aggregated"]),
         ("select lowr(id) from logs", Code::UnknownFunction, vec!["did you mean LOWER?"]),

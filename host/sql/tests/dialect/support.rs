@@ -51,7 +51,10 @@ fn merge(one: DataType, other: DataType) -> DataType {
             let mut fields: Vec<Field> = a.iter().map(|f| f.as_ref().clone()).collect();
             for field in &b {
                 match fields.iter_mut().find(|f| f.name() == field.name()) {
-                    Some(known) => *known = Field::new(known.name(), merge(known.data_type().clone(), field.data_type().clone()), true),
+                    Some(known) => {
+                        *known =
+                            Field::new(known.name(), merge(known.data_type().clone(), field.data_type().clone()), true)
+                    }
                     None => fields.push(field.as_ref().clone()),
                 }
             }

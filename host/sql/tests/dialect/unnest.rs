@@ -66,9 +66,18 @@ fn a_cross_join_drops_and_a_left_join_keeps() {
     let count = |sql: &str| world.rows(sql)[0]["c"].clone();
     assert_eq!(count("select count(*) as c from edge cross join unnest(metadata) as m"), json!(2));
     assert_eq!(count("select count(*) as c from edge left join unnest(metadata) as m"), json!(3));
-    assert_eq!(count("select count(*) as c from edge cross join unnest(metadata) as m cross join unnest(m.response) as r"), json!(1));
-    assert_eq!(count("select count(*) as c from edge cross join unnest(metadata) m cross join unnest(m.nowhere) as r"), json!(0));
-    assert_eq!(count("select count(r.x) as c from edge cross join unnest(metadata) m left join unnest(m.nowhere) as r"), json!(0));
+    assert_eq!(
+        count("select count(*) as c from edge cross join unnest(metadata) as m cross join unnest(m.response) as r"),
+        json!(1)
+    );
+    assert_eq!(
+        count("select count(*) as c from edge cross join unnest(metadata) m cross join unnest(m.nowhere) as r"),
+        json!(0)
+    );
+    assert_eq!(
+        count("select count(r.x) as c from edge cross join unnest(metadata) m left join unnest(m.nowhere) as r"),
+        json!(0)
+    );
     assert_eq!(count("select count(*) as c from many cross join unnest(metadata) as m"), json!(3));
     assert_eq!(count("select count(*) as c from many left join unnest(metadata) as m on true"), json!(4));
     assert_eq!(count("select count(*) as c from empty cross join unnest(metadata) as m where m.a.b is null"), json!(0));
@@ -86,7 +95,10 @@ fn real_lists_and_offsets() {
         json!([{"tag": 1}, {"tag": 2}])
     );
     assert_eq!(world.rows("select x from unnest([3, 1, 2]) as x order by x"), json!([{"x": 1}, {"x": 2}, {"x": 3}]));
-    assert_eq!(world.rows("select metadata[0].level as l from many order by id"), json!([{"l": "info"}, {"l": null}, {"l": "warn"}]));
+    assert_eq!(
+        world.rows("select metadata[0].level as l from many order by id"),
+        json!([{"l": "info"}, {"l": null}, {"l": "warn"}])
+    );
 }
 
 #[test]

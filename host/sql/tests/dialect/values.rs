@@ -85,7 +85,10 @@ fn operators_and_conversions_mean_what_bigquery_means() {
 #[test]
 fn an_arm_that_is_not_taken_is_not_evaluated() {
     assert_eq!(value("case when true then 1 else cast('' as int64) end"), json!(1));
-    assert_eq!(value("case when '' = '' then true else timestamp '2025-01-01' > cast('' as timestamp) end"), json!(true));
+    assert_eq!(
+        value("case when '' = '' then true else timestamp '2025-01-01' > cast('' as timestamp) end"),
+        json!(true)
+    );
     assert_eq!(value("if(false, 1 / 0, 2)"), json!(2.0));
     let world = World::new().source("t", &[json!({"s": "12"}), json!({"s": "abc"})]);
     let rows = world.rows("select case when regexp_contains(s, '^[0-9]+$') then cast(s as int64) > 5 else false end as v from t order by s");

@@ -42,9 +42,9 @@ fn translated(format: &str, parsing: bool) -> Option<String> {
             'Z' => out.push_str(if parsing { "%Z" } else { "UTC" }),
             'Q' => return None,
             'P' => out.push_str("%P"),
-            plain @ ('A' | 'a' | 'B' | 'b' | 'C' | 'c' | 'D' | 'd' | 'e' | 'F' | 'G' | 'g' | 'H' | 'h' | 'I' | 'j' | 'k'
-            | 'l' | 'M' | 'm' | 'n' | 'p' | 'R' | 'r' | 'S' | 's' | 'T' | 't' | 'U' | 'u' | 'V' | 'W' | 'w'
-            | 'X' | 'x' | 'Y' | 'y' | '%') => {
+            plain @ ('A' | 'a' | 'B' | 'b' | 'C' | 'c' | 'D' | 'd' | 'e' | 'F' | 'G' | 'g' | 'H' | 'h' | 'I' | 'j'
+            | 'k' | 'l' | 'M' | 'm' | 'n' | 'p' | 'R' | 'r' | 'S' | 's' | 'T' | 't' | 'U' | 'u' | 'V'
+            | 'W' | 'w' | 'X' | 'x' | 'Y' | 'y' | '%') => {
                 out.push('%');
                 out.push(plain);
             }

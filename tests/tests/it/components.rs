@@ -1,0 +1,109 @@
+//! Components from authors: the contract from the other side, and what the gate refuses.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, request};
+
+/// The built guests, which `cargo xtask guests` collects.
+fn guest(name: &str) -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-endpoints/target/built");
+    let folder = std::env::var_os("TIDEGATE_GUESTS").map_or(own, PathBuf::from);
+    let path = folder.join(name);
+    assert!(path.is_file(), "{} is missing: run cargo xtask guests first", path.display());
+    path
+}
+
+fn pack(endpoint: &str, module: &Path, output: &Path) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-endpoints").join(endpoint);
+    let out = Command::new(binary())
+        .arg("build")
+        .arg(folder)
+        .arg("--module")
+        .arg(module)
+        .arg("-o")
+        .arg(output)
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+fn put(server: &Server, name: &str, component: &[u8]) -> tidegate_tests::Answer {
+    let path = format!("/api/endpoints/{name}/component");
+    server.call("PUT", &path, &[("x-api-key", PRIVATE), ("content-type", "application/wasm")], component)
+}
+
+#[test]
+fn a_rust_guest_computes_rows_however_it_was_built() {
+    let server = Server::start();
+    let with = |id: &str, method: &str, status: u16| {
+        let mut event = request(id, now(), "/x");
+        event["metadata"]["request"]["method"] = json!(method);
+        event["metadata"]["response"]["status_code"] = json!(status);
+        event
+    };
+    server.send(
+        EDGE,
+        &json!([
+            with("1", "GET", 200),
+            with("2", "GET", 503),
+            with("3", "GET", 200),
+            with("4", "GET", 500),
+            with("5", "POST", 200)
+        ]),
+    );
+    let folder = folder();
+    for (built, status) in [("edge-methods.cargo.wasm", 201), ("edge-methods.component.wasm", 200)] {
+        let component = folder.path().join(built);
+        pack("edge-methods", &guest(built), &component);
+        let answer = put(&server, "edge-methods", &std::fs::read(&component).unwrap());
+        assert_eq!(answer.status, status, "{}", answer.body);
+        let answer = server.query("edge-methods", &[("project", "p1")]);
+        let mut rows: Vec<Value> = answer.rows().to_vec();
+        rows.sort_by_key(|row| row["method"].to_string());
+        let shares: Vec<(Value, Value)> =
+            rows.iter().map(|row| (row["method"].clone(), row["requests"].clone())).collect();
+        assert_eq!(shares, [(json!("GET"), json!(4)), (json!("POST"), json!(1))], "{rows:?}");
+        assert!(rows[0].to_string().contains("0.5"), "half of the GETs failed: {}", rows[0]);
+        server.query("edge-methods", &[]).refused(400, "invalid_parameter", &["'project'"]);
+    }
+}
+
+#[test]
+fn the_gate_says_what_is_wrong() {
+    let server = Server::start();
+    put(&server, "x", b"not wasm").refused(422, "refused", &[]);
+    put(&server, "x", b"\0asm\x01\0\0\0").refused(422, "refused", &["component"]);
+    let raw = std::fs::read(guest("edge-methods.component.wasm")).unwrap();
+    put(&server, "edge-methods", &raw).refused(422, "refused", &["manifest"]);
+    let folder = folder();
+    let packed = folder.path().join("packed.wasm");
+    pack("edge-methods", &guest("edge-methods.cargo.wasm"), &packed);
+    let component = std::fs::read(&packed).unwrap();
+    put(&server, "other-name", &component).refused(422, "refused", &["edge-methods"]);
+    let cut = &component[..component.len() / 2];
+    put(&server, "edge-methods", cut).refused(422, "refused", &[]);
+    server.call("PUT", "/api/endpoints/x/component", &[("x-api-key", tidegate_tests::PUBLIC)], b"").refused(
+        403,
+        "forbidden",
+        &[],
+    );
+}
+
+#[test]
+fn hostile_guests_harm_only_themselves() {
+    let server = Server::start();
+    server.send(EDGE, &request("1", now(), "/x"));
+    let folder = folder();
+    let packed = folder.path().join("hostile.wasm");
+    pack("hostile", &guest("hostile.wasm"), &packed);
+    let answer = put(&server, "hostile", &std::fs::read(&packed).unwrap());
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    for attack in ["spin", "grow-memory", "recursion", "unreachable", "undeclared-statement"] {
+        let answer = server.query("hostile", &[("project", "p1"), ("attack", attack)]);
+        assert!(answer.status >= 400, "{attack}: {} {}", answer.status, answer.body);
+        assert!(answer.body["error"]["message"].is_string(), "{attack}: {}", answer.body);
+        assert_eq!(server.query("logs.all", &[("project", "p1")]).ids(), ["1"], "after {attack}");
+    }
+}

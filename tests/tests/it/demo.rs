@@ -1,0 +1,53 @@
+//! `tidegate demo`, tried as a newcomer does: start it, paste what it prints, stop it.
+
+use std::process::Command;
+
+use serde_json::Value;
+use tidegate_tests::{Server, binary, folder};
+
+#[test]
+fn the_printed_requests_work_when_pasted() {
+    let folder = folder();
+    let mut command = Command::new(binary());
+    command.args(["demo", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("demo"));
+    let server = Server::spawn(command, folder.path().join("demo.log"), false);
+    let began = std::time::Instant::now();
+    while !server.log().contains("Ctrl-C") {
+        assert!(began.elapsed().as_secs() < 20, "{}", server.log());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let printed = server.log().replace("\\\n", "");
+    let answers: Vec<Value> = printed
+        .lines()
+        .filter(|line| line.trim().starts_with("curl "))
+        .map(|line| {
+            let out = Command::new("bash").args(["-c", line]).output().unwrap();
+            serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{line}\n{out:?}"))
+        })
+        .collect();
+    let [counts, newest, adhoc, logged, found] = answers.as_slice() else { panic!("{printed}") };
+    let rows = counts["result"].as_array().unwrap();
+    assert!(rows.len() >= 7, "{counts}");
+    let mut last = "";
+    for row in rows {
+        let bucket = row["timestamp"].as_str().unwrap();
+        assert!(bucket > last, "ascending");
+        last = bucket;
+        for product in ["rest", "storage", "auth", "realtime"] {
+            assert!(
+                row[format!("total_{product}_requests")].is_i64() || row[format!("total_{product}_requests")].is_u64(),
+                "{row}"
+            );
+        }
+    }
+    let rows = newest["result"].as_array().unwrap();
+    assert_eq!(rows.len(), 100);
+    for row in rows {
+        assert_eq!(row["timestamp"].as_i64().unwrap().to_string().len(), 16);
+        assert!(row["metadata"][0]["request"][0]["method"].is_string(), "{row}");
+    }
+    assert!(adhoc["result"].as_array().unwrap().len() > 3, "{adhoc}");
+    assert_eq!(logged["message"], "Logged!");
+    assert_eq!(found["result"][0]["event_message"], "hello from curl");
+    assert_eq!(server.stop("-INT"), Some(0));
+}

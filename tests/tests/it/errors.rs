@@ -1,0 +1,142 @@
+//! Requests that must be refused, each with a true status and words that help.
+
+use serde_json::{Value, json};
+use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, now, query_string, request};
+
+#[test]
+fn parameters_are_checked_by_name() {
+    let server = Server::start();
+    let counts = |parameters: &[(&str, &str)]| server.query("usage.api-counts", parameters);
+    counts(&[("interval", "daily")]).refused(400, "invalid_parameter", &["'project'", "required"]);
+    counts(&[("project", "p")]).refused(400, "invalid_parameter", &["'interval'", "minutely, hourly, daily"]);
+    for interval in ["weekly", "", "DAILY", "daily;drop"] {
+        let answer = counts(&[("interval", interval), ("project", "p")]);
+        answer.refused(400, "invalid_parameter", &["'interval'", "minutely, hourly, daily"]);
+        assert_eq!(answer.body["error"]["errors"][0]["location"], "interval");
+    }
+    counts(&[("interval", "daily"), ("project", "a(b")]).refused(
+        400,
+        "invalid_parameter",
+        &["'project'", "regular expression"],
+    );
+    server.query("logs.all", &[]).refused(400, "invalid_parameter", &["'project'"]);
+    for bound in ["iso_timestamp_start", "iso_timestamp_end"] {
+        let answer = server.query("logs.all", &[("project", "p"), (bound, "yesterday")]);
+        answer.refused(400, "invalid_parameter", &[bound, "ISO 8601", "yesterday"]);
+    }
+}
+
+#[test]
+fn tokens_are_needed_and_have_scopes() {
+    let server = Server::start();
+    let path = "/api/endpoints/query/logs.all?project=p1";
+    server.call("GET", path, &[], b"").refused(401, "unauthorized", &["X-API-KEY"]);
+    server.call("GET", path, &[("x-api-key", "wrong")], b"").refused(401, "unauthorized", &["unknown"]);
+    server.call("GET", path, &[("x-api-key", PUBLIC)], b"").refused(403, "forbidden", &["query"]);
+    // Whether an endpoint exists is not told to those who may not query it.
+    let absent = "/api/endpoints/query/no.such?project=p1";
+    server.call("GET", absent, &[("x-api-key", PUBLIC)], b"").refused(403, "forbidden", &[]);
+    server.call("GET", absent, &[("x-api-key", PRIVATE)], b"").refused(404, "not_found", &["no.such"]);
+    let bearer = format!("Bearer {PRIVATE}");
+    assert_eq!(server.call("GET", path, &[("authorization", &bearer)], b"").status, 200);
+    server.call("GET", "/api/endpoints", &[("x-api-key", PUBLIC)], b"").refused(403, "forbidden", &["private"]);
+    server.call("GET", "/nothing", &[], b"").refused(404, "not_found", &["/nothing"]);
+    server.call("DELETE", "/health", &[], b"").refused(405, "method_not_allowed", &["DELETE"]);
+    assert_eq!(server.call("GET", "/health", &[], b"").body["status"], "ok");
+    assert_eq!(server.call("GET", "/ready", &[], b"").status, 200);
+}
+
+#[test]
+fn sql_mistakes_are_told_with_their_place() {
+    let server = Server::start();
+    server.send(EDGE, &request("1", now(), "/x"));
+    server.sql("select id\nfrom edge_logz").refused(
+        400,
+        "unknown_table",
+        &["edge_logz", "edge_logs", "line 2, column 6"],
+    );
+    server.sql("select idd from edge_logs").refused(400, "unknown_column", &["idd", "did you mean id?", "column 8"]);
+    server.sql("select lowwer(id) from edge_logs").refused(400, "unknown_function", &["LOWER"]);
+    server.sql("select id from edge_logs where (").refused(400, "syntax_error", &[]);
+    server.sql("select id, count(*) from edge_logs").refused(400, "invalid_query", &["id", "GROUP BY"]);
+    server.sql("select cast(event_message as int64) as n from edge_logs").refused(
+        400,
+        "invalid_value",
+        &["INT64", "SAFE_CAST"],
+    );
+    server.sql("select regexp_contains(event_message, '[') as b from edge_logs").refused(
+        400,
+        "invalid_query",
+        &["regular expression"],
+    );
+    server
+        .sql("select response.status_code from edge_logs cross join unnest(metadata) as m where responze.x = 1")
+        .refused(400, "unknown_column", &[]);
+}
+
+#[test]
+fn every_way_to_send_parameters_works() {
+    let server = Server::start();
+    server.send(EDGE, &request("1", now(), "/x"));
+    let path = "/api/endpoints/query/logs.all";
+    let key = ("x-api-key", PRIVATE);
+    let json_type = ("content-type", "application/json; charset=utf-8");
+    let by_post =
+        server.call("POST", path, &[key, json_type], br#"{"project": "p1", "sql": "select id from edge_logs"}"#);
+    assert_eq!(by_post.ids(), ["1"]);
+    let form = server.call(
+        "POST",
+        path,
+        &[key, ("content-type", "application/x-www-form-urlencoded")],
+        b"project=p1&sql=select+id+from+edge_logs",
+    );
+    assert_eq!(form.ids(), ["1"]);
+    let unknown = server.query("logs.all", &[("project", "p1"), ("ref", "default"), ("project_tier", "ENTERPRISE")]);
+    assert_eq!(unknown.ids(), ["1"]);
+    server.call("POST", path, &[key, json_type], b"{").refused(400, "invalid_body", &["JSON"]);
+    server.query("logs.all", &[("project", "p1"), ("project", "p2")]).refused(
+        400,
+        "invalid_parameter",
+        &["'project'", "twice"],
+    );
+}
+
+#[test]
+fn a_long_query_string_is_taken() {
+    let server = Server::start();
+    server.send(EDGE, &request("1", now(), "/x"));
+    let mut sql = "select id from edge_logs where id in ('1'".to_owned();
+    let path =
+        |sql: &str| format!("/api/endpoints/query/logs.all?{}", query_string(&[("project", "p1"), ("sql", sql)]));
+    while path(&format!("{sql},'x')")).len() < 65_400 {
+        sql.push_str(",'x'");
+    }
+    sql.push(')');
+    let answer = server.call("GET", &path(&sql), &[("x-api-key", PRIVATE)], b"");
+    assert_eq!(answer.ids(), ["1"]);
+}
+
+#[test]
+fn endpoints_are_checked_when_they_are_saved() {
+    let server = Server::start();
+    let save = |name: &str, query: &str| {
+        server.manage("POST", "/api/endpoints", &json!({"name": name, "query": query, "sandboxable": true}))
+    };
+    let good = save(
+        "errors.by.level",
+        "with t as (select id, event_message from `postgres.logs`) select count(*) as c from t",
+    );
+    assert_eq!(good.status, 201, "{}", good.body);
+    assert_eq!(server.query("errors.by.level", &[]).rows(), [json!({"c": 0})]);
+    save("errors.by.level", "select 1").refused(409, "conflict", &["errors.by.level"]);
+    save("x", "select * from nowhere").refused(422, "refused", &["nowhere"]);
+    save("x", "delete from `postgres.logs` where true").refused(422, "refused", &[]);
+    save("x", "").refused(422, "refused", &["empty"]);
+    save("a/b", "select 1").refused(422, "refused", &["name"]);
+    let id = good.body["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/endpoints/{id}");
+    assert_eq!(server.manage("PUT", &path, &json!({"query": "select 2 as c"})).body["version"], 2);
+    assert_eq!(server.query("errors.by.level", &[]).rows(), [json!({"c": 2})]);
+    assert_eq!(server.manage("DELETE", &path, &Value::Null).status, 204);
+    server.query("errors.by.level", &[]).refused(404, "not_found", &[]);
+}

@@ -1,0 +1,94 @@
+//! `logs.all`: specification 4.3.
+
+use serde_json::{Value, json};
+use tidegate_tests::{EDGE, Server, request};
+
+/// 2025-11-20T10:15:00Z
+const START: i64 = 1_763_633_700_000_000;
+
+fn ids(server: &Server, bounds: &[(&str, &str)]) -> Vec<String> {
+    let mut parameters = vec![("project", "p1")];
+    parameters.extend_from_slice(bounds);
+    server.query("logs.all", &parameters).ids()
+}
+
+#[test]
+fn the_start_is_exclusive_and_the_end_inclusive_to_the_microsecond() {
+    let server = Server::start();
+    let events: Vec<Value> = (0..5).map(|i| request(&i.to_string(), START + i, "/x")).collect();
+    server.send(EDGE, &Value::Array(events));
+    let (start, end) = ("iso_timestamp_start", "iso_timestamp_end");
+    let all = ["4", "3", "2", "1", "0"];
+    assert_eq!(ids(&server, &[]), all);
+    assert_eq!(ids(&server, &[(start, ""), (end, "")]), all);
+    assert_eq!(ids(&server, &[(start, "2025-11-20T10:15:00.000002Z")]), ["4", "3"]);
+    assert_eq!(ids(&server, &[(end, "2025-11-20T10:15:00.000002Z")]), ["2", "1", "0"]);
+    assert_eq!(
+        ids(&server, &[(start, "2025-11-20T10:15:00.000001Z"), (end, "2025-11-20T10:15:00.000003Z")]),
+        ["3", "2"]
+    );
+    // The same instant with an offset, and without a zone, which is UTC.
+    assert_eq!(ids(&server, &[(end, "2025-11-20T12:15:00.000000+02:00")]), ["0"]);
+    assert_eq!(ids(&server, &[(end, "2025-11-20T10:15:00")]), ["0"]);
+}
+
+#[test]
+fn the_newest_hundred_of_one_project_come_newest_first() {
+    let server = Server::start();
+    let mut events: Vec<Value> = (0..250).map(|i| request(&format!("{i:03}"), START + i * 1000, "/x")).collect();
+    for event in events.iter_mut().step_by(5) {
+        event["project"] = json!("p2");
+    }
+    server.send(EDGE, &Value::Array(events));
+    let answer = server.query("logs.all", &[("project", "p1")]);
+    let times: Vec<i64> = answer.column("timestamp").iter().map(|time| time.as_i64().unwrap()).collect();
+    assert_eq!(times.len(), 100);
+    assert!(times.is_sorted_by(|a, b| a > b), "newest first");
+    assert_eq!(answer.ids()[0], "249");
+    assert!(answer.ids().iter().all(|id| id.parse::<i64>().unwrap() % 5 != 0), "the other project's rows never");
+    let row = &answer.rows()[0];
+    assert_eq!(row.as_object().unwrap().keys().collect::<Vec<_>>(), ["id", "timestamp", "event_message", "metadata"]);
+    assert_eq!(row["timestamp"].to_string().len(), 16);
+    let none: [&str; 0] = [];
+    assert_eq!(ids(&server, &[("iso_timestamp_start", "2026-01-01T00:00:00Z")]), none);
+}
+
+#[test]
+fn both_flavours_are_shown_as_arrays_at_every_level() {
+    let server = Server::start();
+    server.send(
+        EDGE,
+        &json!([
+            {"id": "plain", "timestamp": START, "project": "p1", "event_message": "m",
+             "metadata": {"request": {"method": "GET", "headers": {"user_agent": "x"}}, "tags": ["a", "b"]}},
+            {"id": "wrapped", "timestamp": START - 1, "project": "p1", "event_message": "m",
+             "metadata": [{"request": [{"method": "GET", "headers": [{"user_agent": "x"}]}], "tags": ["a", "b"]}]},
+        ]),
+    );
+    let shown = json!([{"request": [{"method": "GET", "headers": [{"user_agent": "x"}]}], "tags": ["a", "b"]}]);
+    assert_eq!(server.query("logs.all", &[("project", "p1")]).column("metadata"), [shown.clone(), shown]);
+}
+
+#[test]
+fn it_is_called_by_name_and_by_id() {
+    let server = Server::start();
+    let endpoints = server.manage("GET", "/api/endpoints", &Value::Null);
+    let id = endpoints.body.as_array().unwrap().iter().find(|e| e["name"] == "logs.all").unwrap()["id"].clone();
+    assert_eq!(server.query(id.as_str().unwrap(), &[("project", "p1")]).rows(), &[] as &[Value]);
+}
+
+#[test]
+fn redaction_is_asked_for_by_header() {
+    let server = Server::start();
+    let mut event = request("1", START, "/x");
+    event["event_message"] = json!("from 203.0.113.9");
+    server.send(EDGE, &event);
+    let path = "/api/endpoints/query/logs.all?project=p1";
+    for (header, expected) in
+        [(None, "from 203.0.113.9"), (Some("true"), "from REDACTED"), (Some("false"), "from 203.0.113.9")]
+    {
+        let mut headers = vec![("x-api-key", tidegate_tests::PRIVATE)];
+        headers.extend(header.map(|value| ("SVC-ENDPOINT-REDACT-PII", value)));
+        assert_eq!(server.call("GET", path, &headers, b"").column("event_message"), [json!(expected)]);
+    }
+}

@@ -1,0 +1,19 @@
+//! The black-box tests: the rules of the specification and the promises of the design, each tried
+//! on the running binary.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed test may panic"
+)]
+
+mod api_counts;
+mod components;
+mod crash;
+mod demo;
+mod errors;
+mod ingest;
+mod logs_all;
+mod restart;
+mod tables;
