@@ -57,16 +57,16 @@ fn a_rust_guest_computes_rows_however_it_was_built() {
     for (built, status) in [("edge-methods.cargo.wasm", 201), ("edge-methods.component.wasm", 200)] {
         let component = folder.path().join(built);
         pack("edge-methods", &guest(built), &component);
-        let answer = put(&server, "edge-methods", &std::fs::read(&component).unwrap());
+        let answer = put(&server, "edge.methods", &std::fs::read(&component).unwrap());
         assert_eq!(answer.status, status, "{}", answer.body);
-        let answer = server.query("edge-methods", &[("project", "p1")]);
+        let answer = server.query("edge.methods", &[("project", "p1")]);
         let mut rows: Vec<Value> = answer.rows().to_vec();
         rows.sort_by_key(|row| row["method"].to_string());
         let shares: Vec<(Value, Value)> =
             rows.iter().map(|row| (row["method"].clone(), row["requests"].clone())).collect();
         assert_eq!(shares, [(json!("GET"), json!(4)), (json!("POST"), json!(1))], "{rows:?}");
         assert!(rows[0].to_string().contains("0.5"), "half of the GETs failed: {}", rows[0]);
-        server.query("edge-methods", &[]).refused(400, "invalid_parameter", &["'project'"]);
+        server.query("edge.methods", &[]).refused(400, "invalid_parameter", &["'project'"]);
     }
 }
 
@@ -76,14 +76,14 @@ fn the_gate_says_what_is_wrong() {
     put(&server, "x", b"not wasm").refused(422, "refused", &[]);
     put(&server, "x", b"\0asm\x01\0\0\0").refused(422, "refused", &["component"]);
     let raw = std::fs::read(guest("edge-methods.component.wasm")).unwrap();
-    put(&server, "edge-methods", &raw).refused(422, "refused", &["manifest"]);
+    put(&server, "edge.methods", &raw).refused(422, "refused", &["manifest"]);
     let folder = folder();
     let packed = folder.path().join("packed.wasm");
     pack("edge-methods", &guest("edge-methods.cargo.wasm"), &packed);
     let component = std::fs::read(&packed).unwrap();
-    put(&server, "other-name", &component).refused(422, "refused", &["edge-methods"]);
+    put(&server, "other-name", &component).refused(422, "refused", &["edge.methods"]);
     let cut = &component[..component.len() / 2];
-    put(&server, "edge-methods", cut).refused(422, "refused", &[]);
+    put(&server, "edge.methods", cut).refused(422, "refused", &[]);
     server.call("PUT", "/api/endpoints/x/component", &[("x-api-key", tidegate_tests::PUBLIC)], b"").refused(
         403,
         "forbidden",

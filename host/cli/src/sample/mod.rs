@@ -140,7 +140,7 @@ fn time(choice: &mut Choice, now: i64, span: i64, i: usize, last: &mut i64) -> i
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
 

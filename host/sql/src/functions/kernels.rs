@@ -43,7 +43,10 @@ const ENTRIES: &[Entry] = &[
     ("net_host", 1, DataType::Utf8View, super::text::net_host),
 ];
 
-static KERNELS: LazyLock<Vec<(&'static str, [Arc<ScalarUDF>; 2])>> = LazyLock::new(|| {
+/// A kernel by name: the strict form and the safe one.
+type Forms = (&'static str, [Arc<ScalarUDF>; 2]);
+
+static KERNELS: LazyLock<Vec<Forms>> = LazyLock::new(|| {
     ENTRIES
         .iter()
         .map(|(name, arguments, returns, compute)| {
@@ -139,6 +142,9 @@ fn parse_time(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
     Ok(Arc::new(Time64MicrosecondArray::from(each(array, safe, "TIME", read)?)))
 }
 
+/// 2^63, the first float that INT64 does not hold.
+const BEYOND_INT64: f64 = 9_223_372_036_854_775_808.0;
+
 /// BigQuery rounds half away from zero.
 fn round_int64(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
     let [array] = arguments else { return Err(arity()) };
@@ -150,7 +156,7 @@ fn round_int64(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
             Some(value) => {
                 let rounded = value.round();
                 #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-                if rounded >= -9.223_372_036_854_775_8e18 && rounded < 9.223_372_036_854_775_8e18 {
+                if (-BEYOND_INT64..BEYOND_INT64).contains(&rounded) {
                     Ok(Some(rounded as i64))
                 } else if safe {
                     Ok(None)
