@@ -5,7 +5,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -120,6 +121,7 @@ impl Server {
 
     /// Starts any command of the binary that listens.
     pub fn spawn(mut command: Command, log: PathBuf, tokens: bool) -> Self {
+        command.env_remove("LOGFLARE_API_KEY").env_remove("TIDEGATE_LOG");
         for name in ["PRIVATE", "PUBLIC"] {
             command
                 .env_remove(format!("TIDEGATE_{name}_ACCESS_TOKEN"))
@@ -141,14 +143,16 @@ impl Server {
         while server.base.is_empty() {
             let written = server.log();
             let fresh = written.get(usize::try_from(from).unwrap()..).unwrap_or_default();
+            // A line is read when it is whole: half an address would be another one.
+            let fresh = fresh.rfind('\n').and_then(|end| fresh.get(..=end)).unwrap_or_default();
             if let Some(address) = fresh.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()) {
                 server.base = format!("http://{address}");
             } else if let Some(rest) = fresh.split("runs at ").nth(1).and_then(|rest| rest.split_whitespace().next()) {
                 server.base = rest.to_owned();
             } else if let Some(status) = server.child.try_wait().unwrap() {
-                panic!("the server ended with {status}:\n{fresh}");
+                panic!("the server ended with {status}:\n{written}");
             }
-            assert!(began.elapsed() < Duration::from_secs(60), "the server does not listen:\n{fresh}");
+            assert!(began.elapsed() < Duration::from_secs(60), "the server does not listen:\n{written}");
             std::thread::sleep(Duration::from_millis(5));
         }
         server
@@ -212,10 +216,27 @@ impl Server {
         self.call("POST", &format!("/api/logs?{}", query_string(&[("source_name", source)])), &all, body)
     }
 
-    /// A management request with a JSON body.
+    /// Bytes as they are, on a connection of their own; the next slice follows when the last one
+    /// has surely arrived. What came back until nothing more does.
+    pub fn exchange(&self, slices: &[&[u8]]) -> String {
+        let mut stream = TcpStream::connect(self.base.trim_start_matches("http://")).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        for slice in slices {
+            // A peer that hung up shows in what is read.
+            let _ = stream.write_all(slice);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let mut read = Vec::new();
+        let _ = stream.read_to_end(&mut read);
+        String::from_utf8_lossy(&read).into_owned()
+    }
+
+    /// A management request with a JSON body, or with none for null.
     pub fn manage(&self, method: &str, path: &str, body: &Value) -> Answer {
         let headers = [("authorization", &*format!("Bearer {PRIVATE}")), ("content-type", "application/json")];
-        self.call(method, path, &headers, body.to_string().as_bytes())
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.call(method, path, &headers, body.as_bytes())
     }
 
     fn signal(&self, signal: &str) {

@@ -53,7 +53,17 @@ fn test() -> Outcome {
     run(cargo(&root).args(["build", "--workspace", "--all-targets", "--locked"]))?;
     say("running all tests");
     // The black-box tests find the built guests here.
-    run(cargo(&root).args(["test", "--workspace", "--locked"]).env("TIDEGATE_GUESTS", built()))
+    run(cargo(&root).args(["test", "--workspace", "--locked"]).env("TIDEGATE_GUESTS", built()))?;
+    say("running the runtime's tests of the built guests");
+    // Ignored where the guests are not built. The same packages as before, so that nothing is compiled anew.
+    let guest = |name: &str| built().join(name).display().to_string();
+    run(cargo(&root)
+        .args(["test", "--workspace", "--locked", "--test", "it", "guests::", "--", "--ignored"])
+        .env(
+            "TIDEGATE_EDGE_METHODS",
+            [guest("edge-methods.cargo.wasm"), guest("edge-methods.component.wasm")].join(":"),
+        )
+        .env("TIDEGATE_HOSTILE", guest("hostile.wasm")))
 }
 
 fn lint() -> Outcome {

@@ -11,10 +11,9 @@ use tidegate_server::{App, Options, generate_token};
 use crate::sample;
 use crate::serve::{Outcome, listen, runtime, serve, start_logging};
 
-/// Events of each source.
-const EVENTS: usize = 500;
-/// Events of the edge source, which both endpoints read.
-const EDGE_EVENTS: usize = 2_000;
+/// Events of each source. The same for all: then an edge request, its function call and its
+/// sign-in are of one moment and join.
+const EVENTS: usize = 800;
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Debug, Args)]
@@ -50,8 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let now = chrono::Utc::now().timestamp_micros();
         let mut total = 0;
         for source in sample::source_names() {
-            let count = if source == "cloudflare.logs.prod" { EDGE_EVENTS } else { EVENTS };
-            let events: Vec<_> = sample::events(source, count, now, WEEK, arguments.seed).collect();
+            let events: Vec<_> = sample::events(source, EVENTS, now, WEEK, arguments.seed).collect();
             total += app.ingest(source, events).await?;
         }
         print_requests(&format!("http://{}", listener.local_addr()?), &token, total);

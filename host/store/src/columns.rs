@@ -13,7 +13,7 @@ use datafusion::{
             NullBufferBuilder, StringViewBuilder, StructArray, TimestampMicrosecondBuilder, UInt32Array,
             new_null_array,
         },
-        buffer::OffsetBuffer,
+        buffer::{BooleanBuffer, OffsetBuffer},
         compute::take,
         datatypes::Field,
     },
@@ -174,9 +174,10 @@ impl RecordColumn {
             names.push(field(name, array.data_type().clone()));
             arrays.push(array);
         }
-        names.push(presence());
-        arrays.push(Arc::new(BooleanArray::from(vec![true; slots])));
         let valid = self.valid.finish();
+        // NULL where the record is: readers may look at a child without its parent's NULLs.
+        names.push(presence());
+        arrays.push(Arc::new(BooleanArray::new(BooleanBuffer::new_set(slots), valid.clone())));
         let records = StructArray::try_new(names.into(), arrays, valid.clone())?;
         let Some(starts) = self.starts.take() else {
             return Ok(Arc::new(records));

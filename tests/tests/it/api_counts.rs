@@ -84,3 +84,63 @@ fn the_project_is_a_regular_expression_on_the_address() {
     }
     assert_eq!(counts(&server, "daily", "nobody"), Vec::<Value>::new());
 }
+
+#[test]
+fn each_bucket_begins_where_its_records_are_truncated_to() {
+    let server = Server::start();
+    // Two records a minute apart in either case; the exact borders belong to the bucket they begin.
+    let minute = (now() - 5 * MINUTE) / MINUTE * MINUTE;
+    server.send(
+        EDGE,
+        &json!([
+            request("before", minute - 1, "/rest/v1"),
+            request("border", minute, "/rest/v1"),
+            request("inside", minute + 59 * SECOND, "/auth/v1"),
+            request("later", minute + 2 * MINUTE, "/storage/v1"),
+        ]),
+    );
+    let text =
+        |micros: i64| chrono::DateTime::from_timestamp_micros(micros).unwrap().format("%Y-%m-%dT%H:%M:%S").to_string();
+    let row = |micros: i64, [rest, storage, auth]: [i64; 3]| {
+        json!({"timestamp": text(micros), "total_rest_requests": rest, "total_storage_requests": storage,
+               "total_auth_requests": auth, "total_realtime_requests": 0})
+    };
+    assert_eq!(
+        counts(&server, "minutely", "p1"),
+        [row(minute - MINUTE, [1, 0, 0]), row(minute, [1, 0, 1]), row(minute + 2 * MINUTE, [0, 1, 0])]
+    );
+    for (interval, unit) in [("hourly", HOUR), ("daily", DAY)] {
+        let rows = counts(&server, interval, "p1");
+        assert_eq!(rows[0]["timestamp"], text((minute - 1) / unit * unit), "{interval}");
+        assert_eq!(COUNTS.map(|column| total(&rows, column)), [2, 1, 1, 0], "{interval}");
+    }
+}
+
+#[test]
+fn the_window_ends_now_and_counts_are_never_null() {
+    let server = Server::start();
+    let time = now() - SECOND;
+    let mut without_path = request("1", time, "/rest/v1");
+    without_path["metadata"]["request"]["path"] = Value::Null;
+    let wrapped = json!({
+        "id": "2", "timestamp": time, "event_message": "GET",
+        "metadata": [{"request": [{"path": "/realtime/v1", "url": "https://p1.example.test/realtime/v1"}]}],
+    });
+    server.send(EDGE, &json!([without_path, wrapped, request("3", time + 2 * HOUR, "/rest/v1")]));
+    let rows = counts(&server, "daily", "p1");
+    assert_eq!(COUNTS.map(|column| total(&rows, column)), [0, 0, 0, 1]);
+    server.send(EDGE, &json!({"timestamp": time, "metadata": {"request": {"url": "https://p9.example.test/"}}}));
+    let rows = counts(&server, "hourly", "p9");
+    assert_eq!(COUNTS.map(|column| total(&rows, column)), [0; 4]);
+    assert_eq!(rows.len(), 1, "a request of no product makes its bucket all the same");
+}
+
+#[test]
+fn at_most_a_thousand_rows_are_returned() {
+    let server = Server::start();
+    let time = now() - SECOND;
+    let events: Vec<Value> = (0..1_005).map(|i| request(&i.to_string(), time, "/rest/v1")).collect();
+    server.send(EDGE, &Value::Array(events));
+    let own = [("interval", "daily"), ("project", "p1"), ("sql", "select path from requests")];
+    assert_eq!(server.query("usage.api-counts", &own).rows().len(), 1_000);
+}

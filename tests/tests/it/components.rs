@@ -92,6 +92,36 @@ fn the_gate_says_what_is_wrong() {
 }
 
 #[test]
+fn the_system_interface_is_refused_by_name() {
+    let server = Server::start();
+    // A module as cargo builds it for a wasm32-wasi target, and a component that wants WASI.
+    let module = r#"(module (import "wasi_snapshot_preview1" "random_get" (func (param i32 i32) (result i32))))"#;
+    let component = r#"(component (import "wasi:cli/environment@0.2.0" (instance)))"#;
+    let folder = folder();
+    let file = folder.path().join("module.wasm");
+    std::fs::write(&file, wat::parse_str(module).unwrap()).unwrap();
+    let out = Command::new(binary())
+        .arg("build")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-endpoints/edge-methods"))
+        .arg("--module")
+        .arg(&file)
+        .arg("-o")
+        .arg(folder.path().join("out.wasm"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && told.contains("wasi_snapshot_preview1.random_get"), "{told}");
+    assert!(!folder.path().join("out.wasm").exists(), "nothing is left of a refused build");
+    put(&server, "x", &wat::parse_str(component).unwrap()).refused(
+        422,
+        "refused",
+        &["wasi:cli/environment@0.2.0", "wasm32-unknown-unknown"],
+    );
+    let foreign = r#"(component (import "acme:clock/now@1.0.0" (instance)))"#;
+    put(&server, "x", &wat::parse_str(foreign).unwrap()).refused(422, "refused", &["acme:clock/now@1.0.0"]);
+}
+
+#[test]
 fn hostile_guests_harm_only_themselves() {
     let server = Server::start();
     server.send(EDGE, &request("1", now(), "/x"));
@@ -100,10 +130,36 @@ fn hostile_guests_harm_only_themselves() {
     pack("hostile", &guest("hostile.wasm"), &packed);
     let answer = put(&server, "hostile", &std::fs::read(&packed).unwrap());
     assert_eq!(answer.status, 201, "{}", answer.body);
-    for attack in ["spin", "grow-memory", "recursion", "unreachable", "undeclared-statement"] {
-        let answer = server.query("hostile", &[("project", "p1"), ("attack", attack)]);
-        assert!(answer.status >= 400, "{attack}: {} {}", answer.status, answer.body);
-        assert!(answer.body["error"]["message"].is_string(), "{attack}: {}", answer.body);
-        assert_eq!(server.query("logs.all", &[("project", "p1")]).ids(), ["1"], "after {attack}");
+    let attack = |name: &str| server.query("hostile", &[("attack", name)]);
+    for (name, status, code) in [
+        ("spin", 504, "timeout"),
+        ("grow", 422, "limit_exceeded"),
+        ("grow-at-once", 422, "limit_exceeded"),
+        ("recurse", 500, "component_failed"),
+        ("panic", 500, "component_failed"),
+        ("handles", 422, "limit_exceeded"),
+        ("leak", 422, "limit_exceeded"),
+        ("log", 422, "limit_exceeded"),
+        ("undeclared", 400, "unknown_statement"),
+        ("sql-as-name", 400, "unknown_statement"),
+        ("lie-about-rows", 500, "component_failed"),
+        ("bad-json", 500, "component_failed"),
+        ("huge-problem", 500, "component_failed"),
+        ("no-such-attack", 404, "not_found"),
+    ] {
+        let answer = attack(name);
+        answer.refused(status, code, &[]);
+        let text = answer.body.to_string();
+        assert!(text.len() < 8192 && !text.contains("a secret of the guest"), "{name}: {text}");
+        assert_eq!(attack("none").ids(), ["1"], "after {name}");
+        assert_eq!(server.query("logs.all", &[("project", "p1")]).ids(), ["1"], "after {name}");
     }
+    // No instance serves two requests, and notes cannot become headers.
+    for _ in 0..3 {
+        assert_eq!(attack("marker").body, json!({"result": 0}));
+    }
+    let notes = attack("notes");
+    assert_eq!((notes.rows().len(), notes.header("x")), (0, None));
+    let ready = server.call("GET", "/ready", &[], b"");
+    assert_eq!(ready.body["running"], 0, "nothing is held: {}", ready.body);
 }

@@ -8,8 +8,10 @@ use tidegate_tests::{Server, binary, folder};
 #[test]
 fn the_printed_requests_work_when_pasted() {
     let folder = folder();
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
     let mut command = Command::new(binary());
-    command.args(["demo", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("demo"));
+    command.args(["demo", "--listen", "127.0.0.1:0"]).env("TMPDIR", &temporary);
     let server = Server::spawn(command, folder.path().join("demo.log"), false);
     let began = std::time::Instant::now();
     while !server.log().contains("Ctrl-C") {
@@ -49,5 +51,10 @@ fn the_printed_requests_work_when_pasted() {
     assert!(adhoc["result"].as_array().unwrap().len() > 3, "{adhoc}");
     assert_eq!(logged["message"], "Logged!");
     assert_eq!(found["result"][0]["event_message"], "hello from curl");
+    let entries = || std::fs::read_dir(&temporary).unwrap().count();
+    assert_eq!(entries(), 1, "everything is in one folder");
+    let asked = std::time::Instant::now();
     assert_eq!(server.stop("-INT"), Some(0));
+    assert!(asked.elapsed().as_secs() < 5, "Ctrl-C took {:?}", asked.elapsed());
+    assert_eq!(entries(), 0, "the folder is removed");
 }

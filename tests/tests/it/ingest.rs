@@ -17,6 +17,13 @@ fn event(id: &str) -> Value {
     json!({"id": id, "project": "p1", "event_message": id, "timestamp": TIME})
 }
 
+/// A zstd frame of one segment and one raw block.
+fn zstd(text: &str) -> Vec<u8> {
+    let length = u8::try_from(text.len()).unwrap();
+    let block = (u32::from(length) << 3 | 1).to_le_bytes();
+    [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, length], &block[..3], text.as_bytes()].concat()
+}
+
 #[test]
 fn every_shape_of_body_is_taken() {
     let server = Server::start();
@@ -31,6 +38,7 @@ fn every_shape_of_body_is_taken() {
     gzip.write_all(event("gzip").to_string().as_bytes()).unwrap();
     assert_eq!(server.send_raw(source, &[("content-encoding", "gzip")], &gzip.finish().unwrap()).status, 200);
     let headers = [("x-api-key", PUBLIC), ("content-type", "application/json")];
+    assert_eq!(server.send_raw(source, &[("content-encoding", "zstd")], &zstd(&event("zstd").to_string())).status, 200);
     for path in ["/logs", "/api/events"] {
         let answer =
             server.call("POST", &format!("{path}?source_name={source}"), &headers, event(path).to_string().as_bytes());
@@ -40,7 +48,7 @@ fn every_shape_of_body_is_taken() {
     assert_eq!(server.call("POST", "/api/logs", &by_header, event("header").to_string().as_bytes()).status, 200);
     assert_eq!(
         ids(&server),
-        ["/api/events", "/logs", "array-1", "array-2", "batch", "gzip", "header", "line-1", "line-2", "object"]
+        ["/api/events", "/logs", "array-1", "array-2", "batch", "gzip", "header", "line-1", "line-2", "object", "zstd"]
     );
 }
 
@@ -52,6 +60,12 @@ fn a_bad_request_stores_nothing() {
     send(&json!([event("good"), "no object"]).to_string()).refused(400, "invalid_body", &["event 1", "nothing"]);
     send("5").refused(400, "invalid_body", &["object"]);
     send("{\"id\": ").refused(400, "invalid_body", &["JSON"]);
+    server.send_raw(source, &[("content-encoding", "gzip")], b"{}").refused(400, "invalid_body", &[]);
+    server.send_raw(source, &[("content-type", "application/x-ndjson")], b"{\"id\": \"line\"}\n{").refused(
+        400,
+        "invalid_body",
+        &["line 2"],
+    );
     server.send_raw("postgres.log", &[], b"{}").refused(404, "not_found", &["postgres.log", "postgres.logs"]);
     server.call("POST", "/api/logs", &[("x-api-key", PUBLIC)], b"{}").refused(
         400,

@@ -72,6 +72,19 @@ fn a_table_without_logs_is_an_empty_table() {
 }
 
 #[test]
+fn what_was_never_seen_is_null() {
+    let server = Server::start();
+    server.send("postgres.logs", &json!({"id": "1", "project": "p1", "metadata": {"parsed": {"level": "info"}}}));
+    let sql = "select id, m.never.seen as a, parsed.hint as b, r.status_code as c \
+               from postgres_logs cross join unnest(metadata) as m cross join unnest(m.parsed) as parsed \
+               left join unnest(m.response) as r";
+    let nulls = json!({"id": "1", "a": null, "b": null, "c": null});
+    assert_eq!(server.sql(sql).rows(), [nulls]);
+    let counted = "select count(m.never) as n, max(m.never) as m from postgres_logs cross join unnest(metadata) as m";
+    assert_eq!(server.sql(counted).rows(), [json!({"n": 0, "m": null})]);
+}
+
+#[test]
 fn adhoc_queries_reach_the_grants_and_nothing_else() {
     let server = Server::start();
     let created = server.manage("POST", "/api/sources", &json!({"name": "secret.logs"}));

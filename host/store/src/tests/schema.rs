@@ -410,3 +410,21 @@ fn restore_input(mut event: Value) -> Value {
     event.as_object_mut().unwrap().remove("_overflow");
     event
 }
+
+/// Rows without a record are told from rows with one by its presence alone, in memory as in
+/// segments.
+#[tokio::test]
+async fn a_record_that_is_not_there_has_no_presence() {
+    let events = vec![
+        json!({"id": "1", "timestamp": 1, "metadata": {"request": {"method": "GET"}}}),
+        json!({"id": "2", "timestamp": 2, "metadata": {"level": "info"}}),
+        json!({"id": "3", "timestamp": 3}),
+    ];
+    at_every_stage(vec![events], async |store| {
+        for (keys, expected) in [(&["_present"][..], 2), (&["request", "_present"][..], 1)] {
+            let found = frame(store, "s").filter(path("metadata", keys).is_not_null()).unwrap().select_columns(&["id"]);
+            assert_eq!(rows(found.unwrap()).await.len(), expected, "{keys:?}");
+        }
+    })
+    .await;
+}
