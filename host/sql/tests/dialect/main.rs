@@ -1,5 +1,11 @@
 //! The dialect, tested as its users write it: text in, JSON rows out, over small stored tables.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed test may panic"
+)]
 
 mod endpoints;
 mod names;
