@@ -1,5 +1,6 @@
 //! Aggregate calls: collected while expressions are resolved, computed once per group.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::common::Column;
@@ -11,7 +12,7 @@ use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr, cast, col, lit};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
     DuplicateTreatment, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
-    NullTreatment,
+    NullTreatment, Visit, Visitor,
 };
 use tidegate_model::Position;
 
@@ -68,6 +69,21 @@ pub(crate) fn is_aggregate(name: &str) -> bool {
             | "BIT_OR"
             | "BIT_XOR"
     )
+}
+
+/// Whether some expression in `tree` calls an aggregate function.
+pub(crate) fn calls_aggregate(tree: &impl Visit) -> bool {
+    struct Calls;
+    impl Visitor for Calls {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Ast) -> ControlFlow<()> {
+            match expr {
+                Ast::Function(call) if is_aggregate(&call.name.to_string().to_uppercase()) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    tree.visit(&mut Calls).is_break()
 }
 
 /// What stands around an aggregate's arguments.

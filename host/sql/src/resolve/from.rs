@@ -317,6 +317,7 @@ impl Resolver<'_> {
         let Some(item) = array.ty.element() else {
             return Err(invalid(format!("UNNEST takes an array, not a value of type {}", array.ty), at));
         };
+        let array_type = array.ty.clone();
         let Source { plan, mut scope } = left;
         let plan = if keep == Keep::Matching { without_implied(plan, &array.expr) } else { plan };
         let builder = LogicalPlanBuilder::from(plan);
@@ -333,6 +334,8 @@ impl Resolver<'_> {
             }
             _ => self.unnest_list(builder, array, item, keep, unnest.offset.is_some())?,
         };
+        // A record's element is an expression over its row; a list's is a row of its own.
+        let of_the_row = matches!(array_type, Type::Record(_) | Type::Null);
         let before = scope.relations.len();
         scope.relations.push(Relation::Element { alias: unnest.alias.clone(), value: element });
         if let Some(name) = &unnest.offset {
@@ -350,7 +353,7 @@ impl Resolver<'_> {
         let builder = match (condition, keep) {
             (None, _) => builder,
             (Some(condition), Keep::Matching) => builder.filter(condition).planned()?,
-            (Some(condition), Keep::Left) if matches!(item_kind(&array_type(&scope, before)), Kind::One) => {
+            (Some(condition), Keep::Left) if of_the_row => {
                 // The row stays; its element is there only where the condition holds.
                 for relation in scope.relations.iter_mut().skip(before) {
                     if let Relation::Element { value, .. } = relation {
@@ -445,27 +448,6 @@ struct Unnest {
     array: Ast,
     alias: Option<String>,
     offset: Option<String>,
-}
-
-enum Kind {
-    One,
-    Many,
-}
-
-/// The element relation's value right after it was pushed.
-fn array_type(scope: &Scope<'_>, at: usize) -> Option<Expr> {
-    match scope.relations.get(at) {
-        Some(Relation::Element { value, .. }) => Some(value.expr.clone()),
-        _ => None,
-    }
-}
-
-/// A list's element is a plan column of its own; a record's element is an expression or NULL.
-fn item_kind(expr: &Option<Expr>) -> Kind {
-    match expr {
-        Some(Expr::Column(_)) | None => Kind::Many,
-        Some(_) => Kind::One,
-    }
 }
 
 fn last_part(name: &str) -> String {

@@ -1,18 +1,16 @@
 //! One SELECT: FROM, WHERE, grouping, HAVING, the select list, DISTINCT, ORDER BY and LIMIT.
 
-use std::ops::ControlFlow;
-
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, SortExpr, col, lit};
 use sqlparser::ast::{
-    Distinct, Expr as Ast, GroupByExpr, Ident, OrderBy, Select, SelectFlavor, SelectItem,
-    SelectItemQualifiedWildcardKind, TableFactor, Visit, Visitor, WildcardAdditionalOptions,
+    Distinct, GroupByExpr, Ident, OrderBy, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
+    TableFactor, WildcardAdditionalOptions,
 };
 use tidegate_model::{Code, Position};
 
-use super::aggregate::{Aggregates, is_aggregate};
+use super::aggregate::{Aggregates, calls_aggregate};
 use super::expr::{Context, implied_name};
 use super::from::Source;
 use super::query::{Limit, Order, limited, ordinal, shown, sort_keys, sorted};
@@ -460,19 +458,5 @@ fn keeps_order(select: &Select, order_by: Option<&OrderBy>, distinct: bool) -> b
         .joins
         .iter()
         .all(|join| matches!(join.relation, TableFactor::UNNEST { .. })));
-    one_table && order_by.is_none() && !distinct && !select_groups(select) && !calls_aggregate(select)
-}
-
-fn calls_aggregate(select: &Select) -> bool {
-    struct Calls;
-    impl Visitor for Calls {
-        type Break = ();
-        fn pre_visit_expr(&mut self, expr: &Ast) -> ControlFlow<()> {
-            match expr {
-                Ast::Function(call) if is_aggregate(&call.name.to_string().to_uppercase()) => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
-    select.projection.visit(&mut Calls).is_break()
+    one_table && order_by.is_none() && !distinct && !select_groups(select) && !calls_aggregate(&select.projection)
 }

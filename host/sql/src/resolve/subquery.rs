@@ -18,6 +18,7 @@ use sqlparser::ast::{
 };
 use tidegate_model::Position;
 
+use super::aggregate::calls_aggregate;
 use super::coerce::compare;
 use super::expr::{Context, boolean, negate_if};
 use super::query::Order;
@@ -183,29 +184,8 @@ fn ordered(plan: LogicalPlan) -> (LogicalPlan, Vec<SortExpr>) {
 
 fn is_plain(select: &Select) -> bool {
     let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    let aggregates = select.projection.iter().any(|item| match item {
-        SelectItem::UnnamedExpr(ast) | SelectItem::ExprWithAlias { expr: ast, .. } => contains_aggregate(ast),
-        _ => false,
-    });
+    let aggregates = calls_aggregate(&select.projection);
     ungrouped && !aggregates && select.distinct.is_none() && select.having.is_none() && select.qualify.is_none()
-}
-
-fn contains_aggregate(ast: &Ast) -> bool {
-    use sqlparser::ast::{Visit, Visitor};
-    use std::ops::ControlFlow;
-    struct Calls;
-    impl Visitor for Calls {
-        type Break = ();
-        fn pre_visit_expr(&mut self, expr: &Ast) -> ControlFlow<()> {
-            match expr {
-                Ast::Function(call) if super::aggregate::is_aggregate(&call.name.to_string().to_uppercase()) => {
-                    ControlFlow::Break(())
-                }
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
-    ast.visit(&mut Calls).is_break()
 }
 
 /// The arrays of a FROM that is nothing but cross-joined UNNESTs.

@@ -84,6 +84,13 @@ fn a_cross_join_drops_and_a_left_join_keeps() {
 }
 
 #[test]
+fn a_left_join_with_a_condition_keeps_the_row_and_empties_the_element() {
+    let world = world();
+    let sql = "select id, m.path as p from edge left join unnest(metadata) as m on m.path = '/a' order by id";
+    assert_eq!(world.rows(sql), json!([{"id": "1", "p": "/a"}, {"id": "2", "p": null}, {"id": "3", "p": null}]));
+}
+
+#[test]
 fn real_lists_and_offsets() {
     let world = world();
     assert_eq!(
