@@ -19,6 +19,7 @@ mod seed;
 mod serve;
 mod statements;
 mod tokens;
+mod unread;
 
 pub use app::{App, Options, StartError};
 pub use serve::serve;

@@ -55,6 +55,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn(log))
+        .layer(from_fn(crate::unread::announce_close))
         .layer(cors)
         .with_state(app)
 }
