@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::app::{App, StartError};
 use crate::failure::of_store;
 use crate::statements::StoredSources;
+use crate::tokens::hex;
 
 /// An endpoint, ready to be called.
 #[derive(Debug)]
@@ -90,10 +91,6 @@ impl Registry {
 fn digest_of(component: &[u8]) -> [u8; 32] {
     use sha2::{Digest, Sha256};
     Sha256::digest(component).into()
-}
-
-fn hex(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl App {

@@ -88,8 +88,6 @@ pub(crate) struct Output {
     /// Its unique name in the plan.
     pub(crate) column: Column,
     pub(crate) ty: Type,
-    /// Whether the name was made up (`f0_`) because the text gives none.
-    pub(crate) anonymous: bool,
 }
 
 /// A resolved query.

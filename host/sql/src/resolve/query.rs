@@ -157,9 +157,9 @@ impl Resolver<'_> {
             let column = resolved.iter().filter_map(|query| query.columns.get(i).map(|column| column.ty.clone()));
             types.push(common(column, at)?);
         }
-        let names: Vec<(String, bool)> = resolved
+        let names: Vec<String> = resolved
             .first()
-            .map(|first| first.columns.iter().map(|column| (column.name.clone(), column.anonymous)).collect())
+            .map(|first| first.columns.iter().map(|column| column.name.clone()).collect())
             .unwrap_or_default();
         let unique: Vec<String> = types.iter().map(|_| self.fresh()).collect();
         let mut plans = Vec::with_capacity(resolved.len());
@@ -174,12 +174,8 @@ impl Resolver<'_> {
         }
         let plan = combine(plans, op, quantifier, at)?;
         let columns = plan.schema().columns();
-        let columns = columns
-            .into_iter()
-            .zip(names)
-            .zip(types)
-            .map(|((column, (name, anonymous)), ty)| Output { name, column, ty, anonymous })
-            .collect();
+        let columns =
+            columns.into_iter().zip(names).zip(types).map(|((column, name), ty)| Output { name, column, ty }).collect();
         Ok(Resolved { plan, columns })
     }
 

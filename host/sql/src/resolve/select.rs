@@ -278,14 +278,14 @@ impl Resolver<'_> {
         let mut exprs = Vec::new();
         let mut columns = Vec::new();
         let names = unique_names(&items);
-        for ((item, value), (name, anonymous)) in items.iter().zip(&values).zip(names) {
+        for ((item, value), name) in items.iter().zip(&values).zip(names) {
             if distinct && !value.ty.is_groupable() {
                 return Err(invalid(format!("DISTINCT cannot compare values of type {}", value.ty), item.at));
             }
             let unique = self.fresh();
             self.labels.insert(unique.clone(), name.clone());
             exprs.push(value.expr.clone().alias(&unique));
-            columns.push(Output { name, column: Column::new_unqualified(unique), ty: value.ty.clone(), anonymous });
+            columns.push(Output { name, column: Column::new_unqualified(unique), ty: value.ty.clone() });
         }
         let shown_columns = exprs.len();
         for sort in &mut sorts {
@@ -377,25 +377,22 @@ fn nth(items: &[Item], n: usize, at: Option<Position>) -> Result<&Item> {
 
 /// The names of the result's columns: missing ones become f0_, f1_; a second use of a name gets
 /// a number, because rows are objects and a lost column would be worse than an odd name.
-fn unique_names(items: &[Item]) -> Vec<(String, bool)> {
+fn unique_names(items: &[Item]) -> Vec<String> {
     let mut taken = std::collections::HashSet::new();
     let mut anonymous = 0;
     let mut names = Vec::new();
     for item in items {
-        let (base, made_up) = match &item.name {
-            Some(name) => (name.clone(), false),
-            None => {
-                anonymous += 1;
-                (format!("f{}_", anonymous - 1), true)
-            }
-        };
+        let base = item.name.clone().unwrap_or_else(|| {
+            anonymous += 1;
+            format!("f{}_", anonymous - 1)
+        });
         let mut name = base.clone();
         let mut n = 1;
         while !taken.insert(name.clone()) {
             name = format!("{base}_{n}");
             n += 1;
         }
-        names.push((name, made_up));
+        names.push(name);
     }
     names
 }
