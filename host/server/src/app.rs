@@ -95,6 +95,8 @@ impl App {
         let new = tokens.make_first(store.catalog())?;
         let engine = Engine::new(&EngineOptions {
             statement_memory: options.limits.statement_memory,
+            total_memory: options.limits.total_memory,
+            text: options.limits.text,
             ..EngineOptions::default()
         })
         .map_err(StartError::setup("the query engine"))?;

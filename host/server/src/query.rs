@@ -111,7 +111,7 @@ async fn run(
     now: i64,
 ) -> Result<Encoded, Failure> {
     let settings = &endpoint.manifest.settings;
-    let rows = usize::try_from(settings.max_limit).unwrap_or(usize::MAX);
+    let rows = usize::try_from(settings.max_limit).unwrap_or(usize::MAX).min(app.options.limits.rows);
     let mut component = Arc::clone(&endpoint.component);
     let mut passed = arguments.clone();
     let mut language = Language::Sql;

@@ -159,7 +159,7 @@ impl App {
         let inspection = inspect(component).map_err(|error| refused(error.to_string()))?;
         let mut manifest = inspection.manifest;
         manifest.validate().map_err(|error| refused(error.to_string()))?;
-        let saved = SavedQuery::parse(&manifest.query)?;
+        let saved = SavedQuery::parse_within(&manifest.query, &self.options.limits.text)?;
         declare_used(&mut manifest, &saved);
         let warnings = self.check_statements(&manifest, &saved)?;
         let prepared = self.runtime.prepare(component, inspection.digest).await?;

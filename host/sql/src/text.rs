@@ -9,16 +9,9 @@ use sqlparser::dialect::{BigQueryDialect, Dialect};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
-use tidegate_model::{Code, Failure, Position};
+use tidegate_model::{Code, Failure, Position, TextLimits};
 
 use crate::fail::{Result, fail, place_of};
-
-/// The longest statement text, in bytes. The longest that a real client was seen to send is 8 KiB.
-const MAX_TEXT: usize = 256 << 10;
-/// How deep expressions and queries may nest.
-const MAX_DEPTH: usize = 64;
-/// How many tokens a statement may have.
-const MAX_TOKENS: usize = 50_000;
 
 /// BigQuery's dialect and the spellings of others whose meaning is clear.
 #[derive(Debug)]
@@ -93,9 +86,9 @@ impl Dialect for TidegateDialect {
 /// # Errors
 /// Syntax errors with their place, texts over the limits, several statements, and statements
 /// that are no query.
-pub(crate) fn parse(sql: &str) -> Result<Box<Query>> {
-    if sql.len() > MAX_TEXT {
-        let message = format!("the statement is {} bytes long; at most {MAX_TEXT} are allowed", sql.len());
+pub(crate) fn parse(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
+    if sql.len() > limits.bytes {
+        let message = format!("the statement is {} bytes long; at most {} are allowed", sql.len(), limits.bytes);
         return Err(Failure::new(Code::TooLarge, message));
     }
     let dialect = TidegateDialect(BigQueryDialect);
@@ -103,16 +96,16 @@ pub(crate) fn parse(sql: &str) -> Result<Box<Query>> {
         let at = Position { line: error.location.line, column: error.location.column };
         fail(Code::Syntax, sentence(&error.message), Some(at))
     })?;
-    if tokens.len() > MAX_TOKENS {
-        let message = format!("the statement has {} tokens; at most {MAX_TOKENS} are allowed", tokens.len());
+    if tokens.len() > limits.tokens {
+        let message = format!("the statement has {} tokens; at most {} are allowed", tokens.len(), limits.tokens);
         return Err(Failure::new(Code::TooLarge, message));
     }
     let second = second_statement(&tokens);
     for token in &mut tokens {
         unescape_token(token);
     }
-    let mut parser = Parser::new(&dialect).with_recursion_limit(MAX_DEPTH).with_tokens_with_locations(tokens);
-    let statements = parser.parse_statements().map_err(syntax)?;
+    let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);
+    let statements = parser.parse_statements().map_err(|error| syntax(error, limits))?;
     let mut statements = statements.into_iter();
     match (statements.next(), statements.next()) {
         (Some(_), Some(_)) => Err(fail(Code::Unsupported, "only one statement is allowed", second)),
@@ -145,11 +138,10 @@ fn second_statement(tokens: &[TokenWithSpan]) -> Option<Position> {
 }
 
 /// The parser writes its place into its text: take it out again.
-fn syntax(error: ParserError) -> Failure {
+fn syntax(error: ParserError, limits: &TextLimits) -> Failure {
     let text = match error {
         ParserError::RecursionLimitExceeded => {
-            let message = format!("the statement nests deeper than {MAX_DEPTH} levels");
-            return Failure::new(Code::TooLarge, message);
+            return too_deep(limits);
         }
         ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
     };
@@ -165,6 +157,10 @@ fn syntax(error: ParserError) -> Failure {
         None => (text, None),
     };
     fail(Code::Syntax, sentence(&message), at)
+}
+
+fn too_deep(limits: &TextLimits) -> Failure {
+    Failure::new(Code::TooLarge, format!("the statement nests deeper than {} levels", limits.nesting))
 }
 
 fn sentence(message: &str) -> String {
@@ -251,6 +247,10 @@ fn unescape(raw: &str, quote: Option<char>) -> String {
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
+
+    fn parse(sql: &str) -> Result<Box<Query>> {
+        super::parse(sql, &TextLimits::default())
+    }
 
     #[test]
     fn literals_are_unescaped_as_clients_mean_them() {
