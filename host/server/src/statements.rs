@@ -11,8 +11,8 @@ use tidegate_model::{Arguments, Code, Failure, Kind, Position, Value};
 use tidegate_runtime::{Column, Rows, Statement, Statements};
 use tidegate_sql::{ColumnEncoder, Engine, Plan, Sources, Style, Tables, Type};
 use tidegate_store::Store;
-use tokio::task::JoinHandle;
 
+use crate::compute::AbortOnDrop;
 use crate::registry::Endpoint;
 
 /// The sources of the store, as the resolver sees them.
@@ -66,15 +66,6 @@ impl Statements for RequestStatements {
             tracing::error!(%error, "a statement's task ended early");
             Err(Failure::new(Code::Internal, "the statement ended unexpectedly; the server's log has the details"))
         })
-    }
-}
-
-/// A task that ends with the request that waits for it.
-struct AbortOnDrop<T>(JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
