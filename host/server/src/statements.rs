@@ -9,7 +9,7 @@ use futures::StreamExt;
 use tidegate_compiler::DEFAULT_STATEMENT;
 use tidegate_model::{Arguments, Code, Failure, Kind, Position, Value};
 use tidegate_runtime::{Column, Rows, Statement, Statements};
-use tidegate_sql::{ColumnEncoder, Engine, Plan, Sources, Style, Tables, Type};
+use tidegate_sql::{ColumnEncoder, Engine, Plan, Sources, Stop, Style, Tables, Type};
 use tidegate_store::Store;
 
 use crate::compute::AbortOnDrop;
@@ -49,6 +49,8 @@ pub(crate) struct RequestStatements {
     pub(crate) unrestricted: bool,
     /// Microseconds.
     pub(crate) now: i64,
+    /// Ends planning that nobody waits for.
+    pub(crate) stop: Stop,
     /// The most rows that a statement hands out; one more tells that there were more.
     pub(crate) rows: usize,
 }
@@ -61,7 +63,10 @@ impl Statements for RequestStatements {
     async fn run(&self, statement: Statement, arguments: Vec<(String, Value)>) -> Result<Rows, Failure> {
         // Planning recurses deeply and scans compute: not on the fiber that the guest waits on.
         let this = self.clone();
-        let mut task = AbortOnDrop(tokio::spawn(async move { this.start(statement, arguments).await }));
+        let mut task = AbortOnDrop(tokio::spawn(async move {
+            let stop = this.stop.clone();
+            stop.cover(this.start(statement, arguments)).await
+        }));
         (&mut task.0).await.unwrap_or_else(|error| {
             tracing::error!(%error, "a statement's task ended early");
             Err(Failure::new(Code::Internal, "the statement ended unexpectedly; the server's log has the details"))

@@ -19,8 +19,8 @@ use tidegate_model::{Arguments, Code, Failure, Limits, TextLimits};
 use crate::catalog::{SavedQuery, Sources, Tables};
 use crate::fail::{Planning, Result, from_engine};
 use crate::resolve::{Resolved, Resolver};
-use crate::text;
 use crate::types::Type;
+use crate::{stop, text};
 
 /// Settings of the engine.
 #[derive(Debug, Clone)]
@@ -85,7 +85,12 @@ impl Engine {
         settings.execution.time_zone = Some("UTC".to_owned());
         settings.execution.parquet.pushdown_filters = true;
         let runtime = Arc::new(RuntimeEnvBuilder::new().build().planned()?);
-        let state = SessionStateBuilder::new().with_config(config).with_runtime_env(Arc::clone(&runtime)).build();
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(Arc::clone(&runtime))
+            .with_optimizer_rules(stop::logical_rules())
+            .with_physical_optimizer_rules(stop::physical_rules())
+            .build();
         Ok(Self { state, runtime, statement_memory: options.statement_memory, text: options.text })
     }
 
@@ -151,7 +156,7 @@ impl Engine {
         let pool = Arc::new(GreedyMemoryPool::new(self.statement_memory));
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(pool).build().planned()?;
         let runtime = Arc::new(runtime);
-        let physical = self.state.create_physical_plan(&logical).await.planned()?;
+        let physical = self.state.create_physical_plan(&logical).await.and_then(stop::yielding).planned()?;
         let task = TaskContext::from(&self.state).with_runtime(runtime);
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
         Ok(ResultStream { columns: columns.into(), stream })

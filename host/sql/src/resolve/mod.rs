@@ -263,6 +263,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn count_relations(&mut self, count: usize, at: Option<Position>) -> Result<()> {
+        crate::stop::check()?;
         self.relations += count;
         if self.relations > self.max_relations {
             let message = format!("the statement uses more than {} tables and subqueries", self.max_relations);
