@@ -57,7 +57,7 @@ pub(crate) enum Expr {
     InRecord(Box<Expr>),
     /// `(SELECT q.a FROM UNNEST(t.m) AS q WHERE ...)`
     Scalar(Box<Expr>),
-    /// `... IN UNNEST(m1.tags)`
+    /// `COALESCE(... IN UNNEST(m1.tags), FALSE)`: see `known_divergences`.
     InTags(Box<Expr>),
 }
 
@@ -355,7 +355,7 @@ impl fmt::Display for Expr {
             Self::Exists(c) => write!(f, "EXISTS (SELECT 1 FROM UNNEST(t.m) AS q WHERE {c})"),
             Self::InRecord(a) => write!(f, "COALESCE({a} IN (SELECT q.a FROM UNNEST(t.m) AS q), FALSE)"),
             Self::Scalar(c) => write!(f, "(SELECT q.a FROM UNNEST(t.m) AS q WHERE {c})"),
-            Self::InTags(a) => write!(f, "({a} IN UNNEST(m1.tags))"),
+            Self::InTags(a) => write!(f, "COALESCE({a} IN UNNEST(m1.tags), FALSE)"),
         }
     }
 }

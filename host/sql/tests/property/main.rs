@@ -23,7 +23,7 @@ mod tape;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use grammar::Statement;
 use support::World;
@@ -74,4 +74,42 @@ fn compare(records: &[Json], statement: &Statement) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("\n{sql}\nover\n{}\ngives\n{}\ninstead of\n{}", shown(), got.join("\n"), expected.join("\n")))
+}
+
+/// Where the engine is known to be wrong, smallest first: text, what it should give. The grammar
+/// steers around these; what is mended leaves here and the detour there.
+#[test]
+#[ignore = "tells which known divergences are mended: run it by name"]
+fn known_divergences() {
+    let world = World::new().source(
+        "t",
+        &[
+            json!({"id": "r0", "n": 1, "m": {"z": 1, "a": 1, "tags": [1, null]}}),
+            json!({"id": "r1", "n": 1, "m": {"z": 1}}),
+            json!({"id": "r2", "n": 2, "m": {"z": 1, "a": 1, "tags": [1, null]}}),
+        ],
+    );
+    let mut wrong = Vec::new();
+    for (sql, expected) in [
+        // The value that is compared with is NULL: unknown, not false.
+        ("SELECT n IN (SELECT q.a FROM UNNEST(t.m) AS q) AS c FROM t WHERE id = 'r1'", json!([{"c": null}])),
+        ("SELECT id FROM t WHERE n NOT IN (SELECT q.a FROM UNNEST(t.m) AS q) AND id = 'r1'", json!([])),
+        // NULL unnests to nothing, in which nothing is.
+        ("SELECT n IN UNNEST(m.tags) AS c FROM t CROSS JOIN UNNEST(t.m) AS m WHERE id = 'r1'", json!([{"c": false}])),
+        // None of them, but one is unknown.
+        ("SELECT n IN UNNEST(m.tags) AS c FROM t CROSS JOIN UNNEST(t.m) AS m WHERE id = 'r2'", json!([{"c": null}])),
+        // A list whose first item is a subquery is read as a subquery alone.
+        ("SELECT id FROM t WHERE n IN ((SELECT 2), 3)", json!([{"id": "r2"}])),
+        // EXISTS and IN of a table, as values.
+        ("SELECT EXISTS (SELECT 1 FROM t) AS c", json!([{"c": true}])),
+        ("SELECT n IN (SELECT n FROM t) AS c FROM t WHERE id = 'r0'", json!([{"c": true}])),
+    ] {
+        let got = match world.granted("WITH t AS (SELECT * FROM t) SELECT id FROM t", sql) {
+            Ok(rows) if rows == expected => continue,
+            Ok(rows) => rows.to_string(),
+            Err(failure) => failure.to_string(),
+        };
+        wrong.push(format!("{sql}\n    gives {got} instead of {expected}"));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -245,7 +245,7 @@ fn value(expr: &Expr, row: &Row) -> Json {
         },
         Expr::InTags(a) => {
             let tags = row.get("#m1").map_or(Json::Null, |m1| part(m1, "tags"));
-            json!(among(&value(a, row), tags.as_array().into_iter().flatten()))
+            json!(among(&value(a, row), tags.as_array().into_iter().flatten()).unwrap_or(false))
         }
     }
 }
