@@ -87,6 +87,7 @@ fn known_divergences() {
             json!({"id": "r0", "n": 1, "m": {"z": 1, "a": 1, "tags": [1, null]}}),
             json!({"id": "r1", "n": 1, "m": {"z": 1}}),
             json!({"id": "r2", "n": 2, "m": {"z": 1, "a": 1, "tags": [1, null]}}),
+            json!({"id": "r3", "m": {"z": 1}}),
         ],
     );
     let mut wrong = Vec::new();
@@ -100,6 +101,8 @@ fn known_divergences() {
         ("SELECT n IN UNNEST(m.tags) AS c FROM t CROSS JOIN UNNEST(t.m) AS m WHERE id = 'r2'", json!([{"c": null}])),
         // A list whose first item is a subquery is read as a subquery alone.
         ("SELECT id FROM t WHERE n IN ((SELECT 2), 3)", json!([{"id": "r2"}])),
+        // An item is NULL by a CASE; a column that is NULL is taken well.
+        ("SELECT 2 IN (1, CASE WHEN n > 0 THEN 3 ELSE NULL END) AS c FROM t WHERE id = 'r3'", json!([{"c": null}])),
         // EXISTS and IN of a table, as values.
         ("SELECT EXISTS (SELECT 1 FROM t) AS c", json!([{"c": true}])),
         ("SELECT n IN (SELECT n FROM t) AS c FROM t WHERE id = 'r0'", json!([{"c": true}])),
