@@ -38,7 +38,8 @@ pub(crate) async fn query(
     let redact = redaction(&endpoint, &access, &head.headers)?;
     // Both end with this future: when the time is over, or when the caller hangs up.
     let limit = app.options.limits.wall_clock + Duration::from_millis(100);
-    let asking = AskOnDrop(Stop::after(limit));
+    // The stop's own time is later, so that it is not the one that words the refusal.
+    let asking = AskOnDrop(Stop::after(limit + Duration::from_secs(1)));
     let request = Asked { arguments, adhoc: sent.adhoc, private: access.is_private(), redact, now };
     let work = app.compute.run(run(Arc::clone(&app), endpoint, request, asking.0.clone()));
     match tokio::time::timeout(limit, work).await {
