@@ -162,7 +162,7 @@ impl Engine {
 }
 
 impl Plan {
-    fn of(Resolved { plan, columns }: Resolved) -> Self {
+    fn of(Resolved { plan, columns, .. }: Resolved) -> Self {
         Self { logical: plan, columns: columns.into_iter().map(|column| (column.name, column.ty)).collect() }
     }
 

@@ -12,6 +12,7 @@ mod number;
 mod quantiles;
 mod text;
 mod time;
+mod top;
 mod udf;
 
 use datafusion::logical_expr::{Expr, Operator};
@@ -19,9 +20,10 @@ use tidegate_model::{Code, Failure, Position, nearest};
 
 pub(crate) use kernels::kernel;
 pub(crate) use number::arithmetic;
-pub(crate) use quantiles::quantiles;
+pub(crate) use quantiles::{percentile, quantiles};
 pub(crate) use text::regexp_contains;
 pub(crate) use time::time_arithmetic;
+pub(crate) use top::top;
 
 use crate::fail::{Result, fail, invalid};
 use crate::resolve::{Conversion, Typed};

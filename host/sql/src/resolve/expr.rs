@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, Operator, binary_expr, lit};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    TrimWhereField, UnaryOperator,
+    NamedWindowDefinition, TrimWhereField, UnaryOperator,
 };
 use tidegate_model::Position;
 
@@ -24,8 +24,10 @@ pub(crate) struct Context<'s, 'p> {
     pub(crate) environment: &'s Environment,
     /// SELECT aliases that are visible here and win over columns.
     pub(crate) aliases: &'s [(String, Typed)],
-    /// Collects aggregate calls; `None` where they are not allowed.
-    pub(crate) aggregates: Option<&'s mut super::aggregate::Aggregates>,
+    /// Collects aggregate and window calls; `None` where they are not allowed.
+    pub(crate) calls: Option<&'s mut super::calls::Calls>,
+    /// The named windows, where window calls are allowed.
+    pub(crate) windows: Option<&'s [NamedWindowDefinition]>,
     /// The clause, for messages.
     pub(crate) clause: &'static str,
     /// Inside an arm that may not be evaluated: a value that does not convert is NULL, because
@@ -35,7 +37,7 @@ pub(crate) struct Context<'s, 'p> {
 
 impl<'s, 'p> Context<'s, 'p> {
     pub(crate) fn new(scope: &'s Scope<'p>, environment: &'s Environment, clause: &'static str) -> Self {
-        Self { scope, environment, aliases: &[], aggregates: None, clause, guarded: false }
+        Self { scope, environment, aliases: &[], calls: None, windows: None, clause, guarded: false }
     }
 
     /// The same place, but inside a conditional arm.
@@ -421,13 +423,18 @@ impl Resolver<'_> {
     /// A function call, an aggregate, or one of the forms whose arguments are conditional.
     fn call(&mut self, call: &Function, at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
         let name = call.name.to_string().replace('`', "").to_uppercase();
-        if call.over.is_some() {
-            return Err(unsupported(format!("{name} ... OVER: window functions; this"), at));
-        }
         let (safe, bare) = match name.strip_prefix("SAFE.") {
             Some(bare) => (true, bare.to_owned()),
             None => (false, name.clone()),
         };
+        if let Some(over) = &call.over {
+            return self.window(&bare, call, over, at, cx);
+        }
+        if super::window::WINDOW_FUNCTIONS.contains(&bare.as_str()) {
+            let message =
+                format!("{bare} is a window function; write {bare}(...) OVER (PARTITION BY ... ORDER BY ...)");
+            return Err(invalid(message, at));
+        }
         if super::aggregate::is_aggregate(&bare) {
             return self.aggregate(&bare, call, at, cx);
         }
@@ -488,7 +495,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn build(
+    pub(crate) fn build(
         &mut self,
         name: &str,
         arguments: Vec<Argument>,

@@ -469,6 +469,13 @@ fn source_of<'p>(
         let message = format!("{} column names are given for {} columns", names.len(), resolved.columns.len());
         return Err(invalid(message, at));
     }
+    let alias_name = alias.map(|alias| alias.name.value.clone()).or_else(|| name.map(str::to_owned));
+    // A value table: the alias is the value, its fields hang off it.
+    if let (super::Row::Value, [output]) = (resolved.row, resolved.columns.as_slice()) {
+        let value = Typed::new(Expr::Column(output.column.clone()), output.ty.clone());
+        let relations = vec![Relation::Element { alias: alias_name, value }];
+        return Ok(Source { plan: resolved.plan, scope: Scope { relations, parent } });
+    }
     let columns = resolved
         .columns
         .iter()
@@ -480,8 +487,7 @@ fn source_of<'p>(
             qualified_only: false,
         })
         .collect();
-    let alias = alias.map(|alias| alias.name.value.clone()).or_else(|| name.map(str::to_owned));
-    let relations = vec![Relation::Table { alias, columns, open: false }];
+    let relations = vec![Relation::Table { alias: alias_name, columns, open: false }];
     Ok(Source { plan: resolved.plan, scope: Scope { relations, parent } })
 }
 

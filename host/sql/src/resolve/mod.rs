@@ -7,15 +7,18 @@
 
 mod access;
 mod aggregate;
+mod calls;
 mod coerce;
 mod constant;
 mod expr;
 mod from;
+mod group;
 mod literal;
 mod query;
 mod scope;
 mod select;
 mod subquery;
+mod window;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,11 +93,23 @@ pub(crate) struct Output {
     pub(crate) ty: Type,
 }
 
+/// What a row of a query is where the query is a value or a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Row {
+    /// Its columns.
+    Columns,
+    /// `SELECT AS STRUCT`: a struct of its columns.
+    Struct,
+    /// `SELECT AS VALUE`: the value of its one column.
+    Value,
+}
+
 /// A resolved query.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     pub(crate) plan: LogicalPlan,
     pub(crate) columns: Vec<Output>,
+    pub(crate) row: Row,
 }
 
 /// The CTEs that are visible at a place, innermost first.
@@ -250,7 +265,7 @@ impl<'a> Resolver<'a> {
             columns.push(Output { column: Column::new_unqualified(name), ..output });
         }
         let plan = LogicalPlanBuilder::from(resolved.plan).project(exprs).and_then(LogicalPlanBuilder::build);
-        Ok(Resolved { plan: plan.planned()?, columns })
+        Ok(Resolved { plan: plan.planned()?, columns, row: resolved.row })
     }
 
     fn count_relation(&mut self, at: Option<Position>) -> Result<()> {

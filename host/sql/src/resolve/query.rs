@@ -12,7 +12,7 @@ use tidegate_model::{Code, Position};
 use super::coerce::common;
 use super::expr::Context;
 use super::scope::{Relation, Scope, ScopeColumn};
-use super::{Conversion, Environment, Output, Resolved, Resolver, Typed};
+use super::{Conversion, Environment, Output, Resolved, Resolver, Row, Typed};
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
 use crate::types::Type;
 
@@ -147,6 +147,7 @@ impl Resolver<'_> {
                 self.body(operand, environment, parent, Order::Dropped)
             })?);
         }
+        let row = resolved.first().map_or(Row::Columns, |first| first.row);
         let width = resolved.first().map_or(0, |first| first.columns.len());
         if let Some(other) = resolved.iter().find(|other| other.columns.len() != width) {
             let message = format!("the queries of the {op} have {width} and {} columns", other.columns.len());
@@ -176,7 +177,7 @@ impl Resolver<'_> {
         let columns = plan.schema().columns();
         let columns =
             columns.into_iter().zip(names).zip(types).map(|((column, name), ty)| Output { name, column, ty }).collect();
-        Ok(Resolved { plan, columns })
+        Ok(Resolved { plan, columns, row })
     }
 
     /// ORDER BY and LIMIT over a set operation or a parenthesised query: only output names count.
@@ -188,7 +189,7 @@ impl Resolver<'_> {
         environment: &Environment,
         order: Order,
     ) -> Result<Resolved> {
-        let Resolved { plan, columns } = resolved;
+        let Resolved { plan, columns, row } = resolved;
         let scope = Scope {
             relations: vec![Relation::Table {
                 alias: None,
@@ -217,7 +218,7 @@ impl Resolver<'_> {
         if !sorts.is_empty() && (order == Order::Kept || limit.rows.is_some() || limit.skip > 0) {
             builder = builder.sort(sorts).planned()?;
         }
-        Ok(Resolved { plan: limited(builder, limit)?, columns })
+        Ok(Resolved { plan: limited(builder, limit)?, columns, row })
     }
 
     /// LIMIT and OFFSET take constants: numbers or parameters.

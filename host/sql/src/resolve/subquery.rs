@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Spans;
+use datafusion::common::{Column, Spans};
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_aggregate::array_agg::array_agg_udaf;
 use datafusion::functions_nested::expr_fn as nested;
@@ -23,9 +23,9 @@ use super::coerce::compare;
 use super::expr::{Context, boolean, negate_if};
 use super::query::Order;
 use super::scope::{Relation, Scope};
-use super::{Resolved, Resolver, Typed};
+use super::{Output, Resolved, Resolver, Row, Typed};
 use crate::fail::{Planning, Result, invalid, place};
-use crate::types::{Type, is_there};
+use crate::types::{Field, Type, is_there};
 
 /// A subquery that is an expression: whether it has its one row, and the row's values.
 struct Inline {
@@ -67,6 +67,7 @@ impl Resolver<'_> {
             return Ok(negate_if(negated, core::coalesce(vec![there.and(equal.expr), lit(false)])));
         }
         let mut resolved = self.query(query, cx.environment, Some(cx.scope), Order::Dropped)?;
+        resolved = self.packed(resolved)?;
         let [column] = resolved.columns.as_slice() else { return Err(one_column(resolved.columns.len(), at)) };
         let item = Typed::new(Expr::Column(column.column.clone()), column.ty.clone());
         let (value, converted) = super::coerce::comparable(value, item.clone(), at)?;
@@ -87,6 +88,7 @@ impl Resolver<'_> {
             return Ok(Typed::new(when(there, one).end().planned()?, Type::Array(Box::new(value.ty.clone()))));
         }
         let resolved = self.query(query, cx.environment, Some(cx.scope), Order::Kept)?;
+        let resolved = self.packed(resolved)?;
         let [column] = resolved.columns.as_slice() else { return Err(one_column(resolved.columns.len(), at)) };
         let ty = Type::Array(Box::new(column.ty.clone()));
         let name = self.fresh();
@@ -96,17 +98,34 @@ impl Resolver<'_> {
         let collected = Expr::AggregateFunction(collected).alias(name);
         let none: Vec<Expr> = Vec::new();
         let plan = LogicalPlanBuilder::from(plan).aggregate(none, [collected]).and_then(LogicalPlanBuilder::build);
-        let resolved = Resolved { plan: plan.planned()?, columns: resolved.columns };
+        let resolved = Resolved { plan: plan.planned()?, ..resolved };
         Ok(Typed::new(Expr::ScalarSubquery(subquery(resolved)), ty))
     }
 
     fn one_column(&mut self, query: &Query, cx: &mut Context<'_, '_>, order: Order) -> Result<(Subquery, Type)> {
         let resolved = self.query(query, cx.environment, Some(cx.scope), order)?;
+        let resolved = self.packed(resolved)?;
         let [column] = resolved.columns.as_slice() else {
             return Err(one_column(resolved.columns.len(), place(query)));
         };
         let ty = column.ty.clone();
         Ok((subquery(resolved), ty))
+    }
+
+    /// `SELECT AS STRUCT` in a subquery: its columns become one struct.
+    fn packed(&mut self, resolved: Resolved) -> Result<Resolved> {
+        if resolved.row != Row::Struct {
+            return Ok(resolved);
+        }
+        let columns = |output: &Output| [lit(output.name.as_str()), Expr::Column(output.column.clone())];
+        let packed = core::named_struct(resolved.columns.iter().flat_map(columns).collect());
+        let fields = resolved.columns.iter().map(|output| Field { name: output.name.clone(), ty: output.ty.clone() });
+        let ty = Type::Struct { fields: fields.collect(), open: false };
+        let name = self.fresh();
+        let plan = LogicalPlanBuilder::from(resolved.plan).project([packed.alias(&name)]);
+        let plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
+        let column = Output { name: "struct".to_owned(), column: Column::new_unqualified(name), ty };
+        Ok(Resolved { plan, columns: vec![column], row: Row::Value })
     }
 
     /// Tries to read a subquery as an expression over the enclosing row.

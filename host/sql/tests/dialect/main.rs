@@ -12,3 +12,4 @@ mod names;
 mod support;
 mod unnest;
 mod values;
+mod windows;
