@@ -68,8 +68,20 @@ pub(crate) fn from_engine(error: DataFusionError) -> Failure {
             Code::InvalidValue,
             "a scalar subquery returned more than one row; add LIMIT 1 or an aggregate",
         ),
+        DataFusionError::NotImplemented(reason) | DataFusionError::Plan(reason) if about_correlation(reason) => {
+            tracing::info!(%reason, "a correlated subquery cannot be planned");
+            Failure::new(
+                Code::Unsupported,
+                "a subquery that uses columns of the enclosing query in this way is not supported; compare them with = or write it as a JOIN",
+            )
+        }
         other => internal(&other.to_string()),
     }
+}
+
+/// Whether the engine says that it cannot turn a subquery into a join.
+fn about_correlation(reason: &str) -> bool {
+    ["ScalarSubquery", "OuterReferenceColumn", "InSubquery", "Exists", "orrelated"].iter().any(|w| reason.contains(w))
 }
 
 fn own_failure(error: &DataFusionError) -> Option<Failure> {

@@ -54,5 +54,11 @@ fn uses(expr: &Expr, calls: &[(String, Expr)]) -> bool {
 }
 
 fn names(expr: &Expr, column: &str) -> bool {
-    expr.exists(|part| Ok(matches!(part, Expr::Column(c) if c.name == column))).unwrap_or(false)
+    any(expr, |part| matches!(part, Expr::Column(c) if c.name == column))
+}
+
+/// Whether some part of an expression is such a one.
+pub(crate) fn any(expr: &Expr, is: impl Fn(&Expr) -> bool) -> bool {
+    // The closure never fails, so neither does the walk.
+    expr.exists(|part| Ok(is(part))).unwrap_or(false)
 }

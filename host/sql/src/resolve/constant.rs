@@ -64,7 +64,8 @@ fn is_constant(expr: &Expr) -> bool {
 fn evaluate(expr: &Expr) -> Option<ScalarValue> {
     let schema = Arc::new(DFSchema::empty());
     let simplifier = ExprSimplifier::new(SimplifyContext::builder().with_schema(Arc::clone(&schema)).build());
-    let coerced = simplifier.coerce(expr.clone(), &schema).ok()?;
+    // Some of the engine's functions exist only until they are simplified.
+    let coerced = simplifier.coerce(expr.clone(), &schema).and_then(|expr| simplifier.simplify(expr)).ok()?;
     let physical =
         create_physical_expr(&coerced, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
     let options = RecordBatchOptions::new().with_row_count(Some(1));

@@ -23,6 +23,7 @@ use super::query::Order;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::{Environment, Resolver, Typed};
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
+use crate::functions::Finish;
 use crate::types::{Type, is_there};
 
 /// The overflow column of stored tables: readable by name, not part of `*`.
@@ -51,7 +52,7 @@ impl Resolver<'_> {
         order: Order,
     ) -> Result<Source<'p>> {
         let one_row = LogicalPlanBuilder::empty(true).build().planned()?;
-        let mut source = Source { plan: one_row, scope: Scope { relations: Vec::new(), parent } };
+        let mut source = Source { plan: one_row, scope: Scope { parent, ..Scope::default() } };
         for (i, table) in tables.iter().enumerate() {
             source = self.joined(source, i == 0, table, environment, order)?;
         }
@@ -114,10 +115,25 @@ impl Resolver<'_> {
         if first {
             return Ok(right);
         }
+        self.joined_to(left, right, kind, constraint, environment, at)
+    }
+
+    /// Two sources side by side.
+    fn joined_to<'p>(
+        &mut self,
+        left: Source<'p>,
+        right: Source<'p>,
+        kind: JoinType,
+        constraint: &JoinConstraint,
+        environment: &Environment,
+        at: Option<Position>,
+    ) -> Result<Source<'p>> {
+        let parent = left.scope.parent;
+        let right_is_element = matches!(right.scope.relations.as_slice(), [Relation::Element { .. }, ..]);
         let mut relations = left.scope.relations;
         let left_count = relations.len();
         relations.extend(right.scope.relations);
-        let mut scope = Scope { relations, parent };
+        let mut scope = Scope { relations, parent, inline: false };
         let on = match constraint {
             JoinConstraint::None => None,
             JoinConstraint::On(condition) => {
@@ -141,6 +157,8 @@ impl Resolver<'_> {
         let plan = match (kind, on) {
             (JoinType::Inner, None) => builder.cross_join(right.plan),
             (kind, Some(on)) => builder.join_on(right.plan, kind, [on]),
+            // Of an array that needs nothing of the row.
+            (JoinType::Left, None) if right_is_element => builder.join_on(right.plan, kind, [lit(true)]),
             (_, None) => return Err(invalid("an outer join needs ON or USING", at)),
         };
         Ok(Source { plan: plan.and_then(LogicalPlanBuilder::build).planned()?, scope })
@@ -175,7 +193,7 @@ impl Resolver<'_> {
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 let one_row = LogicalPlanBuilder::empty(true).build().planned()?;
-                let start = Source { plan: one_row, scope: Scope { relations: Vec::new(), parent } };
+                let start = Source { plan: one_row, scope: Scope { parent, ..Scope::default() } };
                 self.joined(start, true, table_with_joins, environment, order)
             }
             TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => Err(unsupported("PIVOT and UNPIVOT", at)),
@@ -266,7 +284,11 @@ impl Resolver<'_> {
             .planned()?;
         Ok(Source {
             plan,
-            scope: Scope { relations: vec![Relation::Table { alias: Some(alias), columns, open: true }], parent },
+            scope: Scope {
+                relations: vec![Relation::Table { alias: Some(alias), columns, open: true }],
+                parent,
+                inline: false,
+            },
         })
     }
 
@@ -318,6 +340,31 @@ impl Resolver<'_> {
             return Err(invalid(format!("UNNEST takes an array, not a value of type {}", array.ty), at));
         };
         let array_type = array.ty.clone();
+        let is_list = matches!(array_type, Type::Array(_));
+        let mut left = left;
+        let mut array = array;
+        // Where the row stays whatever the condition says, the list loses the elements first.
+        if let (true, Keep::Left, JoinConstraint::On(condition)) = (is_list, keep, constraint)
+            && !always(condition)
+        {
+            if unnest.offset.is_some() {
+                return Err(unsupported("LEFT JOIN UNNEST WITH OFFSET with a condition other than TRUE", at));
+            }
+            let name = self.fresh();
+            let value = Typed::new(col(Column::new_unqualified(&name)), item.clone());
+            left.scope.relations.push(Relation::Element { alias: unnest.alias.clone(), value });
+            let condition = self.condition(condition, &mut Context::new(&left.scope, environment, "ON"))?;
+            left.scope.relations.pop();
+            array.expr = super::of_row::elements(array.expr, name, condition, Finish::Array)?;
+        }
+        // An array that needs nothing of the row is unnested once and joined, not once a row.
+        if is_list && !left.scope.relations.is_empty() && !super::calls::any(&array.expr, reads) {
+            let one_row = LogicalPlanBuilder::empty(true).build().planned()?;
+            let start = Source { plan: one_row, scope: Scope { parent: left.scope.parent, ..Scope::default() } };
+            let right = self.unnest(start, unnest, Keep::Matching, &JoinConstraint::None, environment)?;
+            let kind = if keep == Keep::Left { JoinType::Left } else { JoinType::Inner };
+            return self.joined_to(left, right, kind, constraint, environment, at);
+        }
         let Source { plan, mut scope } = left;
         let plan = if keep == Keep::Matching { without_implied(plan, &array.expr) } else { plan };
         let builder = LogicalPlanBuilder::from(plan);
@@ -362,9 +409,8 @@ impl Resolver<'_> {
                 }
                 builder
             }
-            (Some(_), Keep::Left) => {
-                return Err(unsupported("LEFT JOIN UNNEST of a list with a condition other than TRUE", at));
-            }
+            // Done to the list already.
+            (Some(_), Keep::Left) => builder,
         };
         Ok(Source { plan: builder.build().planned()?, scope })
     }
@@ -443,6 +489,16 @@ fn presence_of(predicate: &Expr) -> Option<&Expr> {
     }
 }
 
+/// Whether an expression reads the row that it stands in.
+fn reads(part: &Expr) -> bool {
+    matches!(part, Expr::Column(_) | Expr::OuterReferenceColumn(..))
+}
+
+/// Whether a condition is the word TRUE.
+fn always(condition: &Ast) -> bool {
+    matches!(condition, Ast::Value(value) if matches!(value.value, sqlparser::ast::Value::Boolean(true)))
+}
+
 /// An UNNEST as written.
 struct Unnest {
     array: Ast,
@@ -474,7 +530,7 @@ fn source_of<'p>(
     if let (super::Row::Value, [output]) = (resolved.row, resolved.columns.as_slice()) {
         let value = Typed::new(Expr::Column(output.column.clone()), output.ty.clone());
         let relations = vec![Relation::Element { alias: alias_name, value }];
-        return Ok(Source { plan: resolved.plan, scope: Scope { relations, parent } });
+        return Ok(Source { plan: resolved.plan, scope: Scope { relations, parent, inline: false } });
     }
     let columns = resolved
         .columns
@@ -488,7 +544,7 @@ fn source_of<'p>(
         })
         .collect();
     let relations = vec![Relation::Table { alias: alias_name, columns, open: false }];
-    Ok(Source { plan: resolved.plan, scope: Scope { relations, parent } })
+    Ok(Source { plan: resolved.plan, scope: Scope { relations, parent, inline: false } })
 }
 
 /// `USING (name)`: the condition; afterwards the unqualified name means one column.

@@ -14,6 +14,7 @@ mod expr;
 mod from;
 mod group;
 mod literal;
+mod of_row;
 mod query;
 mod scope;
 mod select;

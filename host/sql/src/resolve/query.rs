@@ -204,7 +204,7 @@ impl Resolver<'_> {
                     .collect(),
                 open: false,
             }],
-            parent: None,
+            ..Scope::default()
         };
         let mut builder = LogicalPlanBuilder::from(plan);
         let mut sorts = Vec::new();
@@ -222,7 +222,7 @@ impl Resolver<'_> {
     }
 
     /// LIMIT and OFFSET take constants: numbers or parameters.
-    fn limit(&mut self, clause: Option<&LimitClause>, environment: &Environment) -> Result<Limit> {
+    pub(crate) fn limit(&mut self, clause: Option<&LimitClause>, environment: &Environment) -> Result<Limit> {
         let (limit, offset) = match clause {
             None => return Ok(Limit::default()),
             Some(LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {

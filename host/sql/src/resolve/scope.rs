@@ -48,6 +48,9 @@ pub(crate) enum Relation {
 pub(crate) struct Scope<'p> {
     pub(crate) relations: Vec<Relation>,
     pub(crate) parent: Option<&'p Scope<'p>>,
+    /// Whether what stands here becomes an expression over the rows of the enclosing scope, whose
+    /// columns are then columns here too.
+    pub(crate) inline: bool,
 }
 
 /// What a name was found to be.
@@ -89,10 +92,12 @@ impl Scope<'_> {
             return Ok(found);
         }
         let mut depth = self.parent;
+        let mut inline = self.inline;
         while let Some(scope) = depth {
             if let Some(found) = scope.find_here(name, alone)? {
-                return outer(found);
+                return if inline { Ok(found) } else { outer(found) };
             }
+            inline &= scope.inline;
             depth = scope.parent;
         }
         if alone && self.chain().any(|scope| scope.relations.iter().any(Relation::is_open)) {

@@ -59,7 +59,7 @@ impl Resolver<'_> {
 
         let named = select.named_window.as_slice();
         let mut calls = Calls::default();
-        let items = self.items(&select.projection, &scope, environment, &mut calls, named)?;
+        let items = self.items(&select.projection, &scope, environment, &mut calls, Some(named), false)?;
         let keys = self.keys(&select.group_by, &items, &scope, environment, &calls)?;
         let aliases: Vec<(String, Typed)> =
             items.iter().filter_map(|item| Some((item.name.clone()?, item.value.clone()))).collect();
@@ -133,27 +133,29 @@ impl Resolver<'_> {
         Ok(Resolved { row, ..resolved })
     }
 
-    /// The select list, wildcards expanded.
-    fn items(
+    /// The select list, wildcards expanded. `named` are the named windows, where window calls
+    /// are allowed.
+    pub(crate) fn items(
         &mut self,
         projection: &[SelectItem],
         scope: &Scope<'_>,
         environment: &Environment,
         calls: &mut Calls,
-        named: &[NamedWindowDefinition],
+        windows: Option<&[NamedWindowDefinition]>,
+        guarded: bool,
     ) -> Result<Vec<Item>> {
         let mut items = Vec::new();
         for item in projection {
             match item {
                 SelectItem::UnnamedExpr(ast) => {
-                    let (calls, windows) = (Some(&mut *calls), Some(named));
-                    let mut cx = Context { calls, windows, ..Context::new(scope, environment, "SELECT") };
+                    let calls = Some(&mut *calls);
+                    let mut cx = Context { calls, windows, guarded, ..Context::new(scope, environment, "SELECT") };
                     let value = self.expr(ast, &mut cx)?;
                     items.push(Item { name: implied_name(ast), value, at: place(ast) });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
-                    let (calls, windows) = (Some(&mut *calls), Some(named));
-                    let mut cx = Context { calls, windows, ..Context::new(scope, environment, "SELECT") };
+                    let calls = Some(&mut *calls);
+                    let mut cx = Context { calls, windows, guarded, ..Context::new(scope, environment, "SELECT") };
                     let value = self.expr(expr, &mut cx)?;
                     items.push(Item { name: Some(alias.value.clone()), value, at: place(expr) });
                 }
@@ -299,7 +301,7 @@ pub(crate) fn nth(items: &[Item], n: usize, at: Option<Position>) -> Result<&Ite
 
 /// The names of the result's columns: missing ones become f0_, f1_; a second use of a name gets
 /// a number, because rows are objects and a lost column would be worse than an odd name.
-fn unique_names(items: &[Item]) -> Vec<String> {
+pub(crate) fn unique_names(items: &[Item]) -> Vec<String> {
     let mut taken = std::collections::HashSet::new();
     let mut anonymous = 0;
     let mut names = Vec::new();

@@ -9,6 +9,7 @@
 
 mod endpoints;
 mod names;
+mod subqueries;
 mod support;
 mod unnest;
 mod values;

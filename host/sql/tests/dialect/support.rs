@@ -70,6 +70,8 @@ fn merge(one: DataType, other: DataType) -> DataType {
 
 impl World {
     pub(crate) fn new() -> Self {
+        // What the engine says of an internal failure goes to the log only: show it with the test.
+        let _ = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::ERROR).try_init();
         let engine = Engine::new(&EngineOptions { partitions: 2, ..EngineOptions::default() }).unwrap();
         Self { tables: BTreeMap::new(), engine, arguments: Arguments::new(), now: 1_763_633_702_000_000 }
     }
