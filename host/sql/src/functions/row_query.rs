@@ -206,10 +206,9 @@ impl ScalarUDFImpl for Function {
 struct Compiled {
     /// The row's columns.
     row: Arc<Schema>,
-    /// Each step's array, and the columns after it.
-    steps: Vec<(Arc<dyn PhysicalExpr>, bool, bool, Arc<Schema>)>,
+    steps: Vec<CompiledStep>,
     filter: Option<Arc<dyn PhysicalExpr>>,
-    aggregates: Vec<(Arc<AggregateFunctionExpr>, Option<Arc<dyn PhysicalExpr>>)>,
+    aggregates: Vec<CompiledAggregate>,
     /// The row's columns and those of the aggregates.
     groups: Option<Arc<Schema>>,
     sorts: Vec<(Arc<dyn PhysicalExpr>, SortOptions)>,
@@ -219,6 +218,22 @@ struct Compiled {
     value: Arc<dyn PhysicalExpr>,
     value_type: DataType,
     finish: Finish,
+}
+
+/// A step over columns of known types.
+#[derive(Debug)]
+struct CompiledStep {
+    array: Arc<dyn PhysicalExpr>,
+    keep: bool,
+    with_offset: bool,
+    /// The columns after it.
+    after: Arc<Schema>,
+}
+
+#[derive(Debug)]
+struct CompiledAggregate {
+    call: Arc<AggregateFunctionExpr>,
+    filter: Option<Arc<dyn PhysicalExpr>>,
 }
 
 impl Compiled {
@@ -235,7 +250,8 @@ impl Compiled {
             };
             fields.push(Field::new(&step.element, item.data_type().clone(), true));
             fields.extend(step.offset.iter().map(|name| Field::new(name, DataType::Int64, true)));
-            steps.push((array, step.keep, step.offset.is_some(), Arc::new(Schema::new(fields.clone()))));
+            let (keep, with_offset) = (step.keep, step.offset.is_some());
+            steps.push(CompiledStep { array, keep, with_offset, after: Arc::new(Schema::new(fields.clone())) });
         }
         let schema = Schema::new(fields);
         let filter = query.filter.as_ref().map(|filter| compile(filter, &schema)).transpose()?;
@@ -247,9 +263,8 @@ impl Compiled {
             let context = PhysicalPlanningContext::default();
             let properties = ExecutionProps::new();
             let lowered = LoweredAggregateBuilder::new(&call, &planned, &schema, &properties, &context).build()?;
-            let (aggregate, filter) = (lowered.aggregate, lowered.filter);
-            group_fields.push(Field::new(name, aggregate.field().data_type().clone(), true));
-            aggregates.push((aggregate, filter));
+            group_fields.push(Field::new(name, lowered.aggregate.field().data_type().clone(), true));
+            aggregates.push(CompiledAggregate { call: lowered.aggregate, filter: lowered.filter });
         }
         let groups = (!aggregates.is_empty()).then(|| Arc::new(Schema::new(group_fields)));
         let over = groups.as_deref().unwrap_or(&schema);
@@ -307,7 +322,7 @@ impl Compiled {
     fn unnested(&self, row: RecordBatch) -> Result<(RecordBatch, UInt32Array)> {
         let mut owners = UInt32Array::from_iter_values(0..to_u32(row.num_rows())?);
         let mut current = row;
-        for (array, keep, with_offset, schema) in &self.steps {
+        for CompiledStep { array, keep, with_offset, after } in &self.steps {
             let lists = array.evaluate(&current)?.into_array(current.num_rows())?;
             let lists = lists.as_list_opt::<i32>().ok_or_else(arity)?;
             let (mut parents, mut elements, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
@@ -339,7 +354,7 @@ impl Compiled {
             if *with_offset {
                 columns.push(Arc::new(Int64Array::from(offsets)));
             }
-            current = batch(schema, columns, rows)?;
+            current = batch(after, columns, rows)?;
         }
         Ok((current, owners))
     }
@@ -348,7 +363,7 @@ impl Compiled {
     fn aggregated(&self, elements: &RecordBatch, owners: &UInt32Array, rows: usize) -> Result<Vec<ArrayRef>> {
         let ranges = ranges(owners.values(), rows);
         let mut results = Vec::new();
-        for (aggregate, filter) in &self.aggregates {
+        for CompiledAggregate { call: aggregate, filter } in &self.aggregates {
             let mut inputs = aggregate.expressions();
             inputs.extend(aggregate.order_bys().iter().map(|sort| Arc::clone(&sort.expr)));
             let inputs = inputs
