@@ -186,13 +186,14 @@ impl Builder<'_> {
     /// The clauses of a chart are merged, the later wins.
     fn chart(&self, items: &[Item<'_>]) -> Result<Option<Chart>, Fault> {
         let mut chart: Option<Chart> = None;
-        let mut offset = 0;
         for item in items {
+            let position = Position::of(self.text, item.offset);
             let new = || Chart {
                 path: "timestamp".to_owned(),
                 aggregate: Aggregate::Count,
                 period: Period::Minute,
                 value_type: None,
+                position,
             };
             match &item.clause {
                 Clause::Group(period) => chart.get_or_insert_with(new).period = *period,
@@ -200,13 +201,13 @@ impl Builder<'_> {
                     let chart = chart.get_or_insert_with(new);
                     chart.aggregate = *aggregate;
                     chart.path = path.to_string();
-                    offset = item.offset;
+                    chart.position = position;
                 }
                 _ => {}
             }
         }
         if let (Some(chart), Some(schema)) = (&mut chart, self.schema) {
-            self.field(&chart.path, offset)?;
+            self.field(&chart.path, chart.position.offset)?;
             chart.value_type = schema.type_name(&chart.path);
         }
         Ok(chart)
