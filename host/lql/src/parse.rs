@@ -4,7 +4,7 @@
 use chrono::{NaiveDateTime, Utc};
 
 use crate::cast::{cast, from_instant, guess};
-use crate::error::{ErrorKind, Fault, LqlError, Position, excerpt};
+use crate::error::{CHARTS, ErrorKind, Fault, LqlError, Position, excerpt};
 use crate::moment::{Instant, Moment, Origin};
 use crate::rules::{
     Aggregate, Chart, Filter, Level, Literal, Modifiers, Operand, Operator, Period, Query, Select, Value,
@@ -171,9 +171,7 @@ impl Builder<'_> {
             }
             None => {
                 let hint = match (path, schema.nearest(path)) {
-                    ("c" | "chart", _) => ". A chart is c:count(*), c:group_by(t::minute), or another of avg, \
-                         countd, sum, max, p50, p95, p99 over a path"
-                        .to_owned(),
+                    ("c" | "chart", _) => format!(". {CHARTS}"),
                     (_, Some(near)) => format!("; did you mean `{near}`?"),
                     (_, None) => String::new(),
                 };

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::MAX_DEPTH;
-use crate::error::{ErrorKind, LqlError, Position, excerpt};
+use crate::error::{CHARTS, ErrorKind, LqlError, Position, excerpt};
 use crate::schema::{Field, FieldType, Schema, nearest};
 
 /// A record on the way.
@@ -78,6 +78,9 @@ impl<'p> Place<'p> {
 
 fn no_column(name: &str, columns: &Schema) -> String {
     const SHOWN: usize = 30;
+    if matches!(name, "c" | "chart") {
+        return format!("the table has no column `{name}`. {CHARTS}");
+    }
     let near = nearest(name, columns.columns()).map(|near| format!("; did you mean `{}`?", excerpt(near)));
     let mut names: Vec<String> = columns.columns().take(SHOWN).map(|name| format!("`{}`", excerpt(name))).collect();
     if columns.columns().nth(SHOWN).is_some() {
@@ -126,6 +129,7 @@ mod tests {
         assert!(absent.message.contains("did you mean `id`?") && absent.message.contains("`metadata`"), "{absent}");
         assert_eq!(absent.kind, ErrorKind::FieldNotFound);
         assert!(wrong("metadata.n.x").message.contains("`metadata.n` holds values of type integer"));
+        assert!(wrong("c").message.contains("c:count(*)"));
         assert_eq!(wrong("a..b").kind, ErrorKind::InvalidPath);
         assert!(Place::of("anything.at.all", None, AT).is_ok());
     }
