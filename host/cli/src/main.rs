@@ -1,6 +1,7 @@
 //! The binary `tidegate`: the service and the tools around it.
 
 mod commands;
+mod config;
 mod demo;
 mod sample;
 mod serve;
@@ -20,6 +21,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the service
+    #[command(after_long_help = config::help())]
     Serve(serve::Arguments),
     /// Run the service on a fresh folder with sample logs, and print requests to try
     Demo(demo::Arguments),

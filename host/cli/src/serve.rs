@@ -11,6 +11,8 @@ use tidegate_server::{App, NewTokens, Options};
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
+use crate::config;
+
 /// The errors of a command, for a person.
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
@@ -22,12 +24,17 @@ pub(crate) struct Arguments {
     /// The folder that holds everything: catalog, logs, endpoints
     #[arg(long, env = "TIDEGATE_DATA_DIR", default_value = "tidegate-data")]
     data_dir: PathBuf,
+    /// A TOML file with the limits of requests
+    #[arg(long, env = "TIDEGATE_CONFIG")]
+    config: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     start_logging();
+    let mut options = from_environment(Options::new(arguments.data_dir));
+    options.limits = config::limits(arguments.config.as_deref(), config::environment())?;
     runtime()?.block_on(async {
-        let (app, new) = App::open(from_environment(Options::new(arguments.data_dir))).await?;
+        let (app, new) = App::open(options).await?;
         if let Some(tokens) = new {
             announce(&tokens);
         }

@@ -8,12 +8,14 @@ mod failure;
 mod limits;
 mod manifest;
 mod parameter;
+mod settings;
 mod value;
 
 pub use failure::{Code, Failure, Position, nearest};
-pub use limits::Limits;
+pub use limits::{Limits, TextLimits};
 pub use manifest::{EndpointName, Manifest, ManifestError, Settings};
 pub use parameter::{Arguments, Format, Parameter, parse_timestamp};
+pub use settings::{SETTINGS, Setting, SettingError, Unit};
 pub use value::{Kind, Value};
 
 /// The hidden field of every stored record: true wherever the record is there. Whether a record

@@ -8,6 +8,7 @@ use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
 use tidegate_store::{Store, StoreError, StoreOptions};
 
+use crate::compute::Compute;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
 
@@ -51,6 +52,9 @@ pub enum StartError {
     /// The component runtime does not start.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+    /// The threads that compute cannot be started.
+    #[error("the threads that compute cannot be started: {0}")]
+    Threads(std::io::Error),
     /// A shipped endpoint or the engine is not usable.
     #[error("{what}: {failure}")]
     Setup {
@@ -78,6 +82,7 @@ pub struct App {
     pub(crate) store: Arc<Store>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) runtime: Arc<Runtime>,
+    pub(crate) compute: Compute,
     pub(crate) registry: Registry,
     pub(crate) tokens: Tokens,
 }
@@ -95,6 +100,8 @@ impl App {
         let new = tokens.make_first(store.catalog())?;
         let engine = Engine::new(&EngineOptions {
             statement_memory: options.limits.statement_memory,
+            total_memory: options.limits.total_memory,
+            text: options.limits.text,
             ..EngineOptions::default()
         })
         .map_err(StartError::setup("the query engine"))?;
@@ -107,8 +114,9 @@ impl App {
             }),
             ..RuntimeOptions::default()
         })?;
+        let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
-        let app = Arc::new(Self { options, store, engine: Arc::new(engine), runtime, registry, tokens });
+        let app = Arc::new(Self { options, store, engine: Arc::new(engine), runtime, compute, registry, tokens });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;

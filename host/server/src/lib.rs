@@ -7,6 +7,7 @@
 mod answer;
 mod app;
 mod auth;
+mod compute;
 mod failure;
 mod ingest;
 mod manage;

@@ -35,8 +35,9 @@ pub(crate) async fn query(
     let sent = Sent::read(&head.method, &head.uri, &head.headers, body).await?;
     let arguments = check(&endpoint, &access, &sent)?;
     let redact = redaction(&endpoint, &access, &head.headers)?;
-    // Boxed: the state of a whole request is large, and it lives on the heap anyway.
-    let work = Box::pin(run(&app, endpoint, &access, sent.adhoc, arguments, redact, now));
+    // Dropped with this future, when the time is over or the caller hangs up; the work ends then.
+    let private = access.is_private();
+    let work = app.compute.run(run(Arc::clone(&app), endpoint, private, sent.adhoc, arguments, redact, now));
     let limit = app.options.limits.wall_clock + Duration::from_millis(100);
     match tokio::time::timeout(limit, work).await {
         Ok(encoded) => Ok(encoded?.respond().into_response()),
@@ -102,21 +103,21 @@ fn redaction(endpoint: &Endpoint, access: &Access, headers: &HeaderMap) -> Resul
 }
 
 async fn run(
-    app: &App,
+    app: Arc<App>,
     endpoint: Arc<Endpoint>,
-    access: &Access,
+    private: bool,
     adhoc: Option<Adhoc>,
     arguments: Arguments,
     redact: bool,
     now: i64,
 ) -> Result<Encoded, Failure> {
     let settings = &endpoint.manifest.settings;
-    let rows = usize::try_from(settings.max_limit).unwrap_or(usize::MAX);
+    let rows = usize::try_from(settings.max_limit).unwrap_or(usize::MAX).min(app.options.limits.rows);
     let mut component = Arc::clone(&endpoint.component);
     let mut passed = arguments.clone();
     let mut language = Language::Sql;
     let unrestricted = adhoc.is_some() && !settings.sandboxable;
-    if unrestricted && !access.is_private() {
+    if unrestricted && !private {
         let message =
             "the endpoint takes no ad-hoc queries: its sandbox is off, and only a private token may query all sources";
         return Err(Failure::new(Code::Forbidden, message));

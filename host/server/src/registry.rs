@@ -96,13 +96,13 @@ fn digest_of(component: &[u8]) -> [u8; 32] {
 impl App {
     /// Makes the endpoints of the catalog ready. One that no longer passes the gate is left out
     /// with a line in the log: the others must start.
-    pub(crate) async fn load_endpoints(&self) -> Result<(), StartError> {
+    pub(crate) async fn load_endpoints(self: &Arc<Self>) -> Result<(), StartError> {
         for record in self.store.catalog().endpoints()? {
             let name = record.name.clone();
             let loaded = async {
                 let component = self.store.catalog().component(&record.component).map_err(of_store)?;
                 let component = component.ok_or_else(|| Failure::new(Code::Internal, "its component is missing"))?;
-                let admitted = self.admit(&component).await?;
+                let admitted = self.admitted(&component).await?;
                 Ok::<_, Failure>(admitted.endpoint(record.id, record.version))
             };
             match loaded.await {
@@ -120,7 +120,11 @@ impl App {
     ///
     /// # Errors
     /// What the gate refuses; a name that is taken.
-    pub(crate) async fn register_query(&self, id: Option<Uuid>, manifest: &Manifest) -> Result<Arc<Endpoint>, Failure> {
+    pub(crate) async fn register_query(
+        self: &Arc<Self>,
+        id: Option<Uuid>,
+        manifest: &Manifest,
+    ) -> Result<Arc<Endpoint>, Failure> {
         let component = compile_sql(manifest).map_err(|error| refused(error.to_string()))?;
         self.register_component(id, &component).await
     }
@@ -130,11 +134,11 @@ impl App {
     /// # Errors
     /// As [`App::register_query`].
     pub(crate) async fn register_component(
-        &self,
+        self: &Arc<Self>,
         id: Option<Uuid>,
         component: &[u8],
     ) -> Result<Arc<Endpoint>, Failure> {
-        let admitted = self.admit(component).await?;
+        let admitted = self.admitted(component).await?;
         let _one = self.registry.registering.lock().await;
         let name = admitted.manifest.name.to_string();
         let id = id.unwrap_or_else(Uuid::new_v4);
@@ -154,12 +158,17 @@ impl App {
         Ok(there)
     }
 
-    /// The gate.
+    /// The gate, on the threads that compute: its statements are planned, and plans may be deep.
+    async fn admitted(self: &Arc<Self>, component: &[u8]) -> Result<Admitted, Failure> {
+        let (this, component) = (Arc::clone(self), component.to_vec());
+        self.compute.run(async move { this.admit(&component).await }).await
+    }
+
     async fn admit(&self, component: &[u8]) -> Result<Admitted, Failure> {
         let inspection = inspect(component).map_err(|error| refused(error.to_string()))?;
         let mut manifest = inspection.manifest;
         manifest.validate().map_err(|error| refused(error.to_string()))?;
-        let saved = SavedQuery::parse(&manifest.query)?;
+        let saved = SavedQuery::parse_within(&manifest.query, &self.options.limits.text)?;
         declare_used(&mut manifest, &saved);
         let warnings = self.check_statements(&manifest, &saved)?;
         let prepared = self.runtime.prepare(component, inspection.digest).await?;

@@ -2,6 +2,8 @@
 //!
 //! The endpoints are the folders in `guest-endpoints/`, compiled and admitted like any other.
 
+use std::sync::Arc;
+
 use tidegate_compiler::manifest_of_texts;
 use tidegate_model::{Code, Failure};
 
@@ -44,7 +46,7 @@ pub(crate) fn sources(app: &App) -> Result<(), StartError> {
     Ok(())
 }
 
-pub(crate) async fn endpoints(app: &App) -> Result<(), StartError> {
+pub(crate) async fn endpoints(app: &Arc<App>) -> Result<(), StartError> {
     if app.store.catalog().meta(MARK)?.is_some() {
         return Ok(());
     }

@@ -6,13 +6,15 @@ use async_trait::async_trait;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::catalog::TableProvider;
 use futures::StreamExt;
+use sqlparser::ast::Query;
 use tidegate_compiler::DEFAULT_STATEMENT;
+use tidegate_lql::{ErrorKind, FieldType, LqlError, Mode, Schema, all_columns, parse, to_sql};
 use tidegate_model::{Arguments, Code, Failure, Kind, Position, Value};
 use tidegate_runtime::{Column, Rows, Statement, Statements};
-use tidegate_sql::{ColumnEncoder, Engine, Plan, Sources, Style, Tables, Type};
+use tidegate_sql::{ColumnEncoder, Engine, Field, Plan, Sources, Style, Tables, Type};
 use tidegate_store::Store;
-use tokio::task::JoinHandle;
 
+use crate::compute::AbortOnDrop;
 use crate::registry::Endpoint;
 
 /// The sources of the store, as the resolver sees them.
@@ -69,15 +71,6 @@ impl Statements for RequestStatements {
     }
 }
 
-/// A task that ends with the request that waits for it.
-struct AbortOnDrop<T>(JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl RequestStatements {
     async fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
         let plan = self.plan(statement, extra)?;
@@ -116,23 +109,100 @@ impl RequestStatements {
             }
             Statement::Text(lql) => {
                 let tables = if self.unrestricted { sources.names() } else { saved.tables() };
-                let query = translate(&lql, &tables)?;
-                self.engine.plan_query(&query, granted, &sources, &arguments, self.now)
+                let plan = |query: &_| self.engine.plan_query(query, granted, &sources, &arguments, self.now);
+                plan(&translate(&lql, &tables, plan)?)
             }
         }
     }
 }
 
-fn translate(lql: &str, tables: &[String]) -> Result<sqlparser::ast::Query, Failure> {
-    use tidegate_lql::{Mode, parse, to_sql};
-    let failure = |error: tidegate_lql::LqlError| {
-        let at = Position { line: error.position.line as u64, column: error.position.column as u64 };
-        Failure::new(Code::Syntax, error.message).at(Some(at))
-    };
-    let query = parse(lql, Mode::Sandbox, None, tables).map_err(failure)?;
-    let table = query.from.clone().or_else(|| tables.first().cloned());
+/// A query in LQL over one of `tables` as a statement. `plan` is asked for the columns of the chosen
+/// table: what a value means depends on the column that it is compared with.
+fn translate(lql: &str, tables: &[String], plan: impl Fn(&Query) -> Result<Plan, Failure>) -> Result<Query, Failure> {
+    let query = parse(lql, Mode::Sandbox, None, tables).map_err(refused)?;
+    let table = query.from.as_ref().or(tables.first());
     let table = table.ok_or_else(|| Failure::new(Code::UnknownTable, "the endpoint grants no tables to query"))?;
-    Ok(to_sql(&query, &table, None).map_err(failure)?.statement)
+    let columns = known_columns(&query, plan(&all_columns(table))?.columns());
+    Ok(to_sql(&query, table, Some(&columns)).map_err(refused)?.statement)
+}
+
+fn refused(error: LqlError) -> Failure {
+    let code = match error.kind {
+        ErrorKind::UnknownCte | ErrorKind::FromRequired | ErrorKind::NoCte => Code::UnknownTable,
+        ErrorKind::FieldNotFound => Code::UnknownColumn,
+        ErrorKind::DuplicateColumn | ErrorKind::InvalidPath => Code::InvalidQuery,
+        ErrorKind::TypeDatetime => Code::InvalidValue,
+        _ => Code::Syntax,
+    };
+    let at = Position { line: error.position.line as u64, column: error.position.column as u64 };
+    Failure::new(code, error.message).at(Some(at))
+}
+
+/// The table's columns, and of the fields within them those that the query names: a record of logs
+/// may have thousands.
+fn known_columns(query: &tidegate_lql::Query, columns: &[(String, Type)]) -> Schema {
+    let mut known = Schema::new();
+    for (name, ty) in columns {
+        insert(&mut known, name, ty);
+    }
+    for path in query.paths() {
+        let mut parts = path.split('.');
+        let first = parts.next().unwrap_or_default();
+        let mut ty = by_name(columns.iter().map(|(name, ty)| (name, ty)), first);
+        let mut end = first.len();
+        for part in parts {
+            let Some(fields) = ty.and_then(fields_of) else { break };
+            ty = by_name(fields.iter().map(|field| (&field.name, &field.ty)), part);
+            end += 1 + part.len();
+            if let (Some(ty), Some(so_far)) = (ty, path.get(..end)) {
+                insert(&mut known, so_far, ty);
+            }
+        }
+    }
+    known.set_whole();
+    known
+}
+
+/// A column or field by name as SQL finds it: exactly, else without case.
+fn by_name<'t>(named: impl Iterator<Item = (&'t String, &'t Type)> + Clone, wanted: &str) -> Option<&'t Type> {
+    let mut exact = named.clone().filter(|(name, _)| *name == wanted);
+    let mut any_case = named.filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    exact.next().or_else(|| any_case.next()).map(|(_, ty)| ty)
+}
+
+/// The fields of the records that a column holds.
+fn fields_of(ty: &Type) -> Option<&[Field]> {
+    match ty {
+        Type::Record(fields) => Some(fields),
+        Type::Array(item) => match item.as_ref() {
+            Type::Struct { fields, .. } => Some(fields),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn insert(known: &mut Schema, path: &str, ty: &Type) {
+    match ty {
+        Type::Array(item) => known.insert_list(path, field_type(item)),
+        // Of a field that no record ever had, nothing is known.
+        Type::Null if path.contains('.') => {}
+        ty => known.insert(path, field_type(ty)),
+    }
+}
+
+fn field_type(ty: &Type) -> FieldType {
+    match ty {
+        Type::Bool => FieldType::Boolean,
+        Type::Int64 => FieldType::Integer,
+        Type::Float64 => FieldType::Float,
+        Type::String => FieldType::String,
+        Type::Timestamp | Type::Datetime => FieldType::Datetime,
+        Type::Record(_) | Type::Struct { .. } => FieldType::Record,
+        Type::Null | Type::Bytes | Type::Date | Type::Time | Type::Interval | Type::Json | Type::Array(_) => {
+            FieldType::Other
+        }
+    }
 }
 
 /// How a guest sees a type.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use sqlparser::ast::{Cte, Query, Visit, Visitor};
 use std::ops::ControlFlow;
+use tidegate_model::TextLimits;
 
 use crate::fail::Result;
 use crate::text;
@@ -56,7 +57,15 @@ impl SavedQuery {
     /// # Errors
     /// Whatever is wrong with the text; see [`crate::Engine::plan`] for what its names may be.
     pub fn parse(sql: &str) -> Result<Self> {
-        Ok(Self { query: Arc::from(text::parse(sql)?) })
+        Self::parse_within(sql, &TextLimits::default())
+    }
+
+    /// Reads a saved query under other limits than the default ones.
+    ///
+    /// # Errors
+    /// As [`SavedQuery::parse`].
+    pub fn parse_within(sql: &str, limits: &TextLimits) -> Result<Self> {
+        Ok(Self { query: Arc::from(text::parse(sql, limits)?) })
     }
 
     /// The names of the granted tables, in the order of the query.

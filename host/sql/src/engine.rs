@@ -14,7 +14,7 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
 use futures::{Stream, StreamExt};
 use sqlparser::ast::Query;
-use tidegate_model::{Arguments, Code, Failure};
+use tidegate_model::{Arguments, Code, Failure, Limits, TextLimits};
 
 use crate::catalog::{SavedQuery, Sources, Tables};
 use crate::fail::{Planning, Result, from_engine};
@@ -29,12 +29,17 @@ pub struct EngineOptions {
     pub partitions: usize,
     /// Bytes that the operators of one statement may hold.
     pub statement_memory: usize,
+    /// Bytes that the operators of all statements may hold together.
+    pub total_memory: usize,
+    /// What the text of a statement may be.
+    pub text: TextLimits,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
         let partitions = std::thread::available_parallelism().map_or(2, usize::from);
-        Self { partitions, statement_memory: 512 << 20 }
+        let Limits { statement_memory, total_memory, text, .. } = Limits::default();
+        Self { partitions, statement_memory, total_memory, text }
     }
 }
 
@@ -44,6 +49,7 @@ pub struct Engine {
     state: SessionState,
     runtime: Arc<RuntimeEnv>,
     statement_memory: usize,
+    text: TextLimits,
 }
 
 /// A statement that can run: its names are resolved, its types are known.
@@ -80,7 +86,7 @@ impl Engine {
         settings.execution.parquet.pushdown_filters = true;
         let runtime = Arc::new(RuntimeEnvBuilder::new().build().planned()?);
         let state = SessionStateBuilder::new().with_config(config).with_runtime_env(Arc::clone(&runtime)).build();
-        Ok(Self { state, runtime, statement_memory: options.statement_memory })
+        Ok(Self { state, runtime, statement_memory: options.statement_memory, text: options.text })
     }
 
     /// Reads and resolves a statement over what it may read. `now` is the time of the request in
@@ -96,7 +102,7 @@ impl Engine {
         arguments: &Arguments,
         now: i64,
     ) -> Result<Plan> {
-        let query = text::parse(sql)?;
+        let query = text::parse(sql, &self.text)?;
         self.plan_query(&query, tables, sources, arguments, now)
     }
 
@@ -112,7 +118,7 @@ impl Engine {
         arguments: &Arguments,
         now: i64,
     ) -> Result<Plan> {
-        let resolved = Resolver::new(sources, arguments, now).statement(query, tables)?;
+        let resolved = Resolver::new(sources, arguments, now, &self.text).statement(query, tables)?;
         Ok(Plan::of(resolved))
     }
 

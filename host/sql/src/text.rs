@@ -1,122 +1,68 @@
 //! Text -> syntax tree: exactly one query, read in the BigQuery dialect, under limits.
 //!
-//! The parser's own unescaping of literals is not BigQuery's (it drops the backslash of an
-//! unknown escape, which people type in search boxes), so literals are tokenized raw and
-//! unescaped here.
+//! Everything after this, in this room and in the engine, walks the tree by recursion. So what
+//! comes out of here is shallow: nesting and chains of operators are bounded, and the one chain
+//! that is long in practice, of ANDs or ORs, is balanced. The reading itself happens on a stack
+//! that the worst text within the limits cannot overflow.
+
+mod dialect;
+mod literal;
+mod shape;
 
 use sqlparser::ast::{Query, Statement};
-use sqlparser::dialect::{BigQueryDialect, Dialect};
-use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
-use tidegate_model::{Code, Failure, Position};
+use tidegate_model::{Code, Failure, Position, TextLimits};
 
 use crate::fail::{Result, fail, place_of};
+use dialect::TidegateDialect;
 
-/// The longest statement text, in bytes. The longest that a real client was seen to send is 8 KiB.
-const MAX_TEXT: usize = 256 << 10;
-/// How deep expressions and queries may nest.
-const MAX_DEPTH: usize = 64;
-/// How many tokens a statement may have.
-const MAX_TOKENS: usize = 50_000;
-
-/// BigQuery's dialect and the spellings of others whose meaning is clear.
-#[derive(Debug)]
-struct TidegateDialect(BigQueryDialect);
-
-impl Dialect for TidegateDialect {
-    fn dialect(&self) -> std::any::TypeId {
-        // The parser asks for the dialect by type in many places; to all of them this is BigQuery.
-        self.0.dialect()
-    }
-    fn parse_statement(&self, parser: &mut Parser) -> Option<std::result::Result<Statement, ParserError>> {
-        self.0.parse_statement(parser)
-    }
-    fn is_delimited_identifier_start(&self, ch: char) -> bool {
-        self.0.is_delimited_identifier_start(ch)
-    }
-    fn is_identifier_start(&self, ch: char) -> bool {
-        self.0.is_identifier_start(ch)
-    }
-    fn is_identifier_part(&self, ch: char) -> bool {
-        self.0.is_identifier_part(ch)
-    }
-    fn supports_projection_trailing_commas(&self) -> bool {
-        true
-    }
-    fn supports_triple_quoted_string(&self) -> bool {
-        true
-    }
-    fn supports_window_function_null_treatment_arg(&self) -> bool {
-        true
-    }
-    fn supports_string_literal_backslash_escape(&self) -> bool {
-        true
-    }
-    fn supports_window_clause_named_window_reference(&self) -> bool {
-        true
-    }
-    fn supports_select_wildcard_except(&self) -> bool {
-        true
-    }
-    fn supports_select_wildcard_replace(&self) -> bool {
-        true
-    }
-    fn supports_struct_literal(&self) -> bool {
-        true
-    }
-    fn supports_select_expr_star(&self) -> bool {
-        true
-    }
-    fn supports_table_versioning(&self) -> bool {
-        true
-    }
-    fn supports_group_by_expr(&self) -> bool {
-        true
-    }
-    fn supports_comma_separated_trim(&self) -> bool {
-        true
-    }
-    fn supports_pipe_operator(&self) -> bool {
-        true
-    }
-    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
-        self.0.is_column_alias(keyword, parser)
-    }
-    fn supports_filter_during_aggregation(&self) -> bool {
-        true
-    }
-}
+/// The stack on which a text is read, in bytes, and how much of it must be there.
+const STACK: usize = 64 << 20;
+const STACK_LEFT: usize = 32 << 20;
+/// How often the parser may begin an expression, for each token of the text.
+const WORK: usize = 32;
 
 /// Reads the one query of `sql`.
 ///
 /// # Errors
 /// Syntax errors with their place, texts over the limits, several statements, and statements
 /// that are no query.
-pub(crate) fn parse(sql: &str) -> Result<Box<Query>> {
-    if sql.len() > MAX_TEXT {
-        let message = format!("the statement is {} bytes long; at most {MAX_TEXT} are allowed", sql.len());
+pub(crate) fn parse(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
+    if sql.len() > limits.bytes {
+        let message = format!("the statement is {} bytes long; at most {} are allowed", sql.len(), limits.bytes);
         return Err(Failure::new(Code::TooLarge, message));
     }
-    let dialect = TidegateDialect(BigQueryDialect);
+    stacker::maybe_grow(STACK_LEFT, STACK, || read(sql, limits))
+}
+
+fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
+    let dialect = TidegateDialect::new(usize::MAX);
     let mut tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize_with_location().map_err(|error| {
         let at = Position { line: error.location.line, column: error.location.column };
         fail(Code::Syntax, sentence(&error.message), Some(at))
     })?;
-    if tokens.len() > MAX_TOKENS {
-        let message = format!("the statement has {} tokens; at most {MAX_TOKENS} are allowed", tokens.len());
+    if tokens.len() > limits.tokens {
+        let message = format!("the statement has {} tokens; at most {} are allowed", tokens.len(), limits.tokens);
         return Err(Failure::new(Code::TooLarge, message));
     }
     let second = second_statement(&tokens);
     for token in &mut tokens {
-        unescape_token(token);
+        literal::unescape_token(token);
     }
-    let mut parser = Parser::new(&dialect).with_recursion_limit(MAX_DEPTH).with_tokens_with_locations(tokens);
-    let statements = parser.parse_statements().map_err(syntax)?;
+    let dialect = TidegateDialect::new(tokens.len().saturating_mul(WORK).max(1024));
+    let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);
+    let statements = parser.parse_statements().map_err(|error| match error {
+        _ if dialect.is_exhausted() => too_complicated(),
+        error => syntax(error, limits),
+    })?;
     let mut statements = statements.into_iter();
     match (statements.next(), statements.next()) {
         (Some(_), Some(_)) => Err(fail(Code::Unsupported, "only one statement is allowed", second)),
-        (Some(Statement::Query(query)), None) => Ok(query),
+        (Some(Statement::Query(mut query)), None) => {
+            shape::shallow(&mut query, limits)?;
+            Ok(query)
+        }
         (Some(other), None) => {
             let text = other.to_string();
             let verb: String = text.split_whitespace().next().unwrap_or("this").to_uppercase();
@@ -145,11 +91,10 @@ fn second_statement(tokens: &[TokenWithSpan]) -> Option<Position> {
 }
 
 /// The parser writes its place into its text: take it out again.
-fn syntax(error: ParserError) -> Failure {
+fn syntax(error: ParserError, limits: &TextLimits) -> Failure {
     let text = match error {
         ParserError::RecursionLimitExceeded => {
-            let message = format!("the statement nests deeper than {MAX_DEPTH} levels");
-            return Failure::new(Code::TooLarge, message);
+            return too_deep(limits);
         }
         ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
     };
@@ -167,6 +112,15 @@ fn syntax(error: ParserError) -> Failure {
     fail(Code::Syntax, sentence(&message), at)
 }
 
+fn too_complicated() -> Failure {
+    let message = "the statement cannot be read in reasonable time: it has a mistake inside deep nesting";
+    Failure::new(Code::TooLarge, message)
+}
+
+fn too_deep(limits: &TextLimits) -> Failure {
+    Failure::new(Code::TooLarge, format!("the statement nests deeper than {} levels", limits.nesting))
+}
+
 fn sentence(message: &str) -> String {
     format!(
         "syntax error: {}",
@@ -174,98 +128,13 @@ fn sentence(message: &str) -> String {
     )
 }
 
-/// Unescapes a literal's raw text as BigQuery does, with two leniences that clients need:
-/// `''` inside single quotes is a quote, and an unknown escape keeps its backslash.
-fn unescape_token(token: &mut TokenWithSpan) {
-    let quote = match &token.token {
-        Token::SingleQuotedString(_) => Some('\''),
-        Token::DoubleQuotedString(_) => Some('"'),
-        _ => None,
-    };
-    match &mut token.token {
-        Token::SingleQuotedString(text)
-        | Token::DoubleQuotedString(text)
-        | Token::TripleSingleQuotedString(text)
-        | Token::TripleDoubleQuotedString(text) => *text = unescape(text, quote),
-        _ => {}
-    }
-}
-
-fn unescape(raw: &str, quote: Option<char>) -> String {
-    if !raw.contains('\\') && quote.is_none_or(|quote| !raw.contains(quote)) {
-        return raw.to_owned();
-    }
-    let mut text = String::with_capacity(raw.len());
-    let mut rest = raw.chars().peekable();
-    while let Some(c) = rest.next() {
-        if Some(c) == quote && rest.peek() == Some(&c) {
-            rest.next();
-            text.push(c);
-            continue;
-        }
-        if c != '\\' {
-            text.push(c);
-            continue;
-        }
-        match rest.peek().copied() {
-            Some('n') => text.push('\n'),
-            Some('t') => text.push('\t'),
-            Some('r') => text.push('\r'),
-            Some('a') => text.push('\u{7}'),
-            Some('b') => text.push('\u{8}'),
-            Some('f') => text.push('\u{c}'),
-            Some('v') => text.push('\u{b}'),
-            Some(same @ ('\\' | '\'' | '"' | '`' | '?')) => text.push(same),
-            Some(kind @ ('x' | 'X' | 'u' | 'U')) => {
-                let digits = match kind {
-                    'u' => 4,
-                    'U' => 8,
-                    _ => 2,
-                };
-                let hex: String = rest.clone().skip(1).take(digits).collect();
-                let code = (hex.chars().count() == digits).then(|| u32::from_str_radix(&hex, 16).ok()).flatten();
-                match code.and_then(char::from_u32) {
-                    Some(decoded) => {
-                        text.push(decoded);
-                        for _ in 0..digits {
-                            rest.next();
-                        }
-                    }
-                    None => {
-                        text.push('\\');
-                        continue;
-                    }
-                }
-            }
-            _ => {
-                text.push('\\');
-                continue;
-            }
-        }
-        rest.next();
-    }
-    text
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
 
-    #[test]
-    fn literals_are_unescaped_as_clients_mean_them() {
-        for (raw, expected) in [
-            ("it''s", "it's"),
-            (r"it\'s", "it's"),
-            (r"\\s+", r"\s+"),
-            (r"\s+ \. \d", r"\s+ \. \d"),
-            (r"tab\tline\n", "tab\tline\n"),
-            (r"\x41\u00e9", "Aé"),
-            (r"\u12", r"\u12"),
-            ("\\", "\\"),
-        ] {
-            assert_eq!(unescape(raw, Some('\'')), expected, "{raw}");
-        }
+    fn parse(sql: &str) -> Result<Box<Query>> {
+        super::parse(sql, &TextLimits::default())
     }
 
     #[test]
@@ -293,10 +162,50 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_refused_not_overflowed() {
-        for sql in
-            [format!("select {}1{}", "(".repeat(5000), ")".repeat(5000)), format!("select {}1", "- ".repeat(20_000))]
-        {
-            assert!(parse(&sql).is_err());
+        let nested = |open: &str, close: &str| format!("select {}1{}", open.repeat(5000), close.repeat(5000));
+        for sql in [
+            nested("(", ")"),
+            nested("- ", ""),
+            nested("not ", ""),
+            nested("cast(", " as int64)"),
+            nested("[", "]"),
+            nested("case when true then ", " end"),
+            nested("abs(", ")"),
+        ] {
+            assert_eq!(parse(&sql).unwrap_err().code, Code::TooLarge);
         }
+    }
+
+    #[test]
+    fn a_mistake_inside_nesting_is_found_in_time() {
+        let began = std::time::Instant::now();
+        for (open, close) in [
+            ("cast(", " as int64)"),
+            ("not (", ")"),
+            ("case when ", " end"),
+            ("exists(select ", ")"),
+            ("array(select ", ")"),
+            ("struct(", ")"),
+            ("interval ", " day"),
+            ("safe_cast(", " as int64)"),
+            ("trim(", ")"),
+            ("substring(", ")"),
+            ("ceil(", ")"),
+            ("extract(", ")"),
+            ("f(", ")"),
+            ("(select * from (", ")"),
+            ("(select * from ((", "))"),
+            ("x in ((", "))"),
+            ("x in (select ", ")"),
+            ("convert(", ")"),
+            ("position(", ")"),
+            ("overlay(", ")"),
+        ] {
+            for mistake in ["1 1", "from from", ")", "'"] {
+                let sql = format!("select {}{mistake}{}", open.repeat(28), close.repeat(28));
+                assert!(parse(&sql).is_err(), "{sql}");
+            }
+        }
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     }
 }

@@ -28,7 +28,7 @@ use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Cte, Query};
-use tidegate_model::{Arguments, Code, Position};
+use tidegate_model::{Arguments, Code, Position, TextLimits};
 
 use crate::catalog::{Sources, Tables};
 use crate::fail::{Planning, Result, fail};
@@ -36,11 +36,6 @@ use crate::types::Type;
 
 pub(crate) use coerce::{Conversion, compare, list_of_record, unify};
 pub(crate) use constant::folded;
-
-/// How many tables, CTE uses and subqueries one statement may unfold to. A CTE is planned again
-/// wherever it is used, so a short text could otherwise double itself into millions of plan nodes.
-/// Log viewers reach several hundred.
-const MAX_RELATIONS: usize = 2_000;
 
 /// An engine expression and its type in the dialect.
 #[derive(Debug, Clone)]
@@ -195,6 +190,7 @@ pub(crate) struct Resolver<'a> {
     sees_sources: bool,
     next_column: usize,
     relations: usize,
+    max_relations: usize,
     /// What plan columns are called in the text, for messages.
     labels: HashMap<String, String>,
 }
@@ -206,8 +202,17 @@ impl std::fmt::Debug for Resolver<'_> {
 }
 
 impl<'a> Resolver<'a> {
-    pub(crate) fn new(sources: &'a dyn Sources, arguments: &'a Arguments, now: i64) -> Self {
-        Self { sources, arguments, now, sees_sources: false, next_column: 0, relations: 0, labels: HashMap::new() }
+    pub(crate) fn new(sources: &'a dyn Sources, arguments: &'a Arguments, now: i64, limits: &TextLimits) -> Self {
+        Self {
+            sources,
+            arguments,
+            now,
+            sees_sources: false,
+            next_column: 0,
+            relations: 0,
+            max_relations: limits.relations,
+            labels: HashMap::new(),
+        }
     }
 
     /// Resolves a whole statement over what it may read.
@@ -275,8 +280,8 @@ impl<'a> Resolver<'a> {
 
     fn count_relations(&mut self, count: usize, at: Option<Position>) -> Result<()> {
         self.relations += count;
-        if self.relations > MAX_RELATIONS {
-            let message = format!("the statement uses more than {MAX_RELATIONS} tables and subqueries");
+        if self.relations > self.max_relations {
+            let message = format!("the statement uses more than {} tables and subqueries", self.max_relations);
             return Err(fail(Code::LimitExceeded, message, at));
         }
         Ok(())

@@ -1,0 +1,110 @@
+//! Where requests compute: threads of their own, apart from those that serve connections.
+//!
+//! Operators of the engine compute for a while between two points at which they can be stopped or
+//! let others run, and a hostile statement makes that while long. On threads of their own they
+//! cannot keep a connection from being accepted, a health check from being answered, or a caller
+//! from being told that the time is over. There are more threads than processors, so that the
+//! operating system shares the processors out among statements that do not let go on their own.
+
+use std::future::Future;
+
+use tidegate_model::{Code, Failure};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+/// Threads for each processor, and the least number of threads.
+const THREADS_PER_PROCESSOR: usize = 4;
+const LEAST_THREADS: usize = 8;
+/// The stack of a thread, in bytes: plans are walked by recursion, and the limits of a statement's
+/// text allow deep ones. It takes memory only where it is used.
+const STACK: usize = 64 << 20;
+
+/// The threads on which requests compute.
+#[derive(Debug)]
+pub(crate) struct Compute {
+    /// Always there until it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Compute {
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads((processors * THREADS_PER_PROCESSOR).max(LEAST_THREADS))
+            .thread_stack_size(STACK)
+            .thread_name("tidegate-compute")
+            .enable_all()
+            .build()?;
+        Ok(Self { runtime: Some(runtime) })
+    }
+
+    /// Does work on these threads. Dropping the wait stops the work where it next lets go.
+    ///
+    /// # Errors
+    /// The work's own, or that it broke off.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let Some(runtime) = &self.runtime else {
+            return Err(Failure::new(Code::Overloaded, "the server is shutting down"));
+        };
+        let mut task = AbortOnDrop(runtime.spawn(work));
+        (&mut task.0).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request's work broke off");
+            Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))
+        })
+    }
+}
+
+impl Drop for Compute {
+    fn drop(&mut self) {
+        // Waiting for the threads is not possible from asynchronous code, and nothing needs it:
+        // whoever wanted the results is gone.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A task that ends with whoever waits for it.
+pub(crate) struct AbortOnDrop<T>(pub(crate) JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[tokio::test]
+    async fn work_that_does_not_let_go_blocks_nobody_else() {
+        let compute = Compute::start().unwrap();
+        let began = Instant::now();
+        let stubborn = compute.run(async {
+            std::thread::sleep(Duration::from_millis(500));
+            Ok(())
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(50), stubborn).await.is_err());
+        assert_eq!(compute.run(async { Ok(1) }).await.unwrap(), 1);
+        assert!(began.elapsed() < Duration::from_millis(400));
+    }
+
+    #[tokio::test]
+    async fn dropped_and_broken_work_ends() {
+        let compute = Compute::start().unwrap();
+        let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+        let work = compute.run(async move {
+            std::future::pending::<()>().await;
+            drop(sender);
+            Ok(())
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(50), work).await.is_err());
+        assert!(receiver.await.is_err(), "the work is dropped");
+    }
+}

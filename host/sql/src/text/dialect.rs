@@ -1,0 +1,105 @@
+//! The dialect that the parser reads, and how much work it may put into one text.
+
+use std::cell::Cell;
+
+use sqlparser::ast::{Expr, Statement};
+use sqlparser::dialect::{BigQueryDialect, Dialect};
+use sqlparser::keywords::{Keyword, RESERVED_FOR_IDENTIFIER};
+use sqlparser::parser::{Parser, ParserError};
+
+/// BigQuery's dialect and the spellings of others whose meaning is clear.
+///
+/// The parser tries one reading after another at some places and starts anew when one fails, at
+/// every level of nesting again: a mistake inside thirty casts would be read a billion times. So
+/// the expressions that it begins are counted, and past a number that no honest text comes near,
+/// everything fails.
+#[derive(Debug)]
+pub(super) struct TidegateDialect {
+    base: BigQueryDialect,
+    left: Cell<usize>,
+}
+
+impl TidegateDialect {
+    /// A dialect for one text, in which the parser may begin `work` expressions.
+    pub(super) fn new(work: usize) -> Self {
+        Self { base: BigQueryDialect, left: Cell::new(work) }
+    }
+
+    /// Whether the parser was stopped for reading the same again and again.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.left.get() == 0
+    }
+}
+
+impl Dialect for TidegateDialect {
+    fn dialect(&self) -> std::any::TypeId {
+        // The parser asks for the dialect by type in many places; to all of them this is BigQuery.
+        self.base.dialect()
+    }
+    fn parse_statement(&self, parser: &mut Parser) -> Option<Result<Statement, ParserError>> {
+        self.base.parse_statement(parser)
+    }
+    fn parse_prefix(&self, _: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        self.left.set(self.left.get().saturating_sub(1));
+        self.is_exhausted().then_some(Err(ParserError::RecursionLimitExceeded))
+    }
+    /// BigQuery reserves these; as no names, they are not tried as such when what follows is wrong.
+    fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
+        RESERVED_FOR_IDENTIFIER.contains(&keyword)
+            || matches!(keyword, Keyword::NOT | Keyword::CASE | Keyword::CAST | Keyword::EXTRACT)
+    }
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        self.base.is_delimited_identifier_start(ch)
+    }
+    fn is_identifier_start(&self, ch: char) -> bool {
+        self.base.is_identifier_start(ch)
+    }
+    fn is_identifier_part(&self, ch: char) -> bool {
+        self.base.is_identifier_part(ch)
+    }
+    fn supports_projection_trailing_commas(&self) -> bool {
+        true
+    }
+    fn supports_triple_quoted_string(&self) -> bool {
+        true
+    }
+    fn supports_window_function_null_treatment_arg(&self) -> bool {
+        true
+    }
+    fn supports_string_literal_backslash_escape(&self) -> bool {
+        true
+    }
+    fn supports_window_clause_named_window_reference(&self) -> bool {
+        true
+    }
+    fn supports_select_wildcard_except(&self) -> bool {
+        true
+    }
+    fn supports_select_wildcard_replace(&self) -> bool {
+        true
+    }
+    fn supports_struct_literal(&self) -> bool {
+        true
+    }
+    fn supports_select_expr_star(&self) -> bool {
+        true
+    }
+    fn supports_table_versioning(&self) -> bool {
+        true
+    }
+    fn supports_group_by_expr(&self) -> bool {
+        true
+    }
+    fn supports_comma_separated_trim(&self) -> bool {
+        true
+    }
+    fn supports_pipe_operator(&self) -> bool {
+        true
+    }
+    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
+        self.base.is_column_alias(keyword, parser)
+    }
+    fn supports_filter_during_aggregation(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,177 @@
+//! The shape of a syntax tree: no part of it is deep when it leaves here.
+//!
+//! `a + b + c + ...` nests to the left, one level for each operator, without any parenthesis that
+//! the parser would count. Sums and concatenations of a few hundred parts are bounded here; the
+//! conditions of a search, thousands joined by OR, become a balanced tree, which means the same.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, Value, VisitMut, VisitorMut};
+use tidegate_model::{Code, Failure, Position, TextLimits};
+
+use crate::fail::{Result, fail, place};
+
+/// How deep the tree may be, chains included.
+const MAX_DEPTH: usize = 512;
+/// How many conditions one chain of AND or OR may join.
+const MAX_CONDITIONS: usize = 5_000;
+/// Chains of fewer conditions stay as they are written.
+const LONG: usize = 32;
+
+/// Bounds the tree's depth and balances its chains of conditions.
+///
+/// # Errors
+/// A tree that stays too deep, or unites too many queries.
+pub(super) fn shallow(query: &mut Query, limits: &TextLimits) -> Result<()> {
+    match query.visit(&mut Shape { limits: *limits, depth: 0, united: 0 }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(failure) => Err(*failure),
+    }
+}
+
+struct Shape {
+    limits: TextLimits,
+    depth: usize,
+    /// Queries that set operations unite.
+    united: usize,
+}
+
+impl VisitorMut for Shape {
+    type Break = Box<Failure>;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        let mut next = query.body.as_ref();
+        while let SetExpr::SetOperation { left, .. } = next {
+            self.united += 1;
+            next = left;
+        }
+        if self.united > self.limits.relations {
+            let message = format!("the statement unites more than {} queries", self.limits.relations);
+            return ControlFlow::Break(Box::new(fail(Code::LimitExceeded, message, place(query))));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let message = format!(
+                "an expression chains more than {MAX_DEPTH} operators; use fewer, or set parentheses around parts of the chain"
+            );
+            return ControlFlow::Break(Box::new(Failure::new(Code::TooLarge, message)));
+        }
+        match chain(expr) {
+            Some((_, count)) if count > MAX_CONDITIONS => {
+                let message = format!(
+                    "{count} conditions are joined by one chain of AND or OR; at most {MAX_CONDITIONS} can be, and IN takes a list of values"
+                );
+                ControlFlow::Break(Box::new(fail(Code::TooLarge, message, position(expr))))
+            }
+            Some((op, count)) if count > LONG => {
+                balance(expr, &op);
+                ControlFlow::Continue(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, _: &mut Expr) -> ControlFlow<Self::Break> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+/// The place of the rightmost condition; asking the whole chain for its place would recurse.
+fn position(expr: &Expr) -> Option<Position> {
+    match expr {
+        Expr::BinaryOp { right, .. } => place(right.as_ref()),
+        other => place(other),
+    }
+}
+
+/// The operator of a chain of AND or OR and how many conditions it joins.
+fn chain(expr: &Expr) -> Option<(BinaryOperator, usize)> {
+    let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr else { return None };
+    let (mut next, mut count) = (expr, 1);
+    while let Expr::BinaryOp { left, op: own, .. } = next
+        && own == op
+    {
+        count += 1;
+        next = left;
+    }
+    Some((op.clone(), count))
+}
+
+/// Makes a balanced tree of a chain that nests to the left.
+fn balance(expr: &mut Expr, op: &BinaryOperator) {
+    let nothing = || Expr::Value(Value::Null.into());
+    let mut conditions = Vec::new();
+    let mut next = std::mem::replace(expr, nothing());
+    loop {
+        match next {
+            Expr::BinaryOp { left, op: own, right } if own == *op => {
+                conditions.push(*right);
+                next = *left;
+            }
+            first => {
+                conditions.push(first);
+                break;
+            }
+        }
+    }
+    conditions.reverse();
+    while conditions.len() > 1 {
+        let mut pairs = Vec::with_capacity(conditions.len().div_ceil(2));
+        let mut rest = conditions.into_iter();
+        while let Some(left) = rest.next() {
+            pairs.push(match rest.next() {
+                Some(right) => Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) },
+                None => left,
+            });
+        }
+        conditions = pairs;
+    }
+    *expr = conditions.pop().unwrap_or_else(nothing);
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    fn parse(sql: &str) -> Result<Box<Query>> {
+        super::super::parse(sql, &TextLimits::default())
+    }
+
+    #[test]
+    fn a_long_chain_of_conditions_is_balanced_and_means_the_same() {
+        let names: Vec<String> = (0..100).map(|i| format!("c{i}")).collect();
+        let query = parse(&format!("select 1 where {}", names.join(" or "))).unwrap();
+        // No parentheses are in the tree, so its text is the same whatever its shape.
+        assert_eq!(query.to_string(), format!("SELECT 1 WHERE {}", names.join(" OR ")));
+        let SetExpr::Select(select) = query.body.as_ref() else { unreachable!("a select") };
+        let (_, depth) = chain(select.selection.as_ref().unwrap()).unwrap();
+        assert!(depth <= 8, "{depth}");
+    }
+
+    #[test]
+    fn chains_of_any_length_are_answered() {
+        let join = |part: &str, by: &str, count: usize| vec![part; count].join(by);
+        for count in [300, 5_000, 12_000] {
+            let expected = (count > 300).then_some(Code::TooLarge);
+            for sql in [
+                format!("select {}", join("1", "+", count)),
+                format!("select {}", join("a", "||", count)),
+                format!("select 1{}", "::int64".repeat(count)),
+                format!("select 1 {}", "is null ".repeat(count)),
+                format!("select {}", join("1", "=", count)),
+            ] {
+                assert_eq!(parse(&sql).err().map(|failure| failure.code), expected, "{count}: {}", &sql[..40]);
+            }
+        }
+        assert!(parse(&format!("select {}", join("a", " and ", 5_000))).is_ok());
+        assert_eq!(parse(&format!("select {}", join("a", " or ", 5_001))).unwrap_err().code, Code::TooLarge);
+        assert!(parse(&join("select 1", " union all ", 1_900)).is_ok());
+        assert_eq!(parse(&join("select 1", " union all ", 4_000)).unwrap_err().code, Code::LimitExceeded);
+    }
+}
