@@ -60,7 +60,7 @@ impl World {
 
     fn new() -> Self {
         crate::log::listen();
-        let options = EngineOptions { partitions: 1, statement_memory: 16 << 20 };
+        let options = EngineOptions { partitions: 1, statement_memory: 16 << 20, ..EngineOptions::default() };
         Self {
             engine: Engine::new(&options).expect("an engine"),
             saved: SavedQuery::parse(SAVED).expect("a saved query"),

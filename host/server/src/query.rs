@@ -16,7 +16,7 @@ use crate::auth::authenticate;
 use crate::failure::Refusal;
 use crate::parameters::{Adhoc, Sent};
 use crate::registry::Endpoint;
-use crate::statements::{Language, RequestStatements};
+use crate::statements::{Language, RequestStatements, Stops};
 use crate::tokens::Access;
 
 /// The headers that ask for redaction in their request.
@@ -37,7 +37,10 @@ pub(crate) async fn query(
     let redact = redaction(&endpoint, &access, &head.headers)?;
     // Dropped with this future, when the time is over or the caller hangs up; the work ends then.
     let private = access.is_private();
-    let work = app.compute.run(run(Arc::clone(&app), endpoint, private, sent.adhoc, arguments, redact, now));
+    let stops = Stops::default();
+    let _stopped = stops.on_drop();
+    let work = run(Arc::clone(&app), endpoint, private, sent.adhoc, arguments, redact, stops, now);
+    let work = app.compute.run(work);
     let limit = app.options.limits.wall_clock + Duration::from_millis(100);
     match tokio::time::timeout(limit, work).await {
         Ok(encoded) => Ok(encoded?.respond().into_response()),
@@ -102,6 +105,7 @@ fn redaction(endpoint: &Endpoint, access: &Access, headers: &HeaderMap) -> Resul
     Ok(asked)
 }
 
+#[expect(clippy::too_many_arguments, reason = "a request is all of these")]
 async fn run(
     app: Arc<App>,
     endpoint: Arc<Endpoint>,
@@ -109,6 +113,7 @@ async fn run(
     adhoc: Option<Adhoc>,
     arguments: Arguments,
     redact: bool,
+    stops: Stops,
     now: i64,
 ) -> Result<Encoded, Failure> {
     let settings = &endpoint.manifest.settings;
@@ -141,6 +146,7 @@ async fn run(
         unrestricted,
         now,
         rows: rows.saturating_add(1),
+        stops,
         endpoint,
     };
     let limits = app.options.limits.clone();

@@ -1,20 +1,19 @@
 //! Where the statements of one request run: the endpoint's grants, the request's values.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::catalog::TableProvider;
 use futures::StreamExt;
-use sqlparser::ast::Query;
 use tidegate_compiler::DEFAULT_STATEMENT;
-use tidegate_lql::{ErrorKind, FieldType, LqlError, Mode, Schema, all_columns, parse, to_sql};
-use tidegate_model::{Arguments, Code, Failure, Kind, Position, Value};
+use tidegate_model::{Arguments, Code, Failure, Kind, Value};
 use tidegate_runtime::{Column, Rows, Statement, Statements};
-use tidegate_sql::{ColumnEncoder, Engine, Field, Plan, Sources, Style, Tables, Type};
+use tidegate_sql::{ColumnEncoder, Engine, Plan, Sources, Stop, Style, Tables, Type};
 use tidegate_store::Store;
 
 use crate::compute::AbortOnDrop;
+use crate::lql;
 use crate::registry::Endpoint;
 
 /// The sources of the store, as the resolver sees them.
@@ -53,6 +52,37 @@ pub(crate) struct RequestStatements {
     pub(crate) now: i64,
     /// The most rows that a statement hands out; one more tells that there were more.
     pub(crate) rows: usize,
+    /// Told of every statement that starts.
+    pub(crate) stops: Stops,
+}
+
+/// The stop signs of one request's statements, those to come included.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stops(Arc<Mutex<(bool, Vec<Stop>)>>);
+
+/// Stops the statements of a request that nobody waits for any more.
+pub(crate) struct StopOnDrop(Stops);
+
+impl Stops {
+    pub(crate) fn on_drop(&self) -> StopOnDrop {
+        StopOnDrop(self.clone())
+    }
+
+    fn add(&self, stop: Stop) {
+        let mut stops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if stops.0 {
+            stop.stop();
+        }
+        stops.1.push(stop);
+    }
+}
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        let mut stops = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stops.0 = true;
+        stops.1.iter().for_each(Stop::stop);
+    }
 }
 
 /// The types of a statement's columns, kept with its rows for the encoder.
@@ -74,6 +104,7 @@ impl Statements for RequestStatements {
 impl RequestStatements {
     async fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
         let plan = self.plan(statement, extra)?;
+        self.stops.add(plan.stop());
         let stream = self.engine.run(plan, Some(self.rows)).await?;
         let columns = stream.columns();
         let types: Arc<ColumnTypes> = Arc::new(columns.iter().map(|(_, ty)| ty.clone()).collect());
@@ -107,100 +138,11 @@ impl RequestStatements {
             Statement::Text(sql) if self.language == Language::Sql => {
                 self.engine.plan(&sql, granted, &sources, &arguments, self.now)
             }
-            Statement::Text(lql) => {
+            Statement::Text(text) => {
                 let tables = if self.unrestricted { sources.names() } else { saved.tables() };
                 let plan = |query: &_| self.engine.plan_query(query, granted, &sources, &arguments, self.now);
-                plan(&translate(&lql, &tables, plan)?)
+                plan(&lql::translate(&text, &tables, plan)?)
             }
-        }
-    }
-}
-
-/// A query in LQL over one of `tables` as a statement. `plan` is asked for the columns of the chosen
-/// table: what a value means depends on the column that it is compared with.
-fn translate(lql: &str, tables: &[String], plan: impl Fn(&Query) -> Result<Plan, Failure>) -> Result<Query, Failure> {
-    let query = parse(lql, Mode::Sandbox, None, tables).map_err(refused)?;
-    let table = query.from.as_ref().or(tables.first());
-    let table = table.ok_or_else(|| Failure::new(Code::UnknownTable, "the endpoint grants no tables to query"))?;
-    let columns = known_columns(&query, plan(&all_columns(table))?.columns());
-    Ok(to_sql(&query, table, Some(&columns)).map_err(refused)?.statement)
-}
-
-fn refused(error: LqlError) -> Failure {
-    let code = match error.kind {
-        ErrorKind::UnknownCte | ErrorKind::FromRequired | ErrorKind::NoCte => Code::UnknownTable,
-        ErrorKind::FieldNotFound => Code::UnknownColumn,
-        ErrorKind::DuplicateColumn | ErrorKind::InvalidPath => Code::InvalidQuery,
-        ErrorKind::TypeDatetime => Code::InvalidValue,
-        _ => Code::Syntax,
-    };
-    let at = Position { line: error.position.line as u64, column: error.position.column as u64 };
-    Failure::new(code, error.message).at(Some(at))
-}
-
-/// The table's columns, and of the fields within them those that the query names: a record of logs
-/// may have thousands.
-fn known_columns(query: &tidegate_lql::Query, columns: &[(String, Type)]) -> Schema {
-    let mut known = Schema::new();
-    for (name, ty) in columns {
-        insert(&mut known, name, ty);
-    }
-    for path in query.paths() {
-        let mut parts = path.split('.');
-        let first = parts.next().unwrap_or_default();
-        let mut ty = by_name(columns.iter().map(|(name, ty)| (name, ty)), first);
-        let mut end = first.len();
-        for part in parts {
-            let Some(fields) = ty.and_then(fields_of) else { break };
-            ty = by_name(fields.iter().map(|field| (&field.name, &field.ty)), part);
-            end += 1 + part.len();
-            if let (Some(ty), Some(so_far)) = (ty, path.get(..end)) {
-                insert(&mut known, so_far, ty);
-            }
-        }
-    }
-    known.set_whole();
-    known
-}
-
-/// A column or field by name as SQL finds it: exactly, else without case.
-fn by_name<'t>(named: impl Iterator<Item = (&'t String, &'t Type)> + Clone, wanted: &str) -> Option<&'t Type> {
-    let mut exact = named.clone().filter(|(name, _)| *name == wanted);
-    let mut any_case = named.filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
-    exact.next().or_else(|| any_case.next()).map(|(_, ty)| ty)
-}
-
-/// The fields of the records that a column holds.
-fn fields_of(ty: &Type) -> Option<&[Field]> {
-    match ty {
-        Type::Record(fields) => Some(fields),
-        Type::Array(item) => match item.as_ref() {
-            Type::Struct { fields, .. } => Some(fields),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn insert(known: &mut Schema, path: &str, ty: &Type) {
-    match ty {
-        Type::Array(item) => known.insert_list(path, field_type(item)),
-        // Of a field that no record ever had, nothing is known.
-        Type::Null if path.contains('.') => {}
-        ty => known.insert(path, field_type(ty)),
-    }
-}
-
-fn field_type(ty: &Type) -> FieldType {
-    match ty {
-        Type::Bool => FieldType::Boolean,
-        Type::Int64 => FieldType::Integer,
-        Type::Float64 => FieldType::Float,
-        Type::String => FieldType::String,
-        Type::Timestamp | Type::Datetime => FieldType::Datetime,
-        Type::Record(_) | Type::Struct { .. } => FieldType::Record,
-        Type::Null | Type::Bytes | Type::Date | Type::Time | Type::Interval | Type::Json | Type::Array(_) => {
-            FieldType::Other
         }
     }
 }

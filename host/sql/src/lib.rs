@@ -26,5 +26,5 @@ mod types;
 
 pub use catalog::{NoSources, SavedQuery, Sources, Tables};
 pub use encode::{ColumnEncoder, Style};
-pub use engine::{Engine, EngineOptions, Plan, ResultStream};
+pub use engine::{Engine, EngineOptions, Plan, ResultStream, Stop};
 pub use types::{Field, Type};

@@ -15,6 +15,7 @@ mod text;
 mod time;
 mod top;
 mod udf;
+mod watched;
 
 use datafusion::logical_expr::{Expr, Operator};
 use tidegate_model::{Code, Failure, Position, nearest};
@@ -26,6 +27,7 @@ pub(crate) use row_query::{Finish, RowQuery, Step};
 pub(crate) use text::regexp_contains;
 pub(crate) use time::time_arithmetic;
 pub(crate) use top::top;
+pub(crate) use watched::watched;
 
 use crate::fail::{Result, fail, invalid};
 use crate::resolve::{Conversion, Typed};

@@ -35,11 +35,13 @@ use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Failure};
 
 use super::kernels::arity;
+use crate::engine::Stop;
 use crate::fail::value_error;
 
-/// How many rows are unnested at once.
+/// How many rows are unnested at once, as long as they come to no more elements than this.
 const ROWS_AT_ONCE: usize = 1024;
-/// How many elements they may unnest to.
+const ELEMENTS_AT_ONCE: usize = 64 << 10;
+/// How many elements one row may unnest to.
 const MAX_ELEMENTS: usize = 4 << 20;
 
 /// The subquery: expressions over what it uses of the row and over its own columns.
@@ -84,7 +86,7 @@ pub(crate) enum Finish {
 impl RowQuery {
     /// The subquery as an expression over the row. What of it does not depend on the elements is
     /// computed outside and handed in.
-    pub(crate) fn into_expr(mut self) -> Result<Expr> {
+    pub(crate) fn into_expr(mut self, stop: Stop) -> Result<Expr> {
         let mut own: Vec<String> = self.aggregates.iter().map(|(name, _)| name.clone()).collect();
         own.extend(self.steps.iter().flat_map(|step| std::iter::once(&step.element).chain(&step.offset)).cloned());
         let mut arguments: Vec<Expr> = Vec::new();
@@ -101,7 +103,7 @@ impl RowQuery {
         }
         self.value = capture(&self.value)?;
         let signature = Signature::variadic_any(Volatility::Immutable);
-        Ok(ScalarUDF::from(Function { query: self, signature, compiled: Mutex::new(None) }).call(arguments))
+        Ok(ScalarUDF::from(Function { query: self, stop, signature, compiled: Mutex::new(None) }).call(arguments))
     }
 }
 
@@ -137,6 +139,7 @@ fn captured(expr: &Expr, own: &[String], arguments: &mut Vec<Expr>) -> Result<Ex
 #[derive(Debug)]
 struct Function {
     query: RowQuery,
+    stop: Stop,
     signature: Signature,
     /// What it was compiled to, for the types of its arguments.
     compiled: Mutex<Option<(Vec<DataType>, Arc<Compiled>)>>,
@@ -188,10 +191,20 @@ impl ScalarUDFImpl for Function {
         let types: Vec<DataType> = arrays.iter().map(|array| array.data_type().clone()).collect();
         let compiled = self.compiled(&types)?;
         let mut parts = Vec::new();
-        for start in (0..call.number_rows).step_by(ROWS_AT_ONCE) {
-            let rows = ROWS_AT_ONCE.min(call.number_rows - start);
+        let mut start = 0;
+        let mut rows = ROWS_AT_ONCE;
+        while start < call.number_rows {
+            self.stop.check()?;
+            rows = rows.min(call.number_rows - start);
             let arrays = arrays.iter().map(|array| array.slice(start, rows)).collect();
-            parts.push(compiled.run(arrays, rows)?);
+            match compiled.run(arrays, rows)? {
+                Some(part) => {
+                    parts.push(part);
+                    start += rows;
+                }
+                // Fewer rows at once: so the memory stays small, and the stop sign is seen.
+                None => rows = rows.div_ceil(4),
+            }
         }
         let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
         Ok(ColumnarValue::Array(match parts.as_slice() {
@@ -298,9 +311,10 @@ impl Compiled {
         }
     }
 
-    fn run(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<ArrayRef> {
+    /// The values of some rows, unless they come to too many elements at once.
+    fn run(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<Option<ArrayRef>> {
         let row = batch(&self.row, arrays, rows)?;
-        let (mut elements, mut owners) = self.unnested(row.clone())?;
+        let Some((mut elements, mut owners)) = self.unnested(row.clone())? else { return Ok(None) };
         if let Some(filter) = &self.filter {
             let kept = filter.evaluate(&elements)?.into_array(elements.num_rows())?;
             let kept = kept.as_boolean_opt().ok_or_else(arity)?;
@@ -315,25 +329,32 @@ impl Compiled {
         }
         let values = self.value.evaluate(&elements)?.into_array(elements.num_rows())?;
         let order = self.order(&elements, &owners, &values)?;
-        self.finished(&values, &owners, &order, rows)
+        self.finished(&values, &owners, &order, rows).map(Some)
     }
 
     /// The elements of all rows, each with the number of the row that it belongs to.
-    fn unnested(&self, row: RecordBatch) -> Result<(RecordBatch, UInt32Array)> {
+    fn unnested(&self, row: RecordBatch) -> Result<Option<(RecordBatch, UInt32Array)>> {
+        let one_row = row.num_rows() <= 1;
         let mut owners = UInt32Array::from_iter_values(0..to_u32(row.num_rows())?);
         let mut current = row;
         for CompiledStep { array, keep, with_offset, after } in &self.steps {
-            let lists = array.evaluate(&current)?.into_array(current.num_rows())?;
+            // A constant list is not repeated for every row.
+            let lists = array.evaluate(&current)?;
+            let constant = matches!(lists, ColumnarValue::Scalar(_));
+            let lists = lists.into_array(if constant { 1 } else { current.num_rows() })?;
             let lists = lists.as_list_opt::<i32>().ok_or_else(arity)?;
             let (mut parents, mut elements, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
-            for (i, bounds) in lists.value_offsets().windows(2).enumerate() {
-                let parent = to_u32(i)?;
-                let bounds = match bounds {
-                    [start, end] if lists.is_valid(i) => *start..*end,
+            for row in 0..current.num_rows() {
+                let parent = to_u32(row)?;
+                let list = if constant { 0 } else { row };
+                let bounds = match lists.value_offsets().get(list..list + 2) {
+                    Some([start, end]) if lists.is_valid(list) => *start..*end,
                     _ => 0..0,
                 };
-                if parents.len() + bounds.len() > MAX_ELEMENTS {
-                    return Err(too_many());
+                match parents.len() + bounds.len() {
+                    count if count > ELEMENTS_AT_ONCE && !one_row => return Ok(None),
+                    count if count > MAX_ELEMENTS => return Err(too_many()),
+                    _ => {}
                 }
                 if bounds.is_empty() && *keep {
                     parents.push(parent);
@@ -356,7 +377,7 @@ impl Compiled {
             }
             current = batch(after, columns, rows)?;
         }
-        Ok((current, owners))
+        Ok(Some((current, owners)))
     }
 
     /// The aggregates over the elements of each row.
@@ -501,8 +522,6 @@ fn to_u32(n: usize) -> Result<u32> {
 }
 
 fn too_many() -> datafusion::error::DataFusionError {
-    let message = format!(
-        "a subquery over arrays visits more than {MAX_ELEMENTS} elements for {ROWS_AT_ONCE} rows; filter the rows first"
-    );
+    let message = format!("a subquery over arrays visits more than {MAX_ELEMENTS} elements for one row");
     datafusion::error::DataFusionError::External(Box::new(Failure::new(Code::LimitExceeded, message)))
 }

@@ -224,7 +224,7 @@ impl Resolver<'_> {
         let full = parts.join(".");
         if let Some(visible) = environment.find(&full) {
             let resolved = self.expand(&visible, order, at)?;
-            let columns: Vec<&str> = visible.columns.iter().map(String::as_str).collect();
+            let columns: Vec<&str> = visible.cte.alias.columns.iter().map(|c| c.name.value.as_str()).collect();
             return source_of(resolved, alias, Some(&visible.name), &columns, parent);
         }
         if self.sees_sources
@@ -355,7 +355,7 @@ impl Resolver<'_> {
             left.scope.relations.push(Relation::Element { alias: unnest.alias.clone(), value });
             let condition = self.condition(condition, &mut Context::new(&left.scope, environment, "ON"))?;
             left.scope.relations.pop();
-            array.expr = super::of_row::elements(array.expr, name, condition, Finish::Array)?;
+            array.expr = super::of_row::elements(array.expr, name, condition, Finish::Array, self.stop.clone())?;
         }
         // An array that needs nothing of the row is unnested once and joined, not once a row.
         if is_list && !left.scope.relations.is_empty() && !super::calls::any(&array.expr, reads) {

@@ -30,7 +30,8 @@ use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Cte, Query};
 use tidegate_model::{Arguments, Code, Position, TextLimits};
 
-use crate::catalog::{Sources, Tables};
+use crate::catalog::{SavedQuery, Sources, Tables};
+use crate::engine::Stop;
 use crate::fail::{Planning, Result, fail};
 use crate::types::Type;
 
@@ -123,8 +124,7 @@ struct Frame {
 /// A CTE and what it could see itself: the CTEs before it, never itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Visible {
-    query: Arc<Query>,
-    columns: Vec<String>,
+    cte: Arc<Cte>,
     environment: Environment,
     /// Whether base tables (sources) are visible inside: only for granted tables.
     sources: bool,
@@ -138,13 +138,12 @@ pub(crate) struct Visible {
 
 impl Environment {
     /// The environment with the CTEs of a WITH clause, each seeing those before it.
-    fn with(&self, ctes: &[Cte], sources: bool) -> Self {
+    fn with(&self, ctes: &[Arc<Cte>], sources: bool) -> Self {
         let mut environment = self.clone();
         for cte in ctes {
             let name = cte.alias.name.value.clone();
             let visible = Visible {
-                query: Arc::new((*cte.query).clone()),
-                columns: cte.alias.columns.iter().map(|column| column.name.value.clone()).collect(),
+                cte: Arc::clone(cte),
                 environment: environment.clone(),
                 sources,
                 name: name.clone(),
@@ -188,6 +187,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) now: i64,
     /// Whether base tables may be named at the place being resolved.
     sees_sources: bool,
+    /// Seen by what computes for long when the statement runs.
+    pub(crate) stop: Stop,
     next_column: usize,
     relations: usize,
     max_relations: usize,
@@ -202,11 +203,18 @@ impl std::fmt::Debug for Resolver<'_> {
 }
 
 impl<'a> Resolver<'a> {
-    pub(crate) fn new(sources: &'a dyn Sources, arguments: &'a Arguments, now: i64, limits: &TextLimits) -> Self {
+    pub(crate) fn new(
+        sources: &'a dyn Sources,
+        arguments: &'a Arguments,
+        now: i64,
+        stop: Stop,
+        limits: &TextLimits,
+    ) -> Self {
         Self {
             sources,
             arguments,
             now,
+            stop,
             sees_sources: false,
             next_column: 0,
             relations: 0,
@@ -225,10 +233,17 @@ impl<'a> Resolver<'a> {
             Tables::Granted(saved) => {
                 // The grants' own queries see sources; the statement over them does not.
                 self.sees_sources = false;
-                Environment::default().with(saved.ctes(), true)
+                Environment::default().with(&saved.ctes, true)
             }
         };
         self.query(query, &environment, None, query::Order::Kept)
+    }
+
+    /// Resolves the body of a saved query over its CTEs; both may read sources.
+    pub(crate) fn saved(&mut self, saved: &SavedQuery) -> Result<Resolved> {
+        self.sees_sources = true;
+        let environment = Environment::default().with(&saved.ctes, true);
+        self.query(&saved.body, &environment, None, query::Order::Kept)
     }
 
     fn fresh(&mut self) -> String {
@@ -255,7 +270,7 @@ impl<'a> Resolver<'a> {
         let Some((resolved, relations)) = known else {
             let before = self.relations;
             let outside = std::mem::replace(&mut self.sees_sources, visible.sources);
-            let resolved = self.query(&visible.query, &visible.environment, None, order);
+            let resolved = self.query(&visible.cte.query, &visible.environment, None, order);
             self.sees_sources = outside;
             let resolved = resolved?;
             let mut all = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);

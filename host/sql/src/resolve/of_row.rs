@@ -22,6 +22,7 @@ use super::scope::{Relation, Scope};
 use super::select::nth;
 use super::subquery::one_column;
 use super::{Conversion, Resolver, Typed, folded};
+use crate::engine::Stop;
 use crate::fail::{Planning, Result, place, unsupported};
 use crate::functions::{Finish, RowQuery, Step};
 use crate::types::{Field, Type, is_there};
@@ -29,6 +30,7 @@ use crate::types::{Field, Type, is_there};
 /// A subquery over the arrays of a row.
 pub(crate) struct OfRow {
     query: RowQuery,
+    stop: Stop,
     /// What the subquery gives for each of its rows.
     columns: Vec<Typed>,
     at: Option<Position>,
@@ -124,7 +126,7 @@ impl Resolver<'_> {
         let filter = filter.map(|filter| boolean(core::coalesce(vec![filter, lit(false)])).expr);
         let query =
             RowQuery { steps, filter, aggregates: calls.aggregates, sorts, distinct, skip, limit, value, finish };
-        let of_row = OfRow { query, columns, at };
+        let of_row = OfRow { query, stop: self.stop.clone(), columns, at };
         // Without anything of the row, it is computed once, not for every row.
         if !of_row.reads_the_row() && !of_row.query.steps.is_empty() {
             return Ok(None);
@@ -166,7 +168,7 @@ impl Resolver<'_> {
 }
 
 /// Whether there are elements of a list for which a condition holds, or which they are.
-pub(crate) fn elements(array: Expr, element: String, condition: Expr, finish: Finish) -> Result<Expr> {
+pub(crate) fn elements(array: Expr, element: String, condition: Expr, finish: Finish, stop: Stop) -> Result<Expr> {
     let value = col(&element);
     let query = RowQuery {
         steps: vec![Step { array, keep: false, element, offset: None }],
@@ -179,7 +181,7 @@ pub(crate) fn elements(array: Expr, element: String, condition: Expr, finish: Fi
         value,
         finish,
     };
-    query.into_expr().planned()
+    query.into_expr(stop).planned()
 }
 
 impl OfRow {
@@ -224,11 +226,12 @@ impl OfRow {
     pub(crate) fn contains(self, value: Typed, at: Option<Position>) -> Result<Expr> {
         if !self.is_plain() {
             // The items as a list first: they may come from aggregates or under a LIMIT.
+            let stop = self.stop.clone();
             let items = self.array()?;
             let Some(element) = items.ty.element() else { return Err(one_column(0, at)) };
             let name = "item".to_owned();
             let equal = compare(value, Operator::Eq, Typed::new(col(&name), element), at)?.expr;
-            let any = |filter: Expr| elements(items.expr.clone(), name.clone(), filter, Finish::Exists);
+            let any = |filter: Expr| elements(items.expr.clone(), name.clone(), filter, Finish::Exists, stop.clone());
             let found = any(core::coalesce(vec![equal.clone(), lit(false)]))?;
             return three_valued(found, any(equal.is_null())?);
         }
@@ -253,7 +256,7 @@ impl OfRow {
     }
 
     fn run(self, value: Expr, finish: Finish) -> Result<Expr> {
-        RowQuery { value, finish, ..self.query }.into_expr().planned()
+        RowQuery { value, finish, ..self.query }.into_expr(self.stop).planned()
     }
 
     fn exprs(&self) -> impl Iterator<Item = &Expr> {

@@ -1,11 +1,11 @@
 //! Whole queries: WITH, set operations, and ORDER BY and LIMIT over them.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
-    Expr as Ast, LimitClause, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
+    Cte, Expr as Ast, LimitClause, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
 };
 use tidegate_model::{Code, Position};
 
@@ -74,7 +74,8 @@ impl Resolver<'_> {
                     return Err(invalid(format!("there are two CTEs {}", name.value), place_of(name.span)));
                 }
             }
-            own = environment.with(&with.cte_tables, self.sees_sources);
+            let ctes: Vec<Arc<Cte>> = with.cte_tables.iter().cloned().map(Arc::new).collect();
+            own = environment.with(&ctes, self.sees_sources);
         }
         let limit = self.limit(query.limit_clause.as_ref(), &own)?;
         let order_by = query.order_by.as_ref();

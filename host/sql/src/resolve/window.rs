@@ -24,7 +24,7 @@ use super::expr::Context;
 use super::query::{shown, sorted};
 use super::{Conversion, Resolver, Typed};
 use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
-use crate::functions::percentile;
+use crate::functions::{percentile, watched};
 use crate::types::Type;
 
 /// The functions that exist only with OVER.
@@ -82,9 +82,18 @@ impl Resolver<'_> {
         let Expr::WindowFunction(mut function) = expr else {
             return Err(unsupported(format!("{name} ... OVER"), at));
         };
+        if let WindowFunctionDefinition::AggregateUDF(aggregate) = function.fun {
+            let whole = over.frame.start_bound.is_unbounded() && over.frame.end_bound.is_unbounded();
+            function.fun = WindowFunctionDefinition::AggregateUDF(watched(aggregate, whole, self.stop.clone()));
+        }
         let params = &mut function.params;
         if params.distinct && over.framed {
             return Err(invalid(format!("{name}(DISTINCT ...) OVER takes no ORDER BY and no frame"), at));
+        }
+        let slides = matches!(name, "COUNT" | "COUNTIF" | "COUNT_IF" | "SUM" | "AVG" | "MIN" | "MAX");
+        if is_aggregate(name) && !slides && !over.frame.start_bound.is_unbounded() {
+            let message = format!("{name} over a frame that does not start at UNBOUNDED PRECEDING");
+            return Err(unsupported(message, at));
         }
         params.partition_by = over.partition_by;
         params.order_by = over.order_by;

@@ -8,6 +8,7 @@
 )]
 
 mod endpoints;
+mod limits;
 mod names;
 mod subqueries;
 mod support;

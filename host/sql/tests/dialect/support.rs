@@ -76,6 +76,13 @@ impl World {
         Self { tables: BTreeMap::new(), engine, arguments: Arguments::new(), now: 1_763_633_702_000_000 }
     }
 
+    /// The same with another bound on what a statement may hold, in bytes.
+    pub(crate) fn holding(mut self, bytes: usize) -> Self {
+        let options = EngineOptions { partitions: 2, statement_memory: bytes, ..EngineOptions::default() };
+        self.engine = Engine::new(&options).unwrap();
+        self
+    }
+
     /// A source of rows; `timestamp` is in microseconds.
     pub(crate) fn source(mut self, name: &str, rows: &[Json]) -> Self {
         let whole = rows.iter().map(stored).reduce(merge).unwrap_or(DataType::Struct(Fields::empty()));
@@ -129,7 +136,10 @@ impl World {
     }
 
     fn run(&self, sql: &str, tables: Tables<'_>) -> Result<Json, Failure> {
-        let plan = self.plan(sql, tables)?;
+        self.run_plan(self.plan(sql, tables)?)
+    }
+
+    pub(crate) fn run_plan(&self, plan: Plan) -> Result<Json, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let stream = self.engine.run(plan, Some(10_000)).await?;
