@@ -158,6 +158,37 @@ impl Server {
         server
     }
 
+    /// Starts a server on a fresh folder with settings in its environment.
+    pub fn start_set(settings: &[(&str, &str)]) -> Self {
+        let own = folder();
+        let data = own.path().join("data");
+        let mut command = Command::new(binary());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+        command.envs(settings.iter().copied());
+        let mut server = Self::spawn(command, data.with_extension("log"), true);
+        server._own = Some(own);
+        server
+    }
+
+    /// Its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The most memory that it ever held, in MiB.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
+    }
+
+    /// The processor time that it used, in hundredths of a second.
+    pub fn processor_time(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        [11, 12].iter().map(|i| fields.get(*i).unwrap().parse::<u64>().unwrap()).sum()
+    }
+
     /// What the server printed so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

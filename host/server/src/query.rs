@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use tidegate_compiler::SQL_ARGUMENT;
 use tidegate_model::{Arguments, Code, Failure, Value};
 use tidegate_runtime::{Body, Request as Call};
+use tidegate_sql::Stop;
 
 use crate::answer::{Encoded, Shape, encode_document, encode_rows};
 use crate::app::App;
@@ -16,7 +17,7 @@ use crate::auth::authenticate;
 use crate::failure::Refusal;
 use crate::parameters::{Adhoc, Sent};
 use crate::registry::Endpoint;
-use crate::statements::{Language, RequestStatements, Stops};
+use crate::statements::{Language, RequestStatements};
 use crate::tokens::Access;
 
 /// The headers that ask for redaction in their request.
@@ -35,13 +36,11 @@ pub(crate) async fn query(
     let sent = Sent::read(&head.method, &head.uri, &head.headers, body).await?;
     let arguments = check(&endpoint, &access, &sent)?;
     let redact = redaction(&endpoint, &access, &head.headers)?;
-    // Dropped with this future, when the time is over or the caller hangs up; the work ends then.
-    let private = access.is_private();
-    let stops = Stops::default();
-    let _stopped = stops.on_drop();
-    let work = run(Arc::clone(&app), endpoint, private, sent.adhoc, arguments, redact, stops, now);
-    let work = app.compute.run(work);
+    // Both end with this future: when the time is over, or when the caller hangs up.
     let limit = app.options.limits.wall_clock + Duration::from_millis(100);
+    let asking = AskOnDrop(Stop::after(limit));
+    let request = Asked { arguments, adhoc: sent.adhoc, private: access.is_private(), redact, now };
+    let work = app.compute.run(run(Arc::clone(&app), endpoint, request, asking.0.clone()));
     match tokio::time::timeout(limit, work).await {
         Ok(encoded) => Ok(encoded?.respond().into_response()),
         Err(_) => {
@@ -105,17 +104,28 @@ fn redaction(endpoint: &Endpoint, access: &Access, headers: &HeaderMap) -> Resul
     Ok(asked)
 }
 
-#[expect(clippy::too_many_arguments, reason = "a request is all of these")]
-async fn run(
-    app: Arc<App>,
-    endpoint: Arc<Endpoint>,
-    private: bool,
-    adhoc: Option<Adhoc>,
+/// Stops planning when nobody waits for it.
+struct AskOnDrop(Stop);
+
+impl Drop for AskOnDrop {
+    fn drop(&mut self) {
+        self.0.ask();
+    }
+}
+
+/// What is asked of an endpoint; authenticated and checked.
+struct Asked {
     arguments: Arguments,
+    adhoc: Option<Adhoc>,
+    /// Whether the token may query all sources.
+    private: bool,
     redact: bool,
-    stops: Stops,
+    /// Microseconds.
     now: i64,
-) -> Result<Encoded, Failure> {
+}
+
+async fn run(app: Arc<App>, endpoint: Arc<Endpoint>, asked: Asked, stop: Stop) -> Result<Encoded, Failure> {
+    let Asked { arguments, adhoc, private, redact, now } = asked;
     let settings = &endpoint.manifest.settings;
     let rows = usize::try_from(settings.max_limit).unwrap_or(usize::MAX).min(app.options.limits.rows);
     let mut component = Arc::clone(&endpoint.component);
@@ -145,8 +155,8 @@ async fn run(
         language,
         unrestricted,
         now,
+        stop,
         rows: rows.saturating_add(1),
-        stops,
         endpoint,
     };
     let limits = app.options.limits.clone();

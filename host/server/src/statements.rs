@@ -1,6 +1,6 @@
 //! Where the statements of one request run: the endpoint's grants, the request's values.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::ArrayRef;
@@ -50,39 +50,10 @@ pub(crate) struct RequestStatements {
     pub(crate) unrestricted: bool,
     /// Microseconds.
     pub(crate) now: i64,
+    /// Ends planning that nobody waits for.
+    pub(crate) stop: Stop,
     /// The most rows that a statement hands out; one more tells that there were more.
     pub(crate) rows: usize,
-    /// Told of every statement that starts.
-    pub(crate) stops: Stops,
-}
-
-/// The stop signs of one request's statements, those to come included.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stops(Arc<Mutex<(bool, Vec<Stop>)>>);
-
-/// Stops the statements of a request that nobody waits for any more.
-pub(crate) struct StopOnDrop(Stops);
-
-impl Stops {
-    pub(crate) fn on_drop(&self) -> StopOnDrop {
-        StopOnDrop(self.clone())
-    }
-
-    fn add(&self, stop: Stop) {
-        let mut stops = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if stops.0 {
-            stop.stop();
-        }
-        stops.1.push(stop);
-    }
-}
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        let mut stops = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        stops.0 = true;
-        stops.1.iter().for_each(Stop::stop);
-    }
 }
 
 /// The types of a statement's columns, kept with its rows for the encoder.
@@ -93,7 +64,10 @@ impl Statements for RequestStatements {
     async fn run(&self, statement: Statement, arguments: Vec<(String, Value)>) -> Result<Rows, Failure> {
         // Planning recurses deeply and scans compute: not on the fiber that the guest waits on.
         let this = self.clone();
-        let mut task = AbortOnDrop(tokio::spawn(async move { this.start(statement, arguments).await }));
+        let mut task = AbortOnDrop(tokio::spawn(async move {
+            let stop = this.stop.clone();
+            stop.cover(this.start(statement, arguments)).await
+        }));
         (&mut task.0).await.unwrap_or_else(|error| {
             tracing::error!(%error, "a statement's task ended early");
             Err(Failure::new(Code::Internal, "the statement ended unexpectedly; the server's log has the details"))
@@ -104,7 +78,6 @@ impl Statements for RequestStatements {
 impl RequestStatements {
     async fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
         let plan = self.plan(statement, extra)?;
-        self.stops.add(plan.stop());
         let stream = self.engine.run(plan, Some(self.rows)).await?;
         let columns = stream.columns();
         let types: Arc<ColumnTypes> = Arc::new(columns.iter().map(|(_, ty)| ty.clone()).collect());

@@ -2,7 +2,6 @@
 
 mod held;
 mod memory;
-mod stop;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,10 +24,8 @@ use tidegate_model::{Arguments, Code, Failure, Limits, TextLimits};
 use crate::catalog::{SavedQuery, Sources, Tables};
 use crate::fail::{Planning, Result, from_engine};
 use crate::resolve::{Resolved, Resolver};
-use crate::text;
 use crate::types::Type;
-
-pub use stop::Stop;
+use crate::{stop, text};
 
 /// Rows that flow between operators at once.
 const BATCH_ROWS: usize = 8192;
@@ -73,7 +70,6 @@ pub struct Engine {
 pub struct Plan {
     logical: LogicalPlan,
     columns: Vec<(String, Type)>,
-    stop: Stop,
 }
 
 /// The rows of a running statement. Dropping it stops the statement.
@@ -106,7 +102,12 @@ impl Engine {
         let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
         let runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(no_disk).build().planned()?;
         let runtime = Arc::new(runtime);
-        let state = SessionStateBuilder::new().with_config(config).with_runtime_env(Arc::clone(&runtime)).build();
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(Arc::clone(&runtime))
+            .with_optimizer_rules(stop::logical_rules())
+            .with_physical_optimizer_rules(stop::physical_rules())
+            .build();
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
         let EngineOptions { statement_memory, text, .. } = *options;
         Ok(Self { state, runtime, total_memory, statement_memory, text })
@@ -141,9 +142,8 @@ impl Engine {
         arguments: &Arguments,
         now: i64,
     ) -> Result<Plan> {
-        let stop = Stop::default();
-        let mut resolver = Resolver::new(sources, arguments, now, stop.clone(), &self.text);
-        Ok(Plan::of(resolver.statement(query, tables)?, stop))
+        let mut resolver = Resolver::new(sources, arguments, now, &self.text);
+        Ok(Plan::of(resolver.statement(query, tables)?))
     }
 
     /// Resolves the body of a saved query: its CTEs over the sources, the body over its CTEs.
@@ -157,9 +157,8 @@ impl Engine {
         arguments: &Arguments,
         now: i64,
     ) -> Result<Plan> {
-        let stop = Stop::default();
-        let mut resolver = Resolver::new(sources, arguments, now, stop.clone(), &self.text);
-        Ok(Plan::of(resolver.saved(saved)?, stop))
+        let mut resolver = Resolver::new(sources, arguments, now, &self.text);
+        Ok(Plan::of(resolver.saved(saved)?))
     }
 
     /// Resolves all of a saved query, also the CTEs that its body does not read.
@@ -191,7 +190,13 @@ impl Engine {
         let pool = Arc::new(memory::StatementMemory::new(Arc::clone(&self.total_memory), self.statement_memory));
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(pool).build().planned()?;
         let config = self.state.config().clone().with_batch_size(batch_rows(&logical));
-        let physical = self.state.create_physical_plan(&logical).await.and_then(held::counted).planned()?;
+        let physical = self
+            .state
+            .create_physical_plan(&logical)
+            .await
+            .and_then(held::counted)
+            .and_then(stop::yielding)
+            .planned()?;
         let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
         Ok(ResultStream { columns: columns.into(), stream })
@@ -208,13 +213,8 @@ impl Engine {
 }
 
 impl Plan {
-    fn of(Resolved { plan, columns, .. }: Resolved, stop: Stop) -> Self {
-        Self { logical: plan, columns: columns.into_iter().map(|column| (column.name, column.ty)).collect(), stop }
-    }
-
-    /// The stop sign of the statement.
-    pub fn stop(&self) -> Stop {
-        self.stop.clone()
+    fn of(Resolved { plan, columns, .. }: Resolved) -> Self {
+        Self { logical: plan, columns: columns.into_iter().map(|column| (column.name, column.ty)).collect() }
     }
 
     /// The names and types of the result's columns.

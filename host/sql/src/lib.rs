@@ -10,7 +10,7 @@
 //!   find), columns, aliases, elements of `UNNEST`, parameters as typed values;
 //! - `functions` is the function library: an allow-list, each function built from the engine's
 //!   operators where those mean the same, so that filters still reach the storage;
-//! - `engine` runs a plan under limits and streams its rows.
+//! - `engine` runs a plan under limits and streams its rows; `stop` ends what nobody waits for.
 //!
 //! In a resolved plan every column has a name of its own (`c1`, `c2`, ...) and no qualifier, so
 //! the engine never resolves a name again.
@@ -21,10 +21,12 @@ mod engine;
 mod fail;
 mod functions;
 mod resolve;
+mod stop;
 mod text;
 mod types;
 
 pub use catalog::{NoSources, SavedQuery, Sources, Tables};
 pub use encode::{ColumnEncoder, Style};
-pub use engine::{Engine, EngineOptions, Plan, ResultStream, Stop};
+pub use engine::{Engine, EngineOptions, Plan, ResultStream};
+pub use stop::Stop;
 pub use types::{Field, Type};

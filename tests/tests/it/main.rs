@@ -9,6 +9,7 @@
 )]
 
 mod api_counts;
+mod cancel;
 mod components;
 mod crash;
 mod demo;
@@ -16,4 +17,5 @@ mod errors;
 mod ingest;
 mod logs_all;
 mod restart;
+mod sandbox;
 mod tables;

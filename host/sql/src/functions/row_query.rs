@@ -34,8 +34,9 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Failure};
 
+use crate::stop::Stop;
+
 use super::kernels::arity;
-use crate::engine::Stop;
 use crate::fail::value_error;
 
 /// How many rows are unnested at once, as long as they come to no more elements than this.

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Sign
 use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Failure};
 
-use crate::engine::Stop;
+use crate::stop::Stop;
 
 /// The most bytes that one aggregate may give for the rows of one partition.
 const MAX_GIVEN: usize = 256 << 20;

@@ -31,8 +31,8 @@ use sqlparser::ast::{Cte, Query};
 use tidegate_model::{Arguments, Code, Position, TextLimits};
 
 use crate::catalog::{SavedQuery, Sources, Tables};
-use crate::engine::Stop;
 use crate::fail::{Planning, Result, fail};
+use crate::stop::Stop;
 use crate::types::Type;
 
 pub(crate) use coerce::{Conversion, compare, list_of_record, unify};
@@ -203,18 +203,12 @@ impl std::fmt::Debug for Resolver<'_> {
 }
 
 impl<'a> Resolver<'a> {
-    pub(crate) fn new(
-        sources: &'a dyn Sources,
-        arguments: &'a Arguments,
-        now: i64,
-        stop: Stop,
-        limits: &TextLimits,
-    ) -> Self {
+    pub(crate) fn new(sources: &'a dyn Sources, arguments: &'a Arguments, now: i64, limits: &TextLimits) -> Self {
         Self {
             sources,
             arguments,
             now,
-            stop,
+            stop: Stop::current(),
             sees_sources: false,
             next_column: 0,
             relations: 0,
@@ -294,6 +288,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn count_relations(&mut self, count: usize, at: Option<Position>) -> Result<()> {
+        crate::stop::check()?;
         self.relations += count;
         if self.relations > self.max_relations {
             let message = format!("the statement uses more than {} tables and subqueries", self.max_relations);

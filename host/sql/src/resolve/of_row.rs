@@ -22,9 +22,9 @@ use super::scope::{Relation, Scope};
 use super::select::nth;
 use super::subquery::one_column;
 use super::{Conversion, Resolver, Typed, folded};
-use crate::engine::Stop;
 use crate::fail::{Planning, Result, place, unsupported};
 use crate::functions::{Finish, RowQuery, Step};
+use crate::stop::Stop;
 use crate::types::{Field, Type, is_there};
 
 /// A subquery over the arrays of a row.

@@ -6,7 +6,10 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, Value, VisitMut, VisitorMut};
+use sqlparser::ast::{
+    BinaryOperator, Expr, FunctionArguments, Query, Select, SetExpr, TableFactor, TableWithJoins, Value, VisitMut,
+    VisitorMut,
+};
 use tidegate_model::{Code, Failure, Position, TextLimits};
 
 use crate::fail::{Result, fail, place};
@@ -15,6 +18,11 @@ use crate::fail::{Result, fail, place};
 const MAX_DEPTH: usize = 512;
 /// How many conditions one chain of AND or OR may join.
 const MAX_CONDITIONS: usize = 5_000;
+/// How deep subqueries in expressions may nest: each level doubles the time that planning takes.
+const MAX_SUBQUERIES: usize = 8;
+/// How many tables one FROM may join, UNNESTs aside: choosing their order takes time that grows
+/// with the cube of their number.
+const MAX_JOINS: usize = 64;
 /// Chains of fewer conditions stay as they are written.
 const LONG: usize = 32;
 
@@ -23,7 +31,7 @@ const LONG: usize = 32;
 /// # Errors
 /// A tree that stays too deep, or unites too many queries.
 pub(super) fn shallow(query: &mut Query, limits: &TextLimits) -> Result<()> {
-    match query.visit(&mut Shape { limits: *limits, depth: 0, united: 0 }) {
+    match query.visit(&mut Shape { limits: *limits, depth: 0, subqueries: 0, united: 0 }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(failure) => Err(*failure),
     }
@@ -32,6 +40,7 @@ pub(super) fn shallow(query: &mut Query, limits: &TextLimits) -> Result<()> {
 struct Shape {
     limits: TextLimits,
     depth: usize,
+    subqueries: usize,
     /// Queries that set operations unite.
     united: usize,
 }
@@ -52,6 +61,15 @@ impl VisitorMut for Shape {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+        let count = select.from.iter().map(joined).sum::<usize>();
+        if count > MAX_JOINS {
+            let message = format!("a FROM joins {count} tables; at most {MAX_JOINS} are allowed");
+            return ControlFlow::Break(Box::new(Failure::new(Code::TooLarge, message)));
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -59,6 +77,11 @@ impl VisitorMut for Shape {
                 "an expression chains more than {MAX_DEPTH} operators; use fewer, or set parentheses around parts of the chain"
             );
             return ControlFlow::Break(Box::new(Failure::new(Code::TooLarge, message)));
+        }
+        self.subqueries += usize::from(is_subquery(expr));
+        if self.subqueries > MAX_SUBQUERIES {
+            let message = format!("subqueries nest deeper than {MAX_SUBQUERIES} levels in expressions; use WITH");
+            return ControlFlow::Break(Box::new(fail(Code::TooLarge, message, place(expr))));
         }
         match chain(expr) {
             Some((_, count)) if count > MAX_CONDITIONS => {
@@ -75,9 +98,30 @@ impl VisitorMut for Shape {
         }
     }
 
-    fn post_visit_expr(&mut self, _: &mut Expr) -> ControlFlow<Self::Break> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        self.subqueries -= usize::from(is_subquery(expr));
         self.depth -= 1;
         ControlFlow::Continue(())
+    }
+}
+
+/// How many tables are joined, those in parentheses counted too.
+fn joined(tables: &TableWithJoins) -> usize {
+    let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
+    factors
+        .map(|factor| match factor {
+            TableFactor::UNNEST { .. } => 0,
+            TableFactor::NestedJoin { table_with_joins, .. } => joined(table_with_joins),
+            _ => 1,
+        })
+        .sum()
+}
+
+fn is_subquery(expr: &Expr) -> bool {
+    match expr {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => true,
+        Expr::Function(call) => matches!(call.args, FunctionArguments::Subquery(_)),
+        _ => false,
     }
 }
 
@@ -171,6 +215,12 @@ mod tests {
         }
         assert!(parse(&format!("select {}", join("a", " and ", 5_000))).is_ok());
         assert_eq!(parse(&format!("select {}", join("a", " or ", 5_001))).unwrap_err().code, Code::TooLarge);
+        assert!(parse(&format!("select 1 from {}", join("t", " join ", 64))).is_ok());
+        assert!(parse(&format!("select 1 from t cross join {}", join("unnest(t.a)", " cross join ", 200))).is_ok());
+        assert_eq!(parse(&format!("select 1 from {}", join("t", ", ", 65))).unwrap_err().code, Code::TooLarge);
+        assert!(parse(&format!("select {}1{}", "(select ".repeat(8), ")".repeat(8))).is_ok());
+        let nested = format!("select {}1{}", "exists(select ".repeat(9), ")".repeat(9));
+        assert_eq!(parse(&nested).unwrap_err().code, Code::TooLarge);
         assert!(parse(&join("select 1", " union all ", 1_900)).is_ok());
         assert_eq!(parse(&join("select 1", " union all ", 4_000)).unwrap_err().code, Code::LimitExceeded);
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tidegate_model::{Code, Failure};
-use tidegate_sql::Tables;
+use tidegate_sql::Stop;
 
 use crate::support::World;
 
@@ -64,14 +64,14 @@ fn the_stop_sign_ends_what_does_not_let_go() {
         "select max(n) over (order by n rows between 10000 preceding and 10000 following) from t, unnest(generate_array(1, 20)) x",
         "select (select count(*) from unnest(generate_array(1, 2000)) as x where x > t.n and regexp_contains(t.s, 'a.*b.*c')) from t",
     ] {
-        let plan = world.plan(sql, Tables::Sources).unwrap();
-        let stop = plan.stop();
+        let stop = Stop::after(Duration::from_secs(60));
+        let asking = stop.clone();
         let stopping = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(300));
-            stop.stop();
+            asking.ask();
             Instant::now()
         });
-        let ended = world.run_plan(plan);
+        let ended = world.run_until(sql, &stop);
         let stopped = stopping.join().unwrap();
         assert!(ended.is_err(), "{sql} ended by itself");
         assert!(stopped.elapsed() < Duration::from_secs(1), "{sql} went on for {:?}", stopped.elapsed());

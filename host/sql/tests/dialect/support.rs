@@ -10,7 +10,7 @@ use datafusion::catalog::{MemTable, TableProvider};
 use futures::TryStreamExt;
 use serde_json::Value as Json;
 use tidegate_model::{Arguments, Failure, Value};
-use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, SavedQuery, Sources, Style, Tables};
+use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, SavedQuery, Sources, Stop, Style, Tables};
 
 pub(crate) struct World {
     tables: BTreeMap<String, Arc<dyn TableProvider>>,
@@ -136,32 +136,39 @@ impl World {
     }
 
     fn run(&self, sql: &str, tables: Tables<'_>) -> Result<Json, Failure> {
-        self.run_plan(self.plan(sql, tables)?)
+        block_on(self.run_all(sql, tables))
     }
 
-    pub(crate) fn run_plan(&self, plan: Plan) -> Result<Json, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
-            let stream = self.engine.run(plan, Some(10_000)).await?;
-            let columns = stream.columns();
-            let batches: Vec<RecordBatch> = stream.try_collect().await?;
-            let mut rows = Vec::new();
-            for batch in batches {
-                let encoders: Vec<_> = columns
-                    .iter()
-                    .zip(batch.columns())
-                    .map(|((name, ty), array)| (name.clone(), ColumnEncoder::new(array, ty, Style::Result).unwrap()))
-                    .collect();
-                for row in 0..batch.num_rows() {
-                    let fields = encoders.iter().map(|(name, encoder)| {
-                        let mut text = Vec::new();
-                        encoder.write(row, &mut text);
-                        (name.clone(), serde_json::from_slice(&text).expect("valid JSON"))
-                    });
-                    rows.push(Json::Object(fields.collect()));
-                }
-            }
-            Ok(Json::Array(rows))
-        })
+    /// Runs a statement over the sources that stops when it is asked to.
+    pub(crate) fn run_until(&self, sql: &str, stop: &Stop) -> Result<Json, Failure> {
+        block_on(stop.cover(self.run_all(sql, Tables::Sources)))
     }
+
+    async fn run_all(&self, sql: &str, tables: Tables<'_>) -> Result<Json, Failure> {
+        let plan = self.plan(sql, tables)?;
+        let stream = self.engine.run(plan, Some(10_000)).await?;
+        let columns = stream.columns();
+        let batches: Vec<RecordBatch> = stream.try_collect().await?;
+        let mut rows = Vec::new();
+        for batch in batches {
+            let encoders: Vec<_> = columns
+                .iter()
+                .zip(batch.columns())
+                .map(|((name, ty), array)| (name.clone(), ColumnEncoder::new(array, ty, Style::Result).unwrap()))
+                .collect();
+            for row in 0..batch.num_rows() {
+                let fields = encoders.iter().map(|(name, encoder)| {
+                    let mut text = Vec::new();
+                    encoder.write(row, &mut text);
+                    (name.clone(), serde_json::from_slice(&text).expect("valid JSON"))
+                });
+                rows.push(Json::Object(fields.collect()));
+            }
+        }
+        Ok(Json::Array(rows))
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }

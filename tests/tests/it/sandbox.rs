@@ -1,0 +1,664 @@
+//! Attacks on ad-hoc queries: what was not granted cannot be read, whatever the spelling, and what
+//! computes or grows without end is ended, while others are served.
+//!
+//! Each attack ends in a refusal with words that help, in a timeout, or in a bounded answer. What
+//! lies in reach of a mistake carries a mark that no answer may ever hold.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tidegate_tests::{Answer, PRIVATE, PUBLIC, Server, now};
+
+const MARK: &str = "NOT-FOR-YOU";
+const ROWS: usize = 50;
+/// A second more than the server's limit of time, and some for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// What a debug build with eight hostile statements of 64 MiB may hold, in MiB.
+const MEMORY: u64 = 700;
+const SOURCE: &str = "postgres.logs";
+
+fn server() -> Server {
+    let server = Server::start_set(&[
+        ("TIDEGATE_LIMITS_REQUEST_TIME", "3s"),
+        ("TIDEGATE_LIMITS_STATEMENT_MEMORY", "64 MiB"),
+        ("TIDEGATE_LIMITS_TOTAL_MEMORY", "256 MiB"),
+        ("TIDEGATE_LIMITS_ANSWER_BYTES", "8 MiB"),
+    ]);
+    let created = server.manage("POST", "/api/sources", &json!({"name": "secret.logs"}));
+    assert_eq!(created.status, 201, "{}", created.body);
+    server.send("secret.logs", &json!([{"id": MARK, "project": "p1", "event_message": MARK}]));
+    let event = |i: usize| json!({"id": format!("e{i}"), "project": "p1", "timestamp": now(), "event_message": format!("{} {i}", "a".repeat(200)), "metadata": {"n": i, "request": {"path": format!("/x/{}", i % 7)}}});
+    server.send(SOURCE, &Value::Array((0..2_000).map(event).collect()));
+    server.send(
+        SOURCE,
+        &json!([{"id": MARK, "project": "p2", "event_message": MARK, "metadata": {"n": MARK, "request": {"path": MARK}}}]),
+    );
+    let query =
+        "with logs as (select id, timestamp, event_message, metadata from `postgres.logs` where project = @project),
+                      other as (select id, event_message from `cloudflare.logs.prod` where project = @project)
+                 select id from logs";
+    let endpoint = |name: &str, sandboxable: bool| {
+        let body = json!({"name": name, "query": query, "sandboxable": sandboxable, "max_limit": ROWS,
+                          "parameters": [{"name": "project", "required": true}]});
+        let saved = server.manage("POST", "/api/endpoints", &body);
+        assert_eq!(saved.status, 201, "{}", saved.body);
+    };
+    endpoint("attack", true);
+    endpoint("closed", false);
+    server
+}
+
+/// An ad-hoc query in a body, where it may be long.
+fn ask(server: &Server, endpoint: &str, sql: &str) -> Answer {
+    let body = json!({"project": "p1", "sql": sql}).to_string();
+    let headers = [("x-api-key", PRIVATE), ("content-type", "application/json")];
+    server.call("POST", &format!("/api/endpoints/query/{endpoint}"), &headers, body.as_bytes())
+}
+
+fn short(sql: &str) -> String {
+    sql.chars().take(160).collect()
+}
+
+/// What holds of every answer to an attack.
+fn bounded(sql: &str, answer: &Answer) {
+    let sql = short(sql);
+    let text = answer.body.to_string();
+    assert!(!text.contains(MARK), "{sql}: {text}");
+    if answer.status == 200 {
+        let rows = answer.rows().len();
+        assert!(rows <= ROWS, "{sql}: {rows} rows");
+        assert!(rows < ROWS || answer.header("x-result-truncated") == Some("true"), "{sql}: {rows} rows");
+        return;
+    }
+    assert!(matches!(answer.status, 400..500 | 504), "{sql}: {} {text}", answer.status);
+    let error = &answer.body["error"];
+    assert!(error["code"].is_string(), "{sql}: {text}");
+    let message = error["message"].as_str().unwrap_or_default().to_lowercase();
+    assert!(message.len() > 10, "{sql}: {text}");
+    for word in ["datafusion", "arrow", "physical plan", "logical plan", "utf8", "panick", "optimizer", "sqlparser"] {
+        assert!(!message.contains(word), "{sql}: {text}");
+    }
+}
+
+/// One attack: it ends in time, and then the server is as it was before.
+fn attack(server: &Server, sql: &str) -> Answer {
+    let began = Instant::now();
+    let answer = ask(server, "attack", sql);
+    assert!(began.elapsed() < PATIENCE, "{}: {:?}", short(sql), began.elapsed());
+    bounded(sql, &answer);
+    answer
+}
+
+fn healthy(server: &Server, after: &str) {
+    let began = Instant::now();
+    assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(1), "{}: /health took {:?}", short(after), began.elapsed());
+    let answer = ask(server, "attack", "select id from logs where id = 'e7'");
+    assert_eq!(answer.ids(), ["e7"], "{}", short(after));
+    assert!(began.elapsed() < Duration::from_secs(4), "{}: a query took {:?}", short(after), began.elapsed());
+}
+
+/// Every place in which a query may stand, with `?` for it.
+const PLACES: [&str; 22] = [
+    "select * from ?",
+    "select * from logs, ? as s",
+    "select * from logs cross join ? as s",
+    "select * from logs join ? as s on true",
+    "select * from logs left join ? as s on s.id = logs.id",
+    "select * from logs join (select id from ?) s on logs.id != s.id",
+    "select l.id from logs l join other o on l.id = (select max(id) from ?)",
+    "select (select max(id) from ?) as x",
+    "select (select max(event_message) from ?) as x from logs",
+    "select array(select id from ?) as x",
+    "select exists(select 1 from ?) as x",
+    "select id from logs where id not in (select id from ?)",
+    "select id from logs where exists (select 1 from ? s where s.id != logs.id)",
+    "select id from logs where id < (select max(id) from ?)",
+    "select case when true then (select max(id) from ?) end as x",
+    "select id, count(*) as c from logs group by id having count(*) = (select count(*) from ?)",
+    "select id from logs order by (select max(id) from ?)",
+    "select id from logs limit (select count(*) from ?)",
+    "select id from logs union all select id from ?",
+    "select id from ? except distinct select id from logs",
+    "with a as (select * from ?) select * from a",
+    "with a as (with b as (select * from ?) select * from b) select id from logs",
+];
+
+/// Spellings of tables that are there and were not granted.
+const SPELLINGS: [&str; 23] = [
+    "`secret.logs`",
+    "secret.logs",
+    "`secret`.`logs`",
+    "secret.`logs`",
+    "`SECRET.LOGS`",
+    "`Secret.Logs`",
+    "` secret.logs`",
+    "\"secret.logs\"",
+    "`postgres.logs`",
+    "postgres.logs",
+    "`cloudflare.logs.prod`",
+    "cloudflare.logs.prod",
+    "`default.public.secret.logs`",
+    "`datafusion.public.secret.logs`",
+    "public.`secret.logs`",
+    "`my-project.secret.logs`",
+    "[secret.logs]",
+    "`ѕecret.logs`",
+    "`secret.logs\\0`",
+    "`secret%2Elogs`",
+    "`./secret.logs`",
+    "table(`secret.logs`)",
+    "(`secret.logs`)",
+];
+
+#[test]
+fn only_the_grants_exist_in_every_place_and_spelling() {
+    let server = server();
+    for spelling in SPELLINGS {
+        for place in PLACES {
+            let answer = attack(&server, &place.replace('?', spelling));
+            assert_eq!(answer.status, 400, "{place} of {spelling}: {}", answer.body);
+        }
+    }
+    for place in PLACES {
+        // The places themselves are real ones, but for those that the dialect does not have.
+        attack(&server, &place.replace('?', "logs"));
+    }
+    healthy(&server, "names");
+}
+
+#[test]
+fn no_name_leads_around_the_grants() {
+    let server = server();
+    let refused = [
+        // What a name means inside the grants is not what it means outside.
+        "with logs as (select * from `postgres.logs`) select * from logs",
+        "with `postgres.logs` as (select * from `postgres.logs`) select * from `postgres.logs`",
+        "with a as (with logs as (select * from `postgres.logs`) select * from logs) select * from a",
+        "with logs as (with logs as (select * from `secret.logs`) select * from logs) select * from logs",
+        "with a as (select 1 as x), a as (select 2 as x) select * from a",
+        "with a as (select * from b), b as (select * from a) select * from a",
+        "with a as (select * from a) select * from a",
+        "with recursive r as (select 1 as n union all select n + 1 from r) select * from r",
+        "with recursive logs as (select * from logs union all select * from logs) select * from logs",
+        "select * from logs as `postgres.logs`, `postgres.logs` as x",
+        "select * from (select * from logs) as secret, secret.logs",
+        // Catalogues and what is around tables.
+        "select * from information_schema.tables",
+        "select * from INFORMATION_SCHEMA.SCHEMATA",
+        "select * from `information_schema.columns`",
+        "select * from `information_schema`.`df_settings`",
+        "select * from datafusion.information_schema.tables",
+        "select * from `region-us`.INFORMATION_SCHEMA.JOBS",
+        "select * from information_schema.views",
+        "select * from __TABLES__",
+        "select * from `secret.__TABLES__`",
+        "select * from pg_catalog.pg_tables",
+        "select * from sqlite_master",
+        "select * from system.tables",
+        "select * from logs for system_time as of timestamp_sub(current_timestamp(), interval 1 hour)",
+        "select * from `postgres.logs` for system_time as of '2020-01-01'",
+        "select * from logs version as of 1",
+        "select * from logs tablesample system (10 percent)",
+        "select * from `secret.*`",
+        "select * from `secret*`",
+        "select * from `logs_*` where _TABLE_SUFFIX = 'x'",
+        "select * from '/etc/passwd'",
+        "select * from `/etc/passwd`",
+        "select * from 'file:///etc/passwd'",
+        "select * from `http://127.0.0.1/x`",
+        "select * from read_parquet('/tmp/x')",
+        "select * from read_csv('/etc/passwd')",
+        "select * from external_query('x', 'select 1')",
+        "select * from generate_series(1, 1000000000)",
+        "select * from range(1000000000)",
+        "select * from table(logs)",
+        "select * from unnest(`secret.logs`)",
+        "select * from ml.predict(model `m`, table logs)",
+        "select secret.logs.id from logs",
+        "select `secret.logs`.id from logs",
+        "select * from lateral (select * from `secret.logs`) x",
+        "select * from pivot(logs)",
+        "table logs",
+        "values (1)",
+        "from logs",
+        "from logs |> select id",
+        // What is no query.
+        "explain select id from logs",
+        "explain analyze select id from logs",
+        "describe logs",
+        "show tables",
+        "show all",
+        "set x = 1",
+        "set datafusion.execution.batch_size = 1",
+        "declare x int64 default 1",
+        "call p()",
+        "execute immediate 'select 1'",
+        "begin transaction",
+        "begin select 1; end",
+        "commit",
+        "if true then select 1; end if",
+        "loop select 1; end loop",
+        "create table x as select 1",
+        "create or replace view logs as select 1",
+        "create external table x stored as csv location '/etc/passwd'",
+        "create temp function f(x int64) as (x)",
+        "create function f() returns int64 language js as 'return 1'",
+        "drop table logs",
+        "drop table if exists `secret.logs`",
+        "alter table logs add column x int64",
+        "truncate table logs",
+        "insert into logs (id) values ('x')",
+        "insert into logs select * from logs",
+        "update logs set id = 'x' where true",
+        "delete from logs where true",
+        "merge into logs using other on false when not matched then insert (id) values ('x')",
+        "copy logs to '/tmp/x'",
+        "copy (select 1) to '/tmp/x' stored as csv",
+        "export data options (uri = 'gs://x/*') as select * from logs",
+        "load data into x from files (uris = ['/etc/passwd'])",
+        "grant select on logs to x",
+        "analyze table logs",
+        "vacuum",
+        "attach 'x' as y",
+        "pragma table_info(logs)",
+        "use secret",
+        "kill 1",
+        "prepare x as select 1",
+        "select id into x from logs",
+        "select id from logs for update",
+        "with a as (delete from logs returning *) select * from a",
+        "with a as (insert into logs select * from logs returning *) select * from a",
+        "select 1; select 2",
+        "select 1; drop table logs",
+        "select id from logs; -- \n select * from `secret.logs`",
+        // Comments.
+        "select 1 /* never closed",
+        "select 1 /* /* */ never closed",
+        "select * from/**/`secret.logs`",
+        "select * from `secret/**/.logs`",
+        "select 1 -- \u{2028} ; \n ; select 2",
+        "/* select 1 */",
+        "--",
+        "#",
+        ";",
+        ";;;",
+        // Parameters and variables.
+        "select @@version",
+        "select @@global.x",
+        "set @project = 'p2'",
+        "declare @project string default 'p2'",
+        "select @project := 'p2'",
+        "select * from @project",
+        "select * from `@project`",
+        // Not text, or not what it seems.
+        "select '\u{0}' from `secret.logs`",
+        "select id from log\u{0}s",
+        "select id from ｌｏｇｓ",
+        "select id from lоgs",
+        "select\u{a0}id\u{a0}from\u{a0}secret.logs",
+        "'",
+        "`",
+        "\"",
+        "select '''",
+        "select r'",
+        "(",
+        ")",
+        "select",
+        "\u{feff}",
+        "\u{202e}select 1",
+    ];
+    for sql in refused {
+        let answer = attack(&server, sql);
+        assert!((400..500).contains(&answer.status), "{sql}: {} {}", answer.status, answer.body);
+    }
+    // These may answer, but not with what is not theirs.
+    for (sql, rows) in [
+        ("select @project as p", Some(json!([{"p": "p1"}]))),
+        ("with logs as (select 'own' as id) select id from logs", Some(json!([{"id": "own"}]))),
+        ("with `postgres.logs` as (select 'own' as id) select id from `postgres.logs`", Some(json!([{"id": "own"}]))),
+        ("with logs as (select id from logs where id = 'e1') select id from logs", None),
+        ("with other as (select * from logs), logs as (select * from other) select count(*) as c from logs", None),
+        ("with LOGS as (select 1 as id) select * from logs", None),
+        ("select count(*) as c from LoGs", Some(json!([{"c": 2_000}]))),
+        ("select count(*) as c from `logs`", Some(json!([{"c": 2_000}]))),
+        ("select * from logs as secret", None),
+        ("select logs.* from logs as logs, other as secret", None),
+        ("select id from logs where id = '' or '1' = '1' --", None),
+        ("select id, project from logs", None),
+        ("select id from logs where event_message like '%NOT-FOR%'", Some(json!([]))),
+        ("select count(*) as c from logs where @project = 'p2' or true", Some(json!([{"c": 2_000}]))),
+        ("select distinct m.request from logs cross join unnest(metadata) as m", None),
+        ("select * from logs where false union all select * from logs where true", None),
+        ("select to_json_string(logs) as x from logs", None),
+        ("select logs from logs", None),
+        ("select current_user() as x", None),
+        ("select session_user() as x", None),
+        ("select version() as x", None),
+        ("select 1 as x; ", Some(json!([{"x": 1}]))),
+        ("select 1 as x # a comment", Some(json!([{"x": 1}]))),
+    ] {
+        let answer = attack(&server, sql);
+        if let Some(rows) = rows {
+            assert_eq!(answer.body["result"], rows, "{sql}: {}", answer.body);
+        }
+    }
+    healthy(&server, "names");
+}
+
+#[test]
+fn what_is_no_text_is_refused() {
+    let server = server();
+    let headers = [("x-api-key", PRIVATE), ("content-type", "application/json")];
+    let path = "/api/endpoints/query/attack";
+    let post = |body: &[u8]| server.call("POST", path, &headers, body);
+    assert_eq!(post(b"{\"project\": \"p1\", \"sql\": \"select '\xff\xfe' as x\"}").status, 400);
+    assert_eq!(post(b"{\"project\": \"p1\", \"sql\": [\"select 1\"]}").status, 400);
+    assert_eq!(post(b"{\"project\": \"p1\", \"sql\": {\"a\": 1}}").status, 400);
+    assert_eq!(post(b"{\"project\": [\"p1\", \"p2\"], \"sql\": \"select 1\"}").status, 400);
+    // Bytes that are no text in a query string become the sign for that, and no name.
+    let answer = server.call("GET", &format!("{path}?project=p1&sql=select+id+from+%ff%fe"), &headers, b"");
+    bounded("%ff%fe", &answer);
+    assert_eq!(answer.status, 400);
+    assert_eq!(server.call("GET", &format!("{path}?project=p1&project=p2&sql=select+1"), &headers, b"").status, 400);
+    let escaped =
+        server.call("GET", &format!("{path}?project=p1&sql=select+id+from+%60secret%2elogs%60"), &headers, b"");
+    escaped.refused(400, "unknown_table", &["secret.logs", "logs, other"]);
+    healthy(&server, "no text");
+}
+
+#[test]
+fn without_a_sandbox_only_a_private_token_asks() {
+    let server = server();
+    // A private token reads the sources themselves; nobody else anything.
+    assert_eq!(ask(&server, "closed", "select count(*) as c from `secret.logs`").column("c"), [json!(1)]);
+    for token in [PUBLIC, "no-token-at-all-of-this-server"] {
+        let body = json!({"project": "p1", "sql": "select 1"}).to_string();
+        let headers = [("x-api-key", token), ("content-type", "application/json")];
+        for endpoint in ["closed", "attack", "absent"] {
+            let answer = server.call("POST", &format!("/api/endpoints/query/{endpoint}"), &headers, body.as_bytes());
+            assert_eq!(answer.status, if token == PUBLIC { 403 } else { 401 }, "{}", answer.body);
+        }
+    }
+}
+
+fn nested(open: &str, inner: &str, close: &str, depth: usize) -> String {
+    format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
+}
+
+fn listed(count: usize, by: &str, item: impl Fn(usize) -> String) -> String {
+    (0..count).map(item).collect::<Vec<_>>().join(by)
+}
+
+/// Texts that are long, deep or unfold: reading and planning them must end.
+fn texts() -> Vec<String> {
+    let mut all = Vec::new();
+    for (open, close) in [
+        ("(", ")"),
+        ("- ", ""),
+        ("not ", ""),
+        ("not (", ")"),
+        ("cast(", " as int64)"),
+        ("[", "]"),
+        ("struct(", ")"),
+        ("abs(", ")"),
+        ("coalesce(1, ", ")"),
+        ("if(true, ", ", 1)"),
+        ("case when true then ", " end"),
+        ("case when ", " = 1 then true end"),
+        ("(select ", ")"),
+        ("array(select ", ")"),
+        ("(select max(x) from (select ", " as x))"),
+        ("1 in (select ", ")"),
+        ("1 in (", ")"),
+        ("interval ", " day"),
+        ("concat('a', ", ")"),
+        ("exists(select 1 from logs where ", " = 1)"),
+    ] {
+        for depth in [7, 20, 60, 5_000] {
+            all.push(format!("select {} as x", nested(open, "1", close, depth)));
+            // A mistake at the bottom, where the parser may try again at each level.
+            all.push(format!("select {} as x", nested(open, "1 1 from", close, depth.min(40))));
+        }
+    }
+    all.push(format!("select * from {}", nested("(select * from ", "logs", ")", 60)));
+    all.push(format!("select * from {}", nested("(", "logs join other on true", ")", 50)));
+    all.push(nested("(", "select 1 as x", ")", 60));
+    all.push(nested("(", "select 1 as x", ")", 20_000));
+    all.push(nested("with a as (", "select 1 as x", ") select * from a", 30));
+    for op in ["+", "||", "*", "=", "<", ".", "::int64::", " is null is ", " and ", " or ", " union all select ", ", "]
+    {
+        for count in [400, 5_000, 20_000] {
+            all.push(format!("select {}", vec!["1"; count].join(op)));
+        }
+    }
+    all.push(format!("select id from logs where {}", listed(5_000, " and ", |i| format!("id != 'x{i}'"))));
+    all.push(format!("select id from logs where {}", listed(5_000, " or ", |i| format!("id = 'x{i}'"))));
+    all.push(format!(
+        "select id from logs where {}",
+        listed(4_000, " or ", |i| format!("event_message like '%y{i}%'"))
+    ));
+    all.push(format!("select id from logs where id in ({})", listed(10_000, ",", |i| format!("'x{i}'"))));
+    all.push(format!("select id from logs where id not in ({})", listed(10_000, ",", |i| i.to_string())));
+    all.push(listed(900, " union all ", |_| "select id from logs".to_owned()));
+    all.push(listed(900, " union distinct ", |i| format!("select {i} as x")));
+    all.push(listed(500, " except distinct ", |i| format!("select {i} as x")));
+    let ctes = |count: usize, of: &dyn Fn(usize) -> String| {
+        let chain = listed(count, ", ", |i| format!("a{} as ({})", i + 1, of(i)));
+        format!("with a0 as (select id, event_message as m from logs), {chain} select * from a{count}")
+    };
+    all.push(ctes(30, &|i| format!("select l.id, l.m from a{i} l cross join a{i} r")));
+    all.push(ctes(30, &|i| format!("select * from a{i} union all select * from a{i}")));
+    all.push(ctes(30, &|i| format!("select id, m from a{i} where id in (select id from a{i})")));
+    all.push(ctes(1_500, &|i| format!("select id, m from a{i}")));
+    all.push(ctes(60, &|i| format!("select id, m, 1 as c{i} from a{i} where id != '{i}'")));
+    all.push(format!(
+        "select count(*) as c from logs t0 {}",
+        listed(300, " ", |i| format!("join logs t{} using (id)", i + 1))
+    ));
+    all.push(format!(
+        "select count(*) as c from logs t0 {}",
+        listed(50, " ", |i| format!("join logs t{} on t0.id = t{}.id", i + 1, i + 1))
+    ));
+    all.push(format!("select {} from logs", listed(3_000, ", ", |i| format!("id as c{i}"))));
+    all.push(format!(
+        "select {} from logs",
+        listed(300, ", ", |i| format!("count(distinct concat(id, '{i}')) as c{i}"))
+    ));
+    all.push(format!(
+        "select case {} end as x from logs",
+        listed(3_000, " ", |i| format!("when id = 'x{i}' then {i}"))
+    ));
+    all.push(format!("select '{}' as x from logs", "a".repeat(255 << 10)));
+    all.push(format!("select '{}' as x from logs", "a".repeat(300 << 10)));
+    all.push(format!("select 1 as x --{}", " ".repeat(255 << 10)));
+    all.push(format!("select 1 as x /*{}*/", "/*".repeat(100_000)));
+    all.push(format!("select {} as x", "9".repeat(100_000)));
+    all.push(format!("select 1e{} as x", "9".repeat(1_000)));
+    all.push(format!("select `{}` from logs", "a".repeat(100_000)));
+    all.push(format!("select id as `{}` from logs", "é".repeat(50_000)));
+    all.push(format!("select {}1", "\n".repeat(100_000)));
+    all
+}
+
+/// Statements that compute or grow without end.
+fn bombs() -> Vec<String> {
+    let pattern =
+        |pattern: &str| format!("select count(*) as c from logs where regexp_contains(event_message, r'{pattern}')");
+    let mut all: Vec<String> = [
+        "select count(*) as c from logs a cross join logs b cross join logs c cross join logs d",
+        "select a.id from logs a cross join logs b cross join logs c",
+        "select count(*) as c from logs a cross join logs b where concat(a.event_message, b.event_message) like '%zzz%y%'",
+        "select count(*) as c from logs a join logs b on a.event_message like concat('%', b.id, '%', b.id) join logs c on true",
+        "select count(*) as c from logs a join logs b on a.id != b.id join logs c on a.id = c.id and b.event_message like '%x%y%'",
+        "select a.id from logs a cross join logs b order by concat(a.event_message, b.event_message)",
+        "select concat(a.event_message, b.id) as k, count(*) as c from logs a cross join logs b group by k",
+        "select distinct concat(a.event_message, b.event_message) as k from logs a cross join logs b order by k",
+        "select count(distinct concat(a.event_message, b.id)) as c from logs a cross join logs b",
+        "select array_agg(a.event_message) as x from logs a cross join logs b",
+        "select string_agg(a.event_message) as x from logs a cross join logs b",
+        "select array(select a.event_message from logs a cross join logs b) as x",
+        "select a.id, array_agg(b.event_message) as x from logs a cross join logs b group by a.id",
+        "select approx_quantiles(concat(a.id, b.id), 1000) as x from logs a cross join logs b",
+        "select generate_array(1, 1000000000) as x",
+        "select generate_array(-9223372036854775808, 9223372036854775807) as x",
+        "select generate_array(1, 10, 0) as x",
+        "select repeat('a', 1000000000) as x",
+        "select lpad('a', 1000000000) as x",
+        "select rpad('a', 1000000000, 'b') as x from logs",
+        "select repeat('a', 9223372036854775807) as x",
+        "select repeat('', 9223372036854775807) as x",
+        "select id from logs limit 9223372036854775807 offset 9223372036854775807",
+        "select id from logs limit 99999999999999999999999",
+        "select id from logs limit -1",
+        "select id from logs limit 1000000000",
+        "select id from logs order by id limit 1000000000 offset 1",
+        "select 9223372036854775807 + 1 as x",
+        "select -9223372036854775808 - id as x from logs",
+        "select 1 / 0 as x",
+        "select div(1, 0) as x from logs",
+        "select mod(-9223372036854775808, -1) as x",
+        "select div(-9223372036854775808, -1) as x",
+        "select pow(10, 1000000) as x",
+        "select cast(event_message as int64) as x from logs",
+        "select substr(event_message, -9223372036854775808, 9223372036854775807) as x from logs",
+        "select timestamp_add(timestamp '9999-12-31', interval 9223372036854775807 day) as x",
+        "select date_add(date '9999-12-31', interval 1000000 year) as x",
+        "select timestamp_micros(9223372036854775807) as x",
+        "select format_timestamp(repeat('%Y', 4000), timestamp) as x from logs",
+        "select json_value(event_message, '$.a.b.c') as x from logs",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for regex in [
+        "(a+)+$",
+        "(a*)*b",
+        "(a|a)*$",
+        "a{1000}{1000}",
+        "((a{100}){100}){100}",
+        "(.*)(.*)(.*)(.*)(.*)x",
+        "[",
+        "(?P<n>a)\\1",
+    ] {
+        all.push(pattern(regex));
+    }
+    all.push(pattern(&listed(2_000, "|", |i| format!("x{i}y"))));
+    all.push(pattern(&"(".repeat(10_000)));
+    all.push(pattern(&nested("(", "a", ")*", 1_000)));
+    all.push(format!("select json_value('{}', '$.a') as x", "[".repeat(100_000)));
+    all.push(format!(
+        "select json_value(event_message, '$.{}') as x from logs",
+        listed(10_000, ".", |_| "a".to_owned())
+    ));
+    all
+}
+
+/// Statements that do not end as they must, by rooms other than this suite's, each with the reason.
+/// Kept here so that they join the others when that is done.
+fn known() -> Vec<(String, &'static str)> {
+    let doubled = listed(31, ", ", |i| format!("a{} as (select concat(x, x) as x from a{i})", i + 1));
+    vec![
+        (
+            format!("with a0 as (select id as x from logs), {doubled} select length(x) as n from a31"),
+            "CONCAT makes gigabytes of one batch before the memory limit sees it",
+        ),
+        (
+            "select length(replace(replace(event_message, 'a', event_message), 'a', event_message)) as x from logs".to_owned(),
+            "REPLACE makes gigabytes of one batch",
+        ),
+        (
+            "select length(repeat(repeat(repeat('a', 1000), 1000), 1000)) as x".to_owned(),
+            "REPEAT of a REPEAT is bounded each by itself",
+        ),
+        ("select length(repeat(event_message, 5000)) as x from logs".to_owned(), "REPEAT makes 2 GB of one batch"),
+        (
+            "select count(*) as c from unnest(generate_array(1, 100000)) a cross join unnest(generate_array(1, 100000)) b".to_owned(),
+            "UNNEST of a constant array copies it to every row of one batch",
+        ),
+        (
+            "select count(*) as c from logs a join logs b on a.id < b.id join logs c on b.id < c.id".to_owned(),
+            "the engine's nested-loop join panics when its memory is used up: 500",
+        ),
+        ("select exists(select exists(select 1)) as x".to_owned(), "EXISTS without FROM inside an expression: 500"),
+        (
+            r"select count(*) as c from logs a cross join logs b where regexp_contains(concat(a.event_message, b.event_message), r'\pL{50,100}\d+x')".to_owned(),
+            "a slow expression over one batch of a join is not ended before the batch is done",
+        ),
+    ]
+}
+
+#[test]
+fn long_and_deep_texts_end() {
+    let server = server();
+    for sql in texts() {
+        attack(&server, &sql);
+        healthy(&server, &sql);
+    }
+    assert!(server.peak_memory() < MEMORY, "{} MiB", server.peak_memory());
+}
+
+#[test]
+fn bombs_end() {
+    let server = server();
+    for sql in bombs() {
+        attack(&server, &sql);
+        healthy(&server, &sql);
+    }
+    assert!(server.peak_memory() < MEMORY, "{} MiB", server.peak_memory());
+}
+
+#[test]
+#[ignore = "tells which of the known attacks are mended: run it by name and read"]
+fn known_attacks_end() {
+    for (sql, reason) in known() {
+        let server = server();
+        let began = Instant::now();
+        let answer = ask(&server, "attack", &sql);
+        println!("{} {:?} {} MiB: {reason}", answer.status, began.elapsed(), server.peak_memory());
+        bounded(&sql, &answer);
+        assert!(server.peak_memory() < MEMORY, "{} MiB: {reason}", server.peak_memory());
+    }
+}
+
+#[test]
+fn others_are_served_while_eight_attack() {
+    let server = server();
+    let done = AtomicBool::new(false);
+    let hostile = [
+        "select count(*) as c from logs a cross join logs b cross join logs c cross join logs d",
+        "select a.id from logs a cross join logs b order by concat(a.event_message, b.event_message)",
+        "select concat(a.event_message, b.id) as k, count(*) as c from logs a cross join logs b group by k",
+        "select count(*) as c from logs a cross join logs b where concat(a.event_message, b.event_message) like '%zzz%y%'",
+        "select array_agg(a.event_message) as x from logs a cross join logs b",
+        "select distinct concat(a.event_message, b.event_message) as k from logs a cross join logs b order by k",
+        "select count(*) as c from logs where regexp_contains(event_message, r'(a+)+$')",
+        "select count(*) as c from logs a join logs b on a.event_message like concat('%', b.id, '%', b.id) join logs c on true",
+    ];
+    std::thread::scope(|scope| {
+        for sql in hostile {
+            let (server, done) = (&server, &done);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    bounded(sql, &ask(server, "attack", sql));
+                }
+            });
+        }
+        let (mut slowest, mut health) = (Duration::ZERO, Duration::ZERO);
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(200));
+            let asked = Instant::now();
+            assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+            health = health.max(asked.elapsed());
+            let asked = Instant::now();
+            assert_eq!(ask(&server, "attack", "select id from logs where id = 'e7'").ids(), ["e7"]);
+            slowest = slowest.max(asked.elapsed());
+        }
+        done.store(true, Ordering::Relaxed);
+        println!("the slowest query took {slowest:?}, the slowest /health {health:?}, {} MiB", server.peak_memory());
+        assert!(slowest < Duration::from_secs(3), "{slowest:?}");
+        assert!(health < Duration::from_secs(1), "{health:?}");
+    });
+    assert!(server.peak_memory() < MEMORY, "{} MiB", server.peak_memory());
+}
