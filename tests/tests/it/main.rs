@@ -15,5 +15,6 @@ mod demo;
 mod errors;
 mod ingest;
 mod logs_all;
+mod lql;
 mod restart;
 mod tables;
