@@ -68,7 +68,13 @@ pub(crate) fn command(mut arguments: impl Iterator<Item = String>) -> Outcome {
 }
 
 /// Each target for a short time: enough to see that it works and finds no new failure near the corpus.
+/// It is no part of the tests proper, so a machine without a C++ compiler is told and let go.
 pub(crate) fn briefly() -> Outcome {
+    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
+    if !Command::new(&compiler).arg("--version").output().is_ok_and(|out| out.status.success()) {
+        say(&format!("the fuzz targets are left out: libFuzzer needs a C++ compiler, {}", compiler.display()));
+        return Ok(());
+    }
     build()?;
     TARGETS.iter().try_for_each(|target| explore(target, BRIEF_SECONDS))
 }

@@ -17,7 +17,7 @@ const CARGO_COMPONENT: &str = "0.21.1";
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test     install what is missing, build everything, run all tests
+  test     install what is missing, build everything, run all tests and each fuzz target for half a minute
   guests   build the guest endpoints, with cargo and with cargo component
   fuzz TARGET [SECONDS]
            feed a fuzz target (sql, lql) with texts that it makes up, for a minute or as long as told

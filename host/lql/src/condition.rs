@@ -35,8 +35,8 @@ pub(crate) fn condition(filter: &Filter, field: Option<Field>, column: Expr) -> 
     match filter.operator {
         // One value is a list of one.
         Operator::ListIncludes if list == Some(false) => compare(BinaryOperator::Eq),
-        Operator::Equal if list == Some(true) => includes(column, literal(filter, field, low)?),
-        Operator::ListIncludes => includes(column, literal(filter, field, low)?),
+        Operator::Equal if list == Some(true) => includes(filter, field, column, low),
+        Operator::ListIncludes => includes(filter, field, column, low),
         Operator::Equal | Operator::Range => compare(BinaryOperator::Eq),
         Operator::Greater => compare(BinaryOperator::Gt),
         Operator::GreaterOrEqual => compare(BinaryOperator::GtEq),
@@ -52,8 +52,16 @@ pub(crate) fn condition(filter: &Filter, field: Option<Field>, column: Expr) -> 
     }
 }
 
-fn includes(list: Expr, value: Expr) -> Result<Expr, LqlError> {
-    Ok(Expr::InUnnest { expr: Box::new(value), array_expr: Box::new(list), negated: false })
+/// Whether a list has the value. Text among numbers is not there, and neither is a fraction among
+/// integers; NULL says so, because the elements of a list are not converted one by one.
+fn includes(filter: &Filter, field: Option<Field>, list: Expr, value: &Literal) -> Result<Expr, LqlError> {
+    let kind = field.filter(|field| field.list).map(|field| field.kind);
+    let wanted = match (kind, in_type(filter, field, value)?) {
+        (Some(FieldType::Boolean | FieldType::Float | FieldType::Integer), Value::Text(_)) => Value::Null,
+        (Some(FieldType::Integer), Value::Float(_)) => Value::Null,
+        (_, wanted) => wanted,
+    };
+    Ok(Expr::InUnnest { expr: Box::new(written(wanted, kind)), array_expr: Box::new(list), negated: false })
 }
 
 /// Whether the condition may be NULL although the column is not: its value or an element is NULL.
@@ -68,17 +76,24 @@ pub(crate) fn may_be_null(filter: &Filter, field: Option<Field>) -> bool {
         }
 }
 
-/// The value in the column's type. Times are texts without a zone, which BigQuery reads as either
-/// TIMESTAMP or DATETIME, whichever the column is; over an integer column they are microseconds.
 fn literal(filter: &Filter, field: Option<Field>, literal: &Literal) -> Result<Expr, LqlError> {
-    let kind = field.map(|field| field.kind);
-    let value = match kind {
-        Some(kind) if literal.guessed => typed(filter, kind, literal)?,
-        None if literal.guessed && filter.modifiers.quoted_string => Value::Text(literal.text.clone()),
-        _ => literal.value.clone(),
-    };
+    Ok(written(in_type(filter, field, literal)?, field.map(|field| field.kind)))
+}
+
+/// The value in the column's type.
+fn in_type(filter: &Filter, field: Option<Field>, literal: &Literal) -> Result<Value, LqlError> {
+    match field {
+        Some(field) if literal.guessed => typed(filter, field.kind, literal),
+        None if literal.guessed && filter.modifiers.quoted_string => Ok(Value::Text(literal.text.clone())),
+        _ => Ok(literal.value.clone()),
+    }
+}
+
+/// Times are texts without a zone, which BigQuery reads as either TIMESTAMP or DATETIME, whichever
+/// the column is; over an integer column they are microseconds.
+fn written(value: Value, kind: Option<FieldType>) -> Expr {
     let micros = kind == Some(FieldType::Integer);
-    Ok(match value {
+    match value {
         Value::Null => tree::null(),
         Value::Boolean(value) => tree::boolean(value),
         Value::Integer(value) => tree::integer(value),
@@ -91,7 +106,7 @@ fn literal(filter: &Filter, field: Option<Field>, literal: &Literal) -> Result<E
         Value::Date(value) => tree::text(value.to_string()),
         Value::Datetime(value) if micros => tree::integer(value.utc().and_utc().timestamp_micros()),
         Value::Datetime(value) => tree::text(value.exact()),
-    })
+    }
 }
 
 /// A guessed value as what the column holds.

@@ -151,6 +151,7 @@ fn known_columns_decide_the_type_of_a_literal() {
     columns.insert("code", FieldType::Integer);
     columns.insert("timestamp", FieldType::Integer);
     columns.insert_list("tags", FieldType::String);
+    columns.insert_list("sizes", FieldType::Integer);
     let condition = |lql: &str| {
         let sql = translate(lql, Some(&columns)).unwrap().statement.to_string();
         sql.split_once(" WHERE ").unwrap().1.to_owned()
@@ -164,6 +165,8 @@ fn known_columns_decide_the_type_of_a_literal() {
         ("-tags:7", "('7' IN UNNEST(lql_row.`tags`)) IS NOT TRUE"),
         ("-tags:>b", "NOT EXISTS (SELECT 1 FROM UNNEST(lql_row.`tags`) AS lql_item WHERE lql_item > 'b')"),
         ("tags:1..2", "EXISTS (SELECT 1 FROM UNNEST(lql_row.`tags`) AS lql_item WHERE lql_item BETWEEN 1 AND 2)"),
+        ("sizes:@>7", "7 IN UNNEST(lql_row.`sizes`)"),
+        ("sizes:@>big", "NULL IN UNNEST(lql_row.`sizes`)"),
         ("code:@>7", "lql_row.`code` = 7"),
         ("code:@>~7", "REGEXP_CONTAINS(lql_row.`code`, '7')"),
         ("ok:1 code:x", "lql_row.`ok` = 1 AND lql_row.`code` = 'x'"),
