@@ -27,4 +27,5 @@ mod types;
 pub use catalog::{NoSources, SavedQuery, Sources, Tables};
 pub use encode::{ColumnEncoder, Style};
 pub use engine::{Engine, EngineOptions, Plan, ResultStream};
+pub use functions::functions;
 pub use types::{Field, Type};

@@ -37,38 +37,40 @@ impl Aggregates {
     }
 }
 
+/// The aggregate functions.
+pub(crate) const AGGREGATES: &[&str] = &[
+    "COUNT",
+    "COUNTIF",
+    "SUM",
+    "AVG",
+    "MIN",
+    "MAX",
+    "ANY_VALUE",
+    "ARRAY_AGG",
+    "STRING_AGG",
+    "LOGICAL_OR",
+    "LOGICAL_AND",
+    "BOOL_OR",
+    "BOOL_AND",
+    "APPROX_QUANTILES",
+    "APPROX_COUNT_DISTINCT",
+    "STDDEV",
+    "STDDEV_SAMP",
+    "STDDEV_POP",
+    "VARIANCE",
+    "VAR_SAMP",
+    "VAR_POP",
+    "CORR",
+    "COVAR_SAMP",
+    "COVAR_POP",
+    "BIT_AND",
+    "BIT_OR",
+    "BIT_XOR",
+];
+
 /// Whether `name` (in capitals) is an aggregate function.
 pub(crate) fn is_aggregate(name: &str) -> bool {
-    matches!(
-        name,
-        "COUNT"
-            | "COUNTIF"
-            | "SUM"
-            | "AVG"
-            | "MIN"
-            | "MAX"
-            | "ANY_VALUE"
-            | "ARRAY_AGG"
-            | "STRING_AGG"
-            | "LOGICAL_OR"
-            | "LOGICAL_AND"
-            | "BOOL_OR"
-            | "BOOL_AND"
-            | "APPROX_QUANTILES"
-            | "APPROX_COUNT_DISTINCT"
-            | "STDDEV"
-            | "STDDEV_SAMP"
-            | "STDDEV_POP"
-            | "VARIANCE"
-            | "VAR_SAMP"
-            | "VAR_POP"
-            | "CORR"
-            | "COVAR_SAMP"
-            | "COVAR_POP"
-            | "BIT_AND"
-            | "BIT_OR"
-            | "BIT_XOR"
-    )
+    AGGREGATES.contains(&name)
 }
 
 /// Whether some expression in `tree` calls an aggregate function.

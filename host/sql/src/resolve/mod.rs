@@ -30,6 +30,7 @@ use crate::catalog::{Sources, Tables};
 use crate::fail::{Planning, Result, fail};
 use crate::types::Type;
 
+pub(crate) use aggregate::AGGREGATES;
 pub(crate) use coerce::{Conversion, compare, list_of_record, unify};
 pub(crate) use constant::folded;
 
