@@ -4,11 +4,12 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
+use tidegate_model::Code;
 
 use super::kernels::Entry;
 use super::rows::{Body, Item, Items, Made, Out, Row};
 use super::{Builder, Call, kernel};
-use crate::fail::{Planning, Result, unsupported};
+use crate::fail::{Planning, Result, fail};
 use crate::resolve::{Conversion, Typed, list_of_record, unify};
 use crate::types::{Type, is_there};
 
@@ -122,10 +123,8 @@ fn includes(call: &Call<'_>, function: fn(Expr, Expr) -> Expr) -> Result<Typed> 
 }
 
 fn by_subquery(call: &Call<'_>, aggregate: &str) -> Result<Typed> {
-    Err(unsupported(
-        format!("{}; write (SELECT {aggregate}(x) FROM UNNEST(your_array) AS x): the function itself", call.name),
-        call.at,
-    ))
+    let message = format!("{} is not supported; write (SELECT {aggregate}(x) FROM UNNEST(list) AS x)", call.name);
+    Err(fail(Code::Unsupported, message, call.at))
 }
 
 pub(super) const KERNELS: &[Entry] = &[

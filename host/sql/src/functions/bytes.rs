@@ -34,6 +34,7 @@ pub(super) const KERNELS: &[Entry] = &[
     Entry::new("sha256_bytes", Body::Bytes(|row, out| digest(out, &digests::sha256(row.bytes(0))))),
     Entry::new("sha512_bytes", Body::Bytes(|row, out| digest(out, &digests::sha512(row.bytes(0))))),
     Entry::new("farm_fingerprint", Body::Int(|row| Ok(Some(digests::farm(row.bytes(0)).cast_signed())))),
+    Entry::new("byte_count", Body::Int(|row| Ok(i64::try_from(row.bytes(0).len()).ok()))),
     Entry::new("to_hex", Body::Text(to_hex)),
     Entry::new("from_hex", Body::Bytes(from_hex)),
     Entry::new("to_base64", Body::Text(to_base64)),

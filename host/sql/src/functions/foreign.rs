@@ -143,13 +143,24 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("GROUPARRAY", "ARRAY_AGG(x)"),
     ("ARGMAX", "ARRAY_AGG(x ORDER BY y DESC LIMIT 1)[OFFSET(0)]"),
     ("ARGMIN", "ARRAY_AGG(x ORDER BY y LIMIT 1)[OFFSET(0)]"),
-    // BigQuery's own that are not here.
-    ("IFERROR", "SAFE.function(...) or SAFE_CAST(value AS type), which give NULL, in IFNULL(..., other)"),
-    ("ISERROR", "SAFE.function(...) IS NULL or SAFE_CAST(value AS type) IS NULL"),
-    ("NULLIFERROR", "SAFE.function(...) or SAFE_CAST(value AS type), which give NULL"),
-    ("SESSION_USER", "nothing: statements run without a user"),
-    ("CURRENT_USER", "nothing: statements run without a user"),
 ];
+
+/// Functions of BigQuery that are not here, and why, or what to write instead.
+const REFUSALS: &[(&str, &str)] = &[
+    ("IFERROR", "write IFNULL(SAFE_CAST(value AS INT64), 0), or SAFE. before the function that may fail"),
+    ("NULLIFERROR", "write SAFE_CAST(value AS INT64), or SAFE. before the function that may fail"),
+    ("ISERROR", "write SAFE_CAST(value AS INT64) IS NULL, or SAFE. before the function that may fail"),
+    ("SESSION_USER", "statements run without a user"),
+    ("CURRENT_USER", "statements run without a user"),
+    ("KEYS.NEW_KEYSET", "there are no keys"),
+    ("AEAD.ENCRYPT", "there are no keys"),
+    ("AEAD.DECRYPT_STRING", "there are no keys"),
+];
+
+/// Why a function of BigQuery is not here.
+pub(super) fn refusal(name: &str) -> Option<&'static str> {
+    REFUSALS.iter().find(|(refused, _)| *refused == name).map(|(_, reason)| *reason)
+}
 
 /// What to write instead of a function of another dialect.
 pub(super) fn spelling(name: &str) -> Option<&'static str> {

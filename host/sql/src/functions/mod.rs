@@ -165,6 +165,10 @@ pub(crate) fn build(call: Call<'_>) -> Result<Typed> {
     if let Some((_, builder)) = table().find(|(name, _)| *name == call.name) {
         return builder(&call);
     }
+    if let Some(reason) = foreign::refusal(call.name) {
+        let message = format!("{} is not supported; {reason}", call.name);
+        return Err(fail(Code::Unsupported, message, call.at).about(call.name));
+    }
     let mut message = format!("there is no function {}", call.name);
     if let Some(ours) = foreign::spelling(call.name) {
         message.push_str(&format!("; write {ours}"));

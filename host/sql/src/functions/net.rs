@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::kernels::Entry;
 use super::rows::{Bad, Body, Made, Out, Row};
 use super::{Builder, Call, kernel};
-use crate::fail::{Result, unsupported};
+use tidegate_model::Code;
+
+use crate::fail::{Result, fail};
 use crate::resolve::Typed;
 use crate::types::Type;
 
@@ -26,10 +28,11 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
 ];
 
 fn no_suffixes(call: &Call<'_>) -> Result<Typed> {
-    Err(unsupported(
-        format!("{}, which needs the list of public suffixes; NET.HOST gives the whole host: it", call.name),
-        call.at,
-    ))
+    let message = format!(
+        "{} is not supported, because it needs the list of all public suffixes; NET.HOST gives the whole host",
+        call.name
+    );
+    Err(fail(Code::Unsupported, message, call.at))
 }
 
 pub(super) const KERNELS: &[Entry] = &[

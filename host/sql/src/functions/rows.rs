@@ -133,6 +133,13 @@ impl Out {
         self.bytes(text.as_bytes())
     }
 
+    /// A text so many times.
+    pub(super) fn repeated(&mut self, text: &str, times: usize) -> std::result::Result<(), Bad> {
+        self.room(text.len().saturating_mul(times))?;
+        self.row.extend_from_slice(text.repeat(times).as_bytes());
+        Ok(())
+    }
+
     pub(super) fn char(&mut self, c: char) -> std::result::Result<(), Bad> {
         self.text(c.encode_utf8(&mut [0; 4]))
     }

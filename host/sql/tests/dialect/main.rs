@@ -7,7 +7,9 @@
     reason = "a failed test may panic"
 )]
 
+mod document;
 mod endpoints;
+mod functions;
 mod names;
 mod support;
 mod unnest;

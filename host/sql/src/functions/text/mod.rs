@@ -113,7 +113,12 @@ fn length(call: &Call<'_>) -> Result<Typed> {
 
 fn byte_length(call: &Call<'_>) -> Result<Typed> {
     call.count(1, 1)?;
-    Ok(Typed::new(cast(string::octet_length(call.text_or_bytes(0)?.expr), DataType::Int64), INT))
+    let value = call.text_or_bytes(0)?;
+    if value.ty == Type::Bytes {
+        // The engine's takes text only.
+        return Ok(Typed::new(kernel("byte_count", call.safe, vec![value.expr]), INT));
+    }
+    Ok(Typed::new(cast(string::octet_length(value.expr), DataType::Int64), INT))
 }
 
 /// NULL if any piece is NULL.

@@ -48,11 +48,7 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new(
         "repeat_text",
         Body::Text(|row, out| {
-            let (text, times) = (row.text(0), length(row, 1)?);
-            out.room(text.len().saturating_mul(times))?;
-            if !text.is_empty() {
-                (0..times).try_for_each(|_| out.text(text))?;
-            }
+            out.repeated(row.text(0), length(row, 1)?)?;
             Ok(Some(()))
         }),
     ),
@@ -169,7 +165,9 @@ fn pad(row: &Row, out: &mut Out, left: bool) -> Made<()> {
     if !left {
         out.text(text)?;
     }
-    pattern.chars().cycle().take(wanted - size).try_for_each(|c| out.char(c))?;
+    let (missing, whole) = (wanted - size, pattern.chars().count());
+    out.repeated(pattern, missing / whole)?;
+    out.text(pattern.get(..boundary(pattern, missing % whole)).unwrap_or_default())?;
     if left {
         out.text(text)?;
     }

@@ -289,15 +289,15 @@ fn padded(sign: &str, body: &str, left: bool, zero: bool, width: usize, out: &mu
     let missing = width.saturating_sub(size);
     out.room(missing)?;
     if !left && !zero {
-        (0..missing).try_for_each(|_| out.text(" "))?;
+        out.repeated(" ", missing)?;
     }
     out.text(sign)?;
     if !left && zero {
-        (0..missing).try_for_each(|_| out.text("0"))?;
+        out.repeated("0", missing)?;
     }
     out.text(body)?;
     if left {
-        (0..missing).try_for_each(|_| out.text(" "))?;
+        out.repeated(" ", missing)?;
     }
     Ok(())
 }

@@ -86,33 +86,50 @@ fn find(row: &Row) -> Made<i64> {
     Ok(Some(i64::try_from(position).unwrap_or(i64::MAX)))
 }
 
+/// A piece of a replacement.
+enum Piece {
+    Text(String),
+    Group(usize),
+}
+
+/// `\0` to `\9` are groups, two backslashes are one.
+fn pieces(by: &str) -> Vec<Piece> {
+    let (mut pieces, mut text) = (Vec::new(), String::new());
+    let mut rest = by.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            text.push(c);
+            continue;
+        }
+        match rest.next() {
+            Some(digit @ '0'..='9') => {
+                pieces.push(Piece::Text(std::mem::take(&mut text)));
+                pieces.push(Piece::Group(digit.to_digit(10).map_or(0, |n| n as usize)));
+            }
+            Some('\\') | None => text.push('\\'),
+            Some(other) => text.extend(['\\', other]),
+        }
+    }
+    pieces.push(Piece::Text(text));
+    pieces
+}
+
 fn replace(row: &Row, out: &mut Out) -> Made<()> {
-    let (regex, text, by) = (row.regex(1)?, row.text(0), row.text(2));
+    let (regex, text) = (row.regex(1)?, row.text(0));
+    let by = row.remember(2, |by| Ok(pieces(by)))?;
     let mut copied = 0;
     for captures in regex.captures_iter(text) {
         let Some(whole) = captures.get(0) else { continue };
         out.text(text.get(copied..whole.start()).unwrap_or_default())?;
         copied = whole.end();
-        let mut rest = by.chars();
-        while let Some(c) = rest.next() {
-            if c != '\\' {
-                out.char(c)?;
-                continue;
-            }
-            match rest.next() {
-                Some(digit @ '0'..='9') => {
-                    let group = digit.to_digit(10).map_or(0, |n| n as usize);
-                    if group >= regex.captures_len() {
-                        return Err(
-                            format!("the replacement names the group \\{group}, which the pattern lacks").into()
-                        );
-                    }
-                    out.text(captures.get(group).map_or("", |found| found.as_str()))?;
+        for piece in by.iter() {
+            match piece {
+                Piece::Text(text) => out.text(text)?,
+                Piece::Group(group) if *group < regex.captures_len() => {
+                    out.text(captures.get(*group).map_or("", |found| found.as_str()))?;
                 }
-                Some('\\') | None => out.char('\\')?,
-                Some(other) => {
-                    out.char('\\')?;
-                    out.char(other)?;
+                Piece::Group(group) => {
+                    return Err(format!("the replacement names the group \\{group}, which the pattern lacks").into());
                 }
             }
         }

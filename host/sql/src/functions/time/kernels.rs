@@ -15,6 +15,7 @@ use crate::functions::rows::{Bad, Body, Item, Items, Made, Out, Row, compute};
 
 pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new("format_time", Body::Text(strings::format)),
+    Entry::new("zoned_text", Body::Text(strings::zoned)),
     Entry::new("parse_time_as", Body::Timestamp(strings::parse)),
     Entry::new("zone_local", Body::Timestamp(|row| Ok(Zone::of(row, 1)?.local(row.int(0))))),
     Entry::new("zone_instant", Body::Timestamp(|row| Ok(Zone::of(row, 1)?.instant(row.int(0))))),

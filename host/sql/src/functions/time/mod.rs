@@ -125,7 +125,8 @@ const POINTS: &[(&str, Builder)] = &[
         if call.arguments.len() == 1 && call.value(0)?.ty.is_number() {
             return from_epoch(call, SECOND);
         }
-        Err(call.fails("of text write PARSE_TIMESTAMP('%Y-%m-%d %H:%M:%S', text)"))
+        Err(call
+            .fails("TO_TIMESTAMP takes a number of seconds; of text write PARSE_TIMESTAMP('%Y-%m-%d %H:%M:%S', text)"))
     }),
 ];
 

@@ -136,6 +136,25 @@ pub(super) fn format(row: &Row, out: &mut Out) -> Made<()> {
     Ok(Some(()))
 }
 
+/// `zoned_text(micros, zone)`: as a TIMESTAMP is shown, with what the clocks of the zone show.
+pub(super) fn zoned(row: &Row, out: &mut Out) -> Made<()> {
+    let (micros, zone) = (row.int(0), Zone::of(row, 1)?);
+    let Some(offset) = zone.offset(micros) else { return Ok(None) };
+    let Some(local) = DateTime::from_timestamp_micros(micros.saturating_add(offset)) else { return Ok(None) };
+    write!(out, "{}", local.format("%Y-%m-%d %H:%M:%S"))?;
+    match local.timestamp_subsec_micros() {
+        0 => {}
+        fraction if fraction % 1_000 == 0 => write!(out, ".{:03}", fraction / 1_000)?,
+        fraction => write!(out, ".{fraction:06}")?,
+    }
+    let minutes = offset / 60_000_000;
+    write!(out, "{}{:02}", if minutes < 0 { '-' } else { '+' }, minutes.abs() / 60)?;
+    if minutes % 60 != 0 {
+        write!(out, ":{:02}", minutes.abs() % 60)?;
+    }
+    Ok(Some(()))
+}
+
 /// How a text is read: chrono's elements, and whether a zone's name stands at the end.
 #[derive(Debug)]
 struct Reading {

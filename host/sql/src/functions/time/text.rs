@@ -31,9 +31,8 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         match zone(call, 1)? {
             None => value.convert(&Type::String, Conversion::cast(call.at, call.safe)),
             Some(zone) => {
-                let format = lit("%Y-%m-%d %H:%M:%E*S%Ez");
                 let value = value.convert(&Type::Timestamp, Conversion::implicit(call.at))?;
-                Ok(Typed::new(kernel("format_time", call.safe, vec![format, value.expr, zone]), Type::String))
+                Ok(Typed::new(kernel("zoned_text", call.safe, vec![value.expr, zone]), Type::String))
             }
         }
     }),
