@@ -68,7 +68,8 @@ impl ColumnEncoder {
             Type::Bool => Values::Bool(cast(array, &DataType::Boolean)?.as_boolean().clone()),
             Type::Int64 => Values::Int(cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone()),
             Type::Float64 => Values::Float(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone()),
-            Type::String | Type::Interval => Values::Text(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
+            Type::String => Values::Text(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
+            Type::Interval => Values::Text(crate::functions::interval_texts(array)?),
             Type::Json => Values::Json(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
             Type::Bytes => Values::Bytes(cast(array, &DataType::Binary)?.as_binary().clone()),
             Type::Timestamp if style == Style::Text => Values::Datetime(micros()?),
@@ -230,7 +231,7 @@ fn write_number(number: impl serde::Serialize, out: &mut Vec<u8>) {
     let _ = serde_json::to_writer(out, &number);
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

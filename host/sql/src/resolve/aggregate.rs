@@ -23,7 +23,7 @@ use crate::functions::{Argument, quantiles, top};
 use crate::types::{Field, Type};
 
 /// The aggregate functions.
-pub(crate) const AGGREGATES: [&str; 35] = [
+pub(crate) const AGGREGATES: [&str; 34] = [
     "ANY_VALUE",
     "APPROX_COUNT_DISTINCT",
     "APPROX_QUANTILES",
@@ -43,7 +43,6 @@ pub(crate) const AGGREGATES: [&str; 35] = [
     "COUNT_IF",
     "COVAR_POP",
     "COVAR_SAMP",
-    "EVERY",
     "GROUPING",
     "LOGICAL_AND",
     "LOGICAL_OR",
@@ -403,7 +402,7 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             (call(function, arguments, clauses), Type::Array(Box::new(element)))
         }
         "LOGICAL_OR" | "BOOL_OR" => simple(agg::bool_and_or::bool_or_udaf(), first.convert(&Type::Bool, how)?),
-        "LOGICAL_AND" | "BOOL_AND" | "EVERY" => {
+        "LOGICAL_AND" | "BOOL_AND" => {
             simple(agg::bool_and_or::bool_and_udaf(), first.convert(&Type::Bool, how)?)
         }
         "BIT_AND" => simple(agg::bit_and_or_xor::bit_and_udaf(), first.convert(&Type::Int64, how)?),

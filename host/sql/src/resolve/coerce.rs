@@ -77,7 +77,9 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
     let named = |name: &'static str, expr: Expr| kernel(name, how.safe, vec![expr]);
     let to = target.arrow();
     let expr = match (&ty, target) {
-        (Type::Int64 | Type::Bool | Type::Bytes | Type::Time, Type::String) => cast(expr, DataType::Utf8View),
+        (Type::Int64 | Type::Bool | Type::Time, Type::String) => cast(expr, DataType::Utf8View),
+        (Type::Bytes, Type::String) => named("bytes_text", expr),
+        (Type::Interval, Type::String) => named("interval_text", expr),
         (Type::Float64, Type::String) => named("float_text", expr),
         (Type::Timestamp, Type::String) => named("timestamp_text", expr),
         (Type::Datetime, Type::String) => named("datetime_text", expr),
@@ -89,7 +91,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         (Type::String, Type::Timestamp | Type::Datetime) => named("parse_timestamp", expr),
         (Type::String, Type::Date) => cast(named("parse_timestamp", expr), to),
         (Type::String, Type::Time) => named("parse_time", expr),
-        (Type::String, Type::Bytes) => cast(expr, to),
+        (Type::String, Type::Bytes) => named("text_bytes", expr),
         (Type::Float64, Type::Int64) => named("round_int64", expr),
         (Type::Int64, Type::Float64) | (Type::Bool, Type::Int64) => cast(expr, to),
         (Type::Int64, Type::Bool) => expr.not_eq(lit(0_i64)),

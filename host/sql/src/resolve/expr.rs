@@ -161,10 +161,7 @@ impl Resolver<'_> {
             }
             Ast::AtTimeZone { timestamp, time_zone } => {
                 let zone = self.expr(time_zone, cx)?;
-                if !matches!(zone.literal_text(), Some("UTC" | "utc" | "Etc/UTC" | "+00" | "+00:00")) {
-                    return Err(unsupported("AT TIME ZONE with a zone other than 'UTC'", at));
-                }
-                self.expr(timestamp, cx)
+                functions::at_time_zone(self.expr(timestamp, cx)?, zone, at)
             }
             Ast::Array(array) => {
                 let items = array.elem.iter().map(|item| self.expr(item, cx)).collect::<Result<Vec<_>>>()?;
@@ -228,10 +225,13 @@ impl Resolver<'_> {
             B::Plus | B::Minus if is_time(&left.ty) || is_time(&right.ty) || left.ty == Type::Interval => {
                 functions::time_arithmetic(left, matches!(op, B::Minus), right, at)
             }
-            B::Plus => functions::arithmetic(left, Operator::Plus, right, at),
-            B::Minus => functions::arithmetic(left, Operator::Minus, right, at),
-            B::Multiply => functions::arithmetic(left, Operator::Multiply, right, at),
-            B::Modulo => functions::arithmetic(left, Operator::Modulo, right, at),
+            B::Multiply if left.ty == Type::Interval || right.ty == Type::Interval => {
+                functions::interval_times(left, right, at)
+            }
+            B::Plus => functions::arithmetic(left, Operator::Plus, right, cx.guarded, at),
+            B::Minus => functions::arithmetic(left, Operator::Minus, right, cx.guarded, at),
+            B::Multiply => functions::arithmetic(left, Operator::Multiply, right, cx.guarded, at),
+            B::Modulo => functions::arithmetic(left, Operator::Modulo, right, cx.guarded, at),
             B::Divide => {
                 let how = Conversion::implicit(at);
                 let (left, right) = (left.convert(&Type::Float64, how)?, right.convert(&Type::Float64, how)?);
@@ -477,7 +477,8 @@ impl Resolver<'_> {
                 Ok(folded(Typed::new(core::coalesce(values), ty)))
             }
             _ => {
-                let part_at = functions::part_argument(&bare);
+                let quoted = matches!(asts.first(), Some(Ast::Value(_)));
+                let part_at = functions::part_argument(&bare, quoted);
                 let before = cx.guarded;
                 cx.guarded |= safe;
                 let mut arguments = Vec::with_capacity(asts.len());

@@ -35,8 +35,10 @@ use crate::fail::{Planning, Result, fail};
 use crate::stop::Stop;
 use crate::types::Type;
 
+pub(crate) use aggregate::AGGREGATES;
 pub(crate) use coerce::{Conversion, compare, list_of_record, unify};
 pub(crate) use constant::folded;
+pub(crate) use window::WINDOW_FUNCTIONS;
 
 /// An engine expression and its type in the dialect.
 #[derive(Debug, Clone)]

@@ -7,7 +7,9 @@
     reason = "a failed test may panic"
 )]
 
+mod document;
 mod endpoints;
+mod functions;
 mod limits;
 mod names;
 mod subqueries;

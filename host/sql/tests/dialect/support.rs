@@ -128,6 +128,11 @@ impl World {
         self.run(sql, Tables::Granted(&SavedQuery::parse(saved).unwrap()))
     }
 
+    /// The rows of a statement over the sources, or why there are none.
+    pub(crate) fn attempt(&self, sql: &str) -> Result<Json, Failure> {
+        self.run(sql, Tables::Sources)
+    }
+
     pub(crate) fn failure(&self, sql: &str) -> Failure {
         match self.run(sql, Tables::Sources) {
             Err(failure) => failure,
