@@ -112,7 +112,7 @@ fn from_base64(row: &Row, out: &mut Out) -> Made<()> {
     let text = row.text(0);
     let bad = || Bad::from(format!("'{}' is no Base64 text", text.chars().take(60).collect::<String>()));
     let digits = text.trim_end_matches('=');
-    if text.len() % 4 != 0 || text.len() - digits.len() > 2 {
+    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
         return Err(bad());
     }
     let (mut word, mut bits) = (0_u32, 0_u32);

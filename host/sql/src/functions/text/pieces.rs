@@ -131,7 +131,7 @@ fn skipped(position: i64, size: impl FnOnce() -> usize) -> usize {
     }
     let back = usize::try_from(position.unsigned_abs()).unwrap_or(usize::MAX);
     let size = size();
-    if back > size { 0 } else { size - back }
+    size.saturating_sub(back)
 }
 
 fn piece(row: &Row, out: &mut Out) -> Made<()> {
