@@ -75,9 +75,11 @@ fn digest(out: &mut Out, bytes: &[u8]) -> Made<()> {
 }
 
 fn to_hex(row: &Row, out: &mut Out) -> Made<()> {
-    use std::fmt::Write;
-    out.room(row.bytes(0).len().saturating_mul(2))?;
-    row.bytes(0).iter().try_for_each(|byte| write!(out, "{byte:02x}"))?;
+    let bytes = row.bytes(0);
+    out.room(bytes.len().saturating_mul(2))?;
+    let digit = |n: u8| if n < 10 { b'0' + n } else { b'a' + n - 10 };
+    let text: Vec<u8> = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+    out.bytes(&text)?;
     Ok(Some(()))
 }
 
