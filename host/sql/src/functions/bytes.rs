@@ -75,9 +75,11 @@ fn digest(out: &mut Out, bytes: &[u8]) -> Made<()> {
 }
 
 fn to_hex(row: &Row, out: &mut Out) -> Made<()> {
-    use std::fmt::Write;
-    out.room(row.bytes(0).len().saturating_mul(2))?;
-    row.bytes(0).iter().try_for_each(|byte| write!(out, "{byte:02x}"))?;
+    let bytes = row.bytes(0);
+    out.room(bytes.len().saturating_mul(2))?;
+    let digit = |n: u8| if n < 10 { b'0' + n } else { b'a' + n - 10 };
+    let text: Vec<u8> = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+    out.bytes(&text)?;
     Ok(Some(()))
 }
 
@@ -112,7 +114,7 @@ fn from_base64(row: &Row, out: &mut Out) -> Made<()> {
     let text = row.text(0);
     let bad = || Bad::from(format!("'{}' is no Base64 text", text.chars().take(60).collect::<String>()));
     let digits = text.trim_end_matches('=');
-    if text.len() % 4 != 0 || text.len() - digits.len() > 2 {
+    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
         return Err(bad());
     }
     let (mut word, mut bits) = (0_u32, 0_u32);

@@ -96,7 +96,7 @@ pub(super) fn text_in(call: &Call<'_>) -> Result<Typed> {
 
 fn object(call: &Call<'_>) -> Result<Typed> {
     let count = call.arguments.len();
-    if count % 2 != 0 {
+    if !count.is_multiple_of(2) {
         return Err(call.fails("JSON_OBJECT takes keys and values in turn, e.g. JSON_OBJECT('a', 1, 'b', 2)"));
     }
     let mut pieces = vec![lit("{")];

@@ -269,7 +269,7 @@ fn whole(value: &Value) -> Option<i64> {
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 fn rounded(number: f64) -> Option<i64> {
     let number = number.round();
-    (-9.223_372_036_854_775_8e18..9.223_372_036_854_775_8e18).contains(&number).then_some(number as i64)
+    (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number).then_some(number as i64)
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn skipped(position: i64, size: impl FnOnce() -> usize) -> usize {
     }
     let back = usize::try_from(position.unsigned_abs()).unwrap_or(usize::MAX);
     let size = size();
-    if back > size { 0 } else { size - back }
+    size.saturating_sub(back)
 }
 
 fn piece(row: &Row, out: &mut Out) -> Made<()> {
@@ -189,24 +189,28 @@ fn replace(row: &Row, out: &mut Out) -> Made<()> {
 }
 
 fn translate(row: &Row, out: &mut Out) -> Made<()> {
-    let (text, from, to) = (row.text(0), row.text(1), row.text(2));
-    let map = row.remember(1, |from| {
-        let mut map = std::collections::HashMap::new();
-        for (n, c) in from.chars().enumerate() {
-            if map.insert(c, n).is_some() {
-                return Err(format!("TRANSLATE has the character '{c}' twice in '{from}'").into());
+    let places = row.remember(1, |from| {
+        let mut places: Vec<(char, usize)> = from.chars().enumerate().map(|(n, c)| (c, n)).collect();
+        places.sort_unstable();
+        match places.windows(2).find(|pair| pair.first().map(|p| p.0) == pair.last().map(|p| p.0)) {
+            Some(pair) => {
+                let twice = pair.first().map(|p| p.0).unwrap_or_default();
+                Err(format!("TRANSLATE has the character '{twice}' twice in '{from}'").into())
             }
+            None => Ok(places),
         }
-        Ok(map)
     })?;
-    let _ = from;
-    let to: Vec<char> = to.chars().collect();
-    for c in text.chars() {
-        match map.get(&c) {
-            None => out.char(c)?,
-            Some(n) => to.get(*n).map_or(Ok(()), |c| out.char(*c))?,
+    let place = |c: char| places.binary_search_by_key(&c, |(c, _)| *c).ok().and_then(|n| places.get(n));
+    let to: Vec<char> = row.text(2).chars().collect();
+    let mut rest = row.text(0);
+    while let Some((at, c)) = rest.char_indices().find(|(_, c)| place(*c).is_some()) {
+        out.text(rest.get(..at).unwrap_or_default())?;
+        rest = rest.get(at + c.len_utf8()..).unwrap_or_default();
+        if let Some(c) = place(c).and_then(|(_, n)| to.get(*n)) {
+            out.char(*c)?;
         }
     }
+    out.text(rest)?;
     Ok(Some(()))
 }
 
