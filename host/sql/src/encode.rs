@@ -42,6 +42,7 @@ enum Values {
     Json(StringViewArray),
     Bytes(BinaryArray),
     Timestamp(Int64Array),
+    Instant(Int64Array),
     Datetime(Int64Array),
     Date(Int64Array),
     Time(Int64Array),
@@ -72,7 +73,7 @@ impl ColumnEncoder {
             Type::Interval => Values::Text(crate::functions::interval_texts(array)?),
             Type::Json => Values::Json(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
             Type::Bytes => Values::Bytes(cast(array, &DataType::Binary)?.as_binary().clone()),
-            Type::Timestamp if style == Style::Text => Values::Datetime(micros()?),
+            Type::Timestamp if style == Style::Text => Values::Instant(micros()?),
             Type::Timestamp => Values::Timestamp(micros()?),
             Type::Datetime => Values::Datetime(micros()?),
             Type::Date => {
@@ -162,14 +163,8 @@ impl ColumnEncoder {
                 }
             }
             Values::Bytes(array) => write_text(&base64(array.value(row)), out),
-            Values::Datetime(array) => match chrono::DateTime::from_timestamp_micros(array.value(row)) {
-                Some(instant) => {
-                    let whole = instant.timestamp_subsec_micros() == 0;
-                    let format = if whole { "\"%Y-%m-%dT%H:%M:%S\"" } else { "\"%Y-%m-%dT%H:%M:%S%.6f\"" };
-                    let _ = write!(out, "{}", instant.format(format));
-                }
-                None => out.extend_from_slice(b"null"),
-            },
+            Values::Datetime(array) => write_moment(array.value(row), "", out),
+            Values::Instant(array) => write_moment(array.value(row), "Z", out),
             Values::Date(array) => {
                 let date = chrono::DateTime::from_timestamp(array.value(row).saturating_mul(86_400), 0);
                 match date {
@@ -223,6 +218,18 @@ fn write_object(fields: &[(Vec<u8>, ColumnEncoder)], row: usize, out: &mut Vec<u
 }
 
 /// Writing to a vector cannot fail.
+/// A point in time as ISO text: microseconds only where there are some.
+fn write_moment(micros: i64, suffix: &str, out: &mut Vec<u8>) {
+    match chrono::DateTime::from_timestamp_micros(micros) {
+        Some(instant) => {
+            let whole = instant.timestamp_subsec_micros() == 0;
+            let format = if whole { "%Y-%m-%dT%H:%M:%S" } else { "%Y-%m-%dT%H:%M:%S%.6f" };
+            let _ = write!(out, "\"{}{suffix}\"", instant.format(format));
+        }
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
 fn write_text(text: &str, out: &mut Vec<u8>) {
     let _ = serde_json::to_writer(out, text);
 }

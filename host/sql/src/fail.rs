@@ -26,9 +26,13 @@ pub(crate) fn invalid(message: impl Into<String>, at: Option<Position>) -> Failu
     fail(Code::InvalidQuery, message, at)
 }
 
-/// A construct that is read but not run.
+/// A construct that is read but not run. After a semicolon in `what` comes what to write instead.
 pub(crate) fn unsupported(what: impl AsRef<str>, at: Option<Position>) -> Failure {
-    fail(Code::Unsupported, format!("{} is not supported", what.as_ref()), at)
+    let message = match what.as_ref().split_once("; ") {
+        Some((what, instead)) => format!("{what} is not supported; {instead}"),
+        None => format!("{} is not supported", what.as_ref()),
+    };
+    fail(Code::Unsupported, message, at)
 }
 
 /// A failure inside a function's kernel; it travels through the engine unchanged.

@@ -7,6 +7,7 @@
 
 mod dialect;
 mod literal;
+mod respell;
 mod shape;
 
 use sqlparser::ast::{Query, Statement};
@@ -50,6 +51,7 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
     for token in &mut tokens {
         literal::unescape_token(token);
     }
+    let tokens = respell::respell(tokens);
     let dialect = TidegateDialect::new(tokens.len().saturating_mul(WORK).max(1024));
     let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);
     let statements = parser.parse_statements().map_err(|error| match error {

@@ -39,8 +39,6 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("ARRAY_APPEND", "ARRAY_CONCAT(list, [value])"),
     ("ARRAY_CAT", "ARRAY_CONCAT(one, other)"),
     ("EVERY", "LOGICAL_AND(condition)"),
-    ("PERCENTILE_CONT", "APPROX_QUANTILES(x, 100)[OFFSET(95)]"),
-    ("PERCENTILE_DISC", "APPROX_QUANTILES(x, 100)[OFFSET(95)]"),
     ("ENCODE", "TO_HEX(bytes)"),
     ("DECODE", "FROM_HEX(text)"),
     ("RANDOM", "RAND()"),

@@ -24,6 +24,7 @@ mod watched;
 use datafusion::logical_expr::{Expr, Operator};
 use tidegate_model::{Code, Failure, Position, nearest};
 
+pub(crate) use json::to_json_string;
 pub(crate) use kernels::kernel;
 pub(crate) use number::arithmetic;
 pub(crate) use quantiles::{percentile, quantiles};

@@ -26,7 +26,7 @@ use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, TypeSignature, Volatility,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregateBuilder};
@@ -103,7 +103,9 @@ impl RowQuery {
             sort.expr = capture(&sort.expr)?;
         }
         self.value = capture(&self.value)?;
-        let signature = Signature::variadic_any(Volatility::Immutable);
+        // One that reads nothing of the row has no arguments.
+        let signatures = vec![TypeSignature::VariadicAny, TypeSignature::Nullary];
+        let signature = Signature::one_of(signatures, Volatility::Immutable);
         Ok(ScalarUDF::from(Function { query: self, stop, signature, compiled: Mutex::new(None) }).call(arguments))
     }
 }

@@ -214,7 +214,10 @@ impl Resolver<'_> {
             clauses.filter = Some(Box::new(self.condition(filter, &mut inner)?));
         }
         if !call.within_group.is_empty() {
-            return Err(unsupported("WITHIN GROUP", at));
+            return Err(unsupported(
+                "WITHIN GROUP; write the ORDER BY inside, STRING_AGG(x ORDER BY y), or PERCENTILE_CONT(x, 0.5) OVER ()",
+                at,
+            ));
         }
         for clause in &list.clauses {
             match clause {
@@ -402,9 +405,7 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             (call(function, arguments, clauses), Type::Array(Box::new(element)))
         }
         "LOGICAL_OR" | "BOOL_OR" => simple(agg::bool_and_or::bool_or_udaf(), first.convert(&Type::Bool, how)?),
-        "LOGICAL_AND" | "BOOL_AND" => {
-            simple(agg::bool_and_or::bool_and_udaf(), first.convert(&Type::Bool, how)?)
-        }
+        "LOGICAL_AND" | "BOOL_AND" => simple(agg::bool_and_or::bool_and_udaf(), first.convert(&Type::Bool, how)?),
         "BIT_AND" => simple(agg::bit_and_or_xor::bit_and_udaf(), first.convert(&Type::Int64, how)?),
         "BIT_OR" => simple(agg::bit_and_or_xor::bit_or_udaf(), first.convert(&Type::Int64, how)?),
         "BIT_XOR" => simple(agg::bit_and_or_xor::bit_xor_udaf(), first.convert(&Type::Int64, how)?),

@@ -107,6 +107,15 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
             }
             list_of_record(expr)?
         }
+        (Type::Array(from), Type::Array(item))
+            if matches!((&**from, &**item), (Type::Struct { .. }, Type::Struct { .. })) && from != item =>
+        {
+            // Element by element, as one struct becomes another.
+            let name = "item".to_owned();
+            let element = Typed::new(datafusion::logical_expr::col(&name), (**from).clone()).convert(item, how)?;
+            let made = super::of_row::elements(expr.clone(), name, element.expr)?;
+            when(expr.is_not_null(), made).end().planned()?
+        }
         (Type::Array(from), Type::Array(item)) => {
             let castable = |ty: &Type| ty.is_groupable();
             if **from == Type::Null || (castable(from) && castable(item)) {
@@ -122,7 +131,13 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
             Expr::Literal(null, None)
         }
         (Type::Struct { fields: from, .. }, Type::Struct { fields: into, .. }) if from.len() == into.len() => {
-            cast(expr, to)
+            let mut parts = Vec::with_capacity(2 * into.len());
+            for (from, into) in from.iter().zip(into.iter()) {
+                let part = super::access::stored_field(&Typed::new(expr.clone(), ty.clone()), from);
+                parts.extend([lit(into.name.as_str()), part.convert(&into.ty, how)?.expr]);
+            }
+            let rebuilt = datafusion::functions::core::expr_fn::named_struct(parts);
+            when(expr.is_not_null(), rebuilt).end().planned()?
         }
         _ => return Err(no_conversion(&ty, target, how)),
     };

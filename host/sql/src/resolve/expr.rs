@@ -114,11 +114,19 @@ impl Resolver<'_> {
                 let value = value.convert(&item, Conversion::implicit(at))?;
                 Ok(negate_if(*negated, nested::array_has(array.expr, value.expr)))
             }
-            Ast::Like { negated, any: false, expr, pattern, escape_char } => {
-                self.like((expr, pattern), escape_char.is_some(), *negated, false, at, cx)
+            Ast::Like { escape_char: Some(_), .. } | Ast::ILike { escape_char: Some(_), .. } => {
+                Err(unsupported("LIKE ... ESCAPE; a backslash escapes % and _", at))
             }
-            Ast::ILike { negated, any: false, expr, pattern, escape_char } => {
-                self.like((expr, pattern), escape_char.is_some(), *negated, true, at, cx)
+            Ast::Like { negated, any, expr, pattern, .. } => {
+                self.like((expr, pattern), *any, (*negated, false), at, cx)
+            }
+            Ast::ILike { negated, any, expr, pattern, .. } => {
+                self.like((expr, pattern), *any, (*negated, true), at, cx)
+            }
+            Ast::IsUnknown(inner) => Ok(boolean(self.condition(inner, cx)?.is_null())),
+            Ast::IsNotUnknown(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_null())),
+            Ast::Cast { format: Some(_), .. } => {
+                Err(unsupported("CAST with FORMAT; write FORMAT_TIMESTAMP or PARSE_TIMESTAMP", at))
             }
             Ast::Cast { kind, expr, data_type, format: None, .. } => {
                 let safe = cx.guarded || matches!(kind, CastKind::SafeCast | CastKind::TryCast);
@@ -174,6 +182,12 @@ impl Resolver<'_> {
             Ast::Subquery(query) => self.scalar_subquery(query, cx),
             Ast::Exists { subquery, negated } => self.exists(subquery, *negated, cx),
             Ast::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated, at, cx),
+            Ast::AnyOp { .. } | Ast::AllOp { .. } => {
+                Err(unsupported("ANY or ALL beside a comparison; write IN (SELECT ...), IN UNNEST(list) or EXISTS (...)", at))
+            }
+            Ast::SimilarTo { .. } | Ast::RLike { .. } => {
+                Err(unsupported("SIMILAR TO or RLIKE; write REGEXP_CONTAINS(text, r'pattern')", at))
+            }
             other => {
                 let text: String = other.to_string().chars().take(60).collect();
                 Err(unsupported(format!("the expression {text}"), at))
@@ -238,8 +252,9 @@ impl Resolver<'_> {
                 Ok(folded(Typed::new(kernel("divide", cx.guarded, vec![left.expr, right.expr]), Type::Float64)))
             }
             B::StringConcat => {
-                let arguments = vec![Argument::Value(left), Argument::Value(right)];
-                self.build("CONCAT", arguments, at, cx)
+                let is_list = |value: &Typed| matches!(value.ty, Type::Array(_) | Type::Record(_));
+                let name = if is_list(&left) || is_list(&right) { "ARRAY_CONCAT" } else { "CONCAT" };
+                self.build(name, vec![Argument::Value(left), Argument::Value(right)], at, cx)
             }
             B::BitwiseAnd
             | B::BitwiseOr
@@ -263,10 +278,7 @@ impl Resolver<'_> {
             B::PGRegexIMatch => functions::regexp_contains(left, right, true, at),
             B::PGRegexNotMatch => Ok(negate_if(true, functions::regexp_contains(left, right, false, at)?.expr)),
             B::PGRegexNotIMatch => Ok(negate_if(true, functions::regexp_contains(left, right, true, at)?.expr)),
-            B::Arrow | B::LongArrow => Err(unsupported(
-                format!("the operator {op}; unnest the record and write alias.field, or JSON_VALUE(text, '$.field');"),
-                at,
-            )),
+            B::Arrow | B::LongArrow => self.arrow(left, right, matches!(op, B::LongArrow), at),
             other => Err(unsupported(format!("the operator {other}"), at)),
         }
     }
@@ -299,6 +311,11 @@ impl Resolver<'_> {
     ) -> Result<Typed> {
         match op {
             UnaryOperator::Not => Ok(negate_if(true, self.condition(inner, cx)?)),
+            UnaryOperator::BitwiseNot => {
+                let value = self.expr(inner, cx)?.convert(&Type::Int64, Conversion::implicit(at))?;
+                let flipped = binary_expr(value.expr, Operator::BitwiseXor, lit(-1_i64));
+                Ok(folded(Typed::new(flipped, Type::Int64)))
+            }
             UnaryOperator::Minus | UnaryOperator::Plus => {
                 // The smallest INT64 has no positive twin to negate.
                 if let (UnaryOperator::Minus, Ast::Value(value)) = (op, inner)
@@ -322,22 +339,76 @@ impl Resolver<'_> {
         }
     }
 
+    /// LIKE and ILIKE, also of several patterns: `LIKE ANY (...)`, `LIKE ALL (...)`.
     fn like(
         &mut self,
         (value, pattern): (&Ast, &Ast),
-        escape: bool,
-        negated: bool,
-        without_case: bool,
+        any: bool,
+        (negated, without_case): (bool, bool),
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
-        if escape {
-            return Err(unsupported("LIKE ... ESCAPE; a backslash escapes % and _,", at));
-        }
         let how = Conversion::implicit(at);
         let value = self.expr(value, cx)?.convert(&Type::String, how)?;
-        let pattern = self.expr(pattern, cx)?.convert(&Type::String, how)?;
-        Ok(boolean(Expr::Like(Like::new(negated, Box::new(value.expr), Box::new(pattern.expr), None, without_case))))
+        // The parser takes ALL and SOME for functions.
+        let quantified = |call: &Function| match call.name.to_string().to_uppercase().as_str() {
+            "ALL" => Some(false),
+            "ANY" | "SOME" => Some(true),
+            _ => None,
+        };
+        let (any, patterns): (bool, Vec<&Ast>) = match pattern {
+            Ast::Tuple(patterns) if any => (true, patterns.iter().collect()),
+            Ast::Nested(pattern) if any => (true, vec![pattern]),
+            Ast::Function(call) if quantified(call).is_some() => match &call.args {
+                FunctionArguments::List(list) => {
+                    let patterns = list.args.iter().map(plain_argument).collect::<Result<_>>()?;
+                    (quantified(call).unwrap_or(any), patterns)
+                }
+                _ => return Err(unsupported("LIKE of a subquery; write EXISTS (...)", at)),
+            },
+            _ if any => return Err(unsupported("LIKE ANY of other than a list; write LIKE ANY ('a%', 'b%')", at)),
+            pattern => (true, vec![pattern]),
+        };
+        let mut all: Option<Expr> = None;
+        for pattern in patterns {
+            let pattern = self.expr(pattern, cx)?.convert(&Type::String, how)?.expr;
+            let (value, pattern) = (Box::new(value.expr.clone()), Box::new(pattern));
+            let like = Expr::Like(Like::new(negated, value, pattern, None, without_case));
+            all = Some(match all {
+                Some(all) if any => all.or(like),
+                Some(all) => all.and(like),
+                None => like,
+            });
+        }
+        all.map(boolean).ok_or_else(|| invalid("LIKE needs a pattern", at))
+    }
+
+    /// Postgres's `value -> 'key'` and `value ->> 'key'`, on records and on JSON text.
+    fn arrow(&mut self, left: Typed, right: Typed, as_text: bool, at: Option<Position>) -> Result<Typed> {
+        let key = match (right.literal_text(), right.literal()) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(ScalarValue::Int64(Some(n)))) => n.to_string(),
+            _ => return Err(unsupported("-> with a computed key; write JSON_QUERY(text, '$.key')", at)),
+        };
+        let found = match left.ty {
+            Type::Record(fields) => {
+                let element = Type::Struct { fields, open: true };
+                super::access::field(&Typed::new(left.expr, element), &sqlparser::ast::Ident::new(key))?
+            }
+            Type::Struct { .. } | Type::Null => super::access::field(&left, &sqlparser::ast::Ident::new(key))?,
+            Type::String | Type::Json => {
+                let step = if right.ty == Type::Int64 { format!("$[{key}]") } else { format!("$.\"{key}\"") };
+                let name = if as_text { "json_value" } else { "json_query" };
+                let ty = if as_text { Type::String } else { Type::Json };
+                return Ok(Typed::new(kernel(name, true, vec![left.expr, Typed::text(step).expr]), ty));
+            }
+            ty => return Err(invalid(format!("a value of type {ty} has no fields for ->"), at)),
+        };
+        Ok(match found.ty {
+            Type::Record(_) | Type::Array(_) | Type::Struct { .. } if as_text => functions::to_json_string(&found),
+            _ if as_text => found.convert(&Type::String, Conversion::implicit(at))?,
+            _ => found,
+        })
     }
 
     fn case(
@@ -511,7 +582,9 @@ impl Resolver<'_> {
 fn plain_argument(argument: &FunctionArg) -> Result<&Ast> {
     match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(ast)) => Ok(ast),
-        FunctionArg::Named { name, .. } => Err(unsupported("a named argument", place_of(name.span))),
+        FunctionArg::Named { name, .. } => {
+            Err(unsupported("a named argument; give the arguments in their order", place_of(name.span)))
+        }
         other => Err(invalid(format!("{other} cannot be an argument here"), None)),
     }
 }

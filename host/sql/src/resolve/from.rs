@@ -23,7 +23,6 @@ use super::query::Order;
 use super::scope::{Relation, Scope, ScopeColumn};
 use super::{Environment, Resolver, Typed};
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
-use crate::functions::Finish;
 use crate::types::{Type, is_there};
 
 /// The overflow column of stored tables: readable by name, not part of `*`.
@@ -151,7 +150,7 @@ impl Resolver<'_> {
                 }
                 all
             }
-            JoinConstraint::Natural => return Err(unsupported("NATURAL JOIN; name the columns with USING (...),", at)),
+            JoinConstraint::Natural => return Err(unsupported("NATURAL JOIN; name the columns with USING (...)", at)),
         };
         let builder = LogicalPlanBuilder::from(left.plan);
         let plan = match (kind, on) {
@@ -180,10 +179,13 @@ impl Resolver<'_> {
                     return Err(unsupported(format!("the table function {name}"), at));
                 }
                 if version.is_some() {
-                    return Err(unsupported("FOR SYSTEM_TIME AS OF", at));
+                    return Err(unsupported("FOR SYSTEM_TIME AS OF (time travel)", at));
                 }
                 if sample.is_some() || !with_hints.is_empty() || json_path.is_some() {
-                    return Err(unsupported("TABLESAMPLE and other table options", at));
+                    return Err(unsupported(
+                        "TABLESAMPLE or another option of a table; filter with WHERE RAND() < 0.1",
+                        at,
+                    ));
                 }
                 self.table(name, alias.as_ref(), environment, parent, order)
             }
@@ -196,7 +198,9 @@ impl Resolver<'_> {
                 let start = Source { plan: one_row, scope: Scope { parent, ..Scope::default() } };
                 self.joined(start, true, table_with_joins, environment, order)
             }
-            TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => Err(unsupported("PIVOT and UNPIVOT", at)),
+            TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => {
+                Err(unsupported("PIVOT; write COUNTIF(condition) or SUM(IF(condition, value, 0)) for each column", at))
+            }
             other => {
                 let text: String = other.to_string().chars().take(60).collect();
                 Err(unsupported(format!("reading from {text}"), at))
@@ -297,7 +301,10 @@ impl Resolver<'_> {
         match factor {
             TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality: false } => {
                 let [array] = array_exprs.as_slice() else {
-                    return Err(unsupported("UNNEST of several arrays", place(factor)));
+                    return Err(unsupported(
+                        "UNNEST of several arrays; write UNNEST(a) AS x WITH OFFSET AS i JOIN UNNEST(b) AS y WITH OFFSET AS j ON i = j",
+                        place(factor),
+                    ));
                 };
                 Ok(Some(Unnest {
                     array: array.clone(),
@@ -355,7 +362,7 @@ impl Resolver<'_> {
             left.scope.relations.push(Relation::Element { alias: unnest.alias.clone(), value });
             let condition = self.condition(condition, &mut Context::new(&left.scope, environment, "ON"))?;
             left.scope.relations.pop();
-            array.expr = super::of_row::elements(array.expr, name, condition, Finish::Array, self.stop.clone())?;
+            array.expr = super::of_row::filtered(array.expr, name, condition)?;
         }
         // An array that needs nothing of the row is unnested once and joined, not once a row.
         if is_list && !left.scope.relations.is_empty() && !super::calls::any(&array.expr, reads) {

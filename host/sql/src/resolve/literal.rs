@@ -35,7 +35,7 @@ impl Resolver<'_> {
                 Typed::new(Expr::Literal(ScalarValue::Binary(Some(text.clone().into_bytes())), None), Type::Bytes)
             }
             Value::Placeholder(name) if name == "?" => {
-                return Err(unsupported("a positional parameter (?); write @name and send it by name,", at));
+                return Err(unsupported("a positional parameter (?); write @name and send it by name", at));
             }
             other => return Err(unsupported(format!("the literal {other}"), at)),
         })

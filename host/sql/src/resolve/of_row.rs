@@ -30,7 +30,6 @@ use crate::types::{Field, Type, is_there};
 /// A subquery over the arrays of a row.
 pub(crate) struct OfRow {
     query: RowQuery,
-    stop: Stop,
     /// What the subquery gives for each of its rows.
     columns: Vec<Typed>,
     at: Option<Position>,
@@ -126,14 +125,14 @@ impl Resolver<'_> {
         let filter = filter.map(|filter| boolean(core::coalesce(vec![filter, lit(false)])).expr);
         let query =
             RowQuery { steps, filter, aggregates: calls.aggregates, sorts, distinct, skip, limit, value, finish };
-        let of_row = OfRow { query, stop: self.stop.clone(), columns, at };
+        let of_row = OfRow { query, columns, at };
         // Without anything of the row, it is computed once, not for every row.
         if !of_row.reads_the_row() && !of_row.query.steps.is_empty() {
             return Ok(None);
         }
         let groups = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
         if groups || select.having.is_some() || select.qualify.is_some() || !calls.windows.is_empty() {
-            let what = "GROUP BY, HAVING or QUALIFY in a subquery over the arrays of a row; unnest them in FROM,";
+            let what = "GROUP BY, HAVING or QUALIFY in a subquery over the arrays of a row; unnest them in FROM";
             return Err(unsupported(what, at));
         }
         if of_row.holds_subquery() {
@@ -167,12 +166,21 @@ impl Resolver<'_> {
     }
 }
 
-/// Whether there are elements of a list for which a condition holds, or which they are.
-pub(crate) fn elements(array: Expr, element: String, condition: Expr, finish: Finish, stop: Stop) -> Result<Expr> {
+/// The list of what the elements of a list become.
+pub(crate) fn elements(array: Expr, element: String, value: Expr) -> Result<Expr> {
+    over_list(array, element, None, value, Finish::Array)
+}
+
+/// The elements of a list for which a condition holds.
+pub(crate) fn filtered(array: Expr, element: String, condition: Expr) -> Result<Expr> {
     let value = col(&element);
+    over_list(array, element, Some(condition), value, Finish::Array)
+}
+
+fn over_list(array: Expr, element: String, condition: Option<Expr>, value: Expr, finish: Finish) -> Result<Expr> {
     let query = RowQuery {
         steps: vec![Step { array, keep: false, element, offset: None }],
-        filter: Some(core::coalesce(vec![condition, lit(false)])),
+        filter: condition.map(|condition| core::coalesce(vec![condition, lit(false)])),
         aggregates: Vec::new(),
         sorts: Vec::new(),
         distinct: false,
@@ -181,7 +189,7 @@ pub(crate) fn elements(array: Expr, element: String, condition: Expr, finish: Fi
         value,
         finish,
     };
-    query.into_expr(stop).planned()
+    query.into_expr(Stop::current()).planned()
 }
 
 impl OfRow {
@@ -226,12 +234,12 @@ impl OfRow {
     pub(crate) fn contains(self, value: Typed, at: Option<Position>) -> Result<Expr> {
         if !self.is_plain() {
             // The items as a list first: they may come from aggregates or under a LIMIT.
-            let stop = self.stop.clone();
             let items = self.array()?;
             let Some(element) = items.ty.element() else { return Err(one_column(0, at)) };
             let name = "item".to_owned();
             let equal = compare(value, Operator::Eq, Typed::new(col(&name), element), at)?.expr;
-            let any = |filter: Expr| elements(items.expr.clone(), name.clone(), filter, Finish::Exists, stop.clone());
+            let any =
+                |filter: Expr| over_list(items.expr.clone(), name.clone(), Some(filter), lit(1_i64), Finish::Exists);
             let found = any(core::coalesce(vec![equal.clone(), lit(false)]))?;
             return three_valued(found, any(equal.is_null())?);
         }
@@ -256,7 +264,7 @@ impl OfRow {
     }
 
     fn run(self, value: Expr, finish: Finish) -> Result<Expr> {
-        RowQuery { value, finish, ..self.query }.into_expr(self.stop).planned()
+        RowQuery { value, finish, ..self.query }.into_expr(Stop::current()).planned()
     }
 
     fn exprs(&self) -> impl Iterator<Item = &Expr> {

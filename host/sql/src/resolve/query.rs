@@ -57,15 +57,15 @@ impl Resolver<'_> {
             || query.settings.is_some()
             || query.format_clause.is_some();
         if extra {
-            return Err(unsupported("FETCH, FOR, SETTINGS or FORMAT after a query", at));
+            return Err(unsupported("FETCH, FOR, SETTINGS or FORMAT after a query; LIMIT bounds the rows", at));
         }
         if !query.pipe_operators.is_empty() {
-            return Err(unsupported("the pipe syntax (|>)", at));
+            return Err(unsupported("the pipe syntax (|>); write SELECT ... FROM ... WHERE ...", at));
         }
         let mut own = environment.clone();
         if let Some(with) = &query.with {
             if with.recursive {
-                return Err(unsupported("WITH RECURSIVE", place(with)));
+                return Err(unsupported("WITH RECURSIVE; UNNEST(GENERATE_ARRAY(1, 10)) AS n makes rows", place(with)));
             }
             for (i, cte) in with.cte_tables.iter().enumerate() {
                 let name = &cte.alias.name;
@@ -113,8 +113,8 @@ impl Resolver<'_> {
             SetExpr::SetOperation { op, set_quantifier, .. } => {
                 self.set_operation(body, *op, *set_quantifier, environment, parent)
             }
-            SetExpr::Values(_) => Err(unsupported("VALUES; write SELECT ... UNION ALL SELECT ...,", place(body))),
-            SetExpr::Table(_) => Err(unsupported("TABLE; write SELECT * FROM ...,", place(body))),
+            SetExpr::Values(_) => Err(unsupported("VALUES; write SELECT ... UNION ALL SELECT ...", place(body))),
+            SetExpr::Table(_) => Err(unsupported("TABLE; write SELECT * FROM ...", place(body))),
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
                 Err(unsupported("changing data", place(body)))
             }
@@ -230,7 +230,7 @@ impl Resolver<'_> {
                 (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
             }
             Some(LimitClause::OffsetCommaLimit { .. }) => {
-                return Err(unsupported("LIMIT offset, count; write LIMIT count OFFSET offset,", None));
+                return Err(unsupported("LIMIT offset, count; write LIMIT count OFFSET offset", None));
             }
             Some(LimitClause::LimitOffset { .. }) => return Err(unsupported("LIMIT BY", None)),
         };
@@ -302,7 +302,7 @@ pub(crate) fn sort_keys(order_by: Option<&OrderBy>) -> Result<&[OrderByExpr]> {
     match order_by {
         None => Ok(&[]),
         Some(OrderBy { kind: OrderByKind::Expressions(keys), interpolate: None }) => Ok(keys),
-        Some(_) => Err(unsupported("ORDER BY ALL", None)),
+        Some(_) => Err(unsupported("ORDER BY ALL; name the columns, or their numbers", None)),
     }
 }
 

@@ -45,7 +45,7 @@ impl Resolver<'_> {
             }
             Some(Distinct::Distinct) => true,
             Some(Distinct::On(_)) => {
-                let message = "DISTINCT ON; QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1";
+                let message = "DISTINCT ON; write QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1";
                 return Err(unsupported(message, place(select)));
             }
         };
@@ -213,7 +213,10 @@ impl Resolver<'_> {
     ) -> Result<Vec<Item>> {
         let at = place_of(options.wildcard_token.0.span);
         if options.opt_ilike.is_some() || options.opt_exclude.is_some() || options.opt_rename.is_some() {
-            return Err(unsupported("ILIKE, EXCLUDE or RENAME after *; BigQuery has EXCEPT and REPLACE:", at));
+            return Err(unsupported(
+                "ILIKE, EXCLUDE or RENAME after *; write * EXCEPT (name) or * REPLACE (expression AS name)",
+                at,
+            ));
         }
         let is = |item: &Item, name: &Ident| item.name.as_deref().is_some_and(|n| n.eq_ignore_ascii_case(&name.value));
         let missing = |name: &Ident| {
@@ -350,12 +353,12 @@ fn refuse_foreign_clauses(select: &Select) -> Result<()> {
     let at = place(select);
     let foreign: [(bool, &str); 8] = [
         (select.into.is_some(), "SELECT INTO"),
-        (select.top.is_some(), "TOP; LIMIT"),
-        (!select.lateral_views.is_empty(), "LATERAL VIEW; UNNEST"),
-        (select.prewhere.is_some(), "PREWHERE"),
+        (select.top.is_some(), "TOP; write LIMIT at the end"),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW; write CROSS JOIN UNNEST(...) AS x"),
+        (select.prewhere.is_some(), "PREWHERE; write WHERE"),
         (!select.connect_by.is_empty(), "CONNECT BY"),
         (!select.cluster_by.is_empty() || !select.distribute_by.is_empty() || !select.sort_by.is_empty(), "CLUSTER BY"),
-        (select.flavor != SelectFlavor::Standard, "FROM before SELECT"),
+        (select.flavor != SelectFlavor::Standard, "FROM before SELECT; write SELECT ... FROM ..."),
         (select.exclude.is_some() || select.select_modifiers.is_some(), "a modifier of SELECT"),
     ];
     match foreign.iter().find(|(there, _)| *there) {

@@ -34,7 +34,38 @@ impl Resolver<'_> {
             return Ok(negate_if(negated, of_row.exists()?));
         }
         let resolved = self.query(query, cx.environment, Some(cx.scope), Order::Dropped)?;
-        Ok(boolean(Expr::Exists(Exists { subquery: subquery(resolved), negated })))
+        if filters(cx) {
+            return Ok(boolean(Expr::Exists(Exists { subquery: subquery(resolved), negated })));
+        }
+        let some = self.count(resolved.plan)?.gt(lit(0_i64));
+        Ok(negate_if(negated, some))
+    }
+
+    /// How many rows a subquery has, as a value: the engine takes EXISTS and IN in filters only.
+    fn count(&mut self, plan: LogicalPlan) -> Result<Expr> {
+        let name = self.fresh();
+        let none: Vec<Expr> = Vec::new();
+        let counted = datafusion::functions_aggregate::expr_fn::count(lit(1_i64)).alias(&name);
+        let plan = LogicalPlanBuilder::from(plan).aggregate(none, [counted]).and_then(LogicalPlanBuilder::build);
+        let columns = vec![Output { column: Column::new_unqualified(&name), name, ty: Type::Int64 }];
+        let counted = Resolved { plan: plan.planned()?, columns, row: Row::Columns };
+        Ok(Expr::ScalarSubquery(subquery(counted)))
+    }
+
+    /// `value IN (SELECT ...)` as a value: true if an item is equal, else NULL if one might be.
+    fn contained(&mut self, value: Typed, item: &Typed, plan: &LogicalPlan, at: Option<Position>) -> Result<Expr> {
+        let outside = super::scope::outer_value(value.clone())?;
+        let equal = super::compare(outside, datafusion::logical_expr::Operator::Eq, item.clone(), at)?.expr;
+        let filtered = |condition: Expr| {
+            LogicalPlanBuilder::from(plan.clone()).filter(condition).and_then(LogicalPlanBuilder::build).planned()
+        };
+        let found = self.count(filtered(equal)?)?.gt(lit(0_i64));
+        let unknown = self.count(filtered(item.expr.clone().is_null())?)?.gt(lit(0_i64));
+        let any = self.count(plan.clone())?.gt(lit(0_i64));
+        let null = Expr::Literal(datafusion::scalar::ScalarValue::Boolean(None), None);
+        let unknown = unknown.or(value.expr.is_null().and(any));
+        let result = datafusion::logical_expr::when(found, lit(true)).when(unknown, null).otherwise(lit(false));
+        result.planned()
     }
 
     pub(crate) fn in_subquery(
@@ -53,6 +84,9 @@ impl Resolver<'_> {
         resolved = self.packed(resolved)?;
         let [column] = resolved.columns.as_slice() else { return Err(one_column(resolved.columns.len(), at)) };
         let item = Typed::new(Expr::Column(column.column.clone()), column.ty.clone());
+        if !filters(cx) {
+            return Ok(negate_if(negated, self.contained(value, &item, &resolved.plan, at)?));
+        }
         let (value, converted) = super::coerce::comparable(value, item.clone(), at)?;
         if converted.expr != item.expr {
             let name = self.fresh();
@@ -132,6 +166,11 @@ fn ordered(plan: LogicalPlan) -> (LogicalPlan, Vec<SortExpr>) {
         }
         _ => (plan, Vec::new()),
     }
+}
+
+/// Whether the place is a filter.
+fn filters(cx: &Context<'_, '_>) -> bool {
+    matches!(cx.clause, "WHERE" | "HAVING" | "QUALIFY")
 }
 
 fn subquery(resolved: Resolved) -> Subquery {

@@ -341,7 +341,7 @@ impl Resolver<'_> {
         let units = match frame.units {
             AstUnits::Rows => WindowFrameUnits::Rows,
             AstUnits::Range => WindowFrameUnits::Range,
-            AstUnits::Groups => return Err(unsupported("a frame of GROUPS; there are ROWS and RANGE:", at)),
+            AstUnits::Groups => return Err(unsupported("a frame of GROUPS; there are ROWS and RANGE", at)),
         };
         let mut bound = |bound: &AstBound| -> Result<(i8, Option<ScalarValue>)> {
             let (side, distance) = match bound {

@@ -12,6 +12,7 @@ mod endpoints;
 mod functions;
 mod limits;
 mod names;
+mod probe;
 mod subqueries;
 mod support;
 mod unnest;

@@ -16,7 +16,7 @@ use crate::resolve::{Conversion, Typed};
 use crate::types::Type;
 
 pub(super) use read::KERNELS;
-pub(super) use write::to_json_string;
+pub(crate) use write::to_json_string;
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("JSON_VALUE", |call| path(call, "json_value", Type::String)),

@@ -15,7 +15,7 @@ use crate::resolve::Typed;
 use crate::types::Type;
 
 /// TO_JSON_STRING: a function of its own for each type, because the text depends on it.
-pub(in crate::functions) fn to_json_string(value: &Typed) -> Typed {
+pub(crate) fn to_json_string(value: &Typed) -> Typed {
     let function =
         ScalarUDF::from(ToJson { ty: value.ty.clone(), signature: Signature::any(1, Volatility::Immutable) });
     Typed::new(function.call(vec![value.expr.clone()]), Type::String)
