@@ -59,7 +59,7 @@ const POINTS: &[(&str, Builder)] = &[
     }),
     ("DATETIME", |call| match call.count(1, 6)? {
         6 => call.run("make_datetime", 6, &[INT, INT, INT, INT, INT, INT], Type::Datetime),
-        2 if matches!(call.value(0)?.ty, Type::Date) && zone_text(&call.value(1)?).is_none() => {
+        2 if call.value(0)?.ty == Type::Date && call.value(1)?.literal_text().is_none() => {
             call.run("date_and_time", 2, &[Type::Date, Type::Time], Type::Datetime)
         }
         1 | 2 => shown(call, &Type::Datetime),
@@ -134,10 +134,6 @@ const INT: Type = Type::Int64;
 
 fn instant(micros: i64, ty: Type) -> Typed {
     Typed::new(Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), None), ty)
-}
-
-fn zone_text(value: &Typed) -> Option<&str> {
-    value.literal_text()
 }
 
 /// The zone of argument `i`; `None` is UTC, which needs no work.
