@@ -64,7 +64,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("SECOND", "EXTRACT(SECOND FROM timestamp)"),
     ("DAYOFWEEK", "EXTRACT(DAYOFWEEK FROM timestamp)"),
     ("CONVERT_TZ", "DATETIME(timestamp, 'Europe/Berlin')"),
-    ("ISNULL", "IFNULL(value, 0)"),
+    ("ISNULL", "value IS NULL, or IFNULL(value, 0)"),
     ("NVL", "IFNULL(value, 0)"),
     ("ZEROIFNULL", "IFNULL(value, 0)"),
     ("IIF", "IF(condition, a, b)"),

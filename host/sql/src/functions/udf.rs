@@ -132,12 +132,19 @@ impl ScalarUDFImpl for RowKernel {
 
 /// ARRAY_CONCAT: the engine's, once it is known that the result is not too large.
 pub(super) fn bounded_concat(arrays: Vec<Expr>) -> Expr {
-    ScalarUDF::from(BoundedConcat { inner: array_concat_udf() }).call(arrays)
+    let inner = array_concat_udf();
+    let mut signature = inner.signature().clone();
+    // A constant array would be folded, and then copied into each row.
+    if arrays.iter().all(|array| !array.any_column_refs()) {
+        signature.volatility = Volatility::Volatile;
+    }
+    ScalarUDF::from(BoundedConcat { inner, signature }).call(arrays)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct BoundedConcat {
     inner: Arc<ScalarUDF>,
+    signature: Signature,
 }
 
 impl ScalarUDFImpl for BoundedConcat {
@@ -146,7 +153,7 @@ impl ScalarUDFImpl for BoundedConcat {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn return_type(&self, arguments: &[DataType]) -> EngineResult<DataType> {

@@ -169,7 +169,7 @@ impl Resolver<'_> {
             }
             Ast::AtTimeZone { timestamp, time_zone } => {
                 let zone = self.expr(time_zone, cx)?;
-                functions::at_time_zone(self.expr(timestamp, cx)?, zone, at)
+                functions::at_time_zone(self.expr(timestamp, cx)?, zone, cx.guarded, at)
             }
             Ast::Array(array) => {
                 let items = array.elem.iter().map(|item| self.expr(item, cx)).collect::<Result<Vec<_>>>()?;

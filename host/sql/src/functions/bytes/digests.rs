@@ -160,5 +160,20 @@ mod tests {
         ] {
             assert_eq!(farm(text.as_bytes()).cast_signed(), expected, "{text}");
         }
+        // Those of FarmHash itself, of the alphabet over and over.
+        let text: Vec<u8> = (b'a'..=b'z').cycle().take(300).collect();
+        for (len, expected) in [
+            (0, -7_286_425_919_675_154_353_i64),
+            (1, -5_528_939_962_900_187_677),
+            (20, 7_349_542_659_848_948_094),
+            (40, 4_224_718_273_921_451_922),
+            (64, -7_184_832_003_244_844_038),
+            (65, 2_608_948_203_458_330_154),
+            (128, -4_385_295_067_663_546_550),
+            (129, -7_269_759_402_498_002_988),
+            (300, -7_834_006_943_512_290_672),
+        ] {
+            assert_eq!(text.get(..len).map(farm).map(u64::cast_signed), Some(expected), "{len}");
+        }
     }
 }

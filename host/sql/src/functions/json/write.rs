@@ -63,12 +63,15 @@ impl ScalarUDFImpl for ToJson {
         let mut text = Vec::new();
         let mut made = 0_usize;
         for row in 0..array.len() {
+            let too_long = || limit("TO_JSON_STRING would make too long a text; take fewer fields or rows");
+            if encoder.text_size(row) > MAX_VALUE {
+                return Err(too_long());
+            }
             text.clear();
             encoder.write(row, &mut text);
-            // A value's text is at most six times the value: what is too long is found in time.
             made = made.saturating_add(text.len());
             if text.len() > MAX_VALUE || made > MAX_BATCH {
-                return Err(limit("TO_JSON_STRING would make too long a text; take fewer fields or rows"));
+                return Err(too_long());
             }
             builder.append_value(String::from_utf8_lossy(&text));
         }

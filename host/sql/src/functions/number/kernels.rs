@@ -122,7 +122,8 @@ fn power(row: &Row) -> Made<f64> {
 fn scaled(row: &Row, f: fn(f64) -> f64) -> Made<f64> {
     let x = row.float(0);
     let places = if row.count() > 1 { row.int(1) } else { 0 };
-    if !x.is_finite() || places > 308 {
+    // From 2^52 on there are no places behind the point.
+    if !x.is_finite() || places > 308 || (places >= 0 && x.abs() >= 4_503_599_627_370_496.0) {
         return Ok(Some(x));
     }
     if places < -308 {

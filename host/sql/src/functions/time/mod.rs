@@ -59,7 +59,7 @@ const POINTS: &[(&str, Builder)] = &[
     }),
     ("DATETIME", |call| match call.count(1, 6)? {
         6 => call.run("make_datetime", 6, &[INT, INT, INT, INT, INT, INT], Type::Datetime),
-        2 if matches!(call.value(0)?.ty, Type::Date) && zone_text(&call.value(1)?).is_none() => {
+        2 if call.value(0)?.ty == Type::Date && call.value(1)?.literal_text().is_none() => {
             call.run("date_and_time", 2, &[Type::Date, Type::Time], Type::Datetime)
         }
         1 | 2 => shown(call, &Type::Datetime),
@@ -136,10 +136,6 @@ fn instant(micros: i64, ty: Type) -> Typed {
     Typed::new(Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), None), ty)
 }
 
-fn zone_text(value: &Typed) -> Option<&str> {
-    value.literal_text()
-}
-
 /// The zone of argument `i`; `None` is UTC, which needs no work.
 fn zone(call: &Call<'_>, i: usize) -> Result<Option<Expr>> {
     if i >= call.arguments.len() {
@@ -157,29 +153,29 @@ fn named_zone(zone: Typed, at: Option<Position>) -> Result<Option<Expr>> {
 }
 
 /// What the clocks of a zone show at an instant, as a DATETIME.
-fn local(value: Typed, zone: Option<Expr>) -> Typed {
+fn local(value: Typed, zone: Option<Expr>, safe: bool) -> Typed {
     match zone {
-        Some(zone) => folded(Typed::new(kernel("zone_local", true, vec![value.expr, zone]), Type::Datetime)),
+        Some(zone) => folded(Typed::new(kernel("zone_local", safe, vec![value.expr, zone]), Type::Datetime)),
         None => Typed::new(value.expr, Type::Datetime),
     }
 }
 
 /// `timestamp AT TIME ZONE zone`: a DATETIME; and of a DATETIME the instant.
-pub(crate) fn at_time_zone(value: Typed, zone: Typed, at: Option<Position>) -> Result<Typed> {
+pub(crate) fn at_time_zone(value: Typed, zone: Typed, safe: bool, at: Option<Position>) -> Result<Typed> {
     let zone = named_zone(zone, at)?;
     if matches!(value.ty, Type::Datetime | Type::Date) {
         let value = value.convert(&Type::Datetime, Conversion::implicit(at))?;
         return Ok(match zone {
-            Some(zone) => folded(Typed::new(kernel("zone_instant", true, vec![value.expr, zone]), Type::Timestamp)),
+            Some(zone) => folded(Typed::new(kernel("zone_instant", safe, vec![value.expr, zone]), Type::Timestamp)),
             None => Typed::new(value.expr, Type::Timestamp),
         });
     }
-    Ok(local(value.convert(&Type::Timestamp, Conversion::implicit(at))?, zone))
+    Ok(local(value.convert(&Type::Timestamp, Conversion::implicit(at))?, zone, safe))
 }
 
 fn current(call: &Call<'_>, ty: &Type) -> Result<Typed> {
     call.count(0, 1)?;
-    local(instant(call.now, Type::Timestamp), zone(call, 0)?).convert(ty, Conversion::implicit(call.at))
+    local(instant(call.now, Type::Timestamp), zone(call, 0)?, call.safe).convert(ty, Conversion::implicit(call.at))
 }
 
 /// DATE, DATETIME and TIME of any time, in a zone.
@@ -190,7 +186,7 @@ fn shown(call: &Call<'_>, ty: &Type) -> Result<Typed> {
         None => value.convert(ty, Conversion::cast(call.at, call.safe)),
         Some(zone) => {
             let value = value.convert(&Type::Timestamp, Conversion::cast(call.at, call.safe))?;
-            local(value, Some(zone)).convert(ty, Conversion::implicit(call.at))
+            local(value, Some(zone), call.safe).convert(ty, Conversion::implicit(call.at))
         }
     }
 }
