@@ -182,9 +182,10 @@ impl Resolver<'_> {
             Ast::Subquery(query) => self.scalar_subquery(query, cx),
             Ast::Exists { subquery, negated } => self.exists(subquery, *negated, cx),
             Ast::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated, at, cx),
-            Ast::AnyOp { .. } | Ast::AllOp { .. } => {
-                Err(unsupported("ANY or ALL beside a comparison; write IN (SELECT ...), IN UNNEST(list) or EXISTS (...)", at))
-            }
+            Ast::AnyOp { .. } | Ast::AllOp { .. } => Err(unsupported(
+                "ANY or ALL beside a comparison; write IN (SELECT ...), IN UNNEST(list) or EXISTS (...)",
+                at,
+            )),
             Ast::SimilarTo { .. } | Ast::RLike { .. } => {
                 Err(unsupported("SIMILAR TO or RLIKE; write REGEXP_CONTAINS(text, r'pattern')", at))
             }
