@@ -11,6 +11,7 @@ mod respell;
 mod shape;
 
 use sqlparser::ast::{Query, Statement};
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use tidegate_model::{Code, Failure, Position, TextLimits};
@@ -52,6 +53,12 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         literal::unescape_token(token);
     }
     let tokens = respell::respell(tokens);
+    if let Some(first) = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))
+        && matches!(&first.token, Token::Word(word) if word.keyword == Keyword::FROM)
+    {
+        let message = "FROM before SELECT and the pipe syntax (|>) are not supported; write SELECT ... FROM ...";
+        return Err(fail(Code::Unsupported, message, place_of(first.span)));
+    }
     let dialect = TidegateDialect::new(tokens.len().saturating_mul(WORK).max(1024));
     let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);
     let statements = parser.parse_statements().map_err(|error| match error {

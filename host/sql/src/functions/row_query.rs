@@ -14,9 +14,7 @@ use datafusion::arrow::array::{
     new_empty_array, new_null_array,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
-use datafusion::arrow::compute::{
-    SortColumn, SortOptions, cast, concat, filter_record_batch, lexsort_to_indices, take, take_record_batch,
-};
+use datafusion::arrow::compute::{SortColumn, SortOptions, cast, concat, filter, lexsort_to_indices, take};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -318,11 +316,13 @@ impl Compiled {
     fn run(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<Option<ArrayRef>> {
         let row = batch(&self.row, arrays, rows)?;
         let Some((mut elements, mut owners)) = self.unnested(row.clone())? else { return Ok(None) };
-        if let Some(filter) = &self.filter {
-            let kept = filter.evaluate(&elements)?.into_array(elements.num_rows())?;
+        if let Some(condition) = &self.filter {
+            let kept = condition.evaluate(&elements)?.into_array(elements.num_rows())?;
             let kept = kept.as_boolean_opt().ok_or_else(arity)?;
-            owners = datafusion::arrow::compute::filter(&owners, kept)?.as_primitive().clone();
-            elements = filter_record_batch(&elements, kept)?;
+            owners = filter(&owners, kept)?.as_primitive().clone();
+            let columns = elements.columns().iter().map(|column| filter(column, kept));
+            let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+            elements = batch(&elements.schema(), columns, owners.len())?;
         }
         if let Some(groups) = &self.groups {
             let mut columns = row.columns().to_vec();
@@ -373,7 +373,8 @@ impl Compiled {
             let parents = UInt32Array::from(parents);
             owners = take(&owners, &parents, None)?.as_primitive().clone();
             let rows = parents.len();
-            let mut columns = take_record_batch(&current, &parents)?.columns().to_vec();
+            let taken = current.columns().iter().map(|column| take(column, &parents, None));
+            let mut columns = taken.collect::<std::result::Result<Vec<_>, _>>()?;
             columns.push(take(lists.values(), &UInt32Array::from(elements), None)?);
             if *with_offset {
                 columns.push(Arc::new(Int64Array::from(offsets)));

@@ -23,7 +23,7 @@ use crate::functions::{Argument, quantiles, top};
 use crate::types::{Field, Type};
 
 /// The aggregate functions.
-pub(crate) const AGGREGATES: [&str; 34] = [
+pub(crate) const AGGREGATES: [&str; 33] = [
     "ANY_VALUE",
     "APPROX_COUNT_DISTINCT",
     "APPROX_QUANTILES",
@@ -40,7 +40,6 @@ pub(crate) const AGGREGATES: [&str; 34] = [
     "CORR",
     "COUNT",
     "COUNTIF",
-    "COUNT_IF",
     "COVAR_POP",
     "COVAR_SAMP",
     "GROUPING",
@@ -322,7 +321,7 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             }
             (call(agg::count::count_udaf(), vec![super::query::shown(first).expr], clauses), Type::Int64)
         }
-        "COUNTIF" | "COUNT_IF" => {
+        "COUNTIF" => {
             let condition = first.convert(&Type::Bool, how)?.expr;
             let filter = match &clauses.filter {
                 Some(filter) => condition.clone().and((**filter).clone()),

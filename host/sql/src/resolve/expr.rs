@@ -111,8 +111,7 @@ impl Resolver<'_> {
                 if array.ty == Type::Null {
                     return Ok(boolean(lit(*negated)));
                 }
-                let value = value.convert(&item, Conversion::implicit(at))?;
-                Ok(negate_if(*negated, nested::array_has(array.expr, value.expr)))
+                self.in_array(value, array, item, at).map(|found| negate_if(*negated, found))
             }
             Ast::Like { escape_char: Some(_), .. } | Ast::ILike { escape_char: Some(_), .. } => {
                 Err(unsupported("LIKE ... ESCAPE; a backslash escapes % and _", at))
@@ -338,6 +337,25 @@ impl Resolver<'_> {
             }
             other => Err(unsupported(format!("the operator {other}"), at)),
         }
+    }
+
+    /// `value IN UNNEST(array)`: true if an element is equal, else NULL if one might be.
+    fn in_array(&mut self, value: Typed, array: Typed, item: Type, at: Option<Position>) -> Result<Expr> {
+        if let Type::Record(_) = array.ty {
+            return Err(invalid("IN UNNEST takes an array of values, not of records", at));
+        }
+        let null = Expr::Literal(ScalarValue::Null, None);
+        let (value, item) = super::coerce::comparable(value, Typed::new(null.clone(), item), at)?;
+        let array = array.convert(&Type::Array(Box::new(item.ty)), Conversion::implicit(at))?;
+        let found = nested::array_has(array.expr.clone(), value.expr.clone());
+        let empty = nested::array_empty(array.expr.clone());
+        let unknown = nested::array_position(array.expr.clone(), null, lit(1_i64)).is_not_null();
+        let unknown_value = Expr::Literal(ScalarValue::Boolean(None), None);
+        let value = datafusion::logical_expr::when(array.expr.is_null().or(empty), lit(false))
+            .when(found.is_true(), lit(true))
+            .when(unknown.or(value.expr.is_null()), unknown_value)
+            .otherwise(lit(false));
+        Ok(boolean(value.planned()?).expr)
     }
 
     /// LIKE and ILIKE, also of several patterns: `LIKE ANY (...)`, `LIKE ALL (...)`.

@@ -391,6 +391,9 @@ impl Resolver<'_> {
         // A record's element is an expression over its row; a list's is a row of its own.
         let of_the_row = matches!(array_type, Type::Record(_) | Type::Null);
         let before = scope.relations.len();
+        if let (Some(alias), Expr::Column(column)) = (&unnest.alias, &element.expr) {
+            self.labels.insert(column.name.clone(), alias.clone());
+        }
         scope.relations.push(Relation::Element { alias: unnest.alias.clone(), value: element });
         if let Some(name) = &unnest.offset {
             scope.relations.push(Relation::Element { alias: Some(name.clone()), value: offset });

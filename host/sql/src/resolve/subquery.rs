@@ -103,12 +103,15 @@ impl Resolver<'_> {
             return of_row.array();
         }
         let resolved = self.query(query, cx.environment, Some(cx.scope), Order::Kept)?;
-        let resolved = self.packed(resolved)?;
-        let [column] = resolved.columns.as_slice() else { return Err(one_column(resolved.columns.len(), at)) };
-        let ty = Type::Array(Box::new(column.ty.clone()));
+        let item = match (resolved.row, resolved.columns.as_slice()) {
+            (Row::Struct, columns) => as_struct(columns),
+            (_, [column]) => Typed::new(Expr::Column(column.column.clone()), column.ty.clone()),
+            (_, columns) => return Err(one_column(columns.len(), at)),
+        };
+        let ty = Type::Array(Box::new(item.ty));
         let name = self.fresh();
         let (plan, order) = ordered(resolved.plan.clone());
-        let item = vec![Expr::Column(column.column.clone())];
+        let item = vec![item.expr];
         let collected = AggregateFunction::new_udf(array_agg_udaf(), item, false, None, order, None);
         let collected = Expr::AggregateFunction(collected).alias(name);
         let none: Vec<Expr> = Vec::new();
@@ -136,16 +139,21 @@ impl Resolver<'_> {
         if resolved.row != Row::Struct {
             return Ok(resolved);
         }
-        let columns = |output: &Output| [lit(output.name.as_str()), Expr::Column(output.column.clone())];
-        let packed = core::named_struct(resolved.columns.iter().flat_map(columns).collect());
-        let fields = resolved.columns.iter().map(|output| Field { name: output.name.clone(), ty: output.ty.clone() });
-        let ty = Type::Struct { fields: fields.collect(), open: false };
+        let Typed { expr, ty } = as_struct(&resolved.columns);
         let name = self.fresh();
-        let plan = LogicalPlanBuilder::from(resolved.plan).project([packed.alias(&name)]);
+        let plan = LogicalPlanBuilder::from(resolved.plan).project([expr.alias(&name)]);
         let plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
         let column = Output { name: "struct".to_owned(), column: Column::new_unqualified(name), ty };
         Ok(Resolved { plan, columns: vec![column], row: Row::Value })
     }
+}
+
+/// A row's columns as one struct.
+fn as_struct(columns: &[Output]) -> Typed {
+    let parts = |output: &Output| [lit(output.name.as_str()), Expr::Column(output.column.clone())];
+    let expr = core::named_struct(columns.iter().flat_map(parts).collect());
+    let fields = columns.iter().map(|output| Field { name: output.name.clone(), ty: output.ty.clone() });
+    Typed::new(expr, Type::Struct { fields: fields.collect(), open: false })
 }
 
 /// The order that a plan's rows are in, for an aggregate that must be told it; a projection on

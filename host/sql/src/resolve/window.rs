@@ -90,7 +90,7 @@ impl Resolver<'_> {
         if params.distinct && over.framed {
             return Err(invalid(format!("{name}(DISTINCT ...) OVER takes no ORDER BY and no frame"), at));
         }
-        let slides = matches!(name, "COUNT" | "COUNTIF" | "COUNT_IF" | "SUM" | "AVG" | "MIN" | "MAX");
+        let slides = matches!(name, "COUNT" | "COUNTIF" | "SUM" | "AVG" | "MIN" | "MAX");
         if is_aggregate(name) && !slides && !over.frame.start_bound.is_unbounded() {
             let message = format!("{name} over a frame that does not start at UNBOUNDED PRECEDING");
             return Err(unsupported(message, at));
@@ -452,17 +452,9 @@ pub(crate) fn windowed(
         }
     }
     for group in groups {
-        let mut shown: Vec<Expr> = builder.schema().columns().into_iter().map(Expr::Column).collect();
-        let mut computed: Vec<Expr> = Vec::new();
-        for (name, call) in group {
-            let column = datafusion::common::Column::new_unqualified(call.schema_name().to_string());
-            shown.push(Expr::Column(column).alias(name));
-            // Grouping may have made two calls the same.
-            if !computed.contains(&call) {
-                computed.push(call);
-            }
-        }
-        builder = builder.window(computed).and_then(|builder| builder.project(shown)).planned()?;
+        // Named, because the engine tells calls apart by their text, which does not say everything.
+        let calls: Vec<Expr> = group.into_iter().map(|(name, call)| call.alias(name)).collect();
+        builder = builder.window(calls).planned()?;
     }
     Ok(builder)
 }

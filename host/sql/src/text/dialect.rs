@@ -60,11 +60,8 @@ impl Dialect for TidegateDialect {
     fn supports_bitwise_shift_operators(&self) -> bool {
         true
     }
-    // Read to be refused with what to write instead.
+    /// Read to be refused with what to write instead.
     fn supports_limit_comma(&self) -> bool {
-        true
-    }
-    fn supports_from_first_select(&self) -> bool {
         true
     }
     fn supports_projection_trailing_commas(&self) -> bool {

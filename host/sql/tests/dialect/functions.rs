@@ -25,8 +25,8 @@ fn a_statement_that_makes_too_much_is_stopped_before_it_does() {
         "select length(upper(y)) + n from t cross join (select max(repeat('y', 1000000 + n)) as y from t where n = 1)"
             .to_owned(),
         format!("select length(x) from ({})", twice("s", 20)),
-        "select concat(s, repeat('a', 100000)) from t".to_owned(),
-        "select replace(s, 'a', repeat('b', 100000)) from t".to_owned(),
+        "select concat(s, repeat('a', 100000 + n)) from t".to_owned(),
+        "select replace(s, 'a', repeat('b', 100000 + n)) from t".to_owned(),
         "select lpad(s, 1000000000) from t".to_owned(),
         "select rpad(s, n * 100000, 'xy') from t".to_owned(),
         "select regexp_replace(s, '', repeat('b', 1000)) from t".to_owned(),

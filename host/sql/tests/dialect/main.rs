@@ -12,7 +12,6 @@ mod endpoints;
 mod functions;
 mod limits;
 mod names;
-mod probe;
 mod subqueries;
 mod support;
 mod unnest;
