@@ -6,6 +6,7 @@
 #![expect(clippy::panic, reason = "a broken promise ends the run")]
 
 mod log;
+mod tokens;
 mod world;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tidegate_lql::{Mode, Position, Schema, parse, parse_line, to_sql};
 use tidegate_model::{Arguments, Code, Failure, Value};
 use tidegate_sql::{ColumnEncoder, Plan, Style, Tables};
 
+pub use crate::tokens::Tokens;
 use crate::world::{MARKER, World};
 
 /// The most rows that a statement is asked for.
