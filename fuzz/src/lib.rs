@@ -35,21 +35,8 @@ const ENGINE_WORDS: [&str; 9] = [
     "panicked",
     "PhysicalExpr",
 ];
-/// Engine failures that are known and open, by what the log says; see `regressions/open`. They are not
-/// reported again, so that a run finds what is not known.
-const KNOWN: [&str; 1] = ["Physical plan does not support logical expression"];
-
 /// One ad-hoc statement in SQL, over granted tables with a secret beside them.
 pub fn sql(text: &str) {
-    sql_except(text, &KNOWN);
-}
-
-/// The same without excuses for what is known to fail.
-pub fn sql_strictly(text: &str) {
-    sql_except(text, &[]);
-}
-
-fn sql_except(text: &str, known: &[&str]) {
     // What the text brings along may come back.
     if text.contains(&MARKER[..4]) {
         return;
@@ -58,7 +45,7 @@ fn sql_except(text: &str, known: &[&str]) {
     let granted = Tables::Granted(&world.saved);
     let planned = world.engine.plan(text, granted, world, &world.arguments, world::NOW);
     let outcome = planned.and_then(|plan| run(world, plan));
-    judge(text, outcome.map(|_| ()), known);
+    judge(text, outcome.map(|_| ()));
 }
 
 /// One query in LQL, in every mode; what it means in SQL must resolve and run, or be refused.
@@ -104,7 +91,7 @@ pub fn lql(text: &str) {
     {
         assert!(*rows <= world::EVENTS, "{text:?} multiplies rows: {rows}");
     }
-    judge(text, outcome.map(|_| ()), &KNOWN);
+    judge(text, outcome.map(|_| ()));
 }
 
 /// The position of an error lies in the text, and its message says something.
@@ -126,19 +113,13 @@ fn spoken(text: &str, message: &str) {
 }
 
 /// A statement succeeds, or its caller is told what to change.
-fn judge(text: &str, outcome: Result<(), Failure>, known: &[&str]) {
+fn judge(text: &str, outcome: Result<(), Failure>) {
     let Err(failure) = outcome else { return };
     spoken(text, &failure.message);
     if (400..500).contains(&failure.code.status()) || failure.code == Code::Timeout {
         return;
     }
-    let detail = log::last();
-    assert!(
-        failure.code == Code::Internal && known.iter().any(|known| detail.contains(known)),
-        "{text:?} fails as {}: {} ({detail})",
-        failure.code.name(),
-        failure.message
-    );
+    panic!("{text:?} fails as {}: {} ({})", failure.code.name(), failure.message, log::last());
 }
 
 /// Runs a statement under tight limits and reads all that comes: the number of rows.

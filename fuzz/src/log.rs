@@ -1,5 +1,5 @@
-//! What the rooms tell the log and not the caller: why the engine failed. It tells which known
-//! failure a failure is, and makes a report worth reading.
+//! What the rooms tell the log and not the caller: why the engine failed. It makes a report worth
+//! reading.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};

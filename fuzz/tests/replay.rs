@@ -39,9 +39,3 @@ fn sql_that_once_failed() {
 fn lql_that_once_failed() {
     replay("regressions/lql", tidegate_fuzz::lql);
 }
-
-#[test]
-#[ignore = "open: each of these still breaks a promise"]
-fn sql_that_still_fails() {
-    replay("regressions/open", tidegate_fuzz::sql_strictly);
-}

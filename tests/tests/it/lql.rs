@@ -213,7 +213,6 @@ fn lists_match_by_any_element() {
 }
 
 #[test]
-#[ignore = "open: the SQL front cannot yet look into the elements of a real list"]
 fn elements_of_lists_are_compared_one_by_one() {
     let server = server();
     check(
