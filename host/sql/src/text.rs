@@ -39,7 +39,7 @@ pub(crate) fn parse(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
 }
 
 fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
-    let dialect = TidegateDialect::new(usize::MAX);
+    let dialect = TidegateDialect::new(usize::MAX, limits.nesting);
     let mut tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize_with_location().map_err(|error| {
         let at = Position { line: error.location.line, column: error.location.column };
         fail(Code::Syntax, sentence(&error.message), Some(at))
@@ -47,6 +47,9 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
     if tokens.len() > limits.tokens {
         let message = format!("the statement has {} tokens; at most {} are allowed", tokens.len(), limits.tokens);
         return Err(Failure::new(Code::TooLarge, message));
+    }
+    if brackets(&tokens) > limits.nesting {
+        return Err(too_deep(limits));
     }
     let second = second_statement(&tokens);
     for token in &mut tokens {
@@ -59,7 +62,7 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         let message = "FROM before SELECT and the pipe syntax (|>) are not supported; write SELECT ... FROM ...";
         return Err(fail(Code::Unsupported, message, place_of(first.span)));
     }
-    let dialect = TidegateDialect::new(tokens.len().saturating_mul(WORK).max(1024));
+    let dialect = TidegateDialect::new(tokens.len().saturating_mul(WORK).max(1024), limits.nesting);
     let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);
     let statements = parser.parse_statements().map_err(|error| match error {
         _ if dialect.is_exhausted() => too_complicated(),
@@ -83,6 +86,26 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
 
 fn first_place(sql: &str) -> Option<Position> {
     sql.chars().any(|c| !c.is_whitespace()).then_some(Position { line: 1, column: 1 })
+}
+
+/// How deep brackets nest. The parser counts most of them, but not those of types.
+fn brackets(tokens: &[TokenWithSpan]) -> usize {
+    let (mut deepest, mut round, mut angular) = (0, 0_usize, 0_usize);
+    let mut of_type = false;
+    for token in tokens {
+        match &token.token {
+            Token::LParen | Token::LBracket | Token::LBrace => round += 1,
+            Token::RParen | Token::RBracket | Token::RBrace => round = round.saturating_sub(1),
+            Token::Lt if of_type => angular += 1,
+            Token::Gt => angular = angular.saturating_sub(1),
+            Token::ShiftRight => angular = angular.saturating_sub(2),
+            Token::Whitespace(_) => continue,
+            _ => {}
+        }
+        of_type = matches!(&token.token, Token::Word(word) if matches!(word.keyword, Keyword::ARRAY | Keyword::STRUCT));
+        deepest = deepest.max(round + angular);
+    }
+    deepest
 }
 
 /// Where a second statement begins, if there is one.
@@ -180,8 +203,41 @@ mod tests {
             nested("[", "]"),
             nested("case when true then ", " end"),
             nested("abs(", ")"),
+            nested("interval ", " day"),
+            nested("struct(", ")"),
         ] {
             assert_eq!(parse(&sql).unwrap_err().code, Code::TooLarge);
+        }
+    }
+
+    #[test]
+    fn types_and_tables_nest_without_harm() {
+        for depth in [60, 5_000] {
+            let nested =
+                |open: &str, inner: &str, close: &str| format!("{}{inner}{}", open.repeat(depth), close.repeat(depth));
+            for sql in [
+                format!("select cast(1 as {})", nested("array<", "int64", ">")),
+                format!("select cast(1 as {})", nested("array<", "int64", " >")),
+                format!("select cast(1 as {})", nested("struct<a ", "int64", " >")),
+                format!("select {}(1)", nested("struct<a ", "int64", " >")),
+                format!("select 1 from {}", nested("(", "t join u on true", ")")),
+                format!("select 1 from {}", nested("(", "t", ")")),
+                format!("select 1 from {}", nested("(select 1 from ", "t", ")")),
+                format!("select 1 from t {}", nested("join (u ", "", ")")),
+                format!("select 1 from t {}", nested("join u ", "", "on true ")),
+                format!("select a{}", nested("[a", "", "]")),
+                format!("select {}", nested("x -> ", "1", "")),
+                format!("select a {}", nested("between a and ", "1", "")),
+                format!("select a {}", nested("like a escape ", "'b'", "")),
+                nested("(", "select 1", ")"),
+                nested("with a as (", "select 1", ") select 1"),
+                nested("explain ", "select 1", ""),
+                nested("begin ", "select 1", "end"),
+                nested("if true then ", "select 1;", " end if;"),
+                nested("create table a as ", "select 1", ""),
+            ] {
+                let _ = parse(&sql);
+            }
         }
     }
 

@@ -17,12 +17,18 @@ use sqlparser::parser::{Parser, ParserError};
 pub(super) struct TidegateDialect {
     base: BigQueryDialect,
     left: Cell<usize>,
+    /// How deep expressions may nest, and do at the moment. The parser counts too, but misses some
+    /// that it reaches on other ways (INTERVAL INTERVAL ...).
+    nesting: usize,
+    depth: Cell<usize>,
+    entered: Cell<bool>,
 }
 
 impl TidegateDialect {
     /// A dialect for one text, in which the parser may begin `work` expressions.
-    pub(super) fn new(work: usize) -> Self {
-        Self { base: BigQueryDialect, left: Cell::new(work) }
+    pub(super) fn new(work: usize, nesting: usize) -> Self {
+        let (left, depth, entered) = (Cell::new(work), Cell::new(0), Cell::new(false));
+        Self { base: BigQueryDialect, left, nesting, depth, entered }
     }
 
     /// Whether the parser was stopped for reading the same again and again.
@@ -39,9 +45,19 @@ impl Dialect for TidegateDialect {
     fn parse_statement(&self, parser: &mut Parser) -> Option<Result<Statement, ParserError>> {
         self.base.parse_statement(parser)
     }
-    fn parse_prefix(&self, _: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if self.entered.replace(false) {
+            return None;
+        }
         self.left.set(self.left.get().saturating_sub(1));
-        self.is_exhausted().then_some(Err(ParserError::RecursionLimitExceeded))
+        if self.is_exhausted() || self.depth.get() >= self.nesting {
+            return Some(Err(ParserError::RecursionLimitExceeded));
+        }
+        self.depth.update(|depth| depth + 1);
+        self.entered.set(true);
+        let expr = parser.parse_prefix();
+        self.depth.update(|depth| depth - 1);
+        Some(expr)
     }
     /// BigQuery reserves these; as no names, they are not tried as such when what follows is wrong.
     fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {

@@ -1,0 +1,118 @@
+//! Random queries over random nested records, against an evaluator that goes row by row.
+//!
+//! The evaluator in `naive` knows nothing of plans, joins or columns: it takes records as JSON and
+//! computes each clause as the language defines it, with NULL as a third truth value. Where the
+//! two disagree, one of them is wrong, and the failure shows the text, the records and both
+//! answers, shrunk.
+//!
+//! `TIDEGATE_PROPERTY_CASES` sets the number of cases.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed test may panic"
+)]
+
+mod grammar;
+mod naive;
+#[expect(dead_code, reason = "shared with the dialect tests, which use more of it")]
+#[path = "../dialect/support.rs"]
+mod support;
+mod tape;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value as Json, json};
+
+use grammar::Statement;
+use support::World;
+use tape::Tape;
+
+const CASES: u32 = 400;
+
+#[test]
+fn the_engine_agrees_with_the_naive_evaluator() {
+    let cases = std::env::var("TIDEGATE_PROPERTY_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES);
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
+    // Without the variable, the same cases each time: a test of somebody's change tests that change.
+    let mut runner = match std::env::var_os("TIDEGATE_PROPERTY_CASES") {
+        Some(_) => TestRunner::new(config),
+        None => {
+            let seed = proptest::test_runner::TestRng::deterministic_rng(config.rng_algorithm);
+            TestRunner::new_with_rng(config, seed)
+        }
+    };
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..120);
+    let outcome = runner.run(&(bytes(), bytes()), |(records, query)| {
+        let records = grammar::records(&mut Tape::new(&records));
+        let statement = grammar::statement(&mut Tape::new(&query));
+        compare(&records, &statement).map_err(TestCaseError::fail)
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+fn compare(records: &[Json], statement: &Statement) -> Result<(), String> {
+    let sql = statement.to_string();
+    let shown = || records.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let world = World::new().source("t", records);
+    // Through a grant, as the statements of callers are.
+    let got = match world.granted("WITH t AS (SELECT * FROM t) SELECT id FROM t", &sql) {
+        Ok(Json::Array(rows)) => rows,
+        Ok(other) => return Err(format!("no rows: {other}")),
+        Err(failure) => return Err(format!("\n{sql}\nover\n{}\nfails: {failure}", shown())),
+    };
+    let mut expected = naive::rows(records, statement);
+    let mut got: Vec<String> = got.iter().map(ToString::to_string).collect();
+    if !statement.is_ordered() {
+        expected.sort();
+        got.sort();
+    }
+    if got == expected {
+        return Ok(());
+    }
+    Err(format!("\n{sql}\nover\n{}\ngives\n{}\ninstead of\n{}", shown(), got.join("\n"), expected.join("\n")))
+}
+
+/// Where the engine is known to be wrong, smallest first: text, what it should give. The grammar
+/// steers around these; what is mended leaves here and the detour there.
+#[test]
+#[ignore = "tells which known divergences are mended: run it by name"]
+fn known_divergences() {
+    let world = World::new().source(
+        "t",
+        &[
+            json!({"id": "r0", "n": 1, "m": {"z": 1, "a": 1, "tags": [1, null]}}),
+            json!({"id": "r1", "n": 1, "m": {"z": 1}}),
+            json!({"id": "r2", "n": 2, "m": {"z": 1, "a": 1, "tags": [1, null]}}),
+            json!({"id": "r3", "m": {"z": 1}}),
+        ],
+    );
+    let mut wrong = Vec::new();
+    for (sql, expected) in [
+        // The value that is compared with is NULL: unknown, not false.
+        ("SELECT n IN (SELECT q.a FROM UNNEST(t.m) AS q) AS c FROM t WHERE id = 'r1'", json!([{"c": null}])),
+        ("SELECT id FROM t WHERE n NOT IN (SELECT q.a FROM UNNEST(t.m) AS q) AND id = 'r1'", json!([])),
+        // NULL unnests to nothing, in which nothing is.
+        ("SELECT n IN UNNEST(m.tags) AS c FROM t CROSS JOIN UNNEST(t.m) AS m WHERE id = 'r1'", json!([{"c": false}])),
+        // None of them, but one is unknown.
+        ("SELECT n IN UNNEST(m.tags) AS c FROM t CROSS JOIN UNNEST(t.m) AS m WHERE id = 'r2'", json!([{"c": null}])),
+        // A list whose first item is a subquery is read as a subquery alone.
+        ("SELECT id FROM t WHERE n IN ((SELECT 2), 3)", json!([{"id": "r2"}])),
+        // An item is NULL by a CASE; a column that is NULL is taken well.
+        ("SELECT 2 IN (1, CASE WHEN n > 0 THEN 3 ELSE NULL END) AS c FROM t WHERE id = 'r3'", json!([{"c": null}])),
+        // EXISTS and IN of a table, as values.
+        ("SELECT EXISTS (SELECT 1 FROM t) AS c", json!([{"c": true}])),
+        ("SELECT n IN (SELECT n FROM t) AS c FROM t WHERE id = 'r0'", json!([{"c": true}])),
+    ] {
+        let got = match world.granted("WITH t AS (SELECT * FROM t) SELECT id FROM t", sql) {
+            Ok(rows) if rows == expected => continue,
+            Ok(rows) => rows.to_string(),
+            Err(failure) => failure.to_string(),
+        };
+        wrong.push(format!("{sql}\n    gives {got} instead of {expected}"));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
