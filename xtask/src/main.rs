@@ -1,7 +1,9 @@
 //! The project's own commands, so that a machine with cargo alone can run them all.
 //!
 //! `cargo xtask test` is what the README and CI call: it installs what is missing, says what it
-//! is doing, builds the guests and everything else once, and runs every test.
+//! is doing, builds the guests and everything else once, runs every test, and the fuzz targets briefly.
+
+mod fuzz;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -15,18 +17,24 @@ const CARGO_COMPONENT: &str = "0.21.1";
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test     install what is missing, build everything, run all tests
+  test     install what is missing, build everything, run all tests and each fuzz target for half a minute
   guests   build the guest endpoints, with cargo and with cargo component
+  fuzz TARGET [SECONDS]
+           feed a fuzz target (sql, lql) with texts that it makes up, for a minute or as long as told
   lint     formatting and clippy, warnings denied, of host and guests";
 
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {
+    if fuzz::is_compiler() {
+        return fuzz::compile();
+    }
     let command = std::env::args().nth(1);
     let began = Instant::now();
     let done = match command.as_deref() {
         Some("test") => test(),
         Some("guests") => tools().and_then(|()| guests()),
+        Some("fuzz") => fuzz::command(std::env::args().skip(2)),
         Some("lint") => lint(),
         _ => {
             println!("{HELP}");
@@ -63,7 +71,8 @@ fn test() -> Outcome {
             "TIDEGATE_EDGE_METHODS",
             [guest("edge-methods.cargo.wasm"), guest("edge-methods.component.wasm")].join(":"),
         )
-        .env("TIDEGATE_HOSTILE", guest("hostile.wasm")))
+        .env("TIDEGATE_HOSTILE", guest("hostile.wasm")))?;
+    fuzz::briefly()
 }
 
 fn lint() -> Outcome {

@@ -20,6 +20,7 @@ pub(crate) fn cast(kind: FieldType, text: &str) -> Result<Value, (ErrorKind, &'s
             "a time, such as 2024-05-01T08:00:00Z or a unix time of 10, 13 or 16 digits",
         )),
         FieldType::Record => Err((ErrorKind::FieldNotFound, "one of its fields")),
+        FieldType::Other => Ok(guess(text)),
     }
 }
 

@@ -162,6 +162,10 @@ impl Fault {
     }
 }
 
+/// What a chart is, for someone whose chart was read as a filter on a field `c`.
+pub(crate) const CHARTS: &str = "A chart is c:count(*), c:group_by(t::minute), or another of avg, countd, sum, max, p50, \
+                                 p95, p99 over a path";
+
 /// The beginning of a piece of input, short and printable, for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 40;

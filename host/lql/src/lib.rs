@@ -11,11 +11,13 @@
 #![cfg_attr(test, expect(clippy::panic, clippy::unwrap_used, reason = "a test stops where its premise does not hold"))]
 
 mod cast;
+mod condition;
 mod cursor;
 mod error;
 mod jsonl;
 mod moment;
 mod parse;
+mod path;
 mod rules;
 mod schema;
 mod shorthand;
@@ -30,7 +32,7 @@ pub use moment::{Moment, Origin};
 pub use parse::{Mode, parse, parse_at};
 pub use rules::{Aggregate, Chart, Filter, Level, Literal, Modifiers, Operand, Operator, Period, Query, Select, Value};
 pub use schema::{FieldType, Schema};
-pub use sql::{Translation, to_sql};
+pub use sql::{Translation, all_columns, to_sql};
 
 /// The longest text that is read, in bytes.
 pub const MAX_LENGTH: usize = 64 * 1024;

@@ -4,7 +4,7 @@
 use chrono::{NaiveDateTime, Utc};
 
 use crate::cast::{cast, from_instant, guess};
-use crate::error::{ErrorKind, Fault, LqlError, Position, excerpt};
+use crate::error::{CHARTS, ErrorKind, Fault, LqlError, Position, excerpt};
 use crate::moment::{Instant, Moment, Origin};
 use crate::rules::{
     Aggregate, Chart, Filter, Level, Literal, Modifiers, Operand, Operator, Period, Query, Select, Value,
@@ -171,9 +171,7 @@ impl Builder<'_> {
             }
             None => {
                 let hint = match (path, schema.nearest(path)) {
-                    ("c" | "chart", _) => ". A chart is c:count(*), c:group_by(t::minute), or another of avg, \
-                         countd, sum, max, p50, p95, p99 over a path"
-                        .to_owned(),
+                    ("c" | "chart", _) => format!(". {CHARTS}"),
                     (_, Some(near)) => format!("; did you mean `{near}`?"),
                     (_, None) => String::new(),
                 };
@@ -186,13 +184,14 @@ impl Builder<'_> {
     /// The clauses of a chart are merged, the later wins.
     fn chart(&self, items: &[Item<'_>]) -> Result<Option<Chart>, Fault> {
         let mut chart: Option<Chart> = None;
-        let mut offset = 0;
         for item in items {
+            let position = Position::of(self.text, item.offset);
             let new = || Chart {
                 path: "timestamp".to_owned(),
                 aggregate: Aggregate::Count,
                 period: Period::Minute,
                 value_type: None,
+                position,
             };
             match &item.clause {
                 Clause::Group(period) => chart.get_or_insert_with(new).period = *period,
@@ -200,13 +199,13 @@ impl Builder<'_> {
                     let chart = chart.get_or_insert_with(new);
                     chart.aggregate = *aggregate;
                     chart.path = path.to_string();
-                    offset = item.offset;
+                    chart.position = position;
                 }
                 _ => {}
             }
         }
         if let (Some(chart), Some(schema)) = (&mut chart, self.schema) {
-            self.field(&chart.path, offset)?;
+            self.field(&chart.path, chart.position.offset)?;
             chart.value_type = schema.type_name(&chart.path);
         }
         Ok(chart)

@@ -1,5 +1,7 @@
 //! What a query means: the rules that the clauses of a text come down to.
 
+use std::borrow::Cow;
+
 use chrono::NaiveDate;
 
 use crate::error::Position;
@@ -16,6 +18,20 @@ pub struct Query {
     pub select: Vec<Select>,
     /// Which table. In the sandbox the one that was chosen, written or not.
     pub from: Option<String>,
+}
+
+impl Query {
+    /// The paths of the fields that the query names, each perhaps more than once. A path that begins
+    /// with `m.` may stand for a field of `metadata`; then that path is among them too.
+    pub fn paths(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let selected = self.select.iter().filter(|select| !select.wildcard).map(|select| &select.path);
+        let filtered = self.filters.iter().map(|filter| &filter.path);
+        let named = filtered.chain(selected).chain(self.chart.iter().map(|chart| &chart.path));
+        named.flat_map(|path| {
+            let meant = path.strip_prefix("m.").map(|rest| Cow::Owned(format!("metadata.{rest}")));
+            std::iter::once(Cow::Borrowed(path.as_str())).chain(meant)
+        })
+    }
 }
 
 /// One condition on the rows.
@@ -201,6 +217,8 @@ pub struct Chart {
     pub period: Period,
     /// The type of the field in the schema, for instance `float`.
     pub value_type: Option<String>,
+    /// Where the clause that names the field begins, or else the first clause of the chart.
+    pub position: Position,
 }
 
 /// How the values of an interval become one.

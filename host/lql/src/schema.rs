@@ -18,6 +18,8 @@ pub enum FieldType {
     Datetime,
     /// A record: its fields are queried, never the record.
     Record,
+    /// Anything else, such as bytes: compared as the SQL engine compares it.
+    Other,
 }
 
 impl FieldType {
@@ -31,6 +33,7 @@ impl FieldType {
             Self::Boolean => "boolean",
             Self::Datetime => "datetime",
             Self::Record => "map",
+            Self::Other => "other",
         }
     }
 
@@ -52,6 +55,8 @@ pub(crate) struct Field {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schema {
     fields: BTreeMap<String, Field>,
+    /// There are no other columns than these; of the fields within records there may be more.
+    whole: bool,
 }
 
 impl Schema {
@@ -59,6 +64,11 @@ impl Schema {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Says that a table has no other columns than the ones added. Fields within them may be left out.
+    pub fn set_whole(&mut self) {
+        self.whole = true;
     }
 
     /// Adds a field that holds one value.
@@ -87,6 +97,22 @@ impl Schema {
 
     pub(crate) fn get(&self, path: &str) -> Option<Field> {
         self.fields.get(path).copied()
+    }
+
+    /// The field of that name as SQL finds it: exactly, else without case.
+    pub(crate) fn find(&self, path: &str) -> Option<Field> {
+        let without_case = || self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(path)).map(|(_, f)| *f);
+        self.get(path).or_else(without_case)
+    }
+
+    /// Whether a table surely lacks this column.
+    pub(crate) fn lacks(&self, column: &str) -> bool {
+        self.whole && self.find(column).is_none()
+    }
+
+    /// The names of the columns.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
+        self.fields.keys().map(String::as_str).filter(|name| !name.contains('.'))
     }
 
     /// How the type of a field is written, for instance `list:string`.

@@ -3,21 +3,28 @@
 //! Records are repeated, one element or many. A filter on a nested path asks whether *any* element
 //! fits, by `EXISTS` over `UNNEST`, so that a row comes out once however many of its elements fit;
 //! negated, that no element fits, so that a row without the record stays. Nested columns of the
-//! result come by `LEFT JOIN UNNEST`, one join a record however many columns are taken from it.
+//! result come by `LEFT JOIN UNNEST`, one join a record however many columns are taken from it; a
+//! real list of records, where the table is known to have one, by `ARRAY(SELECT ...)`, so that a
+//! row stays one row.
 
 use std::collections::{HashMap, HashSet};
 
-use sqlparser::ast::{BinaryOperator, Expr, Join, Query as SqlQuery};
+use sqlparser::ast::{
+    BinaryOperator, Expr, Join, Query as SqlQuery, SelectItem, TableFactor, TableWithJoins, WildcardAdditionalOptions,
+};
 
-use crate::cast::cast;
+use crate::condition::{condition, may_be_null};
 use crate::error::{ErrorKind, LqlError, Position, excerpt};
+use crate::path::{Hop, Place, meant};
 use crate::rules::{Aggregate, Chart, Filter, Literal, Operand, Operator, Period, Query, Value};
-use crate::schema::{Field, FieldType, Schema};
-use crate::{MAX_DEPTH, tree};
+use crate::schema::{FieldType, Schema};
+use crate::tree;
 
 /// The alias of the table. It and the aliases of elements must not be names of columns, because a
 /// table's own column wins over an alias.
 const ROW: &str = "lql_row";
+/// The alias of the elements of a list of values.
+const ITEM: &str = "lql_item";
 /// The most `UNNEST`s in one statement.
 const MAX_UNNESTS: usize = 200;
 
@@ -43,7 +50,8 @@ pub struct Translation {
 ///
 /// # Errors
 ///
-/// A value that does not fit its column, a path that cannot be one, two columns of one name.
+/// A text that is no time where the column holds times, a path that leads nowhere, two columns of
+/// one name.
 pub fn to_sql(query: &Query, table: &str, columns: Option<&Schema>) -> Result<Translation, LqlError> {
     let mut builder = Builder { columns, unnests: 0, joins: Vec::new(), joined: HashMap::new() };
     let mut conditions = Vec::with_capacity(query.filters.len());
@@ -59,8 +67,8 @@ pub fn to_sql(query: &Query, table: &str, columns: Option<&Schema>) -> Result<Tr
         names = vec!["timestamp".to_owned(), "count".to_owned()];
         projection = vec![tree::column(bucket, "timestamp"), tree::column(value, "count")];
     } else {
-        for (path, name, position) in wanted(query)? {
-            projection.push(tree::column(builder.joined(&path, position)?, &name));
+        for (path, name, position) in wanted(query, columns)? {
+            projection.push(tree::column(builder.selected(&path, position)?, &name));
             names.push(name);
         }
     }
@@ -70,21 +78,34 @@ pub fn to_sql(query: &Query, table: &str, columns: Option<&Schema>) -> Result<Tr
     Ok(Translation { statement, columns: names })
 }
 
+/// All columns of a table: planned and not run, it tells what [`to_sql`] wants to know of them.
+#[must_use]
+pub fn all_columns(table: &str) -> SqlQuery {
+    let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
+    let from = vec![tree::relation(tree::table(table, ROW), Vec::new())];
+    tree::query(tree::select(vec![everything], from, None))
+}
+
 const START: Position = Position { offset: 0, line: 1, column: 1 };
 
 /// Path, name and place of each column of the result.
-fn wanted(query: &Query) -> Result<Vec<(String, String, Position)>, LqlError> {
+fn wanted(query: &Query, columns: Option<&Schema>) -> Result<Vec<(String, String, Position)>, LqlError> {
     let flat = |path: &str| path.replace('.', "_");
     let mut out: Vec<(String, String, Position)> = Vec::new();
     if query.select.iter().any(|select| !select.wildcard) {
         for select in query.select.iter().filter(|select| !select.wildcard) {
-            let name = select.alias.clone().unwrap_or_else(|| flat(&select.path));
-            out.push((select.path.clone(), name, select.position));
+            let path = meant(&select.path, columns).into_owned();
+            let name = select.alias.clone().unwrap_or_else(|| flat(&path));
+            out.push((path, name, select.position));
         }
     } else {
         let mut seen = HashSet::new();
-        for filter in query.filters.iter().filter(|filter| seen.insert(&filter.path)) {
-            out.push((filter.path.clone(), flat(&filter.path), filter.position));
+        for filter in &query.filters {
+            let path = meant(&filter.path, columns).into_owned();
+            if seen.insert(path.clone()) {
+                let name = flat(&path);
+                out.push((path, name, filter.position));
+            }
         }
     }
     if out.is_empty() {
@@ -113,10 +134,6 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn field(&self, path: &str) -> Option<Field> {
-        self.columns.and_then(|columns| columns.get(path))
-    }
-
     /// One more `UNNEST`, unless there are too many.
     fn unnest(&mut self, position: Position) -> Result<(), LqlError> {
         self.unnests += 1;
@@ -127,27 +144,60 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The column, with a left join for each record on the way that has none yet.
-    fn joined(&mut self, path: &str, position: Position) -> Result<Expr, LqlError> {
-        let (records, column) = split(path, position)?;
+    /// The alias of a record's elements, with a left join for each record on the way that has none yet.
+    fn join(&mut self, hops: &[Hop<'_>], position: Position) -> Result<String, LqlError> {
         let mut alias = ROW.to_owned();
-        let mut so_far = String::new();
-        for record in records {
-            so_far.push_str(record);
-            so_far.push('.');
-            alias = match self.joined.get(&so_far) {
+        for hop in hops {
+            alias = match self.joined.get(hop.path) {
                 Some(known) => known.clone(),
                 None => {
                     self.unnest(position)?;
                     let new = format!("lql_join_{}", self.joins.len());
-                    let array = tree::member(&alias, record);
+                    let array = tree::member(&alias, hop.name);
                     self.joins.push(tree::left_join(tree::unnest(array, &new)));
-                    self.joined.insert(so_far.clone(), new.clone());
+                    self.joined.insert(hop.path.to_owned(), new.clone());
                     new
                 }
             };
         }
-        Ok(tree::member(&alias, column))
+        Ok(alias)
+    }
+
+    /// The `UNNEST`s of the records, each within the one before, and the alias of the last.
+    fn elements(
+        &mut self,
+        hops: &[Hop<'_>],
+        outer: &str,
+        position: Position,
+    ) -> Result<(Vec<TableFactor>, String), LqlError> {
+        let mut elements = Vec::with_capacity(hops.len());
+        let mut alias = outer.to_owned();
+        for hop in hops {
+            self.unnest(position)?;
+            let new = format!("lql_{}", elements.len());
+            elements.push(tree::unnest(tree::member(&alias, hop.name), &new));
+            alias = new;
+        }
+        Ok((elements, alias))
+    }
+
+    /// A column of the result: one value a row, so of a real list of records the list of its values.
+    fn selected(&mut self, path: &str, position: Position) -> Result<Expr, LqlError> {
+        let place = Place::of(path, self.columns, position)?;
+        let single = place.hops.iter().take_while(|hop| !hop.many).count();
+        let (single, many) = place.hops.split_at_checked(single).unwrap_or((&place.hops, &[]));
+        let outer = self.join(single, position)?;
+        if many.is_empty() {
+            return Ok(tree::member(&outer, place.column));
+        }
+        let (mut elements, alias) = self.elements(many, &outer, position)?;
+        let mut value = tree::member(&alias, place.column);
+        if place.field.is_some_and(|field| field.list) {
+            self.unnest(position)?;
+            elements.push(tree::unnest(value, ITEM));
+            value = tree::word(ITEM);
+        }
+        Ok(tree::array(tree::query(tree::select(vec![SelectItem::UnnamedExpr(value)], relations(elements), None))))
     }
 
     fn chart(&mut self, chart: &Chart) -> Result<(Expr, Expr), LqlError> {
@@ -157,9 +207,20 @@ impl Builder<'_> {
             Period::Hour => "HOUR",
             Period::Day => "DAY",
         };
+        Place::of("timestamp", self.columns, chart.position)?;
         let timestamp = tree::member(ROW, "timestamp");
         let bucket = tree::call("TIMESTAMP_TRUNC", vec![timestamp, tree::word(unit)]);
-        let of = self.joined(&chart.path, START)?;
+        // An aggregate is over every element of a list.
+        let path = meant(&chart.path, self.columns);
+        let place = Place::of(&path, self.columns, chart.position)?;
+        let alias = self.join(&place.hops, chart.position)?;
+        let mut of = tree::member(&alias, place.column);
+        let scalars = place.field.is_some_and(|field| field.list && field.kind != FieldType::Record);
+        if scalars && chart.aggregate != Aggregate::Count {
+            self.unnest(chart.position)?;
+            self.joins.push(tree::left_join(tree::unnest(of, ITEM)));
+            of = tree::word(ITEM);
+        }
         let value = match chart.aggregate {
             Aggregate::Average => tree::call("AVG", vec![of]),
             Aggregate::Count => tree::call("COUNT", vec![of]),
@@ -176,18 +237,12 @@ impl Builder<'_> {
     }
 
     fn filter(&mut self, filter: &Filter) -> Result<Expr, LqlError> {
-        let (records, column) = split(&filter.path, filter.position)?;
-        let field = self.field(&filter.path);
+        let path = meant(&filter.path, self.columns);
+        let place = Place::of(&path, self.columns, filter.position)?;
+        let field = place.field;
         let negate = filter.modifiers.negate;
-        let mut elements = Vec::new();
-        let mut alias = ROW.to_owned();
-        for record in records {
-            self.unnest(filter.position)?;
-            let new = format!("lql_{}", elements.len());
-            elements.push(tree::unnest(tree::member(&alias, record), &new));
-            alias = new;
-        }
-        let mut value = tree::member(&alias, column);
+        let (mut elements, alias) = self.elements(&place.hops, ROW, filter.position)?;
+        let mut value = tree::member(&alias, place.column);
         let is_null = filter.operator == Operator::Equal
             && matches!(&filter.operand, Operand::One(Literal { value: Value::Null, .. }));
         if is_null {
@@ -199,18 +254,33 @@ impl Builder<'_> {
                 (false, negate) => exists(elements, found, !negate),
             });
         }
+        // A regular expression reads the text of a record.
+        let as_text = filter.operator == Operator::Regex && field.is_some_and(|field| !field.list);
+        if field.is_some_and(|field| field.kind == FieldType::Record) && !as_text {
+            let name = excerpt(&path);
+            let message = format!(
+                "`{name}` is a record and is not compared itself; name one of its fields, {name}.…, or ask \
+                 whether it is there, -{name}:NULL"
+            );
+            return Err(LqlError::new(ErrorKind::FieldNotFound, message, filter.position));
+        }
         // The elements of a list are compared one by one, unless the operator takes the list.
-        let over_list = filter.operator == Operator::ListIncludesRegex
-            || filter.operator != Operator::ListIncludes && field.is_some_and(|field| field.list);
+        let whole = matches!(filter.operator, Operator::Equal | Operator::ListIncludes)
+            && matches!(filter.operand, Operand::One(_));
+        let over_list = match field {
+            Some(field) => field.list && !whole,
+            None => filter.operator == Operator::ListIncludesRegex,
+        };
         if over_list {
             self.unnest(filter.position)?;
-            elements.push(tree::unnest(value, "lql_item"));
-            value = tree::word("lql_item");
+            elements.push(tree::unnest(value, ITEM));
+            value = tree::word(ITEM);
         }
         let condition = condition(filter, field, value.clone())?;
         Ok(match (elements.is_empty(), negate) {
             (false, negate) => exists(elements, condition, negate),
             (true, false) => condition,
+            (true, true) if may_be_null(filter, field) => Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(condition)))),
             (true, true) => {
                 let missing = Expr::IsNull(Box::new(value));
                 let either = tree::binary(missing, BinaryOperator::Or, tree::not(condition));
@@ -220,100 +290,12 @@ impl Builder<'_> {
     }
 }
 
-fn exists(elements: Vec<sqlparser::ast::TableFactor>, condition: Expr, negated: bool) -> Expr {
-    let from = elements.into_iter().map(|element| tree::relation(element, Vec::new())).collect();
-    let one = sqlparser::ast::SelectItem::UnnamedExpr(tree::integer(1));
-    let select = tree::select(vec![one], from, Some(condition));
+fn exists(elements: Vec<TableFactor>, condition: Expr, negated: bool) -> Expr {
+    let one = SelectItem::UnnamedExpr(tree::integer(1));
+    let select = tree::select(vec![one], relations(elements), Some(condition));
     Expr::Exists { subquery: Box::new(tree::query(select)), negated }
 }
 
-/// The records on the way, and the column in the last of them.
-fn split(path: &str, position: Position) -> Result<(Vec<&str>, &str), LqlError> {
-    let refuse = |why: String| {
-        let message = format!("`{}` is no path: {why}", excerpt(path));
-        Err(LqlError::new(ErrorKind::InvalidPath, message, position))
-    };
-    let mut parts: Vec<&str> = path.split('.').take(MAX_DEPTH + 1).collect();
-    if parts.len() > MAX_DEPTH {
-        return refuse(format!("it has more than {MAX_DEPTH} parts"));
-    }
-    if parts.iter().any(|part| part.is_empty()) {
-        return refuse("there must be a name before, between and after the dots".to_owned());
-    }
-    let column = parts.pop().unwrap_or(path);
-    Ok((parts, column))
-}
-
-fn condition(filter: &Filter, field: Option<Field>, column: Expr) -> Result<Expr, LqlError> {
-    let low = match &filter.operand {
-        Operand::Levels(levels) => {
-            let list = levels.iter().map(|level| tree::text(level.name())).collect();
-            return Ok(Expr::InList { expr: Box::new(column), list, negated: false });
-        }
-        Operand::Range(low, high) => {
-            return Ok(Expr::Between {
-                expr: Box::new(column),
-                negated: false,
-                low: Box::new(literal(filter, field, low)?),
-                high: Box::new(literal(filter, field, high)?),
-            });
-        }
-        Operand::One(one) => one,
-    };
-    let compare = |op| Ok(tree::binary(column.clone(), op, literal(filter, field, low)?));
-    match filter.operator {
-        Operator::Equal | Operator::Range => compare(BinaryOperator::Eq),
-        Operator::Greater => compare(BinaryOperator::Gt),
-        Operator::GreaterOrEqual => compare(BinaryOperator::GtEq),
-        Operator::Less => compare(BinaryOperator::Lt),
-        Operator::LessOrEqual => compare(BinaryOperator::LtEq),
-        Operator::Regex | Operator::ListIncludesRegex => {
-            Ok(tree::call("REGEXP_CONTAINS", vec![column, tree::text(low.text.clone())]))
-        }
-        Operator::Contains => {
-            let place = tree::call("STRPOS", vec![column, tree::text(low.text.clone())]);
-            Ok(tree::binary(place, BinaryOperator::Gt, tree::integer(0)))
-        }
-        Operator::ListIncludes => Ok(Expr::InUnnest {
-            expr: Box::new(literal(filter, field, low)?),
-            array_expr: Box::new(column),
-            negated: false,
-        }),
-    }
-}
-
-/// The value in the column's type. Times are texts without a zone, which BigQuery reads as either
-/// TIMESTAMP or DATETIME, whichever the column is; over an integer column they are microseconds.
-fn literal(filter: &Filter, field: Option<Field>, literal: &Literal) -> Result<Expr, LqlError> {
-    let cast_value;
-    let value = match (field, &literal.value) {
-        (_, Value::Null) => &literal.value,
-        (Some(field), _) if literal.guessed && field.kind != FieldType::Record => {
-            cast_value = cast(field.kind, &literal.text).map_err(|(kind, expected)| {
-                let (path, text) = (excerpt(&filter.path), excerpt(&literal.text));
-                let message = format!("column `{path}` takes {expected}; `{text}` is not");
-                LqlError::new(kind, message, filter.position)
-            })?;
-            &cast_value
-        }
-        (None, _) if literal.guessed && filter.modifiers.quoted_string => {
-            return Ok(tree::text(literal.text.clone()));
-        }
-        _ => &literal.value,
-    };
-    let micros = field.is_some_and(|field| field.kind == FieldType::Integer);
-    Ok(match value {
-        Value::Null => tree::null(),
-        Value::Boolean(value) => tree::boolean(*value),
-        Value::Integer(value) => tree::integer(*value),
-        Value::Float(value) => tree::float(*value),
-        Value::Text(value) => tree::text(value.clone()),
-        Value::Date(value) if micros => {
-            let midnight = value.and_time(chrono::NaiveTime::MIN);
-            tree::integer(midnight.and_utc().timestamp_micros())
-        }
-        Value::Date(value) => tree::text(value.to_string()),
-        Value::Datetime(value) if micros => tree::integer(value.utc().and_utc().timestamp_micros()),
-        Value::Datetime(value) => tree::text(value.exact()),
-    })
+fn relations(elements: Vec<TableFactor>) -> Vec<TableWithJoins> {
+    elements.into_iter().map(|element| tree::relation(element, Vec::new())).collect()
 }

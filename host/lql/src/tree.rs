@@ -82,15 +82,21 @@ pub(crate) fn call_distinct(function: &str, arg: Expr) -> Expr {
 
 fn call_with(function: &str, duplicates: Option<DuplicateTreatment>, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)));
+    let list = FunctionArgumentList { duplicate_treatment: duplicates, args: args.collect(), clauses: Vec::new() };
+    function_of(function, FunctionArguments::List(list))
+}
+
+/// `ARRAY(query)`
+pub(crate) fn array(query: Query) -> Expr {
+    function_of("ARRAY", FunctionArguments::Subquery(Box::new(query)))
+}
+
+fn function_of(function: &str, args: FunctionArguments) -> Expr {
     Expr::Function(Function {
         name: ObjectName::from(Ident::new(function)),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: duplicates,
-            args: args.collect(),
-            clauses: Vec::new(),
-        }),
+        args,
         filter: None,
         null_treatment: None,
         over: None,

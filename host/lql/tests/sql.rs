@@ -53,7 +53,9 @@ fn conditions_on_columns() {
         ("true", "STRPOS(lql_row.`event_message`, 'true') > 0"),
         ("-x", "(lql_row.`event_message` IS NULL OR NOT (STRPOS(lql_row.`event_message`, 'x') > 0))"),
         ("tags:@>x", "'x' IN UNNEST(lql_row.`tags`)"),
-        ("-tags:@>x", "(lql_row.`tags` IS NULL OR NOT ('x' IN UNNEST(lql_row.`tags`)))"),
+        // An element may be NULL, and then this is NULL too.
+        ("-tags:@>x", "('x' IN UNNEST(lql_row.`tags`)) IS NOT TRUE"),
+        ("-code:>NULL", "(lql_row.`code` > NULL) IS NOT TRUE"),
         ("tags:@>~x", "EXISTS (SELECT 1 FROM UNNEST(lql_row.`tags`) AS lql_item WHERE REGEXP_CONTAINS(lql_item, 'x'))"),
         ("t:>2031-02-03", "lql_row.`timestamp` > '2031-02-03'"),
         ("t:1000000000000456", "lql_row.`timestamp` = '2001-09-09T01:46:40.000456'"),
@@ -149,6 +151,7 @@ fn known_columns_decide_the_type_of_a_literal() {
     columns.insert("code", FieldType::Integer);
     columns.insert("timestamp", FieldType::Integer);
     columns.insert_list("tags", FieldType::String);
+    columns.insert_list("sizes", FieldType::Integer);
     let condition = |lql: &str| {
         let sql = translate(lql, Some(&columns)).unwrap().statement.to_string();
         sql.split_once(" WHERE ").unwrap().1.to_owned()
@@ -157,12 +160,85 @@ fn known_columns_decide_the_type_of_a_literal() {
     assert_eq!(condition("code:\"-7\""), "lql_row.`code` = -7");
     assert_eq!(condition("t:>1970-01-02"), "lql_row.`timestamp` > 86400000000");
     assert_eq!(condition("t:>0000000001"), "lql_row.`timestamp` > 1000000");
+    for (lql, wanted) in [
+        ("tags:7", "'7' IN UNNEST(lql_row.`tags`)"),
+        ("-tags:7", "('7' IN UNNEST(lql_row.`tags`)) IS NOT TRUE"),
+        ("-tags:>b", "NOT EXISTS (SELECT 1 FROM UNNEST(lql_row.`tags`) AS lql_item WHERE lql_item > 'b')"),
+        ("tags:1..2", "EXISTS (SELECT 1 FROM UNNEST(lql_row.`tags`) AS lql_item WHERE lql_item BETWEEN 1 AND 2)"),
+        ("sizes:@>7", "7 IN UNNEST(lql_row.`sizes`)"),
+        ("sizes:@>big", "NULL IN UNNEST(lql_row.`sizes`)"),
+        ("code:@>7", "lql_row.`code` = 7"),
+        ("code:@>~7", "REGEXP_CONTAINS(lql_row.`code`, '7')"),
+        ("ok:1 code:x", "lql_row.`ok` = 1 AND lql_row.`code` = 'x'"),
+    ] {
+        assert_eq!(condition(lql), wanted, "{lql}");
+    }
+    columns.insert("seen", FieldType::Datetime);
+    let error = translate("ok:1 seen:x", Some(&columns)).unwrap_err();
+    assert_eq!((error.kind, error.position.column), (ErrorKind::TypeDatetime, 6));
+}
+
+/// A table as a log source has it.
+fn logs() -> Schema {
+    let mut columns = Schema::new();
+    for (path, kind) in [
+        ("timestamp", "datetime"),
+        ("event_message", "string"),
+        ("metadata", "map"),
+        ("metadata.items", "list:map"),
+        ("metadata.items.sku", "string"),
+        ("metadata.items.tags", "list:string"),
+        ("metadata.sizes", "list:integer"),
+    ] {
+        assert!(columns.insert_named(path, kind));
+    }
+    columns.set_whole();
+    columns
+}
+
+#[test]
+fn a_list_of_records_multiplies_no_row() {
+    let columns = logs();
+    let sql = |lql: &str| translate(lql, Some(&columns)).unwrap().statement.to_string();
+    let array = |select: &str| {
+        format!(
+            "SELECT ARRAY({select}) AS `x` FROM `hits` AS lql_row LEFT JOIN UNNEST(lql_row.`metadata`) AS lql_join_0 ON true"
+        )
+    };
+    assert_eq!(sql("s:m.items.sku@x"), array("SELECT lql_0.`sku` FROM UNNEST(lql_join_0.`items`) AS lql_0"));
     assert_eq!(
-        condition("-tags:7"),
-        "NOT EXISTS (SELECT 1 FROM UNNEST(lql_row.`tags`) AS lql_item WHERE lql_item = '7')"
+        sql("s:m.items.tags@x"),
+        array("SELECT lql_item FROM UNNEST(lql_join_0.`items`) AS lql_0, UNNEST(lql_0.`tags`) AS lql_item")
     );
-    let error = translate("ok:1 code:x", Some(&columns)).unwrap_err();
-    assert_eq!((error.kind, error.position.column), (ErrorKind::TypeInteger, 6));
+    // An aggregate is over every element.
+    assert!(sql("c:max(m.sizes)").contains("UNNEST(lql_join_0.`sizes`) AS lql_item ON true"));
+    assert!(sql("c:count(m.sizes)").contains("COUNT(lql_join_0.`sizes`)"));
+    for lql in ["m.items:x", "-m.items:@>x", "m.items:~x", "metadata:1"] {
+        assert_eq!(translate(lql, Some(&columns)).unwrap_err().kind, ErrorKind::FieldNotFound, "{lql}");
+    }
+}
+
+#[test]
+fn columns_that_are_not_there_are_told_with_their_place() {
+    let columns = logs();
+    for (lql, column) in [("x s:nope", 3), ("nope:1", 1), ("x nope.x:1", 3), ("m.sizes.x:1", 1), ("x c:sum(nope)", 3)] {
+        let error = translate(lql, Some(&columns)).err();
+        assert!(error.as_ref().is_some_and(|e| e.kind == ErrorKind::FieldNotFound), "{lql}: {error:?}");
+        assert_eq!(error.map(|e| e.position.column), Some(column), "{lql}");
+    }
+    // What no row ever had may still come.
+    assert!(translate("m.nope:1 -m.no.pe:1 s:m.nope", Some(&columns)).is_ok());
+}
+
+#[test]
+fn a_metadata_field_of_one_letter() {
+    let columns = logs();
+    let translation = translate("-m.x:NULL", Some(&columns)).unwrap();
+    assert_eq!(translation.columns, ["metadata_x"]);
+    assert!(translation.statement.to_string().contains("UNNEST(lql_row.`metadata`)"));
+    assert_eq!(translate("-m.x:NULL", None).unwrap().columns, ["m_x"]);
+    let query = parse("m.x:1 s:a c:max(m.yy)", Mode::Schemaless, None, &[]).unwrap();
+    assert_eq!(query.paths().collect::<Vec<_>>(), ["m.x", "metadata.x", "a", "metadata.yy"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod auth;
 mod compute;
 mod failure;
 mod ingest;
+mod lql;
 mod manage;
 mod parameters;
 mod query;

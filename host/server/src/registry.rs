@@ -192,7 +192,7 @@ impl App {
         let sources = StoredSources(&self.store);
         let arguments = example_arguments(manifest);
         let now = chrono::Utc::now().timestamp_micros();
-        note(self.engine.plan_saved(saved, &sources, &arguments, now))?;
+        note(self.engine.check_saved(saved, &sources, &arguments, now))?;
         let grants = saved.tables().into_iter().map(|table| format!("SELECT * FROM `{}`", table.replace('`', "\\`")));
         for sql in grants.chain(manifest.statements.values().cloned()) {
             note(self.engine.plan(&sql, Tables::Granted(saved), &sources, &arguments, now))?;

@@ -7,12 +7,13 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::catalog::TableProvider;
 use futures::StreamExt;
 use tidegate_compiler::DEFAULT_STATEMENT;
-use tidegate_model::{Arguments, Code, Failure, Kind, Position, Value};
+use tidegate_model::{Arguments, Code, Failure, Kind, Value};
 use tidegate_runtime::{Column, Rows, Statement, Statements};
 use tidegate_sql::{ColumnEncoder, Engine, Plan, Sources, Stop, Style, Tables, Type};
 use tidegate_store::Store;
 
 use crate::compute::AbortOnDrop;
+use crate::lql;
 use crate::registry::Endpoint;
 
 /// The sources of the store, as the resolver sees them.
@@ -110,25 +111,13 @@ impl RequestStatements {
             Statement::Text(sql) if self.language == Language::Sql => {
                 self.engine.plan(&sql, granted, &sources, &arguments, self.now)
             }
-            Statement::Text(lql) => {
+            Statement::Text(text) => {
                 let tables = if self.unrestricted { sources.names() } else { saved.tables() };
-                let query = translate(&lql, &tables)?;
-                self.engine.plan_query(&query, granted, &sources, &arguments, self.now)
+                let plan = |query: &_| self.engine.plan_query(query, granted, &sources, &arguments, self.now);
+                plan(&lql::translate(&text, &tables, plan)?)
             }
         }
     }
-}
-
-fn translate(lql: &str, tables: &[String]) -> Result<sqlparser::ast::Query, Failure> {
-    use tidegate_lql::{Mode, parse, to_sql};
-    let failure = |error: tidegate_lql::LqlError| {
-        let at = Position { line: error.position.line as u64, column: error.position.column as u64 };
-        Failure::new(Code::Syntax, error.message).at(Some(at))
-    };
-    let query = parse(lql, Mode::Sandbox, None, tables).map_err(failure)?;
-    let table = query.from.clone().or_else(|| tables.first().cloned());
-    let table = table.ok_or_else(|| Failure::new(Code::UnknownTable, "the endpoint grants no tables to query"))?;
-    Ok(to_sql(&query, &table, None).map_err(failure)?.statement)
 }
 
 /// How a guest sees a type.

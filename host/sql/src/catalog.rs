@@ -39,7 +39,12 @@ impl Sources for NoSources {
 /// A saved query, read once: its top-level CTEs are the granted tables.
 #[derive(Debug, Clone)]
 pub struct SavedQuery {
+    /// The whole query.
     pub(crate) query: Arc<Query>,
+    /// Its top-level CTEs, shared by all statements that are resolved over them.
+    pub(crate) ctes: Arc<[Arc<Cte>]>,
+    /// The query without them.
+    pub(crate) body: Arc<Query>,
 }
 
 /// What a statement may read.
@@ -65,16 +70,16 @@ impl SavedQuery {
     /// # Errors
     /// As [`SavedQuery::parse`].
     pub fn parse_within(sql: &str, limits: &TextLimits) -> Result<Self> {
-        Ok(Self { query: Arc::from(text::parse(sql, limits)?) })
+        let query: Arc<Query> = Arc::from(text::parse(sql, limits)?);
+        let mut body = query.as_ref().clone();
+        let with = body.with.take();
+        let ctes = with.into_iter().flat_map(|with| with.cte_tables).map(Arc::new).collect();
+        Ok(Self { query, ctes, body: Arc::new(body) })
     }
 
     /// The names of the granted tables, in the order of the query.
     pub fn tables(&self) -> Vec<String> {
-        self.ctes().iter().map(|cte| cte.alias.name.value.clone()).collect()
-    }
-
-    pub(crate) fn ctes(&self) -> &[Cte] {
-        self.query.with.as_ref().map_or(&[], |with| with.cte_tables.as_slice())
+        self.ctes.iter().map(|cte| cte.alias.name.value.clone()).collect()
     }
 
     /// The parameters (`@name`) that the query uses, anywhere.

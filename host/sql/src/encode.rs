@@ -42,6 +42,7 @@ enum Values {
     Json(StringViewArray),
     Bytes(BinaryArray),
     Timestamp(Int64Array),
+    Instant(Int64Array),
     Datetime(Int64Array),
     Date(Int64Array),
     Time(Int64Array),
@@ -68,10 +69,11 @@ impl ColumnEncoder {
             Type::Bool => Values::Bool(cast(array, &DataType::Boolean)?.as_boolean().clone()),
             Type::Int64 => Values::Int(cast(array, &DataType::Int64)?.as_primitive::<Int64Type>().clone()),
             Type::Float64 => Values::Float(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone()),
-            Type::String | Type::Interval => Values::Text(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
+            Type::String => Values::Text(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
+            Type::Interval => Values::Text(crate::functions::interval_texts(array)?),
             Type::Json => Values::Json(cast(array, &DataType::Utf8View)?.as_string_view().clone()),
             Type::Bytes => Values::Bytes(cast(array, &DataType::Binary)?.as_binary().clone()),
-            Type::Timestamp if style == Style::Text => Values::Datetime(micros()?),
+            Type::Timestamp if style == Style::Text => Values::Instant(micros()?),
             Type::Timestamp => Values::Timestamp(micros()?),
             Type::Datetime => Values::Datetime(micros()?),
             Type::Date => {
@@ -122,6 +124,31 @@ impl ColumnEncoder {
         matches!(self.values, Values::Null) || self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
+    /// How many bytes of text and bytes the value of a row holds: its JSON is at most six times as
+    /// long, apart from names and numbers. Found without reading the text.
+    pub(crate) fn text_size(&self, row: usize) -> usize {
+        if self.is_null(row) {
+            return 0;
+        }
+        let all = |fields: &[(Vec<u8>, Self)]| {
+            fields
+                .iter()
+                .map(|(key, field)| field.text_size(row).saturating_add(key.len()))
+                .fold(0, usize::saturating_add)
+        };
+        match &self.values {
+            Values::Text(array) | Values::Json(array) => array.value(row).len(),
+            Values::Bytes(array) => array.value(row).len(),
+            Values::Struct(fields) | Values::Record(fields) => all(fields),
+            Values::List(offsets, items) => {
+                let Some((start, end)) = offsets.get(row).zip(offsets.get(row + 1)) else { return 0 };
+                let sizes = (*start..*end).map(|at| items.text_size(usize::try_from(at).unwrap_or_default()) + 1);
+                sizes.fold(0, usize::saturating_add)
+            }
+            _ => 8,
+        }
+    }
+
     /// Appends the value of a row.
     ///
     /// # Panics
@@ -161,14 +188,8 @@ impl ColumnEncoder {
                 }
             }
             Values::Bytes(array) => write_text(&base64(array.value(row)), out),
-            Values::Datetime(array) => match chrono::DateTime::from_timestamp_micros(array.value(row)) {
-                Some(instant) => {
-                    let whole = instant.timestamp_subsec_micros() == 0;
-                    let format = if whole { "\"%Y-%m-%dT%H:%M:%S\"" } else { "\"%Y-%m-%dT%H:%M:%S%.6f\"" };
-                    let _ = write!(out, "{}", instant.format(format));
-                }
-                None => out.extend_from_slice(b"null"),
-            },
+            Values::Datetime(array) => write_moment(array.value(row), "", out),
+            Values::Instant(array) => write_moment(array.value(row), "Z", out),
             Values::Date(array) => {
                 let date = chrono::DateTime::from_timestamp(array.value(row).saturating_mul(86_400), 0);
                 match date {
@@ -222,6 +243,18 @@ fn write_object(fields: &[(Vec<u8>, ColumnEncoder)], row: usize, out: &mut Vec<u
 }
 
 /// Writing to a vector cannot fail.
+/// A point in time as ISO text: microseconds only where there are some.
+fn write_moment(micros: i64, suffix: &str, out: &mut Vec<u8>) {
+    match chrono::DateTime::from_timestamp_micros(micros) {
+        Some(instant) => {
+            let whole = instant.timestamp_subsec_micros() == 0;
+            let format = if whole { "%Y-%m-%dT%H:%M:%S" } else { "%Y-%m-%dT%H:%M:%S%.6f" };
+            let _ = write!(out, "\"{}{suffix}\"", instant.format(format));
+        }
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
 fn write_text(text: &str, out: &mut Vec<u8>) {
     let _ = serde_json::to_writer(out, text);
 }
@@ -230,7 +263,7 @@ fn write_number(number: impl serde::Serialize, out: &mut Vec<u8>) {
     let _ = serde_json::to_writer(out, &number);
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

@@ -1,15 +1,20 @@
 //! Running statements: plan under what may be read, execute under limits, stream the rows.
 
+mod held;
+mod memory;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
 use futures::{Stream, StreamExt};
@@ -21,6 +26,12 @@ use crate::fail::{Planning, Result, from_engine};
 use crate::resolve::{Resolved, Resolver};
 use crate::types::Type;
 use crate::{stop, text};
+
+/// Rows that flow between operators at once.
+const BATCH_ROWS: usize = 8192;
+/// A literal is repeated for every row of a batch: with long ones, batches have fewer rows, so
+/// that the repeated text stays under this many bytes.
+const LITERAL_BYTES: usize = 32 << 20;
 
 /// Settings of the engine.
 #[derive(Debug, Clone)]
@@ -48,6 +59,8 @@ impl Default for EngineOptions {
 pub struct Engine {
     state: SessionState,
     runtime: Arc<RuntimeEnv>,
+    /// What all statements may hold together, and each of them.
+    total_memory: Arc<dyn MemoryPool>,
     statement_memory: usize,
     text: TextLimits,
 }
@@ -79,19 +92,25 @@ impl Engine {
     pub fn new(options: &EngineOptions) -> Result<Self> {
         let mut config = SessionConfig::new()
             .with_target_partitions(options.partitions.max(1))
-            .with_batch_size(8192)
+            .with_batch_size(BATCH_ROWS)
             .with_information_schema(false);
         let settings = config.options_mut();
         settings.execution.time_zone = Some("UTC".to_owned());
         settings.execution.parquet.pushdown_filters = true;
-        let runtime = Arc::new(RuntimeEnvBuilder::new().build().planned()?);
+        // Nothing is written aside to disk: a statement that needs more memory than it may hold is
+        // refused, and nobody's temporary files fill the disk that logs are kept on.
+        let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+        let runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(no_disk).build().planned()?;
+        let runtime = Arc::new(runtime);
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(Arc::clone(&runtime))
             .with_optimizer_rules(stop::logical_rules())
             .with_physical_optimizer_rules(stop::physical_rules())
             .build();
-        Ok(Self { state, runtime, statement_memory: options.statement_memory, text: options.text })
+        let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
+        let EngineOptions { statement_memory, text, .. } = *options;
+        Ok(Self { state, runtime, total_memory, statement_memory, text })
     }
 
     /// Reads and resolves a statement over what it may read. `now` is the time of the request in
@@ -123,8 +142,8 @@ impl Engine {
         arguments: &Arguments,
         now: i64,
     ) -> Result<Plan> {
-        let resolved = Resolver::new(sources, arguments, now, &self.text).statement(query, tables)?;
-        Ok(Plan::of(resolved))
+        let mut resolver = Resolver::new(sources, arguments, now, &self.text);
+        Ok(Plan::of(resolver.statement(query, tables)?))
     }
 
     /// Resolves the body of a saved query: its CTEs over the sources, the body over its CTEs.
@@ -132,6 +151,21 @@ impl Engine {
     /// # Errors
     /// As [`Engine::plan`].
     pub fn plan_saved(
+        &self,
+        saved: &SavedQuery,
+        sources: &dyn Sources,
+        arguments: &Arguments,
+        now: i64,
+    ) -> Result<Plan> {
+        let mut resolver = Resolver::new(sources, arguments, now, &self.text);
+        Ok(Plan::of(resolver.saved(saved)?))
+    }
+
+    /// Resolves all of a saved query, also the CTEs that its body does not read.
+    ///
+    /// # Errors
+    /// As [`Engine::plan`].
+    pub fn check_saved(
         &self,
         saved: &SavedQuery,
         sources: &dyn Sources,
@@ -146,18 +180,24 @@ impl Engine {
     /// # Errors
     /// If it cannot be started.
     pub async fn run(&self, plan: Plan, rows: Option<usize>) -> Result<ResultStream> {
-        let Plan { logical, columns } = plan;
+        let Plan { logical, columns, .. } = plan;
         let logical = match rows {
             Some(rows) => {
                 LogicalPlanBuilder::from(logical).limit(0, Some(rows)).and_then(LogicalPlanBuilder::build).planned()?
             }
             None => logical,
         };
-        let pool = Arc::new(GreedyMemoryPool::new(self.statement_memory));
+        let pool = Arc::new(memory::StatementMemory::new(Arc::clone(&self.total_memory), self.statement_memory));
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(pool).build().planned()?;
-        let runtime = Arc::new(runtime);
-        let physical = self.state.create_physical_plan(&logical).await.and_then(stop::yielding).planned()?;
-        let task = TaskContext::from(&self.state).with_runtime(runtime);
+        let config = self.state.config().clone().with_batch_size(batch_rows(&logical));
+        let physical = self
+            .state
+            .create_physical_plan(&logical)
+            .await
+            .and_then(held::counted)
+            .and_then(stop::yielding)
+            .planned()?;
+        let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
         Ok(ResultStream { columns: columns.into(), stream })
     }
@@ -173,7 +213,7 @@ impl Engine {
 }
 
 impl Plan {
-    fn of(Resolved { plan, columns }: Resolved) -> Self {
+    fn of(Resolved { plan, columns, .. }: Resolved) -> Self {
         Self { logical: plan, columns: columns.into_iter().map(|column| (column.name, column.ty)).collect() }
     }
 
@@ -181,6 +221,23 @@ impl Plan {
     pub fn columns(&self) -> &[(String, Type)] {
         &self.columns
     }
+}
+
+/// How many rows a batch of the statement has.
+fn batch_rows(plan: &LogicalPlan) -> usize {
+    let mut longest = 0;
+    // The closures never fail, so neither do the walks.
+    let _ = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                if let Expr::Literal(value, _) = part {
+                    longest = longest.max(value.size());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    LITERAL_BYTES.checked_div(longest).unwrap_or(BATCH_ROWS).clamp(1, BATCH_ROWS)
 }
 
 impl ResultStream {

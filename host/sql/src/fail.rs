@@ -26,9 +26,13 @@ pub(crate) fn invalid(message: impl Into<String>, at: Option<Position>) -> Failu
     fail(Code::InvalidQuery, message, at)
 }
 
-/// A construct that is read but not run.
+/// A construct that is read but not run. After a semicolon in `what` comes what to write instead.
 pub(crate) fn unsupported(what: impl AsRef<str>, at: Option<Position>) -> Failure {
-    fail(Code::Unsupported, format!("{} is not supported", what.as_ref()), at)
+    let message = match what.as_ref().split_once("; ") {
+        Some((what, instead)) => format!("{what} is not supported; {instead}"),
+        None => format!("{} is not supported", what.as_ref()),
+    };
+    fail(Code::Unsupported, message, at)
 }
 
 /// A failure inside a function's kernel; it travels through the engine unchanged.
@@ -68,8 +72,20 @@ pub(crate) fn from_engine(error: DataFusionError) -> Failure {
             Code::InvalidValue,
             "a scalar subquery returned more than one row; add LIMIT 1 or an aggregate",
         ),
+        DataFusionError::NotImplemented(reason) | DataFusionError::Plan(reason) if about_correlation(reason) => {
+            tracing::info!(%reason, "a correlated subquery cannot be planned");
+            Failure::new(
+                Code::Unsupported,
+                "a subquery that uses columns of the enclosing query in this way is not supported; compare them with = or write it as a JOIN",
+            )
+        }
         other => internal(&other.to_string()),
     }
+}
+
+/// Whether the engine says that it cannot turn a subquery into a join.
+fn about_correlation(reason: &str) -> bool {
+    ["ScalarSubquery", "OuterReferenceColumn", "InSubquery", "Exists", "orrelated"].iter().any(|w| reason.contains(w))
 }
 
 fn own_failure(error: &DataFusionError) -> Option<Failure> {

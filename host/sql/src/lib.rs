@@ -28,5 +28,6 @@ mod types;
 pub use catalog::{NoSources, SavedQuery, Sources, Tables};
 pub use encode::{ColumnEncoder, Style};
 pub use engine::{Engine, EngineOptions, Plan, ResultStream};
+pub use functions::functions;
 pub use stop::Stop;
 pub use types::{Field, Type};

@@ -46,13 +46,14 @@ tokio::task_local! {
 #[derive(Debug, Clone)]
 pub struct Stop {
     asked: Arc<AtomicBool>,
-    deadline: Instant,
+    /// `None` is never.
+    deadline: Option<Instant>,
 }
 
 impl Stop {
     /// Stops when asked to, and of itself after a time.
     pub fn after(time: Duration) -> Self {
-        Self { asked: Arc::default(), deadline: Instant::now() + time }
+        Self { asked: Arc::default(), deadline: Instant::now().checked_add(time) }
     }
 
     /// Asks the work to stop.
@@ -66,7 +67,22 @@ impl Stop {
     }
 
     fn is_due(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) || Instant::now() >= self.deadline
+        self.asked.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// The sign of the work at hand; one that is never due where nobody set one.
+    pub(crate) fn current() -> Self {
+        CURRENT.try_with(Self::clone).unwrap_or_else(|_| Self { asked: Arc::default(), deadline: None })
+    }
+
+    /// Fails if the result is no longer wanted. Computations of seconds ask every few
+    /// milliseconds.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_due() {
+            let message = "the request ran out of time; narrow the time range or select less";
+            return Err(DataFusionError::External(Box::new(Failure::new(Code::Timeout, message))));
+        }
+        Ok(())
     }
 }
 
@@ -135,12 +151,9 @@ pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
 
 /// A plan whose operators let go.
 pub(crate) fn yielding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let stop = CURRENT.try_with(Stop::clone).ok();
+    let stop = Stop::current();
     plan.transform_up(|plan| {
-        let plan = match &stop {
-            Some(stop) => asking_join(plan, stop)?,
-            None => plan,
-        };
+        let plan = asking_join(plan, &stop)?;
         Ok(match plan.cardinality_effect() {
             // Joins do not know what they do to the number of rows.
             CardinalityEffect::Unknown | CardinalityEffect::GreaterEqual if !plan.children().is_empty() => {
@@ -208,12 +221,7 @@ impl PhysicalExpr for AskingExpr {
         self.inner.nullable(input_schema)
     }
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        if self.stop.is_due() {
-            return Err(DataFusionError::External(Box::new(Failure::new(
-                Code::Timeout,
-                "the request ran out of time while tables were joined; narrow the time range or the condition",
-            ))));
-        }
+        self.stop.check()?;
         self.inner.evaluate(batch)
     }
     fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {

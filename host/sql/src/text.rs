@@ -7,6 +7,7 @@
 
 mod dialect;
 mod literal;
+mod respell;
 mod shape;
 
 use sqlparser::ast::{Query, Statement};
@@ -53,6 +54,13 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
     let second = second_statement(&tokens);
     for token in &mut tokens {
         literal::unescape_token(token);
+    }
+    let tokens = respell::respell(tokens);
+    if let Some(first) = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))
+        && matches!(&first.token, Token::Word(word) if word.keyword == Keyword::FROM)
+    {
+        let message = "FROM before SELECT and the pipe syntax (|>) are not supported; write SELECT ... FROM ...";
+        return Err(fail(Code::Unsupported, message, place_of(first.span)));
     }
     let dialect = TidegateDialect::new(tokens.len().saturating_mul(WORK).max(1024), limits.nesting);
     let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);

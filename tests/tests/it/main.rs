@@ -16,6 +16,7 @@ mod demo;
 mod errors;
 mod ingest;
 mod logs_all;
+mod lql;
 mod restart;
 mod sandbox;
 mod tables;

@@ -6,13 +6,15 @@ use datafusion::logical_expr::{Expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::Code;
 
-use super::{Builder, Call};
+use super::kernels::Entry;
+use super::rows::{Body, Item, Items, Made, Out, Row};
+use super::{Builder, Call, kernel};
 use crate::fail::{Planning, Result, fail};
 use crate::resolve::{Conversion, Typed, list_of_record, unify};
 use crate::types::{Type, is_there};
 
-/// The most elements that GENERATE_ARRAY makes.
-const MAX_MADE: i64 = 100_000;
+/// The most elements of one generated array.
+pub(super) const MAX_MADE: u32 = 100_000;
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("ARRAY_LENGTH", |call| {
@@ -30,41 +32,58 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         let count = call.count(1, usize::MAX)?;
         let values = (0..count).map(|i| array(call, i)).collect::<Result<Vec<_>>>()?;
         let (values, ty) = unify(values, call.at)?;
-        Ok(Typed::new(nested::array_concat(values.into_iter().map(|value| value.expr).collect()), ty))
+        Ok(Typed::new(super::udf::bounded_concat(values.into_iter().map(|value| value.expr).collect()), ty))
     }),
     ("ARRAY_REVERSE", |call| {
         call.count(1, 1)?;
         let value = array(call, 0)?;
         Ok(Typed::new(nested::array_reverse(value.expr), value.ty))
     }),
+    ("ARRAY_FIRST", |call| element(call, 1)),
+    ("ARRAY_LAST", |call| element(call, -1)),
+    ("ARRAY_SLICE", |call| {
+        call.count(3, 3)?;
+        let value = array(call, 0)?;
+        Ok(Typed::new(kernel("array_slice_of", call.safe, vec![value.expr, call.int(1)?, call.int(2)?]), value.ty))
+    }),
+    ("ARRAY_INCLUDES", |call| {
+        call.count(2, 2)?;
+        let value = array(call, 0)?;
+        let Some(item) = value.ty.element() else { return Ok(Typed::null()) };
+        let wanted = call.typed(1, &item)?;
+        let found = nested::array_has(value.expr, wanted.clone());
+        let null = Expr::Literal(ScalarValue::Boolean(None), None);
+        Ok(Typed::new(when(wanted.is_null(), null).otherwise(found).planned()?, Type::Bool))
+    }),
+    ("ARRAY_INCLUDES_ANY", |call| includes(call, nested::array_has_any)),
+    ("ARRAY_INCLUDES_ALL", |call| includes(call, nested::array_has_all)),
+    ("ARRAY_IS_DISTINCT", |call| {
+        call.count(1, 1)?;
+        let value = array(call, 0)?;
+        let all = nested::array_length(value.expr.clone());
+        Ok(Typed::new(all.eq(nested::array_length(nested::array_distinct(value.expr))), Type::Bool))
+    }),
     ("ARRAY_TO_STRING", |call| {
-        let count = call.count(2, 3)?;
-        let value = array(call, 0)?.convert(&Type::Array(Box::new(Type::String)), Conversion::implicit(call.at))?;
+        let text = Type::Array(Box::new(Type::String));
+        call.count(2, 3)?;
+        let value = array(call, 0)?.convert(&text, Conversion::implicit(call.at))?;
         let mut arguments = vec![value.expr, call.text(1)?];
-        if count == 3 {
+        if call.arguments.len() == 3 {
             arguments.push(call.text(2)?);
         }
-        let call = datafusion::functions_nested::string::array_to_string_udf().call(arguments);
-        Ok(Typed::new(call, Type::String))
+        Ok(Typed::new(kernel("join_array", call.safe, arguments), Type::String))
     }),
+    ("ARRAY_MIN", |call| by_subquery(call, "MIN")),
+    ("ARRAY_MAX", |call| by_subquery(call, "MAX")),
+    ("ARRAY_SUM", |call| by_subquery(call, "SUM")),
+    ("ARRAY_AVG", |call| by_subquery(call, "AVG")),
     ("GENERATE_ARRAY", |call| {
         let count = call.count(2, 3)?;
-        let number = |i: usize| match call.value(i)?.convert(&Type::Int64, Conversion::implicit(call.at))?.literal() {
-            Some(ScalarValue::Int64(Some(n))) => Ok(*n),
-            _ => Err(call.fails("GENERATE_ARRAY takes constant integers")),
-        };
-        let (start, end) = (number(0)?, number(1)?);
-        let step = if count == 3 { number(2)? } else { 1 };
-        if step == 0 {
-            return Err(call.fails("the step of GENERATE_ARRAY must not be 0"));
-        }
-        let size = (i128::from(end) - i128::from(start)) / i128::from(step) + 1;
-        if size > i128::from(MAX_MADE) {
-            let message = format!("GENERATE_ARRAY would make {size} elements; at most {MAX_MADE} are allowed");
-            return Err(fail(Code::LimitExceeded, message, call.at));
-        }
-        let expr = nested::gen_series(lit(start), lit(end), lit(step));
-        Ok(Typed::new(expr, Type::Array(Box::new(Type::Int64))))
+        let values = (0..count).map(|i| call.value(i)).collect::<Result<Vec<_>>>()?;
+        let ty = if values.iter().any(|value| value.ty == Type::Float64) { Type::Float64 } else { Type::Int64 };
+        let values = (0..count).map(|i| call.typed(i, &ty)).collect::<Result<Vec<_>>>()?;
+        let name = if ty == Type::Float64 { "float_series" } else { "int_series" };
+        Ok(Typed::new(kernel(name, call.safe, values), Type::Array(Box::new(ty))))
     }),
 ];
 
@@ -80,4 +99,106 @@ fn array(call: &Call<'_>, i: usize) -> Result<Typed> {
         Type::Null => value.convert(&Type::Array(Box::new(Type::String)), Conversion::implicit(call.at)),
         ty => Err(call.fails(format!("{} takes an array, not a value of type {ty}", call.name))),
     }
+}
+
+fn element(call: &Call<'_>, at: i64) -> Result<Typed> {
+    call.count(1, 1)?;
+    let value = call.value(0)?;
+    if let Type::Record(fields) = &value.ty {
+        return Ok(Typed::new(value.expr.clone(), Type::Struct { fields: fields.clone(), open: true }));
+    }
+    let value = array(call, 0)?;
+    let item = value.ty.element().unwrap_or(Type::Null);
+    Ok(Typed::new(nested::array_element(value.expr, lit(at)), item))
+}
+
+fn includes(call: &Call<'_>, function: fn(Expr, Expr) -> Expr) -> Result<Typed> {
+    call.count(2, 2)?;
+    let (values, _) = unify(vec![array(call, 0)?, array(call, 1)?], call.at)?;
+    let mut values = values.into_iter().map(|value| value.expr);
+    match (values.next(), values.next()) {
+        (Some(one), Some(other)) => Ok(Typed::new(function(one, other), Type::Bool)),
+        _ => Ok(Typed::null()),
+    }
+}
+
+fn by_subquery(call: &Call<'_>, aggregate: &str) -> Result<Typed> {
+    let message = format!("{} is not supported; write (SELECT {aggregate}(x) FROM UNNEST(list) AS x)", call.name);
+    Err(fail(Code::Unsupported, message, call.at))
+}
+
+pub(super) const KERNELS: &[Entry] = &[
+    Entry::with_nulls("join_array", Body::Text(join)),
+    Entry::new(
+        "array_slice_of",
+        Body::Chosen(|row, len| {
+            // Both ends count from 0, negative ones from the end; what lies outside is cut off.
+            let size = i64::try_from(len).unwrap_or(i64::MAX);
+            let place = |n: i64| if n < 0 { n.saturating_add(size) } else { n };
+            let start = place(row.int(1)).max(0);
+            let end = place(row.int(2)).min(size - 1).saturating_add(1).max(start.min(size));
+            let (start, end) = (usize::try_from(start).unwrap_or(len).min(len), usize::try_from(end).unwrap_or(0));
+            Ok(Some(start..end.max(start)))
+        }),
+    ),
+    Entry::new("int_series", Body::Ints(ints)),
+    Entry::new("float_series", Body::Floats(floats)),
+];
+
+/// NULL elements are left out, or written as the third argument.
+fn join(row: &Row, out: &mut Out) -> Made<()> {
+    if !row.has(0) || !row.has(1) || (row.count() > 2 && !row.has(2)) {
+        return Ok(None);
+    }
+    let mut first = true;
+    for text in row.texts(0) {
+        let text = match text {
+            Some(text) => text,
+            None if row.count() > 2 => row.text(2),
+            None => continue,
+        };
+        if !std::mem::take(&mut first) {
+            out.text(row.text(1))?;
+        }
+        out.text(text)?;
+    }
+    Ok(Some(()))
+}
+
+fn too_many(count: impl std::fmt::Display) -> super::rows::Bad {
+    super::rows::Bad::Limit(format!("GENERATE_ARRAY would make {count} elements; at most {MAX_MADE} are allowed"))
+}
+
+fn ints(row: &Row, items: &mut Items<'_>) -> Made<()> {
+    let step = if row.count() > 2 { row.int(2) } else { 1 };
+    if step == 0 {
+        return Err("the step of GENERATE_ARRAY must not be 0".into());
+    }
+    let (start, end, step) = (i128::from(row.int(0)), i128::from(row.int(1)), i128::from(step));
+    let count = if (end - start).signum() * step.signum() < 0 { 0 } else { (end - start) / step + 1 };
+    if count > i128::from(MAX_MADE) {
+        return Err(too_many(count));
+    }
+    for n in 0..count {
+        items.push(Item::Int(i64::try_from(start + n * step).unwrap_or_default()))?;
+    }
+    Ok(Some(()))
+}
+
+fn floats(row: &Row, items: &mut Items<'_>) -> Made<()> {
+    let step = if row.count() > 2 { row.float(2) } else { 1.0 };
+    let (start, end) = (row.float(0), row.float(1));
+    if step == 0.0 || !(start.is_finite() && end.is_finite() && step.is_finite()) {
+        return Err("GENERATE_ARRAY takes finite numbers, and a step that is not 0".into());
+    }
+    let count = ((end - start) / step).floor();
+    if count >= f64::from(MAX_MADE) {
+        return Err(too_many(count + 1.0));
+    }
+    let mut n = 0.0;
+    while n <= count {
+        items.push(Item::Float(start + n * step))?;
+        n += 1.0;
+    }
+    Ok(Some(()))
 }

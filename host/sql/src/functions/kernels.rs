@@ -1,28 +1,76 @@
 //! The kernels: conversions and operators in which BigQuery differs from the engine.
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{
-    ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, StringViewArray, StringViewBuilder,
+    ArrayRef, AsArray, BooleanArray, Datum, Float64Array, Int64Array, StringViewArray, StringViewBuilder,
     Time64MicrosecondArray, TimestampMicrosecondArray,
 };
 use datafusion::arrow::compute::cast;
+use datafusion::arrow::compute::kernels::numeric;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType};
+use datafusion::arrow::error::ArrowError;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, ScalarUDF};
 use tidegate_model::parse_timestamp;
 
-use super::json;
-use super::time::strings;
-use super::udf::{Compute, Kernel};
+use super::rows::Body;
+use super::udf::{Compute, Kernel, RowKernel};
 use crate::fail::value_error;
+use crate::resolve::{Typed, folded};
+use crate::types::Type;
+
+/// A kernel that computes a row at a time.
+#[derive(Debug)]
+pub(super) struct Entry {
+    name: &'static str,
+    body: Body,
+    nulls: bool,
+    volatile: bool,
+}
+
+impl Entry {
+    /// A NULL argument makes a NULL.
+    pub(super) const fn new(name: &'static str, body: Body) -> Self {
+        Self { name, body, nulls: false, volatile: false }
+    }
+
+    /// The kernel looks at NULLs itself.
+    pub(super) const fn with_nulls(name: &'static str, body: Body) -> Self {
+        Self { name, body, nulls: true, volatile: false }
+    }
+
+    /// Never computed before the statement runs.
+    pub(super) const fn volatile(name: &'static str, body: Body) -> Self {
+        Self { name, body, nulls: true, volatile: true }
+    }
+}
+
+/// The kernels of all subjects.
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    [
+        super::text::pieces::KERNELS,
+        super::text::regexps::KERNELS,
+        super::text::codes::KERNELS,
+        super::text::printf::KERNELS,
+        super::bytes::KERNELS,
+        super::net::KERNELS,
+        super::json::KERNELS,
+        super::number::KERNELS,
+        super::array::KERNELS,
+        super::time::KERNELS,
+    ]
+    .into_iter()
+    .flatten()
+}
 
 /// Name, number of arguments, result, computation.
-type Entry = (&'static str, usize, DataType, Compute);
+type Batched = (&'static str, usize, DataType, Compute);
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-const ENTRIES: &[Entry] = &[
+const BATCHED: &[Batched] = &[
     ("parse_int64", 1, DataType::Int64, parse_int64),
     ("parse_float64", 1, DataType::Float64, parse_float64),
     ("parse_bool", 1, DataType::Boolean, parse_bool),
@@ -35,34 +83,52 @@ const ENTRIES: &[Entry] = &[
     ("divide", 2, DataType::Float64, divide),
     ("integer_divide", 2, DataType::Int64, integer_divide),
     ("modulo", 2, DataType::Int64, modulo),
-    ("format_time", 2, DataType::Utf8View, strings::format),
-    ("parse_time_as", 2, TIMESTAMP, strings::parse),
-    ("json_value", 2, DataType::Utf8View, json::value),
-    ("json_query", 2, DataType::Utf8View, json::query),
-    ("regexp_extract", 2, DataType::Utf8View, super::text::extract),
-    ("net_host", 1, DataType::Utf8View, super::text::net_host),
+    ("add_int64", 2, DataType::Int64, |a, safe| whole(a, safe, numeric::add, i64::checked_add)),
+    ("subtract_int64", 2, DataType::Int64, |a, safe| whole(a, safe, numeric::sub, i64::checked_sub)),
+    ("multiply_int64", 2, DataType::Int64, |a, safe| whole(a, safe, numeric::mul, i64::checked_mul)),
 ];
 
-/// A kernel by name: the strict form and the safe one.
-type Forms = (&'static str, [Arc<ScalarUDF>; 2]);
+/// A kernel: the strict form, the safe one, and both again as never computed early.
+struct Forms {
+    strict: Arc<ScalarUDF>,
+    safe: Arc<ScalarUDF>,
+    late: Option<[Arc<ScalarUDF>; 2]>,
+}
 
-static KERNELS: LazyLock<Vec<Forms>> = LazyLock::new(|| {
-    ENTRIES
-        .iter()
-        .map(|(name, arguments, returns, compute)| {
-            let make = |safe| Arc::new(ScalarUDF::from(Kernel::new(name, safe, *arguments, returns.clone(), *compute)));
-            (*name, [make(false), make(true)])
-        })
-        .collect()
+static KERNELS: LazyLock<HashMap<&'static str, Forms>> = LazyLock::new(|| {
+    let batched = BATCHED.iter().map(|(name, arguments, returns, compute)| {
+        let make = |safe| Arc::new(ScalarUDF::from(Kernel::new(name, safe, *arguments, returns.clone(), *compute)));
+        (*name, Forms { strict: make(false), safe: make(true), late: None })
+    });
+    let by_row = entries().map(|entry| {
+        let make = |safe, volatile| {
+            Arc::new(ScalarUDF::from(RowKernel::new(entry.name, safe, entry.nulls, entry.body, volatile)))
+        };
+        let late = entry.body.makes_arrays().then(|| [make(false, true), make(true, true)]);
+        (entry.name, Forms { strict: make(false, entry.volatile), safe: make(true, entry.volatile), late })
+    });
+    batched.chain(by_row).collect()
 });
 
 /// A call of a kernel. A safe one gives NULL where the other fails.
 pub(crate) fn kernel(name: &'static str, safe: bool, arguments: Vec<Expr>) -> Expr {
-    match KERNELS.iter().find(|(known, _)| *known == name) {
-        Some((_, [strict, lenient])) => if safe { lenient } else { strict }.call(arguments),
+    let Some(forms) = KERNELS.get(name) else {
         // Names are ours: a missing one is a bug that every test of its function meets.
-        None => Expr::Literal(datafusion::scalar::ScalarValue::Null, None),
+        return Expr::Literal(datafusion::scalar::ScalarValue::Null, None);
+    };
+    // A constant array that is too long to fold would be folded by the engine, and copied into
+    // each row: it is kept for when the number of rows is known.
+    if let Some([strict, lenient]) = &forms.late
+        && arguments.iter().all(|argument| !argument.any_column_refs())
+    {
+        let early = if safe { &forms.safe } else { &forms.strict }.call(arguments.clone());
+        let value = folded(Typed::new(early, Type::Null)).expr;
+        return match value {
+            Expr::Literal(..) => value,
+            _ => if safe { lenient } else { strict }.call(arguments),
+        };
     }
+    if safe { &forms.safe } else { &forms.strict }.call(arguments)
 }
 
 /// Any string array as a view array, without copying text.
@@ -103,8 +169,11 @@ fn read_int64(text: &str) -> Option<i64> {
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
     if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        let value = i64::from_str_radix(hex, 16).ok()?;
-        return Some(if negative { -value } else { value });
+        if !hex.starts_with(|c: char| c.is_ascii_hexdigit()) {
+            return None;
+        }
+        let value = i128::from_str_radix(hex, 16).ok()?;
+        return i64::try_from(if negative { -value } else { value }).ok();
     }
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -129,7 +198,12 @@ fn parse_bool(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
 
 fn parse_instant(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
     let [array] = arguments else { return Err(arity()) };
-    Ok(Arc::new(TimestampMicrosecondArray::from(each(array, safe, "TIMESTAMP", parse_timestamp)?)))
+    Ok(Arc::new(TimestampMicrosecondArray::from(each(array, safe, "TIMESTAMP", read_instant)?)))
+}
+
+/// Also with the name of a time zone behind the time.
+fn read_instant(text: &str) -> Option<i64> {
+    parse_timestamp(text).or_else(|| super::time::zone::with_name(text))
 }
 
 fn parse_time(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
@@ -236,7 +310,10 @@ fn integers(arguments: &[ArrayRef], safe: bool, op: fn(i64, i64) -> Option<i64>)
         .zip(right)
         .map(|pair| match pair {
             (Some(_), Some(0)) if !safe => Err(division_by_zero()),
-            (Some(left), Some(right)) if right != 0 => Ok(op(left, right)),
+            (Some(left), Some(right)) if right != 0 => match op(left, right) {
+                None if !safe => Err(overflow()),
+                value => Ok(value),
+            },
             _ => Ok(None),
         })
         .collect::<Result<Vec<_>>>()?;
@@ -248,7 +325,36 @@ fn integer_divide(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
 }
 
 fn modulo(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
-    integers(arguments, safe, i64::checked_rem)
+    // The rest of the smallest INT64 by -1 is 0, although the division overflows.
+    integers(arguments, safe, |left, right| Some(left.wrapping_rem(right)))
+}
+
+/// Integer arithmetic that does not wrap around.
+fn whole(
+    arguments: &[ArrayRef],
+    safe: bool,
+    all: fn(&dyn Datum, &dyn Datum) -> std::result::Result<ArrayRef, ArrowError>,
+    one: fn(i64, i64) -> Option<i64>,
+) -> Result<ArrayRef> {
+    let [left, right] = arguments else { return Err(arity()) };
+    match all(left, right) {
+        Err(ArrowError::ArithmeticOverflow(_)) if safe => {
+            let (left, right) = (left.as_primitive::<Int64Type>(), right.as_primitive::<Int64Type>());
+            let values = left.iter().zip(right).map(|pair| match pair {
+                (Some(left), Some(right)) => one(left, right),
+                _ => None,
+            });
+            Ok(Arc::new(values.collect::<Int64Array>()))
+        }
+        Err(ArrowError::ArithmeticOverflow(_)) => Err(overflow()),
+        other => Ok(other?),
+    }
+}
+
+fn overflow() -> datafusion::error::DataFusionError {
+    value_error(
+        "an integer overflowed 64 bits; SAFE_ADD and its kin give NULL instead, CAST(x AS FLOAT64) a rough number",
+    )
 }
 
 fn division_by_zero() -> datafusion::error::DataFusionError {

@@ -6,22 +6,34 @@
 //! ours computes it. The table of all functions is [`build`]; it is an allow-list.
 
 mod array;
+mod bytes;
+mod foreign;
 mod json;
 mod kernels;
+mod net;
 mod number;
 mod quantiles;
+mod row_query;
+mod rows;
 mod text;
 mod time;
+mod top;
 mod udf;
+mod watched;
 
 use datafusion::logical_expr::{Expr, Operator};
 use tidegate_model::{Code, Failure, Position, nearest};
 
+pub(crate) use json::to_json_string;
 pub(crate) use kernels::kernel;
 pub(crate) use number::arithmetic;
-pub(crate) use quantiles::quantiles;
+pub(crate) use quantiles::{percentile, quantiles};
+pub(crate) use row_query::{Finish, RowQuery, Step};
+pub(crate) use rows::while_folding;
 pub(crate) use text::regexp_contains;
-pub(crate) use time::time_arithmetic;
+pub(crate) use time::{at_time_zone, computed_interval, interval_texts, interval_times, time_arithmetic};
+pub(crate) use top::top;
+pub(crate) use watched::watched;
 
 use crate::fail::{Result, fail, invalid};
 use crate::resolve::{Conversion, Typed};
@@ -91,6 +103,21 @@ impl Call<'_> {
         self.typed(i, &Type::Float64)
     }
 
+    /// Argument `i` as bytes if it is bytes, else as text.
+    pub(crate) fn text_or_bytes(&self, i: usize) -> Result<Typed> {
+        let value = self.value(i)?;
+        if value.ty == Type::Bytes { Ok(value) } else { Ok(Typed::new(self.text(i)?, Type::String)) }
+    }
+
+    /// A kernel over the arguments, each converted to the type that is wanted of it. All but the
+    /// first `least` may be missing.
+    pub(crate) fn run(&self, name: &'static str, least: usize, wants: &[Type], returns: Type) -> Result<Typed> {
+        let count = self.count(least, wants.len())?;
+        let arguments =
+            wants.iter().take(count).enumerate().map(|(i, ty)| self.typed(i, ty)).collect::<Result<Vec<_>>>()?;
+        Ok(Typed::new(kernel(name, self.safe, arguments), returns))
+    }
+
     /// Argument `i`, which must be a date part.
     pub(crate) fn part(&self, i: usize) -> Result<&str> {
         match self.arguments.get(i) {
@@ -104,31 +131,37 @@ impl Call<'_> {
     }
 }
 
-/// Which argument of a function is a date part.
-pub(crate) fn part_argument(name: &str) -> Option<usize> {
+/// Which argument of a function is a word: a date part, or a normal form. Postgres writes the
+/// part first, in quotes.
+pub(crate) fn part_argument(name: &str, quoted_first: bool) -> Option<usize> {
     match name {
+        "DATE_PART" => Some(0),
+        "DATE_TRUNC" if quoted_first => Some(0),
         "TIMESTAMP_TRUNC" | "DATETIME_TRUNC" | "DATE_TRUNC" | "TIME_TRUNC" | "LAST_DAY" => Some(1),
+        "NORMALIZE" | "NORMALIZE_AND_CASEFOLD" => Some(1),
         "TIMESTAMP_DIFF" | "DATETIME_DIFF" | "DATE_DIFF" | "TIME_DIFF" => Some(2),
         _ => None,
     }
-}
-
-/// Whether a function can make much out of little, so that folding it early would escape the
-/// statement's limits.
-pub(crate) fn grows(engine_name: &str) -> bool {
-    matches!(engine_name, "repeat" | "lpad" | "rpad" | "generate_series" | "range" | "array_repeat")
 }
 
 type Builder = fn(&Call<'_>) -> Result<Typed>;
 
 /// Every function with its builder.
 fn table() -> impl Iterator<Item = &'static (&'static str, Builder)> {
-    text::FUNCTIONS
-        .iter()
-        .chain(time::FUNCTIONS)
-        .chain(number::FUNCTIONS)
-        .chain(json::FUNCTIONS)
-        .chain(array::FUNCTIONS)
+    [text::FUNCTIONS, bytes::FUNCTIONS, net::FUNCTIONS, number::FUNCTIONS, json::FUNCTIONS, array::FUNCTIONS]
+        .into_iter()
+        .chain(time::FUNCTIONS.iter().copied())
+        .flatten()
+}
+
+/// The functions whose arguments may stay uncomputed: the resolver builds them.
+const CONDITIONAL: [&str; 3] = ["IF", "COALESCE", "IFNULL"];
+
+/// The names of all functions that a statement can call, in no order: the document of the
+/// dialect is checked against them.
+pub fn functions() -> Vec<&'static str> {
+    let scalar = table().map(|(name, _)| *name).chain(CONDITIONAL);
+    scalar.chain(crate::resolve::AGGREGATES).chain(crate::resolve::WINDOW_FUNCTIONS).collect()
 }
 
 /// Builds a call.
@@ -139,17 +172,14 @@ pub(crate) fn build(call: Call<'_>) -> Result<Typed> {
     if let Some((_, builder)) = table().find(|(name, _)| *name == call.name) {
         return builder(&call);
     }
+    if let Some(reason) = foreign::refusal(call.name) {
+        let message = format!("{} is not supported; {reason}", call.name);
+        return Err(fail(Code::Unsupported, message, call.at).about(call.name));
+    }
     let mut message = format!("there is no function {}", call.name);
-    let hint = match call.name {
-        "DATE_FORMAT" | "TO_CHAR" => Some("FORMAT_TIMESTAMP"),
-        "STRFTIME" => Some("FORMAT_TIMESTAMP"),
-        "ISNULL" | "NVL" => Some("IFNULL"),
-        "REGEXP_LIKE" | "REGEXP_MATCHES" | "MATCH" => Some("REGEXP_CONTAINS"),
-        "TO_TIMESTAMP" => Some("PARSE_TIMESTAMP"),
-        "POSITION" | "CHARINDEX" => Some("STRPOS"),
-        name => nearest(name, table().map(|(known, _)| *known)),
-    };
-    if let Some(near) = hint {
+    if let Some(ours) = foreign::spelling(call.name) {
+        message.push_str(&format!("; write {ours}"));
+    } else if let Some(near) = nearest(call.name, functions()) {
         message.push_str(&format!("; did you mean {near}?"));
     }
     Err(fail(Code::UnknownFunction, message, call.at).about(call.name))

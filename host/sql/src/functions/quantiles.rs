@@ -1,5 +1,5 @@
-//! APPROX_QUANTILES, computed exactly: `n` parts have `n + 1` borders, the first the smallest
-//! value, the last the largest.
+//! APPROX_QUANTILES and PERCENTILE_*, computed exactly. Of quantiles, `n` parts have `n + 1`
+//! borders, the first the smallest value, the last the largest.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt32Array,
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::{concat, filter, is_not_null, sort, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use datafusion::scalar::ScalarValue;
@@ -15,12 +15,28 @@ use datafusion::scalar::ScalarValue;
 /// The aggregate for `parts` parts.
 pub(crate) fn quantiles(parts: usize) -> Arc<AggregateUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(AggregateUDF::from(Quantiles { parts, signature }))
+    Arc::new(AggregateUDF::from(Quantiles { pick: Pick::Borders(parts), signature }))
+}
+
+/// The aggregate for the value at `part` (0 to 1) of the sorted values: between two values it is
+/// interpolated if `continuous`, which takes FLOAT64.
+pub(crate) fn percentile(part: f64, continuous: bool) -> Arc<AggregateUDF> {
+    let signature = Signature::any(1, Volatility::Immutable);
+    let pick = if continuous { Pick::Between(part.to_bits()) } else { Pick::At(part.to_bits()) };
+    Arc::new(AggregateUDF::from(Quantiles { pick, signature }))
+}
+
+/// What is taken of the sorted values. The parts are kept as bits, to be compared and hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Pick {
+    Borders(usize),
+    Between(u64),
+    At(u64),
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Quantiles {
-    parts: usize,
+    pick: Pick,
     signature: Signature,
 }
 
@@ -38,27 +54,30 @@ impl AggregateUDFImpl for Quantiles {
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        Ok(list_of(arguments.first().cloned().unwrap_or(DataType::Null)))
+        let item = arguments.first().cloned().unwrap_or(DataType::Null);
+        Ok(if matches!(self.pick, Pick::Borders(_)) { list_of(item) } else { item })
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let item = match arguments.return_field.data_type() {
-            DataType::List(item) => item.data_type().clone(),
+            DataType::List(item) if matches!(self.pick, Pick::Borders(_)) => item.data_type().clone(),
             other => other.clone(),
         };
-        Ok(Box::new(Values { parts: self.parts, item, chunks: Vec::new() }))
+        Ok(Box::new(Values { pick: self.pick, item, chunks: Vec::new() }))
     }
 
     fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let name = format!("{}[values]", arguments.name);
-        Ok(vec![Arc::new(Field::new(name, arguments.return_field.data_type().clone(), true))])
+        let returned = arguments.return_field.data_type().clone();
+        let list = if matches!(self.pick, Pick::Borders(_)) { returned } else { list_of(returned) };
+        Ok(vec![Arc::new(Field::new(name, list, true))])
     }
 }
 
 /// All values of one group.
 #[derive(Debug)]
 struct Values {
-    parts: usize,
+    pick: Pick,
     item: DataType,
     chunks: Vec<ArrayRef>,
 }
@@ -111,17 +130,46 @@ impl Accumulator for Values {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let sorted = sort(&self.all()?, None)?;
-        if sorted.is_empty() {
-            return ScalarValue::try_new_null(&list_of(self.item.clone()));
+        let null = |ty: &DataType| ScalarValue::try_new_null(ty);
+        match self.pick {
+            Pick::Borders(_) if sorted.is_empty() => null(&list_of(self.item.clone())),
+            _ if sorted.is_empty() => null(&self.item),
+            Pick::Borders(parts) => {
+                // Border k is the smallest value that at least k/parts of all values do not exceed.
+                let rank = |k: usize| (k * sorted.len()).div_ceil(parts).saturating_sub(1);
+                let borders = (0..=parts).map(|k| u32::try_from(rank(k)).unwrap_or(u32::MAX));
+                let picked = take(&sorted, &UInt32Array::from_iter_values(borders), None)?;
+                Ok(self.list(picked))
+            }
+            Pick::At(part) => {
+                let rank = (f64::from_bits(part) * count(sorted.len())).ceil();
+                ScalarValue::try_from_array(&sorted, index(rank - 1.0, sorted.len()))
+            }
+            Pick::Between(part) => {
+                let position = f64::from_bits(part) * count(sorted.len() - 1);
+                let value = |position: f64| match ScalarValue::try_from_array(&sorted, index(position, sorted.len()))? {
+                    ScalarValue::Float64(value) => Ok::<_, DataFusionError>(value.unwrap_or(f64::NAN)),
+                    _ => Ok(f64::NAN),
+                };
+                let (low, high) = (value(position.floor())?, value(position.ceil())?);
+                let share = position - position.floor();
+                Ok(ScalarValue::Float64(Some(if share == 0.0 { low } else { low + (high - low) * share })))
+            }
         }
-        // Border k is the smallest value that at least k/parts of all values do not exceed.
-        let rank = |k: usize| (k * sorted.len()).div_ceil(self.parts).saturating_sub(1);
-        let borders = (0..=self.parts).map(|k| u32::try_from(rank(k)).unwrap_or(u32::MAX));
-        let picked = take(&sorted, &UInt32Array::from_iter_values(borders), None)?;
-        Ok(self.list(picked))
     }
 
     fn size(&self) -> usize {
         size_of_val(self) + self.chunks.iter().map(|chunk| chunk.get_array_memory_size()).sum::<usize>()
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of rows in memory are far below 2^53")]
+fn count(rows: usize) -> f64 {
+    rows as f64
+}
+
+/// A position among `len` values, kept inside.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "kept between 0 and a count of rows")]
+fn index(position: f64, len: usize) -> usize {
+    (position.max(0.0) as usize).min(len.saturating_sub(1))
 }

@@ -45,9 +45,18 @@ pub(crate) fn field(value: &Typed, name: &Ident) -> Result<Typed> {
             at,
         )
         .about(&name.value)),
+        Type::Json if !name.value.contains('"') => Ok(json_step(value, format!("$.\"{}\"", name.value))),
         ty => Err(fail(Code::UnknownColumn, format!("a value of type {ty} has no field {}", name.value), at)
             .about(&name.value)),
     }
+}
+
+/// What stands at a step of a JSON value, as JSON.
+fn json_step(value: &Typed, step: String) -> Typed {
+    Typed::new(
+        crate::functions::kernel("json_query", true, vec![value.expr.clone(), Typed::text(step).expr]),
+        Type::Json,
+    )
 }
 
 /// A table's row as a struct of its columns.
@@ -125,7 +134,10 @@ impl Resolver<'_> {
                 }
                 AccessExpr::Subscript(Subscript::Index { index }) => self.subscript(value, index, cx)?,
                 AccessExpr::Subscript(Subscript::Slice { .. }) => {
-                    return Err(crate::fail::unsupported("slicing an array with [a:b]", place(root)));
+                    return Err(crate::fail::unsupported(
+                        "slicing an array with [a:b]; write ARRAY_SLICE(list, 0, 2)",
+                        place(root),
+                    ));
                 }
             };
         }
@@ -150,6 +162,13 @@ impl Resolver<'_> {
             && !matches!(value.ty, Type::Record(_))
         {
             return field(&value, &Ident::new(name));
+        }
+        if value.ty == Type::Json {
+            return match (index.literal_text(), index.literal()) {
+                (Some(name), _) => field(&value, &Ident::new(name)),
+                (None, Some(ScalarValue::Int64(Some(n)))) if *n >= 0 => Ok(json_step(&value, format!("$[{n}]"))),
+                _ => Err(invalid("a subscript of JSON is a constant: a name or a number from 0", at)),
+            };
         }
         let constant = match index.literal() {
             Some(ScalarValue::Int64(Some(n))) => Some(if from_one { n - 1 } else { *n }),

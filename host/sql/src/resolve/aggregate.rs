@@ -1,74 +1,67 @@
-//! Aggregate calls: collected while expressions are resolved, computed once per group.
+//! Aggregate calls: resolved to the engine's aggregates, or ours.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::common::Column;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::functions_aggregate as agg;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment as EngineNulls};
-use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr, cast, col, lit};
+use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr, cast, lit};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
-    DuplicateTreatment, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
-    NullTreatment, Visit, Visitor,
+    DuplicateTreatment, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, HavingBound, HavingBoundKind, NullTreatment, Visit, Visitor,
 };
 use tidegate_model::Position;
 
+use super::calls::carried;
 use super::expr::Context;
 use super::query::sorted;
 use super::{Conversion, Resolver, Typed};
 use crate::fail::{Result, invalid, unsupported};
-use crate::functions::quantiles;
-use crate::types::Type;
+use crate::functions::{Argument, quantiles, top};
+use crate::types::{Field, Type};
 
-/// The aggregate calls of one SELECT, each with the plan column that carries its result.
-#[derive(Debug, Default)]
-pub(crate) struct Aggregates {
-    pub(crate) calls: Vec<(String, Expr)>,
-}
-
-impl Aggregates {
-    /// Whether an expression uses the result of an aggregate.
-    pub(crate) fn used_in(&self, expr: &Expr) -> bool {
-        let uses = |part: &Expr| matches!(part, Expr::Column(c) if self.calls.iter().any(|(name, _)| *name == c.name));
-        expr.exists(|part| Ok(uses(part))).unwrap_or(false)
-    }
-}
+/// The aggregate functions.
+pub(crate) const AGGREGATES: [&str; 33] = [
+    "ANY_VALUE",
+    "APPROX_COUNT_DISTINCT",
+    "APPROX_QUANTILES",
+    "APPROX_TOP_COUNT",
+    "APPROX_TOP_SUM",
+    "ARRAY_AGG",
+    "ARRAY_CONCAT_AGG",
+    "AVG",
+    "BIT_AND",
+    "BIT_OR",
+    "BIT_XOR",
+    "BOOL_AND",
+    "BOOL_OR",
+    "CORR",
+    "COUNT",
+    "COUNTIF",
+    "COVAR_POP",
+    "COVAR_SAMP",
+    "GROUPING",
+    "LOGICAL_AND",
+    "LOGICAL_OR",
+    "MAX",
+    "MAX_BY",
+    "MIN",
+    "MIN_BY",
+    "STDDEV",
+    "STDDEV_POP",
+    "STDDEV_SAMP",
+    "STRING_AGG",
+    "SUM",
+    "VARIANCE",
+    "VAR_POP",
+    "VAR_SAMP",
+];
 
 /// Whether `name` (in capitals) is an aggregate function.
 pub(crate) fn is_aggregate(name: &str) -> bool {
-    matches!(
-        name,
-        "COUNT"
-            | "COUNTIF"
-            | "SUM"
-            | "AVG"
-            | "MIN"
-            | "MAX"
-            | "ANY_VALUE"
-            | "ARRAY_AGG"
-            | "STRING_AGG"
-            | "LOGICAL_OR"
-            | "LOGICAL_AND"
-            | "BOOL_OR"
-            | "BOOL_AND"
-            | "APPROX_QUANTILES"
-            | "APPROX_COUNT_DISTINCT"
-            | "STDDEV"
-            | "STDDEV_SAMP"
-            | "STDDEV_POP"
-            | "VARIANCE"
-            | "VAR_SAMP"
-            | "VAR_POP"
-            | "CORR"
-            | "COVAR_SAMP"
-            | "COVAR_POP"
-            | "BIT_AND"
-            | "BIT_OR"
-            | "BIT_XOR"
-    )
+    AGGREGATES.contains(&name)
 }
 
 /// Whether some expression in `tree` calls an aggregate function.
@@ -78,7 +71,9 @@ pub(crate) fn calls_aggregate(tree: &impl Visit) -> bool {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &Ast) -> ControlFlow<()> {
             match expr {
-                Ast::Function(call) if is_aggregate(&call.name.to_string().to_uppercase()) => ControlFlow::Break(()),
+                Ast::Function(call) if call.over.is_none() && is_aggregate(&call.name.to_string().to_uppercase()) => {
+                    ControlFlow::Break(())
+                }
                 _ => ControlFlow::Continue(()),
             }
         }
@@ -96,7 +91,15 @@ struct Clauses {
     ignore_nulls: bool,
 }
 
+/// An aggregate that is not collected yet.
+struct Built {
+    expr: Expr,
+    ty: Type,
+    limit: Option<i64>,
+}
+
 impl Resolver<'_> {
+    /// An aggregate call, collected; the value is the column that carries its result.
     pub(crate) fn aggregate(
         &mut self,
         name: &str,
@@ -104,15 +107,103 @@ impl Resolver<'_> {
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
-        if cx.aggregates.is_none() {
+        if cx.calls.is_none() {
             return Err(invalid(format!("the aggregate function {name} is not allowed in {}", cx.clause), at));
         }
+        if name == "GROUPING" {
+            return self.grouping(call, at, cx);
+        }
+        // STRING_AGG with LIMIT is the list of the first texts, joined.
+        let has_limit = |list: &FunctionArgumentList| {
+            list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::Limit(_)))
+        };
+        if let ("STRING_AGG", FunctionArguments::List(list)) = (name, &call.args)
+            && has_limit(list)
+        {
+            return self.string_agg_limited(call, list, at, cx);
+        }
+        let Built { expr, ty, limit } = self.build_aggregate(name, call, false, at, cx)?;
+        let fresh = self.fresh();
+        let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported(name, at)) };
+        let value = Typed::new(carried(&mut calls.aggregates, expr, fresh), ty);
+        let value = match name {
+            "STRING_AGG" => value.uniform(),
+            "ARRAY_CONCAT_AGG" => Typed::new(nested::flatten(value.expr), value.ty),
+            _ => value,
+        };
+        Ok(match limit {
+            Some(limit) => Typed::new(nested::array_slice(value.expr, lit(1_i64), lit(limit), None), value.ty),
+            None => value,
+        })
+    }
+
+    /// An aggregate call for a window: not collected as an aggregate.
+    pub(crate) fn aggregate_call(
+        &mut self,
+        name: &str,
+        call: &Function,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<(Expr, Type)> {
+        match self.build_aggregate(name, call, true, at, cx)? {
+            Built { limit: Some(_), .. } => Err(invalid(format!("{name} ... OVER takes no LIMIT"), at)),
+            Built { .. } if name == "ARRAY_CONCAT_AGG" => Err(unsupported("ARRAY_CONCAT_AGG ... OVER", at)),
+            Built { expr, ty, .. } => Ok((expr, ty)),
+        }
+    }
+
+    /// `GROUPING(key)`: 1 where the key is rolled up. Which key it is is known after grouping.
+    fn grouping(&mut self, call: &Function, at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
+        let FunctionArguments::List(list) = &call.args else { return Err(invalid("GROUPING needs an argument", at)) };
+        let [FunctionArg::Unnamed(FunctionArgExpr::Expr(key))] = list.args.as_slice() else {
+            return Err(invalid("GROUPING takes one GROUP BY key", at));
+        };
+        let aliases = cx.aliases;
+        let mut inner = Context { aliases, ..Context::new(cx.scope, cx.environment, "GROUPING") };
+        let key = self.expr(key, &mut inner)?.expr;
+        let fresh = self.fresh();
+        let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported("GROUPING", at)) };
+        Ok(Typed::new(carried(&mut calls.groupings, key, fresh), Type::Int64))
+    }
+
+    fn string_agg_limited(
+        &mut self,
+        call: &Function,
+        list: &FunctionArgumentList,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let separator = match list.args.get(1) {
+            None => Typed::text(","),
+            Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(ast))) => self.expr(ast, cx)?,
+            Some(other) => return Err(unsupported(format!("the argument {other} of STRING_AGG"), at)),
+        };
+        let mut list = list.clone();
+        list.args.truncate(1);
+        list.clauses.push(FunctionArgumentClause::IgnoreOrRespectNulls(NullTreatment::IgnoreNulls));
+        let call = Function { args: FunctionArguments::List(list), ..call.clone() };
+        let texts = self.aggregate("ARRAY_AGG", &call, at, cx)?;
+        let arguments = vec![Argument::Value(texts), Argument::Value(separator)];
+        self.build("ARRAY_TO_STRING", arguments, at, cx)
+    }
+
+    fn build_aggregate(
+        &mut self,
+        name: &str,
+        call: &Function,
+        over: bool,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Built> {
         let FunctionArguments::List(list) = &call.args else {
             return Err(invalid(format!("{name} needs arguments"), at));
         };
-        // The arguments are over the rows: no aliases, no aggregates inside.
-        let mut inner =
-            Context { guarded: cx.guarded, ..Context::new(cx.scope, cx.environment, "the argument of an aggregate") };
+        // The arguments are over the rows: no aliases, no aggregates inside. Those of a window
+        // are over the groups, and may use aggregates.
+        let clause = if over { cx.clause } else { "the argument of an aggregate" };
+        let calls = if over { cx.calls.as_deref_mut() } else { None };
+        let mut inner = Context { calls, guarded: cx.guarded, ..Context::new(cx.scope, cx.environment, clause) };
+        let mut extreme: Option<(bool, Typed)> = None;
         let mut clauses = Clauses {
             distinct: matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct)),
             ignore_nulls: matches!(call.null_treatment, Some(NullTreatment::IgnoreNulls)),
@@ -122,7 +213,10 @@ impl Resolver<'_> {
             clauses.filter = Some(Box::new(self.condition(filter, &mut inner)?));
         }
         if !call.within_group.is_empty() {
-            return Err(unsupported("WITHIN GROUP", at));
+            return Err(unsupported(
+                "WITHIN GROUP; write the ORDER BY inside, STRING_AGG(x ORDER BY y), or PERCENTILE_CONT(x, 0.5) OVER ()",
+                at,
+            ));
         }
         for clause in &list.clauses {
             match clause {
@@ -141,6 +235,9 @@ impl Resolver<'_> {
                         Some(ScalarValue::Int64(Some(limit))) => clauses.limit = Some(*limit),
                         _ => return Err(invalid("LIMIT in an aggregate takes a number", at)),
                     }
+                }
+                FunctionArgumentClause::Having(HavingBound(kind, by)) if name == "ANY_VALUE" => {
+                    extreme = Some((matches!(kind, HavingBoundKind::Max), self.expr(by, &mut inner)?));
                 }
                 other => return Err(unsupported(format!("{other} in {name}"), at)),
             }
@@ -161,30 +258,17 @@ impl Resolver<'_> {
                 other => return Err(unsupported(format!("the argument {other} of {name}"), at)),
             }
         }
-        let (expr, ty) = build(name, arguments, &clauses, at)?;
-        let carried = self.collect(cx, expr);
-        let value = if name == "STRING_AGG" { Typed::new(carried, ty).uniform() } else { Typed::new(carried, ty) };
-        match (name, clauses.limit) {
-            ("ARRAY_AGG", Some(limit)) => {
-                Ok(Typed::new(nested::array_slice(value.expr, lit(1_i64), lit(limit), None), value.ty))
-            }
-            (_, Some(_)) => Err(unsupported(format!("LIMIT in {name}"), at)),
-            _ => Ok(value),
+        if clauses.limit.is_some() && name != "ARRAY_AGG" {
+            return Err(unsupported(format!("LIMIT in {name}"), at));
         }
-    }
-
-    /// The column that carries an aggregate's result; equal calls share one.
-    fn collect(&mut self, cx: &mut Context<'_, '_>, call: Expr) -> Expr {
-        let fresh = self.fresh();
-        let Some(aggregates) = cx.aggregates.as_deref_mut() else { return call };
-        let name = match aggregates.calls.iter().find(|(_, known)| *known == call) {
-            Some((name, _)) => name.clone(),
-            None => {
-                aggregates.calls.push((fresh.clone(), call));
-                fresh
+        let (expr, ty) = match extreme {
+            Some((largest, by)) => {
+                arguments.push(Some(by));
+                build(if largest { "MAX_BY" } else { "MIN_BY" }, arguments, &clauses, at)?
             }
+            None => build(name, arguments, &clauses, at)?,
         };
-        col(Column::new_unqualified(name))
+        Ok(Built { expr, ty, limit: clauses.limit })
     }
 }
 
@@ -205,13 +289,19 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
         return Err(invalid(format!("{name} needs an argument"), at));
     };
     let second = arguments.next();
-    let takes_two = matches!(name, "STRING_AGG" | "APPROX_QUANTILES" | "CORR" | "COVAR_SAMP" | "COVAR_POP");
-    if arguments.next().is_some() || (second.is_some() && !takes_two) {
-        return Err(invalid(format!("{name} takes {}", if takes_two { "two arguments" } else { "one argument" }), at));
-    }
-    let number = |value: Typed| -> Result<Typed> {
-        if value.ty.is_number() { Ok(value) } else { value.convert(&Type::Float64, how) }
+    let third = arguments.next();
+    let most = match name {
+        "APPROX_TOP_SUM" => 3,
+        "STRING_AGG" | "APPROX_QUANTILES" | "APPROX_TOP_COUNT" | "CORR" | "COVAR_SAMP" | "COVAR_POP" | "MAX_BY"
+        | "MIN_BY" => 2,
+        _ => 1,
     };
+    let count = 1 + usize::from(second.is_some()) + usize::from(third.is_some()) + arguments.count();
+    if count > most || (count < most && name != "STRING_AGG") {
+        let wanted = ["one argument", "two arguments", "three arguments"].get(most - 1).copied().unwrap_or_default();
+        return Err(invalid(format!("{name} takes {wanted}, not {count}"), at));
+    }
+    let number = number_of(how);
     let float = |value: Typed| value.convert(&Type::Float64, how);
     let simple = |udaf: Arc<AggregateUDF>, value: Typed| {
         let ty = value.ty.clone();
@@ -273,6 +363,46 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             let separator = super::folded(Typed::new(separator, Type::String)).expr;
             (call(agg::string_agg::string_agg_udaf(), vec![value.expr, separator], clauses), Type::String)
         }
+        "ARRAY_CONCAT_AGG" => {
+            let value = match &first.ty {
+                Type::Array(_) => first,
+                Type::Record(fields) => {
+                    let element = Type::Struct { fields: Arc::clone(fields), open: true };
+                    Typed::new(super::list_of_record(first.expr)?, Type::Array(Box::new(element)))
+                }
+                ty => return Err(invalid(format!("ARRAY_CONCAT_AGG takes arrays, not values of type {ty}"), at)),
+            };
+            let with =
+                Clauses { filter: present(&value, clauses), order_by: clauses.order_by.clone(), ..Clauses::default() };
+            let lists = call(agg::array_agg::array_agg_udaf(), vec![value.expr], &with);
+            (lists, value.ty)
+        }
+        "MAX_BY" | "MIN_BY" => {
+            let Some(by) = second else { return Err(invalid(format!("{name} takes two arguments"), at)) };
+            comparable(&by)?;
+            let ty = first.ty.clone();
+            let order_by = vec![by.expr.clone().sort(name == "MIN_BY", false)];
+            let with = Clauses { filter: present(&by, clauses), order_by, ..Clauses::default() };
+            (call(agg::first_last::first_value_udaf(), vec![super::query::shown(first).expr], &with), ty)
+        }
+        "APPROX_TOP_COUNT" | "APPROX_TOP_SUM" => {
+            comparable(&first)?;
+            let (weight, number) = if name == "APPROX_TOP_SUM" { (second, third) } else { (None, second) };
+            let number = match number.as_ref().and_then(Typed::literal) {
+                Some(ScalarValue::Int64(Some(n @ 1..=10_000))) => usize::try_from(*n).unwrap_or(1),
+                _ => return Err(invalid(format!("{name} takes a number from 1 to 10000 as its last argument"), at)),
+            };
+            let weight = weight.map(number_of(how)).transpose()?;
+            let value = super::query::shown(first);
+            let sum = weight.as_ref().map_or(Type::Int64, |weight| weight.ty.clone());
+            let label = if weight.is_some() { "sum" } else { "count" };
+            let fields =
+                [Field { name: "value".to_owned(), ty: value.ty.clone() }, Field { name: label.to_owned(), ty: sum }];
+            let function = top(number, weight.is_some());
+            let arguments = std::iter::once(value.expr).chain(weight.map(|weight| weight.expr)).collect();
+            let element = Type::Struct { fields: fields.into(), open: false };
+            (call(function, arguments, clauses), Type::Array(Box::new(element)))
+        }
         "LOGICAL_OR" | "BOOL_OR" => simple(agg::bool_and_or::bool_or_udaf(), first.convert(&Type::Bool, how)?),
         "LOGICAL_AND" | "BOOL_AND" => simple(agg::bool_and_or::bool_and_udaf(), first.convert(&Type::Bool, how)?),
         "BIT_AND" => simple(agg::bit_and_or_xor::bit_and_udaf(), first.convert(&Type::Int64, how)?),
@@ -308,6 +438,20 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
         }
         other => return Err(unsupported(format!("the aggregate function {other}"), at)),
     })
+}
+
+/// A value as a number: what is one already stays as it is.
+fn number_of(how: Conversion) -> impl Fn(Typed) -> Result<Typed> {
+    move |value| if value.ty.is_number() { Ok(value) } else { value.convert(&Type::Float64, how) }
+}
+
+/// The filter of a call and that a value is there.
+fn present(value: &Typed, clauses: &Clauses) -> Option<Box<Expr>> {
+    let there = value.expr.clone().is_not_null();
+    Some(Box::new(match &clauses.filter {
+        Some(filter) => there.and((**filter).clone()),
+        None => there,
+    }))
 }
 
 fn call(udaf: Arc<AggregateUDF>, arguments: Vec<Expr>, clauses: &Clauses) -> Expr {

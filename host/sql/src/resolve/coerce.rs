@@ -77,7 +77,9 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
     let named = |name: &'static str, expr: Expr| kernel(name, how.safe, vec![expr]);
     let to = target.arrow();
     let expr = match (&ty, target) {
-        (Type::Int64 | Type::Bool | Type::Bytes | Type::Time, Type::String) => cast(expr, DataType::Utf8View),
+        (Type::Int64 | Type::Bool | Type::Time, Type::String) => cast(expr, DataType::Utf8View),
+        (Type::Bytes, Type::String) => named("bytes_text", expr),
+        (Type::Interval, Type::String) => named("interval_text", expr),
         (Type::Float64, Type::String) => named("float_text", expr),
         (Type::Timestamp, Type::String) => named("timestamp_text", expr),
         (Type::Datetime, Type::String) => named("datetime_text", expr),
@@ -89,7 +91,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         (Type::String, Type::Timestamp | Type::Datetime) => named("parse_timestamp", expr),
         (Type::String, Type::Date) => cast(named("parse_timestamp", expr), to),
         (Type::String, Type::Time) => named("parse_time", expr),
-        (Type::String, Type::Bytes) => cast(expr, to),
+        (Type::String, Type::Bytes) => named("text_bytes", expr),
         (Type::Float64, Type::Int64) => named("round_int64", expr),
         (Type::Int64, Type::Float64) | (Type::Bool, Type::Int64) => cast(expr, to),
         (Type::Int64, Type::Bool) => expr.not_eq(lit(0_i64)),
@@ -104,6 +106,15 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
                 return Err(no_conversion(&ty, target, how));
             }
             list_of_record(expr)?
+        }
+        (Type::Array(from), Type::Array(item))
+            if matches!((&**from, &**item), (Type::Struct { .. }, Type::Struct { .. })) && from != item =>
+        {
+            // Element by element, as one struct becomes another.
+            let name = "item".to_owned();
+            let element = Typed::new(datafusion::logical_expr::col(&name), (**from).clone()).convert(item, how)?;
+            let made = super::of_row::elements(expr.clone(), name, element.expr)?;
+            when(expr.is_not_null(), made).end().planned()?
         }
         (Type::Array(from), Type::Array(item)) => {
             let castable = |ty: &Type| ty.is_groupable();
@@ -120,7 +131,13 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
             Expr::Literal(null, None)
         }
         (Type::Struct { fields: from, .. }, Type::Struct { fields: into, .. }) if from.len() == into.len() => {
-            cast(expr, to)
+            let mut parts = Vec::with_capacity(2 * into.len());
+            for (from, into) in from.iter().zip(into.iter()) {
+                let part = super::access::stored_field(&Typed::new(expr.clone(), ty.clone()), from);
+                parts.extend([lit(into.name.as_str()), part.convert(&into.ty, how)?.expr]);
+            }
+            let rebuilt = datafusion::functions::core::expr_fn::named_struct(parts);
+            when(expr.is_not_null(), rebuilt).end().planned()?
         }
         _ => return Err(no_conversion(&ty, target, how)),
     };

@@ -51,7 +51,6 @@ fn is_constant(expr: &Expr) -> bool {
             | Expr::Placeholder(_) => false,
             Expr::ScalarFunction(call) => {
                 call.func.signature().volatility == datafusion::logical_expr::Volatility::Immutable
-                    && !crate::functions::grows(call.func.name())
             }
             _ => true,
         };
@@ -64,12 +63,13 @@ fn is_constant(expr: &Expr) -> bool {
 fn evaluate(expr: &Expr) -> Option<ScalarValue> {
     let schema = Arc::new(DFSchema::empty());
     let simplifier = ExprSimplifier::new(SimplifyContext::builder().with_schema(Arc::clone(&schema)).build());
-    let coerced = simplifier.coerce(expr.clone(), &schema).ok()?;
+    // Some of the engine's functions exist only until they are simplified.
+    let coerced = simplifier.coerce(expr.clone(), &schema).and_then(|expr| simplifier.simplify(expr)).ok()?;
     let physical =
         create_physical_expr(&coerced, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).ok()?;
-    match physical.evaluate(&row).ok()? {
+    match crate::functions::while_folding(|| physical.evaluate(&row)).ok()? {
         ColumnarValue::Scalar(scalar) => Some(scalar),
         ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok(),
     }

@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, Operator, binary_expr, lit};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    TrimWhereField, UnaryOperator,
+    NamedWindowDefinition, TrimWhereField, UnaryOperator,
 };
 use tidegate_model::Position;
 
@@ -24,8 +24,10 @@ pub(crate) struct Context<'s, 'p> {
     pub(crate) environment: &'s Environment,
     /// SELECT aliases that are visible here and win over columns.
     pub(crate) aliases: &'s [(String, Typed)],
-    /// Collects aggregate calls; `None` where they are not allowed.
-    pub(crate) aggregates: Option<&'s mut super::aggregate::Aggregates>,
+    /// Collects aggregate and window calls; `None` where they are not allowed.
+    pub(crate) calls: Option<&'s mut super::calls::Calls>,
+    /// The named windows, where window calls are allowed.
+    pub(crate) windows: Option<&'s [NamedWindowDefinition]>,
     /// The clause, for messages.
     pub(crate) clause: &'static str,
     /// Inside an arm that may not be evaluated: a value that does not convert is NULL, because
@@ -35,7 +37,7 @@ pub(crate) struct Context<'s, 'p> {
 
 impl<'s, 'p> Context<'s, 'p> {
     pub(crate) fn new(scope: &'s Scope<'p>, environment: &'s Environment, clause: &'static str) -> Self {
-        Self { scope, environment, aliases: &[], aggregates: None, clause, guarded: false }
+        Self { scope, environment, aliases: &[], calls: None, windows: None, clause, guarded: false }
     }
 
     /// The same place, but inside a conditional arm.
@@ -109,14 +111,21 @@ impl Resolver<'_> {
                 if array.ty == Type::Null {
                     return Ok(boolean(lit(*negated)));
                 }
-                let value = value.convert(&item, Conversion::implicit(at))?;
-                Ok(negate_if(*negated, nested::array_has(array.expr, value.expr)))
+                self.in_array(value, array, item, at).map(|found| negate_if(*negated, found))
             }
-            Ast::Like { negated, any: false, expr, pattern, escape_char } => {
-                self.like((expr, pattern), escape_char.is_some(), *negated, false, at, cx)
+            Ast::Like { escape_char: Some(_), .. } | Ast::ILike { escape_char: Some(_), .. } => {
+                Err(unsupported("LIKE ... ESCAPE; a backslash escapes % and _", at))
             }
-            Ast::ILike { negated, any: false, expr, pattern, escape_char } => {
-                self.like((expr, pattern), escape_char.is_some(), *negated, true, at, cx)
+            Ast::Like { negated, any, expr, pattern, .. } => {
+                self.like((expr, pattern), *any, (*negated, false), at, cx)
+            }
+            Ast::ILike { negated, any, expr, pattern, .. } => {
+                self.like((expr, pattern), *any, (*negated, true), at, cx)
+            }
+            Ast::IsUnknown(inner) => Ok(boolean(self.condition(inner, cx)?.is_null())),
+            Ast::IsNotUnknown(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_null())),
+            Ast::Cast { format: Some(_), .. } => {
+                Err(unsupported("CAST with FORMAT; write FORMAT_TIMESTAMP or PARSE_TIMESTAMP", at))
             }
             Ast::Cast { kind, expr, data_type, format: None, .. } => {
                 let safe = cx.guarded || matches!(kind, CastKind::SafeCast | CastKind::TryCast);
@@ -159,10 +168,7 @@ impl Resolver<'_> {
             }
             Ast::AtTimeZone { timestamp, time_zone } => {
                 let zone = self.expr(time_zone, cx)?;
-                if !matches!(zone.literal_text(), Some("UTC" | "utc" | "Etc/UTC" | "+00" | "+00:00")) {
-                    return Err(unsupported("AT TIME ZONE with a zone other than 'UTC'", at));
-                }
-                self.expr(timestamp, cx)
+                functions::at_time_zone(self.expr(timestamp, cx)?, zone, cx.guarded, at)
             }
             Ast::Array(array) => {
                 let items = array.elem.iter().map(|item| self.expr(item, cx)).collect::<Result<Vec<_>>>()?;
@@ -175,6 +181,13 @@ impl Resolver<'_> {
             Ast::Subquery(query) => self.scalar_subquery(query, cx),
             Ast::Exists { subquery, negated } => self.exists(subquery, *negated, cx),
             Ast::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated, at, cx),
+            Ast::AnyOp { .. } | Ast::AllOp { .. } => Err(unsupported(
+                "ANY or ALL beside a comparison; write IN (SELECT ...), IN UNNEST(list) or EXISTS (...)",
+                at,
+            )),
+            Ast::SimilarTo { .. } | Ast::RLike { .. } => {
+                Err(unsupported("SIMILAR TO or RLIKE; write REGEXP_CONTAINS(text, r'pattern')", at))
+            }
             other => {
                 let text: String = other.to_string().chars().take(60).collect();
                 Err(unsupported(format!("the expression {text}"), at))
@@ -226,18 +239,22 @@ impl Resolver<'_> {
             B::Plus | B::Minus if is_time(&left.ty) || is_time(&right.ty) || left.ty == Type::Interval => {
                 functions::time_arithmetic(left, matches!(op, B::Minus), right, at)
             }
-            B::Plus => functions::arithmetic(left, Operator::Plus, right, at),
-            B::Minus => functions::arithmetic(left, Operator::Minus, right, at),
-            B::Multiply => functions::arithmetic(left, Operator::Multiply, right, at),
-            B::Modulo => functions::arithmetic(left, Operator::Modulo, right, at),
+            B::Multiply if left.ty == Type::Interval || right.ty == Type::Interval => {
+                functions::interval_times(left, right, at)
+            }
+            B::Plus => functions::arithmetic(left, Operator::Plus, right, cx.guarded, at),
+            B::Minus => functions::arithmetic(left, Operator::Minus, right, cx.guarded, at),
+            B::Multiply => functions::arithmetic(left, Operator::Multiply, right, cx.guarded, at),
+            B::Modulo => functions::arithmetic(left, Operator::Modulo, right, cx.guarded, at),
             B::Divide => {
                 let how = Conversion::implicit(at);
                 let (left, right) = (left.convert(&Type::Float64, how)?, right.convert(&Type::Float64, how)?);
                 Ok(folded(Typed::new(kernel("divide", cx.guarded, vec![left.expr, right.expr]), Type::Float64)))
             }
             B::StringConcat => {
-                let arguments = vec![Argument::Value(left), Argument::Value(right)];
-                self.build("CONCAT", arguments, at, cx)
+                let is_list = |value: &Typed| matches!(value.ty, Type::Array(_) | Type::Record(_));
+                let name = if is_list(&left) || is_list(&right) { "ARRAY_CONCAT" } else { "CONCAT" };
+                self.build(name, vec![Argument::Value(left), Argument::Value(right)], at, cx)
             }
             B::BitwiseAnd
             | B::BitwiseOr
@@ -261,10 +278,7 @@ impl Resolver<'_> {
             B::PGRegexIMatch => functions::regexp_contains(left, right, true, at),
             B::PGRegexNotMatch => Ok(negate_if(true, functions::regexp_contains(left, right, false, at)?.expr)),
             B::PGRegexNotIMatch => Ok(negate_if(true, functions::regexp_contains(left, right, true, at)?.expr)),
-            B::Arrow | B::LongArrow => Err(unsupported(
-                format!("the operator {op}; unnest the record and write alias.field, or JSON_VALUE(text, '$.field');"),
-                at,
-            )),
+            B::Arrow | B::LongArrow => self.arrow(left, right, matches!(op, B::LongArrow), at),
             other => Err(unsupported(format!("the operator {other}"), at)),
         }
     }
@@ -297,6 +311,11 @@ impl Resolver<'_> {
     ) -> Result<Typed> {
         match op {
             UnaryOperator::Not => Ok(negate_if(true, self.condition(inner, cx)?)),
+            UnaryOperator::BitwiseNot => {
+                let value = self.expr(inner, cx)?.convert(&Type::Int64, Conversion::implicit(at))?;
+                let flipped = binary_expr(value.expr, Operator::BitwiseXor, lit(-1_i64));
+                Ok(folded(Typed::new(flipped, Type::Int64)))
+            }
             UnaryOperator::Minus | UnaryOperator::Plus => {
                 // The smallest INT64 has no positive twin to negate.
                 if let (UnaryOperator::Minus, Ast::Value(value)) = (op, inner)
@@ -320,22 +339,95 @@ impl Resolver<'_> {
         }
     }
 
+    /// `value IN UNNEST(array)`: true if an element is equal, else NULL if one might be.
+    fn in_array(&mut self, value: Typed, array: Typed, item: Type, at: Option<Position>) -> Result<Expr> {
+        if let Type::Record(_) = array.ty {
+            return Err(invalid("IN UNNEST takes an array of values, not of records", at));
+        }
+        let null = Expr::Literal(ScalarValue::Null, None);
+        let (value, item) = super::coerce::comparable(value, Typed::new(null.clone(), item), at)?;
+        let array = array.convert(&Type::Array(Box::new(item.ty)), Conversion::implicit(at))?;
+        let found = nested::array_has(array.expr.clone(), value.expr.clone());
+        let empty = nested::array_empty(array.expr.clone());
+        let unknown = nested::array_position(array.expr.clone(), null, lit(1_i64)).is_not_null();
+        let unknown_value = Expr::Literal(ScalarValue::Boolean(None), None);
+        let value = datafusion::logical_expr::when(array.expr.is_null().or(empty), lit(false))
+            .when(found.is_true(), lit(true))
+            .when(unknown.or(value.expr.is_null()), unknown_value)
+            .otherwise(lit(false));
+        Ok(boolean(value.planned()?).expr)
+    }
+
+    /// LIKE and ILIKE, also of several patterns: `LIKE ANY (...)`, `LIKE ALL (...)`.
     fn like(
         &mut self,
         (value, pattern): (&Ast, &Ast),
-        escape: bool,
-        negated: bool,
-        without_case: bool,
+        any: bool,
+        (negated, without_case): (bool, bool),
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
-        if escape {
-            return Err(unsupported("LIKE ... ESCAPE; a backslash escapes % and _,", at));
-        }
         let how = Conversion::implicit(at);
         let value = self.expr(value, cx)?.convert(&Type::String, how)?;
-        let pattern = self.expr(pattern, cx)?.convert(&Type::String, how)?;
-        Ok(boolean(Expr::Like(Like::new(negated, Box::new(value.expr), Box::new(pattern.expr), None, without_case))))
+        // The parser takes ALL and SOME for functions.
+        let quantified = |call: &Function| match call.name.to_string().to_uppercase().as_str() {
+            "ALL" => Some(false),
+            "ANY" | "SOME" => Some(true),
+            _ => None,
+        };
+        let (any, patterns): (bool, Vec<&Ast>) = match pattern {
+            Ast::Tuple(patterns) if any => (true, patterns.iter().collect()),
+            Ast::Nested(pattern) if any => (true, vec![pattern]),
+            Ast::Function(call) if quantified(call).is_some() => match &call.args {
+                FunctionArguments::List(list) => {
+                    let patterns = list.args.iter().map(plain_argument).collect::<Result<_>>()?;
+                    (quantified(call).unwrap_or(any), patterns)
+                }
+                _ => return Err(unsupported("LIKE of a subquery; write EXISTS (...)", at)),
+            },
+            _ if any => return Err(unsupported("LIKE ANY of other than a list; write LIKE ANY ('a%', 'b%')", at)),
+            pattern => (true, vec![pattern]),
+        };
+        let mut all: Option<Expr> = None;
+        for pattern in patterns {
+            let pattern = self.expr(pattern, cx)?.convert(&Type::String, how)?.expr;
+            let (value, pattern) = (Box::new(value.expr.clone()), Box::new(pattern));
+            let like = Expr::Like(Like::new(negated, value, pattern, None, without_case));
+            all = Some(match all {
+                Some(all) if any => all.or(like),
+                Some(all) => all.and(like),
+                None => like,
+            });
+        }
+        all.map(boolean).ok_or_else(|| invalid("LIKE needs a pattern", at))
+    }
+
+    /// Postgres's `value -> 'key'` and `value ->> 'key'`, on records and on JSON text.
+    fn arrow(&mut self, left: Typed, right: Typed, as_text: bool, at: Option<Position>) -> Result<Typed> {
+        let key = match (right.literal_text(), right.literal()) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(ScalarValue::Int64(Some(n)))) => n.to_string(),
+            _ => return Err(unsupported("-> with a computed key; write JSON_QUERY(text, '$.key')", at)),
+        };
+        let found = match left.ty {
+            Type::Record(fields) => {
+                let element = Type::Struct { fields, open: true };
+                super::access::field(&Typed::new(left.expr, element), &sqlparser::ast::Ident::new(key))?
+            }
+            Type::Struct { .. } | Type::Null => super::access::field(&left, &sqlparser::ast::Ident::new(key))?,
+            Type::String | Type::Json => {
+                let step = if right.ty == Type::Int64 { format!("$[{key}]") } else { format!("$.\"{key}\"") };
+                let name = if as_text { "json_value" } else { "json_query" };
+                let ty = if as_text { Type::String } else { Type::Json };
+                return Ok(Typed::new(kernel(name, true, vec![left.expr, Typed::text(step).expr]), ty));
+            }
+            ty => return Err(invalid(format!("a value of type {ty} has no fields for ->"), at)),
+        };
+        Ok(match found.ty {
+            Type::Record(_) | Type::Array(_) | Type::Struct { .. } if as_text => functions::to_json_string(&found),
+            _ if as_text => found.convert(&Type::String, Conversion::implicit(at))?,
+            _ => found,
+        })
     }
 
     fn case(
@@ -421,13 +513,18 @@ impl Resolver<'_> {
     /// A function call, an aggregate, or one of the forms whose arguments are conditional.
     fn call(&mut self, call: &Function, at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
         let name = call.name.to_string().replace('`', "").to_uppercase();
-        if call.over.is_some() {
-            return Err(unsupported(format!("{name} ... OVER: window functions; this"), at));
-        }
         let (safe, bare) = match name.strip_prefix("SAFE.") {
             Some(bare) => (true, bare.to_owned()),
             None => (false, name.clone()),
         };
+        if let Some(over) = &call.over {
+            return self.window(&bare, call, over, at, cx);
+        }
+        if super::window::WINDOW_FUNCTIONS.contains(&bare.as_str()) {
+            let message =
+                format!("{bare} is a window function; write {bare}(...) OVER (PARTITION BY ... ORDER BY ...)");
+            return Err(invalid(message, at));
+        }
         if super::aggregate::is_aggregate(&bare) {
             return self.aggregate(&bare, call, at, cx);
         }
@@ -470,7 +567,8 @@ impl Resolver<'_> {
                 Ok(folded(Typed::new(core::coalesce(values), ty)))
             }
             _ => {
-                let part_at = functions::part_argument(&bare);
+                let quoted = matches!(asts.first(), Some(Ast::Value(_)));
+                let part_at = functions::part_argument(&bare, quoted);
                 let before = cx.guarded;
                 cx.guarded |= safe;
                 let mut arguments = Vec::with_capacity(asts.len());
@@ -488,7 +586,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn build(
+    pub(crate) fn build(
         &mut self,
         name: &str,
         arguments: Vec<Argument>,
@@ -503,7 +601,9 @@ impl Resolver<'_> {
 fn plain_argument(argument: &FunctionArg) -> Result<&Ast> {
     match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(ast)) => Ok(ast),
-        FunctionArg::Named { name, .. } => Err(unsupported("a named argument", place_of(name.span))),
+        FunctionArg::Named { name, .. } => {
+            Err(unsupported("a named argument; give the arguments in their order", place_of(name.span)))
+        }
         other => Err(invalid(format!("{other} cannot be an argument here"), None)),
     }
 }

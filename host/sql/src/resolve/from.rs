@@ -51,7 +51,7 @@ impl Resolver<'_> {
         order: Order,
     ) -> Result<Source<'p>> {
         let one_row = LogicalPlanBuilder::empty(true).build().planned()?;
-        let mut source = Source { plan: one_row, scope: Scope { relations: Vec::new(), parent } };
+        let mut source = Source { plan: one_row, scope: Scope { parent, ..Scope::default() } };
         for (i, table) in tables.iter().enumerate() {
             source = self.joined(source, i == 0, table, environment, order)?;
         }
@@ -114,10 +114,25 @@ impl Resolver<'_> {
         if first {
             return Ok(right);
         }
+        self.joined_to(left, right, kind, constraint, environment, at)
+    }
+
+    /// Two sources side by side.
+    fn joined_to<'p>(
+        &mut self,
+        left: Source<'p>,
+        right: Source<'p>,
+        kind: JoinType,
+        constraint: &JoinConstraint,
+        environment: &Environment,
+        at: Option<Position>,
+    ) -> Result<Source<'p>> {
+        let parent = left.scope.parent;
+        let right_is_element = matches!(right.scope.relations.as_slice(), [Relation::Element { .. }, ..]);
         let mut relations = left.scope.relations;
         let left_count = relations.len();
         relations.extend(right.scope.relations);
-        let mut scope = Scope { relations, parent };
+        let mut scope = Scope { relations, parent, inline: false };
         let on = match constraint {
             JoinConstraint::None => None,
             JoinConstraint::On(condition) => {
@@ -135,12 +150,14 @@ impl Resolver<'_> {
                 }
                 all
             }
-            JoinConstraint::Natural => return Err(unsupported("NATURAL JOIN; name the columns with USING (...),", at)),
+            JoinConstraint::Natural => return Err(unsupported("NATURAL JOIN; name the columns with USING (...)", at)),
         };
         let builder = LogicalPlanBuilder::from(left.plan);
         let plan = match (kind, on) {
             (JoinType::Inner, None) => builder.cross_join(right.plan),
             (kind, Some(on)) => builder.join_on(right.plan, kind, [on]),
+            // Of an array that needs nothing of the row.
+            (JoinType::Left, None) if right_is_element => builder.join_on(right.plan, kind, [lit(true)]),
             (_, None) => return Err(invalid("an outer join needs ON or USING", at)),
         };
         Ok(Source { plan: plan.and_then(LogicalPlanBuilder::build).planned()?, scope })
@@ -162,10 +179,13 @@ impl Resolver<'_> {
                     return Err(unsupported(format!("the table function {name}"), at));
                 }
                 if version.is_some() {
-                    return Err(unsupported("FOR SYSTEM_TIME AS OF", at));
+                    return Err(unsupported("FOR SYSTEM_TIME AS OF (time travel)", at));
                 }
                 if sample.is_some() || !with_hints.is_empty() || json_path.is_some() {
-                    return Err(unsupported("TABLESAMPLE and other table options", at));
+                    return Err(unsupported(
+                        "TABLESAMPLE or another option of a table; filter with WHERE RAND() < 0.1",
+                        at,
+                    ));
                 }
                 self.table(name, alias.as_ref(), environment, parent, order)
             }
@@ -175,10 +195,12 @@ impl Resolver<'_> {
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 let one_row = LogicalPlanBuilder::empty(true).build().planned()?;
-                let start = Source { plan: one_row, scope: Scope { relations: Vec::new(), parent } };
+                let start = Source { plan: one_row, scope: Scope { parent, ..Scope::default() } };
                 self.joined(start, true, table_with_joins, environment, order)
             }
-            TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => Err(unsupported("PIVOT and UNPIVOT", at)),
+            TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => {
+                Err(unsupported("PIVOT; write COUNTIF(condition) or SUM(IF(condition, value, 0)) for each column", at))
+            }
             other => {
                 let text: String = other.to_string().chars().take(60).collect();
                 Err(unsupported(format!("reading from {text}"), at))
@@ -206,7 +228,7 @@ impl Resolver<'_> {
         let full = parts.join(".");
         if let Some(visible) = environment.find(&full) {
             let resolved = self.expand(&visible, order, at)?;
-            let columns: Vec<&str> = visible.columns.iter().map(String::as_str).collect();
+            let columns: Vec<&str> = visible.cte.alias.columns.iter().map(|c| c.name.value.as_str()).collect();
             return source_of(resolved, alias, Some(&visible.name), &columns, parent);
         }
         if self.sees_sources
@@ -266,7 +288,11 @@ impl Resolver<'_> {
             .planned()?;
         Ok(Source {
             plan,
-            scope: Scope { relations: vec![Relation::Table { alias: Some(alias), columns, open: true }], parent },
+            scope: Scope {
+                relations: vec![Relation::Table { alias: Some(alias), columns, open: true }],
+                parent,
+                inline: false,
+            },
         })
     }
 
@@ -275,7 +301,10 @@ impl Resolver<'_> {
         match factor {
             TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality: false } => {
                 let [array] = array_exprs.as_slice() else {
-                    return Err(unsupported("UNNEST of several arrays", place(factor)));
+                    return Err(unsupported(
+                        "UNNEST of several arrays; write UNNEST(a) AS x WITH OFFSET AS i JOIN UNNEST(b) AS y WITH OFFSET AS j ON i = j",
+                        place(factor),
+                    ));
                 };
                 Ok(Some(Unnest {
                     array: array.clone(),
@@ -318,6 +347,31 @@ impl Resolver<'_> {
             return Err(invalid(format!("UNNEST takes an array, not a value of type {}", array.ty), at));
         };
         let array_type = array.ty.clone();
+        let is_list = matches!(array_type, Type::Array(_));
+        let mut left = left;
+        let mut array = array;
+        // Where the row stays whatever the condition says, the list loses the elements first.
+        if let (true, Keep::Left, JoinConstraint::On(condition)) = (is_list, keep, constraint)
+            && !always(condition)
+        {
+            if unnest.offset.is_some() {
+                return Err(unsupported("LEFT JOIN UNNEST WITH OFFSET with a condition other than TRUE", at));
+            }
+            let name = self.fresh();
+            let value = Typed::new(col(Column::new_unqualified(&name)), item.clone());
+            left.scope.relations.push(Relation::Element { alias: unnest.alias.clone(), value });
+            let condition = self.condition(condition, &mut Context::new(&left.scope, environment, "ON"))?;
+            left.scope.relations.pop();
+            array.expr = super::of_row::filtered(array.expr, name, condition)?;
+        }
+        // An array that needs nothing of the row is unnested once and joined, not once a row.
+        if is_list && !left.scope.relations.is_empty() && !super::calls::any(&array.expr, reads) {
+            let one_row = LogicalPlanBuilder::empty(true).build().planned()?;
+            let start = Source { plan: one_row, scope: Scope { parent: left.scope.parent, ..Scope::default() } };
+            let right = self.unnest(start, unnest, Keep::Matching, &JoinConstraint::None, environment)?;
+            let kind = if keep == Keep::Left { JoinType::Left } else { JoinType::Inner };
+            return self.joined_to(left, right, kind, constraint, environment, at);
+        }
         let Source { plan, mut scope } = left;
         let plan = if keep == Keep::Matching { without_implied(plan, &array.expr) } else { plan };
         let builder = LogicalPlanBuilder::from(plan);
@@ -337,6 +391,9 @@ impl Resolver<'_> {
         // A record's element is an expression over its row; a list's is a row of its own.
         let of_the_row = matches!(array_type, Type::Record(_) | Type::Null);
         let before = scope.relations.len();
+        if let (Some(alias), Expr::Column(column)) = (&unnest.alias, &element.expr) {
+            self.labels.insert(column.name.clone(), alias.clone());
+        }
         scope.relations.push(Relation::Element { alias: unnest.alias.clone(), value: element });
         if let Some(name) = &unnest.offset {
             scope.relations.push(Relation::Element { alias: Some(name.clone()), value: offset });
@@ -362,9 +419,8 @@ impl Resolver<'_> {
                 }
                 builder
             }
-            (Some(_), Keep::Left) => {
-                return Err(unsupported("LEFT JOIN UNNEST of a list with a condition other than TRUE", at));
-            }
+            // Done to the list already.
+            (Some(_), Keep::Left) => builder,
         };
         Ok(Source { plan: builder.build().planned()?, scope })
     }
@@ -443,6 +499,16 @@ fn presence_of(predicate: &Expr) -> Option<&Expr> {
     }
 }
 
+/// Whether an expression reads the row that it stands in.
+fn reads(part: &Expr) -> bool {
+    matches!(part, Expr::Column(_) | Expr::OuterReferenceColumn(..))
+}
+
+/// Whether a condition is the word TRUE.
+fn always(condition: &Ast) -> bool {
+    matches!(condition, Ast::Value(value) if matches!(value.value, sqlparser::ast::Value::Boolean(true)))
+}
+
 /// An UNNEST as written.
 struct Unnest {
     array: Ast,
@@ -469,6 +535,13 @@ fn source_of<'p>(
         let message = format!("{} column names are given for {} columns", names.len(), resolved.columns.len());
         return Err(invalid(message, at));
     }
+    let alias_name = alias.map(|alias| alias.name.value.clone()).or_else(|| name.map(str::to_owned));
+    // A value table: the alias is the value, its fields hang off it.
+    if let (super::Row::Value, [output]) = (resolved.row, resolved.columns.as_slice()) {
+        let value = Typed::new(Expr::Column(output.column.clone()), output.ty.clone());
+        let relations = vec![Relation::Element { alias: alias_name, value }];
+        return Ok(Source { plan: resolved.plan, scope: Scope { relations, parent, inline: false } });
+    }
     let columns = resolved
         .columns
         .iter()
@@ -480,9 +553,8 @@ fn source_of<'p>(
             qualified_only: false,
         })
         .collect();
-    let alias = alias.map(|alias| alias.name.value.clone()).or_else(|| name.map(str::to_owned));
-    let relations = vec![Relation::Table { alias, columns, open: false }];
-    Ok(Source { plan: resolved.plan, scope: Scope { relations, parent } })
+    let relations = vec![Relation::Table { alias: alias_name, columns, open: false }];
+    Ok(Source { plan: resolved.plan, scope: Scope { relations, parent, inline: false } })
 }
 
 /// `USING (name)`: the condition; afterwards the unqualified name means one column.

@@ -35,7 +35,7 @@ impl Resolver<'_> {
                 Typed::new(Expr::Literal(ScalarValue::Binary(Some(text.clone().into_bytes())), None), Type::Bytes)
             }
             Value::Placeholder(name) if name == "?" => {
-                return Err(unsupported("a positional parameter (?); write @name and send it by name,", at));
+                return Err(unsupported("a positional parameter (?); write @name and send it by name", at));
             }
             other => return Err(unsupported(format!("the literal {other}"), at)),
         })
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         let count = value.convert(&Type::Int64, Conversion::implicit(at))?;
         match count.literal() {
             Some(ScalarValue::Int64(Some(count))) => Ok(interval_literal(scale(unit, *count, at)?)),
-            _ => Err(unsupported("an INTERVAL whose number is computed from columns", at)),
+            _ => Ok(crate::functions::computed_interval(count.expr, unit)),
         }
     }
 }

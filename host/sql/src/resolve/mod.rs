@@ -7,15 +7,19 @@
 
 mod access;
 mod aggregate;
+mod calls;
 mod coerce;
 mod constant;
 mod expr;
 mod from;
+mod group;
 mod literal;
+mod of_row;
 mod query;
 mod scope;
 mod select;
 mod subquery;
+mod window;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,12 +30,15 @@ use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Cte, Query};
 use tidegate_model::{Arguments, Code, Position, TextLimits};
 
-use crate::catalog::{Sources, Tables};
+use crate::catalog::{SavedQuery, Sources, Tables};
 use crate::fail::{Planning, Result, fail};
+use crate::stop::Stop;
 use crate::types::Type;
 
+pub(crate) use aggregate::AGGREGATES;
 pub(crate) use coerce::{Conversion, compare, list_of_record, unify};
 pub(crate) use constant::folded;
+pub(crate) use window::WINDOW_FUNCTIONS;
 
 /// An engine expression and its type in the dialect.
 #[derive(Debug, Clone)]
@@ -85,11 +92,23 @@ pub(crate) struct Output {
     pub(crate) ty: Type,
 }
 
+/// What a row of a query is where the query is a value or a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Row {
+    /// Its columns.
+    Columns,
+    /// `SELECT AS STRUCT`: a struct of its columns.
+    Struct,
+    /// `SELECT AS VALUE`: the value of its one column.
+    Value,
+}
+
 /// A resolved query.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     pub(crate) plan: LogicalPlan,
     pub(crate) columns: Vec<Output>,
+    pub(crate) row: Row,
 }
 
 /// The CTEs that are visible at a place, innermost first.
@@ -107,8 +126,7 @@ struct Frame {
 /// A CTE and what it could see itself: the CTEs before it, never itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Visible {
-    query: Arc<Query>,
-    columns: Vec<String>,
+    cte: Arc<Cte>,
     environment: Environment,
     /// Whether base tables (sources) are visible inside: only for granted tables.
     sources: bool,
@@ -122,13 +140,12 @@ pub(crate) struct Visible {
 
 impl Environment {
     /// The environment with the CTEs of a WITH clause, each seeing those before it.
-    fn with(&self, ctes: &[Cte], sources: bool) -> Self {
+    fn with(&self, ctes: &[Arc<Cte>], sources: bool) -> Self {
         let mut environment = self.clone();
         for cte in ctes {
             let name = cte.alias.name.value.clone();
             let visible = Visible {
-                query: Arc::new((*cte.query).clone()),
-                columns: cte.alias.columns.iter().map(|column| column.name.value.clone()).collect(),
+                cte: Arc::clone(cte),
                 environment: environment.clone(),
                 sources,
                 name: name.clone(),
@@ -172,6 +189,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) now: i64,
     /// Whether base tables may be named at the place being resolved.
     sees_sources: bool,
+    /// Seen by what computes for long when the statement runs.
+    pub(crate) stop: Stop,
     next_column: usize,
     relations: usize,
     max_relations: usize,
@@ -191,6 +210,7 @@ impl<'a> Resolver<'a> {
             sources,
             arguments,
             now,
+            stop: Stop::current(),
             sees_sources: false,
             next_column: 0,
             relations: 0,
@@ -209,10 +229,17 @@ impl<'a> Resolver<'a> {
             Tables::Granted(saved) => {
                 // The grants' own queries see sources; the statement over them does not.
                 self.sees_sources = false;
-                Environment::default().with(saved.ctes(), true)
+                Environment::default().with(&saved.ctes, true)
             }
         };
         self.query(query, &environment, None, query::Order::Kept)
+    }
+
+    /// Resolves the body of a saved query over its CTEs; both may read sources.
+    pub(crate) fn saved(&mut self, saved: &SavedQuery) -> Result<Resolved> {
+        self.sees_sources = true;
+        let environment = Environment::default().with(&saved.ctes, true);
+        self.query(&saved.body, &environment, None, query::Order::Kept)
     }
 
     fn fresh(&mut self) -> String {
@@ -239,7 +266,7 @@ impl<'a> Resolver<'a> {
         let Some((resolved, relations)) = known else {
             let before = self.relations;
             let outside = std::mem::replace(&mut self.sees_sources, visible.sources);
-            let resolved = self.query(&visible.query, &visible.environment, None, order);
+            let resolved = self.query(&visible.cte.query, &visible.environment, None, order);
             self.sees_sources = outside;
             let resolved = resolved?;
             let mut all = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);
@@ -255,7 +282,7 @@ impl<'a> Resolver<'a> {
             columns.push(Output { column: Column::new_unqualified(name), ..output });
         }
         let plan = LogicalPlanBuilder::from(resolved.plan).project(exprs).and_then(LogicalPlanBuilder::build);
-        Ok(Resolved { plan: plan.planned()?, columns })
+        Ok(Resolved { plan: plan.planned()?, columns, row: resolved.row })
     }
 
     fn count_relation(&mut self, at: Option<Position>) -> Result<()> {

@@ -1,18 +1,18 @@
 //! Whole queries: WITH, set operations, and ORDER BY and LIMIT over them.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
-    Expr as Ast, LimitClause, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
+    Cte, Expr as Ast, LimitClause, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
 };
 use tidegate_model::{Code, Position};
 
 use super::coerce::common;
 use super::expr::Context;
 use super::scope::{Relation, Scope, ScopeColumn};
-use super::{Conversion, Environment, Output, Resolved, Resolver, Typed};
+use super::{Conversion, Environment, Output, Resolved, Resolver, Row, Typed};
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
 use crate::types::Type;
 
@@ -57,15 +57,15 @@ impl Resolver<'_> {
             || query.settings.is_some()
             || query.format_clause.is_some();
         if extra {
-            return Err(unsupported("FETCH, FOR, SETTINGS or FORMAT after a query", at));
+            return Err(unsupported("FETCH, FOR, SETTINGS or FORMAT after a query; LIMIT bounds the rows", at));
         }
         if !query.pipe_operators.is_empty() {
-            return Err(unsupported("the pipe syntax (|>)", at));
+            return Err(unsupported("the pipe syntax (|>); write SELECT ... FROM ... WHERE ...", at));
         }
         let mut own = environment.clone();
         if let Some(with) = &query.with {
             if with.recursive {
-                return Err(unsupported("WITH RECURSIVE", place(with)));
+                return Err(unsupported("WITH RECURSIVE; UNNEST(GENERATE_ARRAY(1, 10)) AS n makes rows", place(with)));
             }
             for (i, cte) in with.cte_tables.iter().enumerate() {
                 let name = &cte.alias.name;
@@ -74,7 +74,8 @@ impl Resolver<'_> {
                     return Err(invalid(format!("there are two CTEs {}", name.value), place_of(name.span)));
                 }
             }
-            own = environment.with(&with.cte_tables, self.sees_sources);
+            let ctes: Vec<Arc<Cte>> = with.cte_tables.iter().cloned().map(Arc::new).collect();
+            own = environment.with(&ctes, self.sees_sources);
         }
         let limit = self.limit(query.limit_clause.as_ref(), &own)?;
         let order_by = query.order_by.as_ref();
@@ -112,8 +113,8 @@ impl Resolver<'_> {
             SetExpr::SetOperation { op, set_quantifier, .. } => {
                 self.set_operation(body, *op, *set_quantifier, environment, parent)
             }
-            SetExpr::Values(_) => Err(unsupported("VALUES; write SELECT ... UNION ALL SELECT ...,", place(body))),
-            SetExpr::Table(_) => Err(unsupported("TABLE; write SELECT * FROM ...,", place(body))),
+            SetExpr::Values(_) => Err(unsupported("VALUES; write SELECT ... UNION ALL SELECT ...", place(body))),
+            SetExpr::Table(_) => Err(unsupported("TABLE; write SELECT * FROM ...", place(body))),
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
                 Err(unsupported("changing data", place(body)))
             }
@@ -147,6 +148,7 @@ impl Resolver<'_> {
                 self.body(operand, environment, parent, Order::Dropped)
             })?);
         }
+        let row = resolved.first().map_or(Row::Columns, |first| first.row);
         let width = resolved.first().map_or(0, |first| first.columns.len());
         if let Some(other) = resolved.iter().find(|other| other.columns.len() != width) {
             let message = format!("the queries of the {op} have {width} and {} columns", other.columns.len());
@@ -176,7 +178,7 @@ impl Resolver<'_> {
         let columns = plan.schema().columns();
         let columns =
             columns.into_iter().zip(names).zip(types).map(|((column, name), ty)| Output { name, column, ty }).collect();
-        Ok(Resolved { plan, columns })
+        Ok(Resolved { plan, columns, row })
     }
 
     /// ORDER BY and LIMIT over a set operation or a parenthesised query: only output names count.
@@ -188,7 +190,7 @@ impl Resolver<'_> {
         environment: &Environment,
         order: Order,
     ) -> Result<Resolved> {
-        let Resolved { plan, columns } = resolved;
+        let Resolved { plan, columns, row } = resolved;
         let scope = Scope {
             relations: vec![Relation::Table {
                 alias: None,
@@ -203,7 +205,7 @@ impl Resolver<'_> {
                     .collect(),
                 open: false,
             }],
-            parent: None,
+            ..Scope::default()
         };
         let mut builder = LogicalPlanBuilder::from(plan);
         let mut sorts = Vec::new();
@@ -217,18 +219,18 @@ impl Resolver<'_> {
         if !sorts.is_empty() && (order == Order::Kept || limit.rows.is_some() || limit.skip > 0) {
             builder = builder.sort(sorts).planned()?;
         }
-        Ok(Resolved { plan: limited(builder, limit)?, columns })
+        Ok(Resolved { plan: limited(builder, limit)?, columns, row })
     }
 
     /// LIMIT and OFFSET take constants: numbers or parameters.
-    fn limit(&mut self, clause: Option<&LimitClause>, environment: &Environment) -> Result<Limit> {
+    pub(crate) fn limit(&mut self, clause: Option<&LimitClause>, environment: &Environment) -> Result<Limit> {
         let (limit, offset) = match clause {
             None => return Ok(Limit::default()),
             Some(LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
                 (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
             }
             Some(LimitClause::OffsetCommaLimit { .. }) => {
-                return Err(unsupported("LIMIT offset, count; write LIMIT count OFFSET offset,", None));
+                return Err(unsupported("LIMIT offset, count; write LIMIT count OFFSET offset", None));
             }
             Some(LimitClause::LimitOffset { .. }) => return Err(unsupported("LIMIT BY", None)),
         };
@@ -300,7 +302,7 @@ pub(crate) fn sort_keys(order_by: Option<&OrderBy>) -> Result<&[OrderByExpr]> {
     match order_by {
         None => Ok(&[]),
         Some(OrderBy { kind: OrderByKind::Expressions(keys), interpolate: None }) => Ok(keys),
-        Some(_) => Err(unsupported("ORDER BY ALL", None)),
+        Some(_) => Err(unsupported("ORDER BY ALL; name the columns, or their numbers", None)),
     }
 }
 

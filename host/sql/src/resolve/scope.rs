@@ -48,6 +48,9 @@ pub(crate) enum Relation {
 pub(crate) struct Scope<'p> {
     pub(crate) relations: Vec<Relation>,
     pub(crate) parent: Option<&'p Scope<'p>>,
+    /// Whether what stands here becomes an expression over the rows of the enclosing scope, whose
+    /// columns are then columns here too.
+    pub(crate) inline: bool,
 }
 
 /// What a name was found to be.
@@ -89,10 +92,12 @@ impl Scope<'_> {
             return Ok(found);
         }
         let mut depth = self.parent;
+        let mut inline = self.inline;
         while let Some(scope) = depth {
             if let Some(found) = scope.find_here(name, alone)? {
-                return outer(found);
+                return if inline { Ok(found) } else { outer(found) };
             }
+            inline &= scope.inline;
             depth = scope.parent;
         }
         if alone && self.chain().any(|scope| scope.relations.iter().any(Relation::is_open)) {
@@ -209,30 +214,32 @@ pub(crate) fn column<'c>(columns: &'c [ScopeColumn], name: &str) -> Option<&'c S
 
 /// A value of an enclosing query as seen from a subquery.
 fn outer(found: Found) -> Result<Found> {
-    let wrap = |value: Typed| -> Result<Typed> {
-        let data_type = value.ty.arrow();
-        let expr = value
-            .expr
-            .transform(|expr| {
-                Ok(match expr {
-                    Expr::Column(column) => Transformed::yes(outer_column(column, &data_type)),
-                    other => Transformed::no(other),
-                })
-            })
-            .planned()?
-            .data;
-        Ok(Typed::new(expr, value.ty))
-    };
     Ok(match found {
-        Found::Value(value) => Found::Value(wrap(value)?),
+        Found::Value(value) => Found::Value(outer_value(value)?),
         Found::Row(columns, open) => Found::Row(
             columns
                 .into_iter()
-                .map(|column| Ok(ScopeColumn { value: wrap(column.value.clone())?, ..column }))
+                .map(|column| Ok(ScopeColumn { value: outer_value(column.value.clone())?, ..column }))
                 .collect::<Result<_>>()?,
             open,
         ),
     })
+}
+
+/// The same for one value.
+pub(crate) fn outer_value(value: Typed) -> Result<Typed> {
+    let data_type = value.ty.arrow();
+    let expr = value
+        .expr
+        .transform(|expr| {
+            Ok(match expr {
+                Expr::Column(column) => Transformed::yes(outer_column(column, &data_type)),
+                other => Transformed::no(other),
+            })
+        })
+        .planned()?
+        .data;
+    Ok(Typed::new(expr, value.ty))
 }
 
 fn outer_column(column: Column, data_type: &datafusion::arrow::datatypes::DataType) -> Expr {

@@ -1,36 +1,31 @@
 //! One SELECT: FROM, WHERE, grouping, HAVING, the select list, DISTINCT, ORDER BY and LIMIT.
 
 use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, SortExpr, col, lit};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, SortExpr, col};
 use sqlparser::ast::{
-    Distinct, GroupByExpr, Ident, OrderBy, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
-    TableFactor, WildcardAdditionalOptions,
+    Distinct, Expr as Ast, GroupByExpr, Ident, NamedWindowDefinition, OrderBy, Select, SelectFlavor, SelectItem,
+    SelectItemQualifiedWildcardKind, TableFactor, ValueTableMode as Mode, WildcardAdditionalOptions,
 };
 use tidegate_model::{Code, Position};
 
-use super::aggregate::{Aggregates, calls_aggregate};
+use super::aggregate::calls_aggregate;
+use super::calls::Calls;
 use super::expr::{Context, implied_name};
 use super::from::Source;
+use super::group::Grouped;
 use super::query::{Limit, Order, limited, ordinal, shown, sort_keys, sorted};
 use super::scope::{Found, Relation, Scope};
-use super::{Environment, Output, Resolved, Resolver, Typed};
+use super::window::windowed;
+use super::{Environment, Output, Resolved, Resolver, Row, Typed};
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
 use crate::types::Type;
 
 /// One column of the select list.
-struct Item {
+pub(crate) struct Item {
     /// The given or implied name.
-    name: Option<String>,
-    value: Typed,
-    at: Option<Position>,
-}
-
-/// A group key and the plan column that carries it above the aggregation.
-struct Key {
-    expr: Expr,
-    column: String,
+    pub(crate) name: Option<String>,
+    pub(crate) value: Typed,
+    pub(crate) at: Option<Position>,
 }
 
 impl Resolver<'_> {
@@ -45,9 +40,14 @@ impl Resolver<'_> {
     ) -> Result<Resolved> {
         refuse_foreign_clauses(select)?;
         let distinct = match &select.distinct {
-            None | Some(Distinct::All) => false,
+            None | Some(Distinct::All) => {
+                matches!(select.value_table_mode, Some(Mode::DistinctAsStruct | Mode::DistinctAsValue))
+            }
             Some(Distinct::Distinct) => true,
-            Some(Distinct::On(_)) => return Err(unsupported("DISTINCT ON", place(select))),
+            Some(Distinct::On(_)) => {
+                let message = "DISTINCT ON; write QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1";
+                return Err(unsupported(message, place(select)));
+            }
         };
         let inner_order = if keeps_order(select, order_by, distinct) { order } else { Order::Dropped };
         let Source { plan, scope } = self.from(&select.from, environment, parent, inner_order)?;
@@ -57,30 +57,35 @@ impl Resolver<'_> {
             builder = builder.filter(condition).planned()?;
         }
 
-        let mut aggregates = Aggregates::default();
-        let items = self.items(&select.projection, &scope, environment, &mut aggregates)?;
-        let keys = self.keys(&select.group_by, &items, &scope, environment, &aggregates)?;
+        let named = select.named_window.as_slice();
+        let mut calls = Calls::default();
+        let items = self.items(&select.projection, &scope, environment, &mut calls, Some(named), false)?;
+        let keys = self.keys(&select.group_by, &items, &scope, environment, &calls)?;
         let aliases: Vec<(String, Typed)> =
             items.iter().filter_map(|item| Some((item.name.clone()?, item.value.clone()))).collect();
-        let having = match &select.having {
-            None => None,
-            Some(condition) => {
-                let mut cx = Context {
-                    aliases: &aliases,
-                    aggregates: Some(&mut aggregates),
-                    ..Context::new(&scope, environment, "HAVING")
-                };
-                Some(self.condition(condition, &mut cx)?)
-            }
+        let mut conditional = |this: &mut Self, ast: &Option<Ast>, clause, windows| -> Result<Option<Expr>> {
+            let Some(ast) = ast else { return Ok(None) };
+            let (aliases, calls) = (aliases.as_slice(), Some(&mut calls));
+            let mut cx = Context { aliases, calls, windows, ..Context::new(&scope, environment, clause) };
+            this.condition(ast, &mut cx).map(Some)
         };
+        let having = conditional(self, &select.having, "HAVING", None)?;
+        let qualify = conditional(self, &select.qualify, "QUALIFY", Some(named))?;
+        if let Some(having) = &having
+            && calls.windowed(having)
+        {
+            return Err(invalid("HAVING cannot use a window function; QUALIFY can", place(select)));
+        }
         let mut sorts: Vec<SortExpr> = Vec::new();
         for key in sort_keys(order_by)? {
             let value = match ordinal(&key.expr) {
                 Some(n) => nth(&items, n, place(&key.expr))?.value.clone(),
                 None => {
+                    let calls = Some(&mut calls);
                     let mut cx = Context {
                         aliases: &aliases,
-                        aggregates: Some(&mut aggregates),
+                        calls,
+                        windows: Some(named),
                         ..Context::new(&scope, environment, "ORDER BY")
                     };
                     self.expr(&key.expr, &mut cx)?
@@ -93,8 +98,10 @@ impl Resolver<'_> {
         }
 
         let mut values: Vec<Typed> = items.iter().map(|item| shown(item.value.clone())).collect();
-        if !keys.is_empty() || !aggregates.calls.is_empty() || having.is_some() || select_groups(select) {
-            let grouped = Grouped { keys, aggregates, labels: &self.labels };
+        let mut qualify = qualify;
+        let groups = !keys.is_empty() || !calls.aggregates.is_empty() || having.is_some() || select_groups(select);
+        if groups {
+            let grouped = Grouped { keys, calls: &calls, labels: &self.labels };
             builder = grouped.plan(builder)?;
             for (value, item) in values.iter_mut().zip(&items) {
                 value.expr = grouped.over(value.expr.clone(), item.at)?;
@@ -105,28 +112,50 @@ impl Resolver<'_> {
             if let Some(condition) = having {
                 builder = builder.filter(grouped.over(condition, None)?).planned()?;
             }
+            qualify = qualify.map(|condition| grouped.over(condition, None)).transpose()?;
+            builder = windowed(builder, &calls, |call| grouped.over(call, None))?;
+        } else {
+            if !calls.groupings.is_empty() {
+                return Err(invalid("GROUPING needs a GROUP BY", place(select)));
+            }
+            builder = windowed(builder, &calls, Ok)?;
         }
-        self.project(builder, items, values, sorts, distinct, limit)
+        if let Some(condition) = qualify {
+            builder = builder.filter(condition).planned()?;
+        }
+        let row = match select.value_table_mode {
+            None => Row::Columns,
+            Some(Mode::AsStruct | Mode::DistinctAsStruct) => Row::Struct,
+            Some(Mode::AsValue | Mode::DistinctAsValue) if values.len() == 1 => Row::Value,
+            Some(_) => return Err(invalid("SELECT AS VALUE takes exactly one value", place(select))),
+        };
+        let resolved = self.project(builder, items, values, sorts, distinct, limit)?;
+        Ok(Resolved { row, ..resolved })
     }
 
-    /// The select list, wildcards expanded.
-    fn items(
+    /// The select list, wildcards expanded. `named` are the named windows, where window calls
+    /// are allowed.
+    pub(crate) fn items(
         &mut self,
         projection: &[SelectItem],
         scope: &Scope<'_>,
         environment: &Environment,
-        aggregates: &mut Aggregates,
+        calls: &mut Calls,
+        windows: Option<&[NamedWindowDefinition]>,
+        guarded: bool,
     ) -> Result<Vec<Item>> {
         let mut items = Vec::new();
         for item in projection {
             match item {
                 SelectItem::UnnamedExpr(ast) => {
-                    let mut cx = Context { aggregates: Some(aggregates), ..Context::new(scope, environment, "SELECT") };
+                    let calls = Some(&mut *calls);
+                    let mut cx = Context { calls, windows, guarded, ..Context::new(scope, environment, "SELECT") };
                     let value = self.expr(ast, &mut cx)?;
                     items.push(Item { name: implied_name(ast), value, at: place(ast) });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
-                    let mut cx = Context { aggregates: Some(aggregates), ..Context::new(scope, environment, "SELECT") };
+                    let calls = Some(&mut *calls);
+                    let mut cx = Context { calls, windows, guarded, ..Context::new(scope, environment, "SELECT") };
                     let value = self.expr(expr, &mut cx)?;
                     items.push(Item { name: Some(alias.value.clone()), value, at: place(expr) });
                 }
@@ -184,7 +213,10 @@ impl Resolver<'_> {
     ) -> Result<Vec<Item>> {
         let at = place_of(options.wildcard_token.0.span);
         if options.opt_ilike.is_some() || options.opt_exclude.is_some() || options.opt_rename.is_some() {
-            return Err(unsupported("ILIKE, EXCLUDE or RENAME after *; BigQuery has EXCEPT and REPLACE:", at));
+            return Err(unsupported(
+                "ILIKE, EXCLUDE or RENAME after *; write * EXCEPT (name) or * REPLACE (expression AS name)",
+                at,
+            ));
         }
         let is = |item: &Item, name: &Ident| item.name.as_deref().is_some_and(|n| n.eq_ignore_ascii_case(&name.value));
         let missing = |name: &Ident| {
@@ -207,62 +239,6 @@ impl Resolver<'_> {
             }
         }
         Ok(all)
-    }
-
-    fn keys(
-        &mut self,
-        group_by: &GroupByExpr,
-        items: &[Item],
-        scope: &Scope<'_>,
-        environment: &Environment,
-        aggregates: &Aggregates,
-    ) -> Result<Vec<Key>> {
-        let mut values = Vec::new();
-        // An alias wins over a column, except where it names an aggregate: that cannot be a key.
-        let aliases: Vec<(String, Typed)> = items
-            .iter()
-            .filter(|item| !aggregates.used_in(&item.value.expr))
-            .filter_map(|item| Some((item.name.clone()?, item.value.clone())))
-            .collect();
-        match group_by {
-            GroupByExpr::All(modifiers) if modifiers.is_empty() => values.extend(
-                items
-                    .iter()
-                    .filter(|item| !aggregates.used_in(&item.value.expr))
-                    .map(|item| (item.value.clone(), item.at)),
-            ),
-            GroupByExpr::Expressions(asts, modifiers) if modifiers.is_empty() => {
-                for ast in asts {
-                    let at = place(ast);
-                    let value = match ordinal(ast) {
-                        Some(n) => {
-                            let item = nth(items, n, at)?;
-                            if aggregates.used_in(&item.value.expr) {
-                                return Err(invalid(format!("GROUP BY {n} names an aggregate"), at));
-                            }
-                            item.value.clone()
-                        }
-                        None => {
-                            let mut cx = Context { aliases: &aliases, ..Context::new(scope, environment, "GROUP BY") };
-                            self.expr(ast, &mut cx)?
-                        }
-                    };
-                    values.push((value, at));
-                }
-            }
-            _ => return Err(unsupported("GROUPING SETS, ROLLUP and CUBE", None)),
-        }
-        let mut keys: Vec<Key> = Vec::new();
-        for (value, at) in values {
-            if !value.ty.is_groupable() {
-                return Err(invalid(format!("GROUP BY cannot group values of type {}", value.ty), at));
-            }
-            let expr = shown(value).expr;
-            if !keys.iter().any(|key| key.expr == expr) {
-                keys.push(Key { expr, column: self.fresh() });
-            }
-        }
-        Ok(keys)
     }
 
     /// Select list, DISTINCT, ORDER BY and LIMIT over the grouped or plain rows.
@@ -316,60 +292,11 @@ impl Resolver<'_> {
             let shown = columns.iter().map(|output| Expr::Column(output.column.clone()));
             plan = LogicalPlanBuilder::from(plan).project(shown).and_then(LogicalPlanBuilder::build).planned()?;
         }
-        Ok(Resolved { plan, columns })
+        Ok(Resolved { plan, columns, row: Row::Columns })
     }
 }
 
-/// An aggregation: its keys and calls.
-struct Grouped<'l> {
-    keys: Vec<Key>,
-    aggregates: Aggregates,
-    labels: &'l std::collections::HashMap<String, String>,
-}
-
-impl Grouped<'_> {
-    fn plan(&self, builder: LogicalPlanBuilder) -> Result<LogicalPlanBuilder> {
-        let keys: Vec<Expr> = self.keys.iter().map(|key| key.expr.clone().alias(&key.column)).collect();
-        let mut calls: Vec<Expr> = self.aggregates.calls.iter().map(|(name, call)| call.clone().alias(name)).collect();
-        if keys.is_empty() && calls.is_empty() {
-            calls.push(count(lit(1_i64)).alias("rows"));
-        }
-        builder.aggregate(keys, calls).planned()
-    }
-
-    /// An expression over the rows, rewritten over the groups.
-    fn over(&self, expr: Expr, at: Option<Position>) -> Result<Expr> {
-        let mut stray: Option<String> = None;
-        let rewritten = expr
-            .transform_down(|part| {
-                let literal = matches!(part, Expr::Literal(..));
-                if let Some(key) = self.keys.iter().find(|key| !literal && key.expr == part) {
-                    let column = col(Column::new_unqualified(&key.column));
-                    return Ok(Transformed::new(column, true, TreeNodeRecursion::Jump));
-                }
-                if let Expr::Column(column) = &part
-                    && !self.aggregates.calls.iter().any(|(name, _)| *name == column.name)
-                {
-                    stray = Some(column.name.clone());
-                }
-                Ok(Transformed::no(part))
-            })
-            .planned()?
-            .data;
-        match stray {
-            None => Ok(rewritten),
-            Some(column) => {
-                let name = self.labels.get(&column).map_or("a column", String::as_str);
-                let message = format!(
-                    "{name} is neither grouped nor aggregated; add it to GROUP BY or wrap it, e.g. ANY_VALUE({name})"
-                );
-                Err(fail(Code::InvalidQuery, message, at).about(name))
-            }
-        }
-    }
-}
-
-fn nth(items: &[Item], n: usize, at: Option<Position>) -> Result<&Item> {
+pub(crate) fn nth(items: &[Item], n: usize, at: Option<Position>) -> Result<&Item> {
     n.checked_sub(1)
         .and_then(|i| items.get(i))
         .ok_or_else(|| invalid(format!("there is no column number {n}; the select list has {}", items.len()), at))
@@ -377,7 +304,7 @@ fn nth(items: &[Item], n: usize, at: Option<Position>) -> Result<&Item> {
 
 /// The names of the result's columns: missing ones become f0_, f1_; a second use of a name gets
 /// a number, because rows are objects and a lost column would be worse than an odd name.
-fn unique_names(items: &[Item]) -> Vec<String> {
+pub(crate) fn unique_names(items: &[Item]) -> Vec<String> {
     let mut taken = std::collections::HashSet::new();
     let mut anonymous = 0;
     let mut names = Vec::new();
@@ -424,16 +351,14 @@ fn fields_of(value: &Typed, at: Option<Position>) -> Result<Vec<Item>> {
 
 fn refuse_foreign_clauses(select: &Select) -> Result<()> {
     let at = place(select);
-    let foreign: [(bool, &str); 10] = [
+    let foreign: [(bool, &str); 8] = [
         (select.into.is_some(), "SELECT INTO"),
-        (select.top.is_some(), "TOP; LIMIT"),
-        (!select.lateral_views.is_empty(), "LATERAL VIEW; UNNEST"),
-        (select.prewhere.is_some(), "PREWHERE"),
+        (select.top.is_some(), "TOP; write LIMIT at the end"),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW; write CROSS JOIN UNNEST(...) AS x"),
+        (select.prewhere.is_some(), "PREWHERE; write WHERE"),
         (!select.connect_by.is_empty(), "CONNECT BY"),
         (!select.cluster_by.is_empty() || !select.distribute_by.is_empty() || !select.sort_by.is_empty(), "CLUSTER BY"),
-        (select.value_table_mode.is_some(), "SELECT AS STRUCT or AS VALUE"),
-        (select.qualify.is_some() || !select.named_window.is_empty(), "QUALIFY and WINDOW: window functions; this"),
-        (select.flavor != SelectFlavor::Standard, "FROM before SELECT"),
+        (select.flavor != SelectFlavor::Standard, "FROM before SELECT; write SELECT ... FROM ..."),
         (select.exclude.is_some() || select.select_modifiers.is_some(), "a modifier of SELECT"),
     ];
     match foreign.iter().find(|(there, _)| *there) {

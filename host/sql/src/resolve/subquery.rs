@@ -1,55 +1,71 @@
 //! Subqueries in expressions.
 //!
-//! Most become the engine's own subqueries, which it turns into joins. A subquery over nothing
-//! but `UNNEST`s of the row's own records (`EXISTS (SELECT 1 FROM UNNEST(t.metadata) AS m WHERE
-//! m.level = 'error')`) becomes a plain expression: a record has one element or none, so there
-//! is nothing to loop over.
+//! One over nothing but `UNNEST`s of the row's own arrays is an expression over the row (see
+//! [`super::of_row`]). The others become the engine's own subqueries, which it turns into joins.
 
 use std::sync::Arc;
 
-use datafusion::common::Spans;
+use datafusion::common::{Column, Spans};
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_aggregate::array_agg::array_agg_udaf;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::expr::{AggregateFunction, Exists, InSubquery};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, Subquery, lit, when};
-use sqlparser::ast::{
-    Expr as Ast, GroupByExpr, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor,
-};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, Subquery, lit};
+use sqlparser::ast::{Expr as Ast, Query};
 use tidegate_model::Position;
 
-use super::aggregate::calls_aggregate;
-use super::coerce::compare;
 use super::expr::{Context, boolean, negate_if};
 use super::query::Order;
-use super::scope::{Relation, Scope};
-use super::{Resolved, Resolver, Typed};
+use super::{Output, Resolved, Resolver, Row, Typed};
 use crate::fail::{Planning, Result, invalid, place};
-use crate::types::{Type, is_there};
-
-/// A subquery that is an expression: whether it has its one row, and the row's values.
-struct Inline {
-    there: Expr,
-    values: Vec<Typed>,
-}
+use crate::types::{Field, Type};
 
 impl Resolver<'_> {
     pub(crate) fn scalar_subquery(&mut self, query: &Query, cx: &mut Context<'_, '_>) -> Result<Typed> {
-        let at = place(query);
-        if let Some(Inline { there, values }) = self.inline(query, cx)? {
-            let [value] = values.as_slice() else { return Err(one_column(values.len(), at)) };
-            return Ok(Typed::new(when(there, value.expr.clone()).end().planned()?, value.ty.clone()));
+        if let Some(of_row) = self.of_row(query, cx)? {
+            return of_row.scalar();
         }
         let (subquery, ty) = self.one_column(query, cx, Order::Dropped)?;
         Ok(Typed::new(Expr::ScalarSubquery(subquery), ty))
     }
 
     pub(crate) fn exists(&mut self, query: &Query, negated: bool, cx: &mut Context<'_, '_>) -> Result<Typed> {
-        if let Some(Inline { there, .. }) = self.inline(query, cx)? {
-            return Ok(negate_if(negated, there));
+        if let Some(of_row) = self.of_row(query, cx)? {
+            return Ok(negate_if(negated, of_row.exists()?));
         }
         let resolved = self.query(query, cx.environment, Some(cx.scope), Order::Dropped)?;
-        Ok(boolean(Expr::Exists(Exists { subquery: subquery(resolved), negated })))
+        if filters(cx) {
+            return Ok(boolean(Expr::Exists(Exists { subquery: subquery(resolved), negated })));
+        }
+        let some = self.count(resolved.plan)?.gt(lit(0_i64));
+        Ok(negate_if(negated, some))
+    }
+
+    /// How many rows a subquery has, as a value: the engine takes EXISTS and IN in filters only.
+    fn count(&mut self, plan: LogicalPlan) -> Result<Expr> {
+        let name = self.fresh();
+        let none: Vec<Expr> = Vec::new();
+        let counted = datafusion::functions_aggregate::expr_fn::count(lit(1_i64)).alias(&name);
+        let plan = LogicalPlanBuilder::from(plan).aggregate(none, [counted]).and_then(LogicalPlanBuilder::build);
+        let columns = vec![Output { column: Column::new_unqualified(&name), name, ty: Type::Int64 }];
+        let counted = Resolved { plan: plan.planned()?, columns, row: Row::Columns };
+        Ok(Expr::ScalarSubquery(subquery(counted)))
+    }
+
+    /// `value IN (SELECT ...)` as a value: true if an item is equal, else NULL if one might be.
+    fn contained(&mut self, value: Typed, item: &Typed, plan: &LogicalPlan, at: Option<Position>) -> Result<Expr> {
+        let outside = super::scope::outer_value(value.clone())?;
+        let equal = super::compare(outside, datafusion::logical_expr::Operator::Eq, item.clone(), at)?.expr;
+        let filtered = |condition: Expr| {
+            LogicalPlanBuilder::from(plan.clone()).filter(condition).and_then(LogicalPlanBuilder::build).planned()
+        };
+        let found = self.count(filtered(equal)?)?.gt(lit(0_i64));
+        let unknown = self.count(filtered(item.expr.clone().is_null())?)?.gt(lit(0_i64));
+        let any = self.count(plan.clone())?.gt(lit(0_i64));
+        let null = Expr::Literal(datafusion::scalar::ScalarValue::Boolean(None), None);
+        let unknown = unknown.or(value.expr.is_null().and(any));
+        let result = datafusion::logical_expr::when(found, lit(true)).when(unknown, null).otherwise(lit(false));
+        result.planned()
     }
 
     pub(crate) fn in_subquery(
@@ -61,14 +77,16 @@ impl Resolver<'_> {
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
         let value = self.expr(value, cx)?;
-        if let Some(Inline { there, values }) = self.inline(query, cx)? {
-            let [item] = values.as_slice() else { return Err(one_column(values.len(), at)) };
-            let equal = compare(value, datafusion::logical_expr::Operator::Eq, item.clone(), at)?;
-            return Ok(negate_if(negated, core::coalesce(vec![there.and(equal.expr), lit(false)])));
+        if let Some(of_row) = self.of_row(query, cx)? {
+            return Ok(negate_if(negated, of_row.contains(value, at)?));
         }
         let mut resolved = self.query(query, cx.environment, Some(cx.scope), Order::Dropped)?;
+        resolved = self.packed(resolved)?;
         let [column] = resolved.columns.as_slice() else { return Err(one_column(resolved.columns.len(), at)) };
         let item = Typed::new(Expr::Column(column.column.clone()), column.ty.clone());
+        if !filters(cx) {
+            return Ok(negate_if(negated, self.contained(value, &item, &resolved.plan, at)?));
+        }
         let (value, converted) = super::coerce::comparable(value, item.clone(), at)?;
         if converted.expr != item.expr {
             let name = self.fresh();
@@ -81,27 +99,34 @@ impl Resolver<'_> {
     /// `ARRAY(SELECT ...)`.
     pub(crate) fn array_subquery(&mut self, query: &Query, cx: &mut Context<'_, '_>) -> Result<Typed> {
         let at = place(query);
-        if let Some(Inline { there, values }) = self.inline(query, cx)? {
-            let [value] = values.as_slice() else { return Err(one_column(values.len(), at)) };
-            let one = nested::make_array(vec![value.expr.clone()]);
-            return Ok(Typed::new(when(there, one).end().planned()?, Type::Array(Box::new(value.ty.clone()))));
+        if let Some(of_row) = self.of_row(query, cx)? {
+            return of_row.array();
         }
         let resolved = self.query(query, cx.environment, Some(cx.scope), Order::Kept)?;
-        let [column] = resolved.columns.as_slice() else { return Err(one_column(resolved.columns.len(), at)) };
-        let ty = Type::Array(Box::new(column.ty.clone()));
+        let item = match (resolved.row, resolved.columns.as_slice()) {
+            (Row::Struct, columns) => as_struct(columns),
+            (_, [column]) => Typed::new(Expr::Column(column.column.clone()), column.ty.clone()),
+            (_, columns) => return Err(one_column(columns.len(), at)),
+        };
+        let ty = Type::Array(Box::new(item.ty));
         let name = self.fresh();
         let (plan, order) = ordered(resolved.plan.clone());
-        let item = vec![Expr::Column(column.column.clone())];
+        let item = vec![item.expr];
         let collected = AggregateFunction::new_udf(array_agg_udaf(), item, false, None, order, None);
         let collected = Expr::AggregateFunction(collected).alias(name);
         let none: Vec<Expr> = Vec::new();
         let plan = LogicalPlanBuilder::from(plan).aggregate(none, [collected]).and_then(LogicalPlanBuilder::build);
-        let resolved = Resolved { plan: plan.planned()?, columns: resolved.columns };
-        Ok(Typed::new(Expr::ScalarSubquery(subquery(resolved)), ty))
+        let resolved = Resolved { plan: plan.planned()?, ..resolved };
+        // No rows make an empty array, not NULL.
+        let empty = Typed::new(nested::make_array(Vec::new()), Type::Array(Box::new(Type::Null)));
+        let empty = empty.convert(&ty, super::Conversion::implicit(at))?;
+        let collected = Expr::ScalarSubquery(subquery(resolved));
+        Ok(Typed::new(core::coalesce(vec![collected, empty.expr]), ty))
     }
 
     fn one_column(&mut self, query: &Query, cx: &mut Context<'_, '_>, order: Order) -> Result<(Subquery, Type)> {
         let resolved = self.query(query, cx.environment, Some(cx.scope), order)?;
+        let resolved = self.packed(resolved)?;
         let [column] = resolved.columns.as_slice() else {
             return Err(one_column(resolved.columns.len(), place(query)));
         };
@@ -109,57 +134,26 @@ impl Resolver<'_> {
         Ok((subquery(resolved), ty))
     }
 
-    /// Tries to read a subquery as an expression over the enclosing row.
-    fn inline(&mut self, query: &Query, cx: &mut Context<'_, '_>) -> Result<Option<Inline>> {
-        let plain = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
-        let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
-        if !plain || !is_plain(select) {
-            return Ok(None);
+    /// `SELECT AS STRUCT` in a subquery: its columns become one struct.
+    fn packed(&mut self, resolved: Resolved) -> Result<Resolved> {
+        if resolved.row != Row::Struct {
+            return Ok(resolved);
         }
-        let arrays: Vec<(&Ast, Option<String>)> = match unnested(select) {
-            Some(arrays) if !arrays.is_empty() => arrays,
-            _ => return Ok(None),
-        };
-        let mut scope = Scope { relations: cx.scope.relations.clone(), parent: cx.scope.parent };
-        let mut there: Option<Expr> = None;
-        for (array, alias) in arrays {
-            let mut inner = Context::new(&scope, cx.environment, "UNNEST");
-            let array = self.expr(array, &mut inner)?;
-            let present = match &array.ty {
-                Type::Record(_) => is_there(&array.expr, &array.ty),
-                Type::Null => lit(false),
-                _ => return Ok(None),
-            };
-            there = Some(match there {
-                Some(there) => there.and(present),
-                None => present,
-            });
-            let Some(item) = array.ty.element() else { return Ok(None) };
-            // The newest alias hides older ones, so it is looked up first.
-            scope.relations.insert(0, Relation::Element { alias, value: Typed::new(array.expr, item) });
-        }
-        let Some(mut there) = there else { return Ok(None) };
-        if let Some(condition) = &select.selection {
-            let condition = self.condition(condition, &mut Context::new(&scope, cx.environment, "WHERE"))?;
-            // NULL selects nothing.
-            there = there.and(core::coalesce(vec![condition, lit(false)]));
-        }
-        let mut values = Vec::new();
-        for item in &select.projection {
-            match item {
-                SelectItem::UnnamedExpr(ast) | SelectItem::ExprWithAlias { expr: ast, .. } => {
-                    values.push(
-                        self.expr(
-                            ast,
-                            &mut Context { guarded: true, ..Context::new(&scope, cx.environment, "SELECT") },
-                        )?,
-                    );
-                }
-                _ => return Ok(None),
-            }
-        }
-        Ok(Some(Inline { there: boolean(there).expr, values }))
+        let Typed { expr, ty } = as_struct(&resolved.columns);
+        let name = self.fresh();
+        let plan = LogicalPlanBuilder::from(resolved.plan).project([expr.alias(&name)]);
+        let plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
+        let column = Output { name: "struct".to_owned(), column: Column::new_unqualified(name), ty };
+        Ok(Resolved { plan, columns: vec![column], row: Row::Value })
     }
+}
+
+/// A row's columns as one struct.
+fn as_struct(columns: &[Output]) -> Typed {
+    let parts = |output: &Output| [lit(output.name.as_str()), Expr::Column(output.column.clone())];
+    let expr = core::named_struct(columns.iter().flat_map(parts).collect());
+    let fields = columns.iter().map(|output| Field { name: output.name.clone(), ty: output.ty.clone() });
+    Typed::new(expr, Type::Struct { fields: fields.collect(), open: false })
 }
 
 /// The order that a plan's rows are in, for an aggregate that must be told it; a projection on
@@ -182,29 +176,9 @@ fn ordered(plan: LogicalPlan) -> (LogicalPlan, Vec<SortExpr>) {
     }
 }
 
-fn is_plain(select: &Select) -> bool {
-    let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    let aggregates = calls_aggregate(&select.projection);
-    ungrouped && !aggregates && select.distinct.is_none() && select.having.is_none() && select.qualify.is_none()
-}
-
-/// The arrays of a FROM that is nothing but cross-joined UNNESTs.
-fn unnested(select: &Select) -> Option<Vec<(&Ast, Option<String>)>> {
-    let mut arrays = Vec::new();
-    for table in &select.from {
-        let joined = table.joins.iter().map(|join| match &join.join_operator {
-            JoinOperator::CrossJoin(JoinConstraint::None)
-            | JoinOperator::Inner(JoinConstraint::None)
-            | JoinOperator::Join(JoinConstraint::None) => Some(&join.relation),
-            _ => None,
-        });
-        for factor in std::iter::once(Some(&table.relation)).chain(joined) {
-            let TableFactor::UNNEST { alias, array_exprs, with_offset: false, .. } = factor? else { return None };
-            let [array] = array_exprs.as_slice() else { return None };
-            arrays.push((array, alias.as_ref().map(|alias| alias.name.value.clone())));
-        }
-    }
-    Some(arrays)
+/// Whether the place is a filter.
+fn filters(cx: &Context<'_, '_>) -> bool {
+    matches!(cx.clause, "WHERE" | "HAVING" | "QUALIFY")
 }
 
 fn subquery(resolved: Resolved) -> Subquery {
@@ -212,6 +186,6 @@ fn subquery(resolved: Resolved) -> Subquery {
     Subquery { subquery: Arc::new(resolved.plan), outer_ref_columns, spans: Spans::new() }
 }
 
-fn one_column(columns: usize, at: Option<Position>) -> tidegate_model::Failure {
+pub(crate) fn one_column(columns: usize, at: Option<Position>) -> tidegate_model::Failure {
     invalid(format!("a subquery used as a value has one column; this one has {columns}"), at)
 }

@@ -73,6 +73,13 @@ impl Dialect for TidegateDialect {
     fn is_identifier_part(&self, ch: char) -> bool {
         self.base.is_identifier_part(ch)
     }
+    fn supports_bitwise_shift_operators(&self) -> bool {
+        true
+    }
+    /// Read to be refused with what to write instead.
+    fn supports_limit_comma(&self) -> bool {
+        true
+    }
     fn supports_projection_trailing_commas(&self) -> bool {
         true
     }

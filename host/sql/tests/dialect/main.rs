@@ -7,8 +7,13 @@
     reason = "a failed test may panic"
 )]
 
+mod document;
 mod endpoints;
+mod functions;
+mod limits;
 mod names;
+mod subqueries;
 mod support;
 mod unnest;
 mod values;
+mod windows;

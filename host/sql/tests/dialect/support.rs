@@ -10,7 +10,7 @@ use datafusion::catalog::{MemTable, TableProvider};
 use futures::TryStreamExt;
 use serde_json::Value as Json;
 use tidegate_model::{Arguments, Failure, Value};
-use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, SavedQuery, Sources, Style, Tables};
+use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, SavedQuery, Sources, Stop, Style, Tables};
 
 pub(crate) struct World {
     tables: BTreeMap<String, Arc<dyn TableProvider>>,
@@ -70,8 +70,17 @@ fn merge(one: DataType, other: DataType) -> DataType {
 
 impl World {
     pub(crate) fn new() -> Self {
+        // What the engine says of an internal failure goes to the log only: show it with the test.
+        let _ = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::ERROR).try_init();
         let engine = Engine::new(&EngineOptions { partitions: 2, ..EngineOptions::default() }).unwrap();
         Self { tables: BTreeMap::new(), engine, arguments: Arguments::new(), now: 1_763_633_702_000_000 }
+    }
+
+    /// The same with another bound on what a statement may hold, in bytes.
+    pub(crate) fn holding(mut self, bytes: usize) -> Self {
+        let options = EngineOptions { partitions: 2, statement_memory: bytes, ..EngineOptions::default() };
+        self.engine = Engine::new(&options).unwrap();
+        self
     }
 
     /// A source of rows; `timestamp` is in microseconds.
@@ -119,6 +128,11 @@ impl World {
         self.run(sql, Tables::Granted(&SavedQuery::parse(saved).unwrap()))
     }
 
+    /// The rows of a statement over the sources, or why there are none.
+    pub(crate) fn attempt(&self, sql: &str) -> Result<Json, Failure> {
+        self.run(sql, Tables::Sources)
+    }
+
     pub(crate) fn failure(&self, sql: &str) -> Failure {
         match self.run(sql, Tables::Sources) {
             Err(failure) => failure,
@@ -127,29 +141,39 @@ impl World {
     }
 
     fn run(&self, sql: &str, tables: Tables<'_>) -> Result<Json, Failure> {
-        let plan = self.plan(sql, tables)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
-            let stream = self.engine.run(plan, Some(10_000)).await?;
-            let columns = stream.columns();
-            let batches: Vec<RecordBatch> = stream.try_collect().await?;
-            let mut rows = Vec::new();
-            for batch in batches {
-                let encoders: Vec<_> = columns
-                    .iter()
-                    .zip(batch.columns())
-                    .map(|((name, ty), array)| (name.clone(), ColumnEncoder::new(array, ty, Style::Result).unwrap()))
-                    .collect();
-                for row in 0..batch.num_rows() {
-                    let fields = encoders.iter().map(|(name, encoder)| {
-                        let mut text = Vec::new();
-                        encoder.write(row, &mut text);
-                        (name.clone(), serde_json::from_slice(&text).expect("valid JSON"))
-                    });
-                    rows.push(Json::Object(fields.collect()));
-                }
-            }
-            Ok(Json::Array(rows))
-        })
+        block_on(self.run_all(sql, tables))
     }
+
+    /// Runs a statement over the sources that stops when it is asked to.
+    pub(crate) fn run_until(&self, sql: &str, stop: &Stop) -> Result<Json, Failure> {
+        block_on(stop.cover(self.run_all(sql, Tables::Sources)))
+    }
+
+    async fn run_all(&self, sql: &str, tables: Tables<'_>) -> Result<Json, Failure> {
+        let plan = self.plan(sql, tables)?;
+        let stream = self.engine.run(plan, Some(10_000)).await?;
+        let columns = stream.columns();
+        let batches: Vec<RecordBatch> = stream.try_collect().await?;
+        let mut rows = Vec::new();
+        for batch in batches {
+            let encoders: Vec<_> = columns
+                .iter()
+                .zip(batch.columns())
+                .map(|((name, ty), array)| (name.clone(), ColumnEncoder::new(array, ty, Style::Result).unwrap()))
+                .collect();
+            for row in 0..batch.num_rows() {
+                let fields = encoders.iter().map(|(name, encoder)| {
+                    let mut text = Vec::new();
+                    encoder.write(row, &mut text);
+                    (name.clone(), serde_json::from_slice(&text).expect("valid JSON"))
+                });
+                rows.push(Json::Object(fields.collect()));
+            }
+        }
+        Ok(Json::Array(rows))
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }

@@ -1,114 +1,194 @@
-//! Time: truncation, arithmetic, parts, conversion, formatting. All in UTC.
+//! Time: truncation, arithmetic, parts, conversion, formatting.
+//!
+//! In UTC most of it is built from the engine's own functions, which filters are pruned by. A
+//! time zone, and what the engine does not have, goes through kernels.
 
-pub(super) mod strings;
+mod calendar;
+mod interval;
+mod kernels;
+mod strings;
+mod text;
+pub(super) mod zone;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::functions::datetime::expr_fn as engine;
 use datafusion::logical_expr::{Expr, cast, lit};
 use datafusion::scalar::ScalarValue;
-use tidegate_model::Position;
+use tidegate_model::{Code, Position};
 
-use super::{Builder, Call, kernel};
-use crate::fail::{Result, invalid, unsupported};
+pub(crate) use interval::{computed as computed_interval, interval_times, time_arithmetic};
+pub(super) use kernels::KERNELS;
+pub(crate) use kernels::interval_texts;
+
+use super::{Argument, Builder, Call, kernel};
+use crate::fail::{Result, fail};
 use crate::resolve::{Conversion, Typed, folded};
 use crate::types::Type;
+use calendar::{DAY, Part, SECOND};
+use zone::Zone;
 
-const SECOND: i64 = 1_000_000;
-const DAY: i64 = 86_400 * SECOND;
+/// The functions of all files of this subject.
+pub(super) const FUNCTIONS: &[&[(&str, Builder)]] = &[POINTS, text::FUNCTIONS, interval::FUNCTIONS];
 
-pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
+const POINTS: &[(&str, Builder)] = &[
     ("CURRENT_TIMESTAMP", |call| {
-        call.count(0, 1)?;
+        call.count(0, 0)?;
         Ok(instant(call.now, Type::Timestamp))
     }),
     ("NOW", |call| {
         call.count(0, 0)?;
         Ok(instant(call.now, Type::Timestamp))
     }),
-    ("CURRENT_DATETIME", |call| {
-        call.count(0, 1)?;
-        zone(call, 0)?;
-        Ok(instant(call.now, Type::Datetime))
+    ("CURRENT_DATETIME", |call| current(call, &Type::Datetime)),
+    ("CURRENT_DATE", |call| current(call, &Type::Date)),
+    ("CURRENT_TIME", |call| current(call, &Type::Time)),
+    ("TIMESTAMP", |call| {
+        call.count(1, 2)?;
+        let value = call.value(0)?;
+        match zone(call, 1)? {
+            None => value.convert(&Type::Timestamp, Conversion::cast(call.at, call.safe)),
+            Some(zone) => match value.ty {
+                Type::Timestamp => Ok(value),
+                Type::Date | Type::Datetime => {
+                    let datetime = value.convert(&Type::Datetime, Conversion::implicit(call.at))?;
+                    Ok(Typed::new(kernel("zone_instant", call.safe, vec![datetime.expr, zone]), Type::Timestamp))
+                }
+                _ => Ok(Typed::new(kernel("instant_of_text", call.safe, vec![call.text(0)?, zone]), Type::Timestamp)),
+            },
+        }
     }),
-    ("CURRENT_DATE", |call| {
-        call.count(0, 1)?;
-        zone(call, 0)?;
-        instant(call.now, Type::Timestamp).convert(&Type::Date, Conversion::implicit(call.at))
+    ("DATETIME", |call| match call.count(1, 6)? {
+        6 => call.run("make_datetime", 6, &[INT, INT, INT, INT, INT, INT], Type::Datetime),
+        2 if call.value(0)?.ty == Type::Date && call.value(1)?.literal_text().is_none() => {
+            call.run("date_and_time", 2, &[Type::Date, Type::Time], Type::Datetime)
+        }
+        1 | 2 => shown(call, &Type::Datetime),
+        _ => Err(call.fails("write DATETIME(year, month, day, hour, minute, second)")),
     }),
-    ("CURRENT_TIME", |call| {
-        call.count(0, 1)?;
-        zone(call, 0)?;
-        instant(call.now, Type::Timestamp).convert(&Type::Time, Conversion::implicit(call.at))
+    ("DATE", |call| match call.count(1, 3)? {
+        3 => call.run("make_date", 3, &[INT, INT, INT], Type::Date),
+        _ => shown(call, &Type::Date),
+    }),
+    ("TIME", |call| match call.count(1, 3)? {
+        3 => call.run("make_time", 3, &[INT, INT, INT], Type::Time),
+        _ => shown(call, &Type::Time),
     }),
     ("TIMESTAMP_TRUNC", |call| truncate(call, &Type::Timestamp)),
     ("DATETIME_TRUNC", |call| truncate(call, &Type::Datetime)),
-    ("DATE_TRUNC", date_truncate),
-    ("TIMESTAMP_ADD", |call| shift(call, &Type::Timestamp, false)),
-    ("TIMESTAMP_SUB", |call| shift(call, &Type::Timestamp, true)),
-    ("DATETIME_ADD", |call| shift(call, &Type::Datetime, false)),
-    ("DATETIME_SUB", |call| shift(call, &Type::Datetime, true)),
-    ("DATE_ADD", |call| shift(call, &Type::Date, false)),
-    ("DATE_SUB", |call| shift(call, &Type::Date, true)),
+    ("DATE_TRUNC", |call| truncate(call, &Type::Date)),
+    ("TIME_TRUNC", |call| {
+        call.count(2, 2)?;
+        let part = part(call, call.part(1)?, &|part| matches!(part, Part::Micros(unit) if unit < DAY))?;
+        let micros = cast(call.typed(0, &Type::Time)?, DataType::Int64);
+        let floor = kernel("floor_time", call.safe, vec![lit(part), micros]);
+        Ok(Typed::new(kernel("time_of_micros", call.safe, vec![floor]), Type::Time))
+    }),
     ("TIMESTAMP_DIFF", |call| difference(call, &Type::Timestamp)),
     ("DATETIME_DIFF", |call| difference(call, &Type::Datetime)),
     ("DATE_DIFF", |call| difference(call, &Type::Date)),
-    ("TIMESTAMP", |call| {
-        call.count(1, 2)?;
-        zone(call, 1)?;
-        converted(call, &Type::Timestamp)
+    ("TIME_DIFF", |call| difference(call, &Type::Time)),
+    ("LAST_DAY", |call| {
+        let name = if call.count(1, 2)? == 2 { call.part(1)? } else { "MONTH" };
+        let part = part(call, name, &|part| !matches!(part, Part::Micros(_)))?;
+        let value = moment(call, 0, &Type::Date)?;
+        Ok(Typed::new(kernel("last_day_of", call.safe, vec![lit(part), micros(value)]), Type::Date))
     }),
-    ("DATETIME", |call| {
-        if call.count(1, 6)? > 2 {
-            return Err(unsupported("DATETIME(year, month, ...); write DATETIME '2026-01-31 12:00:00',", call.at));
-        }
-        zone(call, 1)?;
-        converted(call, &Type::Datetime)
+    ("EXTRACT", |call| {
+        call.count(2, 2)?;
+        extract(call, call.part(0)?, call.value(1)?)
     }),
-    ("DATE", |call| {
-        if call.count(1, 3)? == 3 {
-            return Err(unsupported("DATE(year, month, day); write DATE '2026-01-31',", call.at));
-        }
-        zone(call, 1)?;
-        converted(call, &Type::Date)
+    // Postgres.
+    ("DATE_PART", |call| {
+        call.count(2, 2)?;
+        extract(call, call.part(0)?, call.value(1)?)
     }),
-    ("TIME", |call| {
-        call.count(1, 2)?;
-        zone(call, 1)?;
-        converted(call, &Type::Time)
-    }),
-    ("EXTRACT", extract),
     ("UNIX_MICROS", |call| since_epoch(call, 1)),
     ("UNIX_MILLIS", |call| since_epoch(call, 1_000)),
     ("UNIX_SECONDS", |call| since_epoch(call, SECOND)),
+    ("UNIX_DATE", |call| {
+        call.count(1, 1)?;
+        let days = cast(call.typed(0, &Type::Date)?, DataType::Int32);
+        Ok(Typed::new(cast(days, DataType::Int64), INT))
+    }),
+    ("DATE_FROM_UNIX_DATE", |call| {
+        call.count(1, 1)?;
+        Ok(Typed::new(cast(cast(call.int(0)?, DataType::Int32), DataType::Date32), Type::Date))
+    }),
     ("TIMESTAMP_MICROS", |call| from_epoch(call, 1)),
     ("TIMESTAMP_MILLIS", |call| from_epoch(call, 1_000)),
     ("TIMESTAMP_SECONDS", |call| from_epoch(call, SECOND)),
-    ("FORMAT_TIMESTAMP", |call| format(call, &Type::Timestamp)),
-    ("FORMAT_DATETIME", |call| format(call, &Type::Datetime)),
-    ("FORMAT_DATE", |call| format(call, &Type::Date)),
-    ("PARSE_TIMESTAMP", |call| parse(call, &Type::Timestamp)),
-    ("PARSE_DATETIME", |call| parse(call, &Type::Datetime)),
-    ("PARSE_DATE", |call| parse(call, &Type::Date)),
+    ("TIMESTAMP_FROM_UNIX_MICROS", |call| from_epoch(call, 1)),
+    ("TIMESTAMP_FROM_UNIX_MILLIS", |call| from_epoch(call, 1_000)),
+    ("TIMESTAMP_FROM_UNIX_SECONDS", |call| from_epoch(call, SECOND)),
+    // Postgres's with one argument; with two it has Postgres's formats.
+    ("TO_TIMESTAMP", |call| {
+        if call.arguments.len() == 1 && call.value(0)?.ty.is_number() {
+            return from_epoch(call, SECOND);
+        }
+        Err(call
+            .fails("TO_TIMESTAMP takes a number of seconds; of text write PARSE_TIMESTAMP('%Y-%m-%d %H:%M:%S', text)"))
+    }),
 ];
+
+const INT: Type = Type::Int64;
 
 fn instant(micros: i64, ty: Type) -> Typed {
     Typed::new(Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), None), ty)
 }
 
-/// The only time zone is UTC: another one is refused, not ignored.
-fn zone(call: &Call<'_>, i: usize) -> Result<()> {
+/// The zone of argument `i`; `None` is UTC, which needs no work.
+fn zone(call: &Call<'_>, i: usize) -> Result<Option<Expr>> {
     if i >= call.arguments.len() {
-        return Ok(());
+        return Ok(None);
     }
-    let zone = call.value(i)?;
-    match zone.literal_text() {
-        Some("UTC" | "utc" | "Etc/UTC" | "GMT" | "+00" | "+00:00" | "Z") => Ok(()),
-        _ => Err(unsupported(format!("a time zone other than 'UTC' in {}", call.name), call.at)),
+    named_zone(call.value(i)?, call.at)
+}
+
+fn named_zone(zone: Typed, at: Option<Position>) -> Result<Option<Expr>> {
+    if let Some(text) = zone.literal_text() {
+        let zone = Zone::read(text).map_err(|message| fail(Code::InvalidQuery, message, at))?;
+        return Ok((!zone.is_utc()).then(|| lit(text)));
+    }
+    Ok(Some(zone.convert(&Type::String, Conversion::implicit(at))?.expr))
+}
+
+/// What the clocks of a zone show at an instant, as a DATETIME.
+fn local(value: Typed, zone: Option<Expr>, safe: bool) -> Typed {
+    match zone {
+        Some(zone) => folded(Typed::new(kernel("zone_local", safe, vec![value.expr, zone]), Type::Datetime)),
+        None => Typed::new(value.expr, Type::Datetime),
     }
 }
 
-fn converted(call: &Call<'_>, ty: &Type) -> Result<Typed> {
-    call.value(0)?.convert(ty, Conversion::cast(call.at, call.safe))
+/// `timestamp AT TIME ZONE zone`: a DATETIME; and of a DATETIME the instant.
+pub(crate) fn at_time_zone(value: Typed, zone: Typed, safe: bool, at: Option<Position>) -> Result<Typed> {
+    let zone = named_zone(zone, at)?;
+    if matches!(value.ty, Type::Datetime | Type::Date) {
+        let value = value.convert(&Type::Datetime, Conversion::implicit(at))?;
+        return Ok(match zone {
+            Some(zone) => folded(Typed::new(kernel("zone_instant", safe, vec![value.expr, zone]), Type::Timestamp)),
+            None => Typed::new(value.expr, Type::Timestamp),
+        });
+    }
+    Ok(local(value.convert(&Type::Timestamp, Conversion::implicit(at))?, zone, safe))
+}
+
+fn current(call: &Call<'_>, ty: &Type) -> Result<Typed> {
+    call.count(0, 1)?;
+    local(instant(call.now, Type::Timestamp), zone(call, 0)?, call.safe).convert(ty, Conversion::implicit(call.at))
+}
+
+/// DATE, DATETIME and TIME of any time, in a zone.
+fn shown(call: &Call<'_>, ty: &Type) -> Result<Typed> {
+    call.count(1, 2)?;
+    let value = call.value(0)?;
+    match zone(call, 1)? {
+        None => value.convert(ty, Conversion::cast(call.at, call.safe)),
+        Some(zone) => {
+            let value = value.convert(&Type::Timestamp, Conversion::cast(call.at, call.safe))?;
+            local(value, Some(zone), call.safe).convert(ty, Conversion::implicit(call.at))
+        }
+    }
 }
 
 /// A time argument: a DATE or DATETIME keeps its type, everything else becomes `ty`.
@@ -122,8 +202,11 @@ fn moment(call: &Call<'_>, i: usize, ty: &Type) -> Result<Typed> {
 
 /// Any time as microseconds since the epoch.
 fn micros(value: Typed) -> Expr {
-    let timestamp = if value.ty == Type::Date { cast(value.expr, Type::Timestamp.arrow()) } else { value.expr };
-    cast(timestamp, DataType::Int64)
+    cast(timestamp(value), DataType::Int64)
+}
+
+fn timestamp(value: Typed) -> Expr {
+    if value.ty == Type::Date { cast(value.expr, Type::Timestamp.arrow()) } else { value.expr }
 }
 
 fn from_micros(expr: Expr, ty: &Type) -> Expr {
@@ -131,225 +214,142 @@ fn from_micros(expr: Expr, ty: &Type) -> Expr {
     if *ty == Type::Date { cast(timestamp, DataType::Date32) } else { timestamp }
 }
 
-fn truncate(call: &Call<'_>, ty: &Type) -> Result<Typed> {
-    call.count(2, 3)?;
-    zone(call, 2)?;
-    trunc(moment(call, 0, ty)?, call.part(1)?, call)
-}
-
-/// BigQuery's `DATE_TRUNC(value, PART)` and Postgres's `date_trunc('part', value)`.
-fn date_truncate(call: &Call<'_>) -> Result<Typed> {
-    call.count(2, 3)?;
-    if let Ok(first) = call.value(0)
-        && let Some(part) = first.literal_text()
-    {
-        let part = part.to_uppercase();
-        let value = match call.arguments.get(1) {
-            // A bare column name was read as a date part.
-            Some(super::Argument::Part(name)) => {
-                return Err(invalid(format!("write TIMESTAMP_TRUNC({}, {part})", name.to_lowercase()), call.at));
-            }
-            _ => moment(call, 1, &Type::Timestamp)?,
-        };
-        return trunc(value, &part, call);
+/// A part of time that a function takes.
+fn part(call: &Call<'_>, name: &str, fits: &dyn Fn(Part) -> bool) -> Result<String> {
+    if Part::read(name).is_some_and(fits) {
+        return Ok(name.to_owned());
     }
-    zone(call, 2)?;
-    trunc(moment(call, 0, &Type::Date)?, call.part(1)?, call)
+    let all = [
+        "MICROSECOND",
+        "MILLISECOND",
+        "SECOND",
+        "MINUTE",
+        "HOUR",
+        "DAY",
+        "WEEK",
+        "WEEK(MONDAY)",
+        "ISOWEEK",
+        "MONTH",
+        "QUARTER",
+        "YEAR",
+        "ISOYEAR",
+    ];
+    let known: Vec<&str> = all.into_iter().filter(|name| Part::read(name).is_some_and(fits)).collect();
+    Err(call.fails(format!("{} has no part {name}; there are {}", call.name, known.join(", "))))
 }
 
-fn trunc(value: Typed, part: &str, call: &Call<'_>) -> Result<Typed> {
-    let ty = value.ty.clone();
-    let timestamp = if ty == Type::Date { cast(value.expr, Type::Timestamp.arrow()) } else { value.expr };
-    let to = |unit: &str, expr: Expr| engine::date_trunc(lit(unit), expr);
-    // Weeks begin on Sunday; the engine's begin on Monday.
-    let week = |begins_after_monday: i64, expr: Expr| {
-        let days = begins_after_monday * DAY;
-        let shifted = from_micros(cast(expr, DataType::Int64) - lit(days), &Type::Timestamp);
-        from_micros(cast(to("week", shifted), DataType::Int64) + lit(days), &Type::Timestamp)
+fn truncate(call: &Call<'_>, ty: &Type) -> Result<Typed> {
+    let zoned = call.count(2, 3)? == 3;
+    // Postgres: date_trunc('hour', value).
+    let (name, value) = match call.arguments.first() {
+        Some(Argument::Part(part)) => (part.as_str(), moment(call, 1, &Type::Timestamp)?),
+        _ => (call.part(1)?, moment(call, 0, ty)?),
     };
-    let expr = match part {
-        "MICROSECOND" => timestamp,
-        "MILLISECOND" | "SECOND" | "MINUTE" | "HOUR" | "DAY" | "MONTH" | "QUARTER" | "YEAR" => {
-            to(&part.to_lowercase(), timestamp)
+    let part = part(call, name, &|_| true)?;
+    if zoned && let Some(zone) = zone(call, 2)? {
+        if value.ty != Type::Timestamp {
+            return Err(call.fails(format!("a value of type {} has no time zone; only a TIMESTAMP has", value.ty)));
         }
-        "ISOWEEK" | "WEEK(MONDAY)" => to("week", timestamp),
-        "WEEK" | "WEEK(SUNDAY)" => week(-1, timestamp),
-        "WEEK(TUESDAY)" => week(1, timestamp),
-        "WEEK(WEDNESDAY)" => week(2, timestamp),
-        "WEEK(THURSDAY)" => week(3, timestamp),
-        "WEEK(FRIDAY)" => week(4, timestamp),
-        "WEEK(SATURDAY)" => week(5, timestamp),
-        other => {
-            return Err(call.fails(format!(
-                "{} has no part {other}; there are MICROSECOND, MILLISECOND, SECOND, MINUTE, HOUR, DAY, WEEK, ISOWEEK, MONTH, QUARTER, YEAR",
-                call.name
-            )));
-        }
+        return Ok(Typed::new(kernel("floor_in_zone", call.safe, vec![lit(part), value.expr, zone]), Type::Timestamp));
+    }
+    let ty = value.ty.clone();
+    let timestamp = timestamp(value);
+    let to = |unit: &str, expr: Expr| engine::date_trunc(lit(unit), expr);
+    let expr = match Part::read(&part) {
+        Some(Part::Micros(1)) | None => timestamp,
+        // The engine's weeks begin on Monday.
+        Some(Part::Week(begin)) => match (begin - 1) * DAY {
+            0 => to("week", timestamp),
+            by => {
+                let moved = from_micros(cast(timestamp, DataType::Int64) - lit(by), &Type::Timestamp);
+                from_micros(cast(to("week", moved), DataType::Int64) + lit(by), &Type::Timestamp)
+            }
+        },
+        Some(Part::IsoYear) => kernel("floor_time", call.safe, vec![lit(part), timestamp]),
+        Some(_) => to(&part.to_lowercase(), timestamp),
     };
     let expr = if ty == Type::Date { cast(expr, DataType::Date32) } else { expr };
     Ok(Typed::new(expr, ty))
 }
 
-fn shift(call: &Call<'_>, ty: &Type, back: bool) -> Result<Typed> {
-    call.count(2, 2)?;
-    let interval = call.value(1)?;
-    if interval.ty != Type::Interval {
-        return Err(call.fails(format!("{} takes an INTERVAL, e.g. INTERVAL 1 HOUR", call.name)));
-    }
-    time_arithmetic(moment(call, 0, ty)?, back, interval, call.at)
-}
-
-/// `time ± interval`, `time - time`, `date ± days`.
-pub(crate) fn time_arithmetic(left: Typed, minus: bool, right: Typed, at: Option<Position>) -> Result<Typed> {
-    let is_time = |ty: &Type| matches!(ty, Type::Timestamp | Type::Datetime | Type::Date);
-    match (&left.ty, &right.ty) {
-        (ty, Type::Interval) if is_time(ty) => {
-            let ty = ty.clone();
-            // A date moves by days and stays a date.
-            let expr = if minus { left.expr - right.expr } else { left.expr + right.expr };
-            let expr = if ty == Type::Date { cast(expr, DataType::Date32) } else { expr };
-            Ok(folded(Typed::new(expr, ty)))
-        }
-        (Type::Interval, ty) if is_time(ty) && !minus => time_arithmetic(right, false, left, at),
-        (Type::Interval, Type::Interval) => {
-            let expr = if minus { left.expr - right.expr } else { left.expr + right.expr };
-            Ok(folded(Typed::new(expr, Type::Interval)))
-        }
-        (Type::Date, Type::Int64) => {
-            let days = cast(left.expr, DataType::Int32);
-            let days = cast(days, DataType::Int64);
-            let moved = if minus { days - right.expr } else { days + right.expr };
-            Ok(folded(Typed::new(cast(cast(moved, DataType::Int32), DataType::Date32), Type::Date)))
-        }
-        (one, other) => {
-            let sign = if minus { "-" } else { "+" };
-            Err(invalid(
-                format!("{one} {sign} {other} is not possible; use TIMESTAMP_ADD, TIMESTAMP_SUB or TIMESTAMP_DIFF"),
-                at,
-            ))
-        }
-    }
-}
-
-fn unit_micros(part: &str) -> Option<i64> {
-    Some(match part {
-        "MICROSECOND" => 1,
-        "MILLISECOND" => 1_000,
-        "SECOND" => SECOND,
-        "MINUTE" => 60 * SECOND,
-        "HOUR" => 3_600 * SECOND,
-        _ => return None,
-    })
-}
-
-/// Differences of timestamps count whole units; those of dates and datetimes count boundaries.
+/// Differences of timestamps count whole units of a day and less; all others count boundaries.
 fn difference(call: &Call<'_>, ty: &Type) -> Result<Typed> {
     call.count(3, 3)?;
-    let part = call.part(2)?;
+    let part =
+        part(call, call.part(2)?, &|part| *ty != Type::Time || matches!(part, Part::Micros(unit) if unit < DAY))?;
     let how = Conversion::implicit(call.at);
     let (one, other) = (call.value(0)?.convert(ty, how)?, call.value(1)?.convert(ty, how)?);
-    if let Some(unit) = unit_micros(part).or((part == "DAY" && *ty == Type::Timestamp).then_some(DAY)) {
-        if *ty == Type::Timestamp {
-            return Ok(Typed::new((micros(one) - micros(other)) / lit(unit), Type::Int64));
-        }
-        let floor = |value: Typed| {
-            let micros = micros(value);
-            // Division that rounds down, also before 1970.
-            let rest = (micros.clone() % lit(unit) + lit(unit)) % lit(unit);
-            (micros - rest) / lit(unit)
-        };
-        return Ok(Typed::new(floor(one) - floor(other), Type::Int64));
+    if let (Some(Part::Micros(unit)), Type::Timestamp) = (Part::read(&part), ty) {
+        return Ok(Typed::new((micros(one) - micros(other)) / lit(unit), INT));
     }
-    let months = |value: Typed| {
-        let whole = |part: &str| cast(engine::date_part(lit(part), value.expr.clone()), DataType::Int64);
-        whole("year") * lit(12_i64) + whole("month") - lit(1_i64)
-    };
-    let days = |value: Typed, unit: &str| micros(trunc_unit(value, unit)) / lit(DAY);
-    let expr = match part {
-        "DAY" => days(one, "day") - days(other, "day"),
-        "ISOWEEK" | "WEEK(MONDAY)" => (days(one, "week") - days(other, "week")) / lit(7_i64),
-        "WEEK" | "WEEK(SUNDAY)" => {
-            let next = |value: Typed| {
-                let ty = value.ty.clone();
-                Typed::new(from_micros(micros(value) + lit(DAY), &ty), ty)
-            };
-            (days(next(one), "week") - days(next(other), "week")) / lit(7_i64)
-        }
-        "MONTH" => months(one) - months(other),
-        "QUARTER" => months(one) / lit(3_i64) - months(other) / lit(3_i64),
-        "YEAR" => months(one) / lit(12_i64) - months(other) / lit(12_i64),
-        other => return Err(call.fails(format!("{} has no part {other}", call.name))),
-    };
-    Ok(Typed::new(expr, Type::Int64))
+    Ok(Typed::new(kernel("parts_between", call.safe, vec![lit(part), micros(one), micros(other)]), INT))
 }
 
-fn trunc_unit(value: Typed, unit: &str) -> Typed {
-    let timestamp = if value.ty == Type::Date { cast(value.expr, Type::Timestamp.arrow()) } else { value.expr };
-    Typed::new(engine::date_trunc(lit(unit), timestamp), Type::Timestamp)
-}
-
-fn extract(call: &Call<'_>) -> Result<Typed> {
-    call.count(2, 2)?;
-    let part = call.part(0)?;
-    let value = call.value(1)?;
+fn extract(call: &Call<'_>, part: &str, value: Typed) -> Result<Typed> {
     let value = match value.ty {
-        Type::Timestamp | Type::Datetime | Type::Date | Type::Time => value,
+        Type::Timestamp | Type::Datetime | Type::Date | Type::Time | Type::Interval => value,
         _ => value.convert(&Type::Timestamp, Conversion::implicit(call.at))?,
     };
+    if value.ty == Type::Interval {
+        return Ok(Typed::new(kernel("interval_part", call.safe, vec![lit(part), value.expr]), INT));
+    }
     let whole = |part: &str| cast(engine::date_part(lit(part), value.expr.clone()), DataType::Int64);
     let of_second = |unit: i64| {
         let micros = cast(value.expr.clone(), DataType::Int64);
         ((micros % lit(SECOND) + lit(SECOND)) % lit(SECOND)) / lit(unit)
     };
+    let of_day = matches!(part, "HOUR" | "MINUTE" | "SECOND" | "MILLISECOND" | "MICROSECOND" | "TIME");
+    match (&value.ty, of_day) {
+        (Type::Date, true) => return Err(call.fails(format!("a DATE has no {part}"))),
+        (Type::Time, false) => return Err(call.fails(format!("a TIME has no {part}"))),
+        _ => {}
+    }
     let expr = match part {
         "YEAR" | "MONTH" | "DAY" | "HOUR" | "MINUTE" | "QUARTER" | "ISOYEAR" => whole(&part.to_lowercase()),
         "SECOND" => whole("second"),
         "MILLISECOND" => of_second(1_000),
         "MICROSECOND" => of_second(1),
-        "DAYOFWEEK" => whole("dow") + lit(1_i64),
-        "DAYOFYEAR" => whole("doy"),
+        "DAYOFWEEK" | "DOW" => whole("dow") + lit(i64::from(part == "DAYOFWEEK")),
+        "DAYOFYEAR" | "DOY" => whole("doy"),
         "ISOWEEK" => whole("week"),
-        // Week 0 is what lies before the first Sunday of the year.
-        "WEEK" => (whole("doy") + lit(6_i64) - whole("dow")) / lit(7_i64),
         "DATE" => return value.convert(&Type::Date, Conversion::implicit(call.at)),
         "TIME" => return value.convert(&Type::Time, Conversion::implicit(call.at)),
-        "EPOCH" => cast(value.expr.clone(), DataType::Int64) / lit(SECOND),
-        other => {
-            return Err(call.fails(format!(
-                "EXTRACT has no part {other}; there are YEAR, QUARTER, MONTH, WEEK, ISOWEEK, DAY, DAYOFWEEK, DAYOFYEAR, HOUR, MINUTE, SECOND, MILLISECOND, MICROSECOND, DATE, TIME"
-            )));
-        }
+        "DATETIME" => return value.convert(&Type::Datetime, Conversion::implicit(call.at)),
+        "EPOCH" => micros(value) / lit(SECOND),
+        // Week 0 is what lies before the first such day of the year.
+        week => match Part::read(week) {
+            Some(Part::Week(begin)) => {
+                (whole("doy") + lit(6_i64) - (whole("dow") + lit(7 - begin)) % lit(7_i64)) / lit(7_i64)
+            }
+            _ => {
+                return Err(call.fails(format!(
+                    "EXTRACT has no part {part}; there are YEAR, ISOYEAR, QUARTER, MONTH, WEEK, WEEK(MONDAY), ISOWEEK, DAY, DAYOFWEEK, DAYOFYEAR, HOUR, MINUTE, SECOND, MILLISECOND, MICROSECOND, DATE, TIME, DATETIME"
+                )));
+            }
+        },
     };
-    Ok(Typed::new(expr, Type::Int64))
+    Ok(Typed::new(expr, INT))
 }
 
 fn since_epoch(call: &Call<'_>, unit: i64) -> Result<Typed> {
     call.count(1, 1)?;
     let micros = cast(call.typed(0, &Type::Timestamp)?, DataType::Int64);
     if unit == 1 {
-        return Ok(Typed::new(micros, Type::Int64));
+        return Ok(Typed::new(micros, INT));
     }
     let rest = (micros.clone() % lit(unit) + lit(unit)) % lit(unit);
-    Ok(Typed::new((micros - rest) / lit(unit), Type::Int64))
+    Ok(Typed::new((micros - rest) / lit(unit), INT))
 }
 
 fn from_epoch(call: &Call<'_>, unit: i64) -> Result<Typed> {
     call.count(1, 1)?;
-    Ok(Typed::new(cast(call.int(0)? * lit(unit), Type::Timestamp.arrow()), Type::Timestamp))
-}
-
-fn format(call: &Call<'_>, ty: &Type) -> Result<Typed> {
-    call.count(2, 3)?;
-    zone(call, 2)?;
-    let value = moment(call, 1, ty)?;
-    let timestamp = if value.ty == Type::Date { cast(value.expr, Type::Timestamp.arrow()) } else { value.expr };
-    Ok(Typed::new(kernel("format_time", call.safe, vec![call.text(0)?, timestamp]), Type::String))
-}
-
-fn parse(call: &Call<'_>, ty: &Type) -> Result<Typed> {
-    call.count(2, 3)?;
-    zone(call, 2)?;
-    let parsed = kernel("parse_time_as", call.safe, vec![call.text(0)?, call.text(1)?]);
-    let expr = if *ty == Type::Date { cast(parsed, DataType::Date32) } else { parsed };
-    Ok(Typed::new(expr, ty.clone()))
+    let value = call.value(0)?;
+    if value.ty == Type::Timestamp {
+        return Ok(value);
+    }
+    let micros = match unit {
+        1 => call.int(0)?,
+        unit => kernel("multiply_int64", call.safe, vec![call.int(0)?, lit(unit)]),
+    };
+    Ok(Typed::new(cast(micros, Type::Timestamp.arrow()), Type::Timestamp))
 }

@@ -1,19 +1,181 @@
 //! FORMAT_TIMESTAMP and PARSE_TIMESTAMP: BigQuery's format elements on chrono's.
 
-use std::sync::Arc;
+use std::fmt::Write;
 
-use chrono::format::{Parsed, StrftimeItems, parse as parse_items};
-use chrono::{DateTime, NaiveDate, NaiveTime};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder, TimestampMicrosecondArray};
-use datafusion::arrow::datatypes::TimestampMicrosecondType;
-use datafusion::error::Result;
+use chrono::format::{Item, Parsed, StrftimeItems, parse as parse_items};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Timelike};
 
-use crate::fail::value_error;
-use crate::functions::kernels::{arity, texts};
+use super::zone::Zone;
+use crate::functions::rows::{Bad, Made, Out, Row};
 
-/// BigQuery's elements in chrono's words; the two differ in the fraction (`%E6S`) and the zone
-/// (`%Ez`). `None` for an element that has no counterpart.
-fn translated(format: &str, parsing: bool) -> Option<String> {
+/// The longest format.
+const MAX_FORMAT: usize = 4 << 10;
+
+/// A piece of a format.
+#[derive(Debug)]
+enum Piece {
+    Plain(Vec<Item<'static>>),
+    /// Seconds with so many digits behind the point, or as many as there are.
+    Seconds(Option<usize>),
+    Quarter,
+    IsoDayOfYear,
+    Offset {
+        colon: bool,
+    },
+    ZoneName,
+    Epoch,
+}
+
+#[derive(Debug)]
+pub(super) struct Format(Vec<Piece>);
+
+fn unknown(format: &str) -> Bad {
+    let short: String = format.chars().take(60).collect();
+    Bad::from(format!("the format '{short}' has an element that is not known, or ends in the middle of one"))
+}
+
+fn bounded(format: &str) -> Result<(), Bad> {
+    if format.len() > MAX_FORMAT {
+        return Err(Bad::Limit(format!("a format has at most {MAX_FORMAT} bytes, not {}", format.len())));
+    }
+    Ok(())
+}
+
+fn items(text: &str) -> Option<Vec<Item<'static>>> {
+    StrftimeItems::new(text).parse_to_owned().ok()
+}
+
+const PLAIN: &str = "AaBbCcDdeFGgHhIjklMmnPpRrSTtUuVWwXxYy%";
+
+impl Format {
+    fn read(format: &str) -> Result<Self, Bad> {
+        bounded(format)?;
+        Self::pieces(format).ok_or_else(|| unknown(format))
+    }
+
+    fn pieces(format: &str) -> Option<Self> {
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = format.chars();
+        while let Some(c) = rest.next() {
+            if c != '%' {
+                plain.push(c);
+                continue;
+            }
+            let piece = match rest.next()? {
+                'E' => match rest.next()? {
+                    '*' if rest.next()? == 'S' => Piece::Seconds(None),
+                    'z' => Piece::Offset { colon: true },
+                    '4' if rest.clone().next() == Some('Y') => {
+                        rest.next();
+                        plain.push_str("%Y");
+                        continue;
+                    }
+                    digit @ '0'..='9' if rest.next()? == 'S' => Piece::Seconds(digit.to_digit(10).map(|n| n as usize)),
+                    _ => return None,
+                },
+                'z' => Piece::Offset { colon: false },
+                'Z' => Piece::ZoneName,
+                'Q' => Piece::Quarter,
+                'J' => Piece::IsoDayOfYear,
+                's' => Piece::Epoch,
+                known if PLAIN.contains(known) => {
+                    plain.extend(['%', known]);
+                    continue;
+                }
+                _ => return None,
+            };
+            pieces.push(Piece::Plain(items(&std::mem::take(&mut plain))?));
+            pieces.push(piece);
+        }
+        pieces.push(Piece::Plain(items(&plain)?));
+        Some(Self(pieces))
+    }
+}
+
+/// `format_time(format, micros, zone)`.
+pub(super) fn format(row: &Row, out: &mut Out) -> Made<()> {
+    let format = row.remember(0, Format::read)?;
+    let micros = row.int(1);
+    let zone = Zone::of(row, 2)?;
+    let Some(offset) = zone.offset(micros) else { return Ok(None) };
+    let Some(local) = DateTime::from_timestamp_micros(micros.saturating_add(offset)) else { return Ok(None) };
+    let local = local.naive_utc();
+    let minutes = offset / 60_000_000;
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let (hours, rest) = (minutes.abs() / 60, minutes.abs() % 60);
+    for piece in &format.0 {
+        match piece {
+            Piece::Plain(items) => write!(out, "{}", local.format_with_items(items.iter()))?,
+            Piece::Seconds(digits) => {
+                write!(out, "{:02}", local.second())?;
+                let fraction = format!("{:09}", local.nanosecond() % 1_000_000_000);
+                let fraction = match digits {
+                    Some(digits) => fraction.get(..*digits).unwrap_or_default(),
+                    None => fraction.trim_end_matches('0'),
+                };
+                if !fraction.is_empty() {
+                    write!(out, ".{fraction}")?;
+                }
+            }
+            Piece::Quarter => write!(out, "{}", local.month0() / 3 + 1)?,
+            Piece::IsoDayOfYear => {
+                let day = local.iso_week().week0() * 7 + local.weekday().number_from_monday();
+                write!(out, "{day:03}")?;
+            }
+            Piece::Offset { colon: true } => write!(out, "{sign}{hours:02}:{rest:02}")?,
+            Piece::Offset { colon: false } => write!(out, "{sign}{hours:02}{rest:02}")?,
+            Piece::ZoneName => match (hours, rest) {
+                (0, 0) => out.text("UTC")?,
+                (_, 0) => write!(out, "UTC{sign}{hours}")?,
+                _ => write!(out, "UTC{sign}{hours}:{rest:02}")?,
+            },
+            Piece::Epoch => write!(out, "{}", micros.div_euclid(1_000_000))?,
+        }
+    }
+    Ok(Some(()))
+}
+
+/// `zoned_text(micros, zone)`: as a TIMESTAMP is shown, with what the clocks of the zone show.
+pub(super) fn zoned(row: &Row, out: &mut Out) -> Made<()> {
+    let (micros, zone) = (row.int(0), Zone::of(row, 1)?);
+    let Some(offset) = zone.offset(micros) else { return Ok(None) };
+    let Some(local) = DateTime::from_timestamp_micros(micros.saturating_add(offset)) else { return Ok(None) };
+    write!(out, "{}", local.format("%Y-%m-%d %H:%M:%S"))?;
+    match local.timestamp_subsec_micros() {
+        0 => {}
+        fraction if fraction % 1_000 == 0 => write!(out, ".{:03}", fraction / 1_000)?,
+        fraction => write!(out, ".{fraction:06}")?,
+    }
+    let minutes = offset / 60_000_000;
+    write!(out, "{}{:02}", if minutes < 0 { '-' } else { '+' }, minutes.abs() / 60)?;
+    if minutes % 60 != 0 {
+        write!(out, ":{:02}", minutes.abs() % 60)?;
+    }
+    Ok(Some(()))
+}
+
+/// How a text is read: chrono's elements, and whether a zone's name stands at the end.
+#[derive(Debug)]
+struct Reading {
+    items: Vec<Item<'static>>,
+    named: bool,
+}
+
+impl Reading {
+    fn read(format: &str) -> Result<Self, Bad> {
+        bounded(format)?;
+        let (body, named) = match format.trim_end().strip_suffix("%Z") {
+            Some(body) if !body.ends_with('%') => (body.trim_end(), true),
+            _ => (format, false),
+        };
+        let translated = translated(body).and_then(|text| items(&text));
+        Ok(Self { items: translated.ok_or_else(|| unknown(format))?, named })
+    }
+}
+
+/// BigQuery's elements in chrono's words, for reading.
+fn translated(format: &str) -> Option<String> {
     let mut out = String::with_capacity(format.len());
     let mut rest = format.chars();
     while let Some(c) = rest.next() {
@@ -24,124 +186,93 @@ fn translated(format: &str, parsing: bool) -> Option<String> {
         match rest.next()? {
             'E' => match rest.next()? {
                 '*' if rest.next()? == 'S' => out.push_str("%S%.f"),
-                'z' => out.push_str(if parsing { "%#z" } else { "%:z" }),
-                'Y' if parsing => out.push_str("%Y"),
-                digit @ '0'..='9' => {
-                    let unit = rest.next()?;
-                    match (digit, unit) {
-                        ('4', 'Y') => out.push_str("%Y"),
-                        ('0', 'S') => out.push_str("%S"),
-                        (_, 'S') if parsing => out.push_str("%S%.f"),
-                        ('3' | '6' | '9', 'S') => out.push_str(&format!("%S%.{digit}f")),
-                        _ => return None,
-                    }
+                'z' => out.push_str("%#z"),
+                '4' if rest.clone().next() == Some('Y') => {
+                    rest.next();
+                    out.push_str("%Y");
                 }
+                '0'..='9' if rest.next()? == 'S' => out.push_str("%S%.f"),
                 _ => return None,
             },
-            'z' => out.push_str(if parsing { "%#z" } else { "%z" }),
-            'Z' => out.push_str(if parsing { "%Z" } else { "UTC" }),
-            'Q' => return None,
-            'P' => out.push_str("%P"),
-            plain @ ('A' | 'a' | 'B' | 'b' | 'C' | 'c' | 'D' | 'd' | 'e' | 'F' | 'G' | 'g' | 'H' | 'h' | 'I' | 'j'
-            | 'k' | 'l' | 'M' | 'm' | 'n' | 'p' | 'R' | 'r' | 'S' | 's' | 'T' | 't' | 'U' | 'u' | 'V'
-            | 'W' | 'w' | 'X' | 'x' | 'Y' | 'y' | '%') => {
-                out.push('%');
-                out.push(plain);
-            }
+            'z' => out.push_str("%#z"),
+            's' => out.push_str("%s"),
+            known if PLAIN.contains(known) => out.extend(['%', known]),
             _ => return None,
         }
     }
     Some(out)
 }
 
-fn unknown_element(format: &str) -> datafusion::error::DataFusionError {
-    value_error(format!("the format '{format}' has an element that is not known, or ends in the middle of one"))
-}
-
-/// `format_time(format, timestamp)`.
-pub(crate) fn format(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
-    let [formats, times] = arguments else { return Err(arity()) };
-    let formats = texts(formats)?;
-    let mut builder = StringViewBuilder::new();
-    for (format, micros) in formats.iter().zip(times.as_primitive::<TimestampMicrosecondType>()) {
-        let (Some(format), Some(instant)) = (format, micros.and_then(DateTime::from_timestamp_micros)) else {
-            builder.append_null();
-            continue;
-        };
-        match translated(format, false) {
-            Some(items) => builder.append_value(instant.format(&items).to_string()),
-            None if safe => builder.append_null(),
-            None => return Err(unknown_element(format)),
+/// `parse_time_as(format, text, zone)`.
+pub(super) fn parse(row: &Row) -> Made<i64> {
+    let reading = row.remember(0, Reading::read)?;
+    let zone = Zone::of(row, 2)?;
+    match read(&reading, row.text(1).trim(), zone) {
+        Some(micros) => Ok(Some(micros)),
+        None => {
+            let short = |i: usize| row.text(i).chars().take(60).collect::<String>();
+            Err(format!("the text '{}' does not match the format '{}'", short(1), short(0)).into())
         }
     }
-    Ok(Arc::new(builder.finish()))
 }
 
-/// `parse_time_as(format, text)`.
-pub(crate) fn parse(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
-    let [formats, values] = arguments else { return Err(arity()) };
-    let (formats, values) = (texts(formats)?, texts(values)?);
-    let mut micros = Vec::with_capacity(values.len());
-    for (format, text) in formats.iter().zip(values.iter()) {
-        let (Some(format), Some(text)) = (format, text) else {
-            micros.push(None);
-            continue;
-        };
-        let items = match translated(format, true) {
-            Some(items) => items,
-            None if safe => {
-                micros.push(None);
-                continue;
-            }
-            None => return Err(unknown_element(format)),
-        };
-        match read(&items, text) {
-            Some(value) => micros.push(Some(value)),
-            None if safe => micros.push(None),
-            None => {
-                let short: String = text.chars().take(60).collect();
-                return Err(value_error(format!("the text '{short}' does not match the format '{format}'")));
-            }
-        }
-    }
-    Ok(Arc::new(TimestampMicrosecondArray::from(micros)))
-}
-
-/// Missing parts are those of 1970-01-01 00:00:00 UTC.
-fn read(items: &str, text: &str) -> Option<i64> {
+/// Missing parts are those of 1970-01-01 00:00:00.
+fn read(reading: &Reading, text: &str, zone: Zone) -> Option<i64> {
+    let (text, zone) = match reading.named.then(|| text.rsplit_once(' ')).flatten() {
+        Some((text, name)) => (text, Zone::read(name).ok()?),
+        None if reading.named => return None,
+        None => (text, zone),
+    };
     let mut parsed = Parsed::new();
-    parse_items(&mut parsed, text.trim(), StrftimeItems::new(items)).ok()?;
-    let offset = parsed.offset().unwrap_or(0);
+    parse_items(&mut parsed, text.trim(), reading.items.iter()).ok()?;
     if let Some(seconds) = parsed.timestamp() {
         return seconds.checked_mul(1_000_000);
     }
-    let date = parsed.to_naive_date().ok().or_else(|| {
-        NaiveDate::from_ymd_opt(parsed.year().unwrap_or(1970), parsed.month().unwrap_or(1), parsed.day().unwrap_or(1))
-    })?;
+    let year = || {
+        let short = parsed.year_mod_100().map(|year| if year < 70 { year + 2000 } else { year + 1900 });
+        parsed.year().or(short).unwrap_or(1970)
+    };
+    let date = parsed
+        .to_naive_date()
+        .ok()
+        .or_else(|| NaiveDate::from_ymd_opt(year(), parsed.month().unwrap_or(1), parsed.day().unwrap_or(1)))?;
     let time = parsed.to_naive_time().ok().or_else(|| {
         let hour = parsed.hour_div_12().unwrap_or(0) * 12 + parsed.hour_mod_12().unwrap_or(0);
-        NaiveTime::from_hms_opt(hour, parsed.minute().unwrap_or(0), 0)
+        let time = NaiveTime::from_hms_opt(hour, parsed.minute().unwrap_or(0), parsed.second().unwrap_or(0))?;
+        time.with_nanosecond(parsed.nanosecond().unwrap_or(0))
     })?;
-    date.and_time(time).and_utc().timestamp_micros().checked_sub(i64::from(offset) * 1_000_000)
+    let local = date.and_time(time).and_utc().timestamp_micros();
+    match parsed.offset() {
+        Some(offset) => local.checked_sub(i64::from(offset) * 1_000_000),
+        None => zone.instant(local),
+    }
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_translated_or_refused() {
-        assert_eq!(translated("%Y-%m-%dT%H:%M:%E*S%Ez", true).as_deref(), Some("%Y-%m-%dT%H:%M:%S%.f%#z"));
-        assert_eq!(translated("%F %E3S", false).as_deref(), Some("%F %S%.3f"));
-        assert_eq!(translated("%J", false), None);
-        assert_eq!(translated("100%", false), None);
+    fn formats_are_read_or_refused() {
+        for (format, good) in [("%F %E3S %Q %J %Ez %Z", true), ("100%", false), ("%N", false), ("%E*X", false)] {
+            assert_eq!(Format::read(format).is_ok(), good, "{format}");
+        }
+        assert!(Format::read(&"%Y".repeat(5_000)).is_err());
     }
 
     #[test]
     fn texts_are_read_with_what_they_have() {
-        let micros = read("%Y-%m-%dT%H:%M:%S%.f%#z", "2025-11-20T12:15:02.5+02:00");
-        assert_eq!(micros, Some(1_763_633_702_500_000));
-        assert_eq!(read("%Y-%m-%d", "1970-01-02"), Some(86_400_000_000));
-        assert_eq!(read("%Y-%m-%d", "soon"), None);
+        let utc = Zone::read("UTC").unwrap();
+        for (format, text, expected) in [
+            ("%Y-%m-%dT%H:%M:%E*S%Ez", "2025-11-20T12:15:02.5+02:00", Some(1_763_633_702_500_000)),
+            ("%Y-%m-%d", "1970-01-02", Some(86_400_000_000)),
+            ("%F %T %Z", "1970-01-01 01:00:00 Europe/Berlin", Some(0)),
+            ("%y", "71", Some(31_536_000_000_000)),
+            ("%s", "12", Some(12_000_000)),
+            ("%Y-%m-%d", "soon", None),
+        ] {
+            assert_eq!(read(&Reading::read(format).unwrap(), text, utc), expected, "{format}");
+        }
     }
 }

@@ -1,0 +1,138 @@
+//! Bytes: hashes, and bytes as text.
+
+mod digests;
+
+use super::kernels::Entry;
+use super::rows::{Bad, Body, Made, Out, Row};
+use super::{Builder, Call, kernel};
+use crate::fail::Result;
+use crate::resolve::Typed;
+use crate::types::Type;
+
+pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
+    ("MD5", |call| of_bytes(call, "md5_bytes", Type::Bytes)),
+    ("SHA1", |call| of_bytes(call, "sha1_bytes", Type::Bytes)),
+    ("SHA256", |call| of_bytes(call, "sha256_bytes", Type::Bytes)),
+    ("SHA512", |call| of_bytes(call, "sha512_bytes", Type::Bytes)),
+    ("FARM_FINGERPRINT", |call| of_bytes(call, "farm_fingerprint", Type::Int64)),
+    ("TO_HEX", |call| of_bytes(call, "to_hex", Type::String)),
+    ("FROM_HEX", |call| call.run("from_hex", 1, &[Type::String], Type::Bytes)),
+    ("TO_BASE64", |call| of_bytes(call, "to_base64", Type::String)),
+    ("FROM_BASE64", |call| call.run("from_base64", 1, &[Type::String], Type::Bytes)),
+    ("SAFE_CONVERT_BYTES_TO_STRING", |call| of_bytes(call, "lossy_text", Type::String)),
+];
+
+/// A function of bytes; text stands for its bytes.
+fn of_bytes(call: &Call<'_>, name: &'static str, ty: Type) -> Result<Typed> {
+    call.count(1, 1)?;
+    Ok(Typed::new(kernel(name, call.safe, vec![call.text_or_bytes(0)?.expr]), ty))
+}
+
+pub(super) const KERNELS: &[Entry] = &[
+    Entry::new("md5_bytes", Body::Bytes(|row, out| digest(out, &digests::md5(row.bytes(0))))),
+    Entry::new("sha1_bytes", Body::Bytes(|row, out| digest(out, &digests::sha1(row.bytes(0))))),
+    Entry::new("sha256_bytes", Body::Bytes(|row, out| digest(out, &digests::sha256(row.bytes(0))))),
+    Entry::new("sha512_bytes", Body::Bytes(|row, out| digest(out, &digests::sha512(row.bytes(0))))),
+    Entry::new("farm_fingerprint", Body::Int(|row| Ok(Some(digests::farm(row.bytes(0)).cast_signed())))),
+    Entry::new("byte_count", Body::Int(|row| Ok(i64::try_from(row.bytes(0).len()).ok()))),
+    Entry::new("to_hex", Body::Text(to_hex)),
+    Entry::new("from_hex", Body::Bytes(from_hex)),
+    Entry::new("to_base64", Body::Text(to_base64)),
+    Entry::new("from_base64", Body::Bytes(from_base64)),
+    Entry::new(
+        "lossy_text",
+        Body::Text(|row, out| {
+            for chunk in row.bytes(0).utf8_chunks() {
+                out.text(chunk.valid())?;
+                if !chunk.invalid().is_empty() {
+                    out.char('\u{fffd}')?;
+                }
+            }
+            Ok(Some(()))
+        }),
+    ),
+    Entry::new(
+        "text_bytes",
+        Body::Bytes(|row, out| {
+            out.bytes(row.bytes(0))?;
+            Ok(Some(()))
+        }),
+    ),
+    Entry::new(
+        "bytes_text",
+        Body::Text(|row, out| {
+            let text = std::str::from_utf8(row.bytes(0))
+                .map_err(|_| "the bytes are no UTF-8 text; SAFE_CONVERT_BYTES_TO_STRING replaces what is none")?;
+            out.text(text)?;
+            Ok(Some(()))
+        }),
+    ),
+];
+
+fn digest(out: &mut Out, bytes: &[u8]) -> Made<()> {
+    out.bytes(bytes)?;
+    Ok(Some(()))
+}
+
+fn to_hex(row: &Row, out: &mut Out) -> Made<()> {
+    let bytes = row.bytes(0);
+    out.room(bytes.len().saturating_mul(2))?;
+    let digit = |n: u8| if n < 10 { b'0' + n } else { b'a' + n - 10 };
+    let text: Vec<u8> = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+    out.bytes(&text)?;
+    Ok(Some(()))
+}
+
+fn from_hex(row: &Row, out: &mut Out) -> Made<()> {
+    let text = row.text(0);
+    let digit = |c: u8| {
+        char::from(c)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+            .ok_or_else(|| Bad::from(format!("'{}' is no hexadecimal text", text.chars().take(60).collect::<String>())))
+    };
+    // A missing first digit is 0.
+    let (first, rest) = text.as_bytes().split_at(text.len() % 2);
+    for byte in first {
+        out.bytes(&[digit(*byte)?])?;
+    }
+    for pair in rest.chunks(2) {
+        if let [high, low] = pair {
+            out.bytes(&[digit(*high)? << 4 | digit(*low)?])?;
+        }
+    }
+    Ok(Some(()))
+}
+
+fn to_base64(row: &Row, out: &mut Out) -> Made<()> {
+    out.room(row.bytes(0).len().div_ceil(3).saturating_mul(4))?;
+    out.text(&crate::encode::base64(row.bytes(0)))?;
+    Ok(Some(()))
+}
+
+fn from_base64(row: &Row, out: &mut Out) -> Made<()> {
+    let text = row.text(0);
+    let bad = || Bad::from(format!("'{}' is no Base64 text", text.chars().take(60).collect::<String>()));
+    let digits = text.trim_end_matches('=');
+    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
+        return Err(bad());
+    }
+    let (mut word, mut bits) = (0_u32, 0_u32);
+    for c in digits.bytes() {
+        let value = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return Err(bad()),
+        };
+        word = (word << 6 | u32::from(value)) & 0xff_ffff;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            out.bytes(&[u8::try_from(word >> bits & 0xff).unwrap_or_default()])?;
+        }
+    }
+    Ok(Some(()))
+}

@@ -1,0 +1,144 @@
+//! JSON: reading out of text, and writing values as text.
+//!
+//! Text that is not JSON has no values: log lines are a mix, so reading from it gives NULL and
+//! never an error. Only PARSE_JSON and the strict conversions complain.
+
+pub(super) mod read;
+mod write;
+
+use datafusion::logical_expr::lit;
+use datafusion::scalar::ScalarValue;
+use tidegate_model::Code;
+
+use super::{Builder, Call, kernel};
+use crate::fail::{Result, fail};
+use crate::resolve::{Conversion, Typed};
+use crate::types::Type;
+
+pub(super) use read::KERNELS;
+pub(crate) use write::to_json_string;
+
+pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
+    ("JSON_VALUE", |call| path(call, "json_value", Type::String)),
+    ("JSON_EXTRACT_SCALAR", |call| path(call, "json_value", Type::String)),
+    ("JSON_QUERY", |call| path(call, "json_query", same(call)?)),
+    ("JSON_EXTRACT", |call| path(call, "json_query", same(call)?)),
+    ("JSON_VALUE_ARRAY", |call| path(call, "json_values", list(Type::String))),
+    ("JSON_EXTRACT_STRING_ARRAY", |call| path(call, "json_values", list(Type::String))),
+    ("JSON_QUERY_ARRAY", |call| path(call, "json_queries", list(same(call)?))),
+    ("JSON_EXTRACT_ARRAY", |call| path(call, "json_queries", list(same(call)?))),
+    ("JSON_KEYS", |call| {
+        call.count(1, 2)?;
+        let depth = if call.arguments.len() == 2 { call.int(1)? } else { lit(i64::MAX) };
+        Ok(Typed::new(kernel("json_keys", call.safe, vec![text_of(call, 0)?, depth]), list(Type::String)))
+    }),
+    ("JSON_TYPE", |call| read(call, "json_type", Type::String)),
+    ("PARSE_JSON", |call| call.run("parse_json", 1, &[Type::String], Type::Json)),
+    ("BOOL", |call| read(call, "json_bool", Type::Bool)),
+    ("INT64", |call| read(call, "json_int", Type::Int64)),
+    ("FLOAT64", |call| read(call, "json_float", Type::Float64)),
+    ("LAX_BOOL", |call| read(call, "json_lax_bool", Type::Bool)),
+    ("LAX_INT64", |call| read(call, "json_lax_int", Type::Int64)),
+    ("LAX_FLOAT64", |call| read(call, "json_lax_float", Type::Float64)),
+    ("LAX_STRING", |call| read(call, "json_lax_text", Type::String)),
+    ("TO_JSON", |call| {
+        call.count(1, 1)?;
+        Ok(Typed::new(to_json_string(&call.value(0)?).expr, Type::Json))
+    }),
+    ("TO_JSON_STRING", |call| {
+        let text = to_json_string(&call.value(0)?);
+        if call.count(1, 2)? == 1 {
+            return Ok(text);
+        }
+        Ok(Typed::new(kernel("json_layout", call.safe, vec![text.expr, call.typed(1, &Type::Bool)?]), Type::String))
+    }),
+    ("JSON_ARRAY", |call| {
+        let mut pieces = vec![lit("[")];
+        for i in 0..call.arguments.len() {
+            if i > 0 {
+                pieces.push(lit(","));
+            }
+            pieces.push(to_json_string(&call.value(i)?).expr);
+        }
+        pieces.push(lit("]"));
+        Ok(Typed::new(kernel("joined_text", call.safe, pieces), Type::Json))
+    }),
+    ("JSON_OBJECT", object),
+];
+
+fn list(item: Type) -> Type {
+    Type::Array(Box::new(item))
+}
+
+/// What is read out of a JSON is a JSON, and out of a text a text.
+fn same(call: &Call<'_>) -> Result<Type> {
+    Ok(if call.value(0)?.ty == Type::Json { Type::Json } else { Type::String })
+}
+
+/// The JSON text of an argument, which may be any value.
+fn text_of(call: &Call<'_>, i: usize) -> Result<datafusion::logical_expr::Expr> {
+    let value = call.value(i)?;
+    match value.ty {
+        Type::Record(_) | Type::Array(_) | Type::Struct { .. } => Ok(to_json_string(&value).expr),
+        _ => call.text(i),
+    }
+}
+
+fn read(call: &Call<'_>, name: &'static str, ty: Type) -> Result<Typed> {
+    call.count(1, 1)?;
+    Ok(Typed::new(kernel(name, call.safe, vec![text_of(call, 0)?]), ty))
+}
+
+/// STRING of a JSON (of a time it is another function).
+pub(super) fn text_in(call: &Call<'_>) -> Result<Typed> {
+    read(call, "json_text", Type::String)
+}
+
+fn object(call: &Call<'_>) -> Result<Typed> {
+    let count = call.arguments.len();
+    if !count.is_multiple_of(2) {
+        return Err(call.fails("JSON_OBJECT takes keys and values in turn, e.g. JSON_OBJECT('a', 1, 'b', 2)"));
+    }
+    let mut pieces = vec![lit("{")];
+    let mut known: Vec<String> = Vec::new();
+    for i in (0..count).step_by(2) {
+        let key = call.value(i)?;
+        if matches!(key.ty, Type::Array(_) | Type::Record(_)) {
+            return Err(crate::fail::unsupported(
+                "JSON_OBJECT of two arrays; write its keys and values in turn, which",
+                call.at,
+            ));
+        }
+        if key.literal().is_some_and(ScalarValue::is_null) {
+            return Err(call.fails("a key of JSON_OBJECT is NULL"));
+        }
+        // The first of equal keys wins.
+        if let Some(text) = key.literal_text() {
+            if known.iter().any(|known| known == text) {
+                continue;
+            }
+            known.push(text.to_owned());
+        }
+        let key = key.convert(&Type::String, Conversion::implicit(call.at))?;
+        if pieces.len() > 1 {
+            pieces.push(lit(","));
+        }
+        pieces.extend([to_json_string(&key).expr, lit(":"), to_json_string(&call.value(i + 1)?).expr]);
+    }
+    pieces.push(lit("}"));
+    Ok(Typed::new(kernel("joined_text", call.safe, pieces), Type::Json))
+}
+
+fn path(call: &Call<'_>, name: &'static str, ty: Type) -> Result<Typed> {
+    call.count(1, 2)?;
+    let subject = text_of(call, 0)?;
+    let path = if call.arguments.len() == 2 { call.value(1)? } else { Typed::text("$") };
+    if let Some(text) = path.literal_text()
+        && read::steps(text).is_none()
+    {
+        let message = format!("'{text}' is no JSON path; write e.g. '$.a.b' or '$.list[0]'");
+        return Err(fail(Code::InvalidQuery, message, call.at));
+    }
+    let path = path.convert(&Type::String, Conversion::implicit(call.at))?;
+    Ok(Typed::new(kernel(name, call.safe, vec![subject, path.expr]), ty))
+}

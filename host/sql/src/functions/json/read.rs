@@ -1,0 +1,292 @@
+//! Kernels that read JSON text.
+
+use serde_json::Value;
+
+use crate::functions::kernels::Entry;
+use crate::functions::rows::{Bad, Body, Item, Items, Made, Row};
+
+pub(in crate::functions) const KERNELS: &[Entry] = &[
+    Entry::new(
+        "json_value",
+        Body::Text(|row, out| {
+            let Some(text) = found(row)?.and_then(|value| scalar(&value)) else { return Ok(None) };
+            out.text(&text).map(Some)
+        }),
+    ),
+    Entry::new(
+        "json_query",
+        Body::Text(|row, out| match found(row)? {
+            Some(value) => out.json(&value, false).map(Some),
+            None => Ok(None),
+        }),
+    ),
+    Entry::new("json_values", Body::Texts(values)),
+    Entry::new(
+        "json_queries",
+        Body::Texts(|row, items| {
+            let Some(Value::Array(values)) = found(row)? else { return Ok(None) };
+            values.iter().try_for_each(|value| items.text(&value.to_string()))?;
+            Ok(Some(()))
+        }),
+    ),
+    Entry::new(
+        "json_keys",
+        Body::Texts(|row, items| {
+            let depth = usize::try_from(row.int(1))
+                .ok()
+                .filter(|depth| *depth > 0)
+                .ok_or("the depth of JSON_KEYS counts from 1")?;
+            let Some(value) = parsed(row)? else { return Ok(None) };
+            let mut found = std::collections::BTreeSet::new();
+            keys(&value, "", depth, &mut found);
+            found.iter().try_for_each(|key| items.text(key))?;
+            Ok(Some(()))
+        }),
+    ),
+    Entry::new(
+        "json_type",
+        Body::Text(|row, out| {
+            let Some(value) = parsed(row)? else { return Ok(None) };
+            out.text(kind(&value)).map(Some)
+        }),
+    ),
+    Entry::new(
+        "parse_json",
+        Body::Text(|row, out| {
+            bounded(row)?;
+            let value: Value = serde_json::from_str(row.text(0)).map_err(|error| {
+                let short: String = row.text(0).chars().take(60).collect();
+                format!("'{short}' is no JSON: {error}; SAFE.PARSE_JSON gives NULL instead")
+            })?;
+            out.json(&value, false).map(Some)
+        }),
+    ),
+    Entry::new(
+        "json_layout",
+        Body::Text(|row, out| {
+            bounded(row)?;
+            match serde_json::from_str(row.text(0)) {
+                Ok(value) if row.bool(1) => out.json(&value, true)?,
+                _ => out.text(row.text(0))?,
+            }
+            Ok(Some(()))
+        }),
+    ),
+    Entry::new("json_bool", Body::Bool(|row| strict(row, "a BOOL", |value| value.as_bool()))),
+    Entry::new(
+        "json_int",
+        Body::Int(|row| strict(row, "an INT64", |value| if value.is_number() { whole(value) } else { None })),
+    ),
+    Entry::new("json_float", Body::Float(|row| strict(row, "a FLOAT64", Value::as_f64))),
+    Entry::new(
+        "json_text",
+        Body::Text(|row, out| match strict(row, "a STRING", |value| value.as_str().map(str::to_owned))? {
+            Some(text) => out.text(&text).map(Some),
+            None => Ok(None),
+        }),
+    ),
+    Entry::new(
+        "json_lax_bool",
+        Body::Bool(|row| {
+            Ok(parsed(row)?.and_then(|value| match value {
+                Value::Bool(value) => Some(value),
+                Value::Number(number) => number.as_f64().map(|number| number != 0.0),
+                Value::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
+                Value::String(text) if text.eq_ignore_ascii_case("false") => Some(false),
+                _ => None,
+            }))
+        }),
+    ),
+    Entry::new(
+        "json_lax_int",
+        Body::Int(|row| {
+            Ok(parsed(row)?.and_then(|value| match &value {
+                Value::Bool(value) => Some(i64::from(*value)),
+                Value::String(text) => text.trim().parse().ok().or_else(|| rounded(text.trim().parse().ok()?)),
+                Value::Number(number) => number.as_i64().or_else(|| rounded(number.as_f64()?)),
+                _ => None,
+            }))
+        }),
+    ),
+    Entry::new(
+        "json_lax_float",
+        Body::Float(|row| {
+            Ok(parsed(row)?.and_then(|value| match value {
+                Value::Number(number) => number.as_f64(),
+                Value::String(text) => text.trim().parse().ok(),
+                _ => None,
+            }))
+        }),
+    ),
+    Entry::new(
+        "json_lax_text",
+        Body::Text(|row, out| match parsed(row)?.and_then(|value| scalar(&value)) {
+            Some(text) => out.text(&text).map(Some),
+            None => Ok(None),
+        }),
+    ),
+];
+
+/// One step of a JSON path.
+#[derive(Debug, PartialEq)]
+pub(super) enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// `$.a.b`, `$['a']`, `$."a.b"`, `$.list[0]`.
+pub(super) fn steps(path: &str) -> Option<Vec<Step>> {
+    let mut rest = path.trim().strip_prefix('$')?;
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('.') {
+            if let Some(quoted) = after.strip_prefix('"') {
+                let (key, tail) = quoted.split_once('"')?;
+                steps.push(Step::Key(key.to_owned()));
+                rest = tail;
+            } else {
+                let end = after.find(['.', '[']).unwrap_or(after.len());
+                let (key, tail) = after.split_at(end);
+                if key.is_empty() {
+                    return None;
+                }
+                steps.push(Step::Key(key.to_owned()));
+                rest = tail;
+            }
+        } else {
+            let (inside, tail) = rest.strip_prefix('[')?.split_once(']')?;
+            let inside = inside.trim();
+            let quoted = ['\'', '"'].iter().find_map(|q| inside.strip_prefix(*q)?.strip_suffix(*q));
+            steps.push(match quoted {
+                Some(key) => Step::Key(key.to_owned()),
+                None => Step::Index(inside.parse().ok()?),
+            });
+            rest = tail;
+        }
+    }
+    Some(steps)
+}
+
+/// The longest text that is read as JSON: a value in memory takes many times its text.
+const MAX_TEXT: usize = 4 << 20;
+
+fn bounded(row: &Row) -> Result<(), Bad> {
+    if row.text(0).len() > MAX_TEXT {
+        return Err(Bad::Limit(format!("a text of more than {} MiB is not read as JSON", MAX_TEXT >> 20)));
+    }
+    Ok(())
+}
+
+/// The JSON that the first argument is, if it is one.
+fn parsed(row: &Row) -> Result<Option<Value>, Bad> {
+    bounded(row)?;
+    Ok(serde_json::from_str(row.text(0)).ok())
+}
+
+/// The value at the path of the second argument.
+fn found(row: &Row) -> Result<Option<Value>, Bad> {
+    let steps = row.remember(1, |path| steps(path).ok_or_else(|| Bad::from(format!("'{path}' is no JSON path"))))?;
+    // Most log lines are no JSON: do not parse what cannot be.
+    let first = row.text(0).trim_start().as_bytes().first().copied();
+    if !steps.is_empty() && !matches!(first, Some(b'{' | b'[')) {
+        return Ok(None);
+    }
+    let Some(mut value) = parsed(row)? else { return Ok(None) };
+    for step in steps.iter() {
+        let next = match step {
+            Step::Key(key) => value.get_mut(key.as_str()),
+            Step::Index(index) => value.get_mut(*index),
+        };
+        let Some(next) = next else { return Ok(None) };
+        value = next.take();
+    }
+    Ok(Some(value))
+}
+
+/// A scalar as text; nothing for objects, arrays and null.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// The scalars of an array; nothing if it has others.
+fn values(row: &Row, items: &mut Items<'_>) -> Made<()> {
+    let Some(Value::Array(values)) = found(row)? else { return Ok(None) };
+    for value in &values {
+        match (value, scalar(value)) {
+            (Value::Null, _) => items.push(Item::Null)?,
+            (_, Some(text)) => items.text(&text)?,
+            (_, None) => return Ok(None),
+        }
+    }
+    Ok(Some(()))
+}
+
+fn keys(value: &Value, above: &str, depth: usize, found: &mut std::collections::BTreeSet<String>) {
+    let Value::Object(fields) = value else { return };
+    for (key, value) in fields {
+        let plain = key.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let key = if plain { key.clone() } else { format!("\"{key}\"") };
+        let path = if above.is_empty() { key } else { format!("{above}.{key}") };
+        if depth > 1 {
+            keys(value, &path, depth - 1, found);
+        }
+        found.insert(path);
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// A value of exactly one kind; text that is no JSON is NULL.
+fn strict<T>(row: &Row, wanted: &str, read: impl Fn(&Value) -> Option<T>) -> Made<T> {
+    let Some(value) = parsed(row)? else { return Ok(None) };
+    match read(&value) {
+        Some(value) => Ok(Some(value)),
+        None => Err(format!("the JSON is {} and not {wanted}; the LAX_ functions convert it", kind(&value)).into()),
+    }
+}
+
+fn whole(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| {
+        let number = value.as_f64()?;
+        if number.fract() == 0.0 { rounded(number) } else { None }
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+fn rounded(number: f64) -> Option<i64> {
+    let number = number.round();
+    (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number).then_some(number as i64)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_read_or_refused() {
+        let key = |text: &str| Step::Key(text.to_owned());
+        assert_eq!(steps("$").unwrap(), []);
+        assert_eq!(
+            steps("$.a.b[2]['c d'].\"e.f\"").unwrap(),
+            [key("a"), key("b"), Step::Index(2), key("c d"), key("e.f")]
+        );
+        for bad in ["", "a.b", "$.", "$[", "$[x]", "$..a"] {
+            assert_eq!(steps(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Kernels of numbers. Where a function has no value, or one beyond all numbers, that is an error.
+
+use crate::functions::kernels::Entry;
+use crate::functions::rows::{Bad, Body, Made, Row};
+
+pub(in crate::functions) const KERNELS: &[Entry] = &[
+    Entry::new(
+        "abs_int64",
+        Body::Int(|row| match row.int(0).checked_abs() {
+            Some(value) => Ok(Some(value)),
+            None => Err("the absolute value of the smallest INT64 overflows".into()),
+        }),
+    ),
+    Entry::new("round_float", Body::Float(|row| scaled(row, f64::round))),
+    Entry::new("cut_float", Body::Float(|row| scaled(row, f64::trunc))),
+    Entry::new("square_root", Body::Float(|row| inside(row, |x| x >= 0.0, f64::sqrt, "SQRT takes 0 and more"))),
+    Entry::new("cube_root", Body::Float(|row| plain(row, f64::cbrt))),
+    Entry::new("exponential", Body::Float(|row| finite(row, row.float(0).exp(), "EXP"))),
+    Entry::new("logarithm", Body::Float(logarithm)),
+    Entry::new("logarithm_10", Body::Float(|row| inside(row, |x| x > 0.0, f64::log10, "LOG10 takes numbers above 0"))),
+    Entry::new("power_of", Body::Float(power)),
+    Entry::new("sine", Body::Float(|row| inside(row, f64::is_finite, f64::sin, "SIN takes finite numbers"))),
+    Entry::new("cosine", Body::Float(|row| inside(row, f64::is_finite, f64::cos, "COS takes finite numbers"))),
+    Entry::new("tangent", Body::Float(|row| inside(row, f64::is_finite, f64::tan, "TAN takes finite numbers"))),
+    Entry::new("cotangent", Body::Float(|row| inside(row, |x| x != 0.0, |x| 1.0 / x.tan(), "COT is not defined at 0"))),
+    Entry::new("secant", Body::Float(|row| plain(row, |x| 1.0 / x.cos()))),
+    Entry::new("cosecant", Body::Float(|row| inside(row, |x| x != 0.0, |x| 1.0 / x.sin(), "CSC is not defined at 0"))),
+    Entry::new("arc_sine", Body::Float(|row| inside(row, |x| x.abs() <= 1.0, f64::asin, "ASIN takes -1 to 1"))),
+    Entry::new("arc_cosine", Body::Float(|row| inside(row, |x| x.abs() <= 1.0, f64::acos, "ACOS takes -1 to 1"))),
+    Entry::new("arc_tangent", Body::Float(|row| plain(row, f64::atan))),
+    Entry::new("arc_tangent_2", Body::Float(|row| Ok(Some(row.float(0).atan2(row.float(1)))))),
+    Entry::new("hyperbolic_sine", Body::Float(|row| finite(row, row.float(0).sinh(), "SINH"))),
+    Entry::new("hyperbolic_cosine", Body::Float(|row| finite(row, row.float(0).cosh(), "COSH"))),
+    Entry::new("hyperbolic_tangent", Body::Float(|row| plain(row, f64::tanh))),
+    Entry::new(
+        "hyperbolic_cotangent",
+        Body::Float(|row| inside(row, |x| x != 0.0, |x| 1.0 / x.tanh(), "COTH is not defined at 0")),
+    ),
+    Entry::new("hyperbolic_secant", Body::Float(|row| plain(row, |x| 1.0 / x.cosh()))),
+    Entry::new(
+        "hyperbolic_cosecant",
+        Body::Float(|row| inside(row, |x| x != 0.0, |x| 1.0 / x.sinh(), "CSCH is not defined at 0")),
+    ),
+    Entry::new("area_sine", Body::Float(|row| plain(row, f64::asinh))),
+    Entry::new("area_cosine", Body::Float(|row| inside(row, |x| x >= 1.0, f64::acosh, "ACOSH takes 1 and more"))),
+    Entry::new(
+        "area_tangent",
+        Body::Float(|row| inside(row, |x| x.abs() < 1.0, f64::atanh, "ATANH takes numbers between -1 and 1")),
+    ),
+    Entry::new("is_infinite", Body::Bool(|row| Ok(Some(row.float(0).is_infinite())))),
+    Entry::new(
+        "bit_count",
+        Body::Int(|row| {
+            let bits: u32 = match row.bytes(0) {
+                [] => row.int(0).count_ones(),
+                bytes => bytes.iter().map(|byte| byte.count_ones()).sum(),
+            };
+            Ok(Some(i64::from(bits)))
+        }),
+    ),
+    Entry::new("range_bucket", Body::Int(bucket)),
+    Entry::volatile("raise_error", Body::Text(|row, _| Err(row.text(0).into()))),
+];
+
+fn plain(row: &Row, f: fn(f64) -> f64) -> Made<f64> {
+    Ok(Some(f(row.float(0))))
+}
+
+/// A function that is defined for some numbers; NaN stays NaN.
+fn inside(row: &Row, defined: fn(f64) -> bool, f: fn(f64) -> f64, message: &str) -> Made<f64> {
+    let x = row.float(0);
+    if x.is_nan() {
+        return Ok(Some(x));
+    }
+    if defined(x) { Ok(Some(f(x))) } else { Err(format!("{message}, not {x}").into()) }
+}
+
+/// A result that is beyond all numbers although the arguments are not.
+fn finite(row: &Row, value: f64, name: &str) -> Made<f64> {
+    if value.is_infinite() && row.float(0).is_finite() {
+        return Err(format!("{name}({}) is beyond all FLOAT64", row.float(0)).into());
+    }
+    Ok(Some(value))
+}
+
+fn logarithm(row: &Row) -> Made<f64> {
+    let x = row.float(0);
+    if x <= 0.0 {
+        return Err(format!("a logarithm takes numbers above 0, not {x}").into());
+    }
+    if row.count() < 2 {
+        return Ok(Some(x.ln()));
+    }
+    let base = row.float(1);
+    if base <= 0.0 || base == 1.0 {
+        return Err(format!("a logarithm's base is above 0 and not 1; it cannot be {base}").into());
+    }
+    #[expect(clippy::float_cmp, reason = "the base is exactly this one")]
+    let value = if base == 10.0 {
+        x.log10()
+    } else if base == 2.0 {
+        x.log2()
+    } else {
+        x.ln() / base.ln()
+    };
+    Ok(Some(value))
+}
+
+fn power(row: &Row) -> Made<f64> {
+    let (x, y) = (row.float(0), row.float(1));
+    if x == 0.0 && y < 0.0 {
+        return Err("0 cannot be raised to a negative power".into());
+    }
+    let value = x.powf(y);
+    if value.is_nan() && !x.is_nan() && !y.is_nan() {
+        return Err(format!("{x} cannot be raised to the power {y}").into());
+    }
+    finite(row, value, "POW")
+}
+
+/// Rounding to a number of places, which may be negative. Half goes away from zero.
+fn scaled(row: &Row, f: fn(f64) -> f64) -> Made<f64> {
+    let x = row.float(0);
+    let places = if row.count() > 1 { row.int(1) } else { 0 };
+    // From 2^52 on there are no places behind the point.
+    if !x.is_finite() || places > 308 || (places >= 0 && x.abs() >= 4_503_599_627_370_496.0) {
+        return Ok(Some(x));
+    }
+    if places < -308 {
+        return Ok(Some(0.0));
+    }
+    let scale = 10_f64.powi(i32::try_from(places.abs()).map_err(|_| Bad::from("too many places"))?);
+    let value = if places < 0 { f(x / scale) * scale } else { f(x * scale) / scale };
+    // A number so large that it has no such places is round already.
+    Ok(Some(if value.is_finite() { value } else { x }))
+}
+
+/// How many bounds are not above the point.
+fn bucket(row: &Row) -> Made<i64> {
+    let null = "an array of RANGE_BUCKET has no NULL elements";
+    let count = if row.is_text(0) {
+        let point = row.text(0);
+        row.texts(1).into_iter().map(|b| b.map(|b| b <= point)).collect::<Option<Vec<_>>>()
+    } else if row.is_float(0) {
+        let point = row.float(0);
+        row.floats(1).into_iter().map(|b| b.map(|b| b <= point)).collect()
+    } else {
+        let point = row.int(0);
+        row.ints(1).into_iter().map(|b| b.map(|b| b <= point)).collect()
+    };
+    let count = count.ok_or(null)?.into_iter().filter(|below| *below).count();
+    Ok(Some(i64::try_from(count).unwrap_or(i64::MAX)))
+}

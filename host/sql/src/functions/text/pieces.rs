@@ -1,0 +1,341 @@
+//! Kernels of text: case, pieces, padding, replacing, splitting. Positions count characters.
+
+use crate::functions::kernels::Entry;
+use crate::functions::rows::{Bad, Body, Items, Made, Out, Row};
+
+pub(in crate::functions) const KERNELS: &[Entry] = &[
+    Entry::new(
+        "lower_text",
+        Body::Text(|row, out| mapped(row.text(0), out, str::make_ascii_lowercase, char::to_lowercase)),
+    ),
+    Entry::new(
+        "upper_text",
+        Body::Text(|row, out| mapped(row.text(0), out, str::make_ascii_uppercase, char::to_uppercase)),
+    ),
+    Entry::new("reverse_text", Body::Text(reverse)),
+    Entry::new("title_text", Body::Text(title)),
+    Entry::new(
+        "joined_text",
+        Body::Text(|row, out| {
+            (0..row.count()).try_for_each(|i| out.text(row.text(i)))?;
+            Ok(Some(()))
+        }),
+    ),
+    Entry::new(
+        "joined_bytes",
+        Body::Bytes(|row, out| {
+            (0..row.count()).try_for_each(|i| out.bytes(row.bytes(i)))?;
+            Ok(Some(()))
+        }),
+    ),
+    Entry::new("piece", Body::Text(piece)),
+    Entry::new("bytes_piece", Body::Bytes(bytes_piece)),
+    Entry::new(
+        "left_text",
+        Body::Text(|row, out| {
+            let end = boundary(row.text(0), length(row, 1)?);
+            copied(row.text(0).get(..end), out)
+        }),
+    ),
+    Entry::new(
+        "right_text",
+        Body::Text(|row, out| {
+            let (text, count) = (row.text(0), length(row, 1)?);
+            let start = boundary(text, text.chars().count().saturating_sub(count));
+            copied(text.get(start..), out)
+        }),
+    ),
+    Entry::new(
+        "repeat_text",
+        Body::Text(|row, out| {
+            out.repeated(row.text(0), length(row, 1)?)?;
+            Ok(Some(()))
+        }),
+    ),
+    Entry::new("pad_left", Body::Text(|row, out| pad(row, out, true))),
+    Entry::new("pad_right", Body::Text(|row, out| pad(row, out, false))),
+    Entry::new("replace_text", Body::Text(replace)),
+    Entry::new("translate_text", Body::Text(translate)),
+    Entry::new("trim_text", Body::Text(|row, out| trim(row, out, true, true))),
+    Entry::new("trim_left", Body::Text(|row, out| trim(row, out, true, false))),
+    Entry::new("trim_right", Body::Text(|row, out| trim(row, out, false, true))),
+    Entry::new("split_text", Body::Texts(split)),
+    Entry::new("find_text", Body::Int(find)),
+    Entry::new("edit_distance", Body::Int(edit_distance)),
+    Entry::new("soundex", Body::Text(soundex)),
+];
+
+fn copied(text: Option<&str>, out: &mut Out) -> Made<()> {
+    out.text(text.unwrap_or_default())?;
+    Ok(Some(()))
+}
+
+fn mapped<I: Iterator<Item = char>>(text: &str, out: &mut Out, ascii: fn(&mut str), other: fn(char) -> I) -> Made<()> {
+    if text.is_ascii() {
+        out.room(text.len())?;
+        let mut text = text.to_owned();
+        ascii(&mut text);
+        out.text(&text)?;
+    } else {
+        text.chars().flat_map(other).try_for_each(|c| out.char(c))?;
+    }
+    Ok(Some(()))
+}
+
+fn reverse(row: &Row, out: &mut Out) -> Made<()> {
+    row.text(0).chars().rev().try_for_each(|c| out.char(c))?;
+    Ok(Some(()))
+}
+
+/// What begins a word, where no delimiters are given.
+const DELIMITERS: &str = "[](){}/|<>!?@\"^#$&~_,.:;*%+-";
+
+fn title(row: &Row, out: &mut Out) -> Made<()> {
+    let own = (row.count() > 1).then(|| row.text(1));
+    let mut begins = true;
+    for c in row.text(0).chars() {
+        if begins {
+            c.to_uppercase().try_for_each(|c| out.char(c))?;
+        } else {
+            c.to_lowercase().try_for_each(|c| out.char(c))?;
+        }
+        begins = match own {
+            Some(own) => own.contains(c),
+            None => c.is_whitespace() || DELIMITERS.contains(c),
+        };
+    }
+    Ok(Some(()))
+}
+
+/// An argument that is a number of characters or times.
+fn length(row: &Row, i: usize) -> Result<usize, Bad> {
+    usize::try_from(row.int(i)).map_err(|_| Bad::from(format!("a length of {} is negative", row.int(i))))
+}
+
+/// Where character `n` begins, in bytes.
+pub(super) fn boundary(text: &str, n: usize) -> usize {
+    if text.is_ascii() {
+        return n.min(text.len());
+    }
+    text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
+}
+
+/// How many characters are skipped: positions count from 1, a negative one from the end; 0 and
+/// what lies before the text are the beginning.
+fn skipped(position: i64, size: impl FnOnce() -> usize) -> usize {
+    if position > 0 {
+        return usize::try_from(position - 1).unwrap_or(usize::MAX);
+    }
+    if position == 0 {
+        return 0;
+    }
+    let back = usize::try_from(position.unsigned_abs()).unwrap_or(usize::MAX);
+    let size = size();
+    size.saturating_sub(back)
+}
+
+fn piece(row: &Row, out: &mut Out) -> Made<()> {
+    let text = row.text(0);
+    let start = boundary(text, skipped(row.int(1), || text.chars().count()));
+    let rest = text.get(start..).unwrap_or_default();
+    let end = if row.count() > 2 { boundary(rest, length(row, 2)?) } else { rest.len() };
+    copied(rest.get(..end), out)
+}
+
+fn bytes_piece(row: &Row, out: &mut Out) -> Made<()> {
+    let bytes = row.bytes(0);
+    let rest = bytes.get(skipped(row.int(1), || bytes.len())..).unwrap_or_default();
+    let end = if row.count() > 2 { length(row, 2)?.min(rest.len()) } else { rest.len() };
+    out.bytes(rest.get(..end).unwrap_or_default())?;
+    Ok(Some(()))
+}
+
+fn pad(row: &Row, out: &mut Out, left: bool) -> Made<()> {
+    let (text, wanted) = (row.text(0), length(row, 1)?);
+    let pattern = if row.count() > 2 { row.text(2) } else { " " };
+    let size = text.chars().count();
+    if wanted <= size {
+        return copied(text.get(..boundary(text, wanted)), out);
+    }
+    if pattern.is_empty() {
+        return Err("the pattern of a pad is empty".into());
+    }
+    // A character has a byte at least.
+    out.room(wanted)?;
+    if !left {
+        out.text(text)?;
+    }
+    let (missing, whole) = (wanted - size, pattern.chars().count());
+    out.repeated(pattern, missing / whole)?;
+    out.text(pattern.get(..boundary(pattern, missing % whole)).unwrap_or_default())?;
+    if left {
+        out.text(text)?;
+    }
+    Ok(Some(()))
+}
+
+fn replace(row: &Row, out: &mut Out) -> Made<()> {
+    let (text, from, to) = (row.text(0), row.text(1), row.text(2));
+    if from.is_empty() {
+        return copied(Some(text), out);
+    }
+    for (i, part) in text.split(from).enumerate() {
+        if i > 0 {
+            out.text(to)?;
+        }
+        out.text(part)?;
+    }
+    Ok(Some(()))
+}
+
+fn translate(row: &Row, out: &mut Out) -> Made<()> {
+    let places = row.remember(1, |from| {
+        let mut places: Vec<(char, usize)> = from.chars().enumerate().map(|(n, c)| (c, n)).collect();
+        places.sort_unstable();
+        match places.windows(2).find(|pair| pair.first().map(|p| p.0) == pair.last().map(|p| p.0)) {
+            Some(pair) => {
+                let twice = pair.first().map(|p| p.0).unwrap_or_default();
+                Err(format!("TRANSLATE has the character '{twice}' twice in '{from}'").into())
+            }
+            None => Ok(places),
+        }
+    })?;
+    let place = |c: char| places.binary_search_by_key(&c, |(c, _)| *c).ok().and_then(|n| places.get(n));
+    let to: Vec<char> = row.text(2).chars().collect();
+    let mut rest = row.text(0);
+    while let Some((at, c)) = rest.char_indices().find(|(_, c)| place(*c).is_some()) {
+        out.text(rest.get(..at).unwrap_or_default())?;
+        rest = rest.get(at + c.len_utf8()..).unwrap_or_default();
+        if let Some(c) = place(c).and_then(|(_, n)| to.get(*n)) {
+            out.char(*c)?;
+        }
+    }
+    out.text(rest)?;
+    Ok(Some(()))
+}
+
+fn trim(row: &Row, out: &mut Out, left: bool, right: bool) -> Made<()> {
+    let mut text = row.text(0);
+    let set = (row.count() > 1).then(|| row.text(1));
+    let goes = |c: char| match set {
+        Some(set) => set.contains(c),
+        None => c.is_whitespace(),
+    };
+    if left {
+        text = text.trim_start_matches(goes);
+    }
+    if right {
+        text = text.trim_end_matches(goes);
+    }
+    copied(Some(text), out)
+}
+
+fn split(row: &Row, items: &mut Items<'_>) -> Made<()> {
+    let (text, separator) = (row.text(0), row.text(1));
+    if separator.is_empty() && !text.is_empty() {
+        let mut buffer = [0; 4];
+        text.chars().try_for_each(|c| items.text(c.encode_utf8(&mut buffer)))?;
+    } else if separator.is_empty() {
+        items.text("")?;
+    } else {
+        text.split(separator).try_for_each(|part| items.text(part))?;
+    }
+    Ok(Some(()))
+}
+
+/// INSTR: occurrences may overlap; a negative position searches backwards from there.
+fn find(row: &Row) -> Made<i64> {
+    let (text, part) = (row.text(0), row.text(1));
+    let position = if row.count() > 2 { row.int(2) } else { 1 };
+    let occurrence = if row.count() > 3 { row.int(3) } else { 1 };
+    if position == 0 {
+        return Err("a position of INSTR counts from 1, or from -1 at the end; it cannot be 0".into());
+    }
+    if occurrence < 1 {
+        return Err("an occurrence of INSTR counts from 1".into());
+    }
+    if part.is_empty() {
+        return Ok(Some(0));
+    }
+    let skip = usize::try_from(occurrence - 1).unwrap_or(usize::MAX);
+    let first = part.chars().next().map_or(1, char::len_utf8);
+    let found = if position > 0 {
+        let mut from = boundary(text, usize::try_from(position - 1).unwrap_or(usize::MAX));
+        std::iter::from_fn(|| {
+            let at = from + text.get(from..)?.find(part)?;
+            from = at + first;
+            Some(at)
+        })
+        .nth(skip)
+    } else {
+        let size = text.chars().count();
+        let back = usize::try_from(position.unsigned_abs()).unwrap_or(usize::MAX);
+        let Some(last) = size.checked_sub(back) else { return Ok(Some(0)) };
+        let mut until = (boundary(text, last) + part.len()).min(text.len());
+        while !text.is_char_boundary(until) {
+            until -= 1;
+        }
+        std::iter::from_fn(|| {
+            let at = text.get(..until)?.rfind(part)?;
+            until = at + part.len() - part.chars().next_back().map_or(1, char::len_utf8);
+            Some(at)
+        })
+        .nth(skip)
+    };
+    let position = found.map_or(0, |at| text.get(..at).unwrap_or_default().chars().count() + 1);
+    Ok(Some(i64::try_from(position).unwrap_or(i64::MAX)))
+}
+
+fn edit_distance(row: &Row) -> Made<i64> {
+    let (a, b): (Vec<char>, Vec<char>) = (row.text(0).chars().collect(), row.text(1).chars().collect());
+    row.work((a.len() as u64).saturating_mul(b.len() as u64))?;
+    let mut costs: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.iter().enumerate() {
+        let (mut diagonal, mut previous) = (i, i + 1);
+        if let Some(first) = costs.first_mut() {
+            *first = previous;
+        }
+        for (cost, right) in costs.iter_mut().skip(1).zip(&b) {
+            let substituted = diagonal + usize::from(left != right);
+            diagonal = *cost;
+            *cost = substituted.min(previous + 1).min(*cost + 1);
+            previous = *cost;
+        }
+    }
+    Ok(Some(costs.last().and_then(|cost| i64::try_from(*cost).ok()).unwrap_or_default()))
+}
+
+fn soundex(row: &Row, out: &mut Out) -> Made<()> {
+    let code = |c: char| match c.to_ascii_uppercase() {
+        'B' | 'F' | 'P' | 'V' => Some('1'),
+        'C' | 'G' | 'J' | 'K' | 'Q' | 'S' | 'X' | 'Z' => Some('2'),
+        'D' | 'T' => Some('3'),
+        'L' => Some('4'),
+        'M' | 'N' => Some('5'),
+        'R' => Some('6'),
+        _ => None,
+    };
+    let mut letters = row.text(0).chars().filter(char::is_ascii_alphabetic);
+    let Some(first) = letters.next() else { return Ok(Some(())) };
+    out.char(first.to_ascii_uppercase())?;
+    let mut last = code(first);
+    for c in letters {
+        if out.len() == 4 {
+            break;
+        }
+        let next = code(c);
+        if let Some(digit) = next
+            && next != last
+        {
+            out.char(digit)?;
+        }
+        // H and W do not part equal codes; vowels do.
+        if !matches!(c, 'h' | 'H' | 'w' | 'W') {
+            last = next;
+        }
+    }
+    while out.len() < 4 {
+        out.char('0')?;
+    }
+    Ok(Some(()))
+}

@@ -1,0 +1,139 @@
+//! Kernels of regular expressions.
+
+use std::sync::Arc;
+
+use regex::{Captures, Regex};
+
+use super::pieces::boundary;
+use crate::functions::kernels::Entry;
+use crate::functions::rows::{Bad, Body, Items, Made, Out, Row};
+
+pub(in crate::functions) const KERNELS: &[Entry] = &[
+    Entry::new("regexp_extract", Body::Text(extract)),
+    Entry::new("regexp_extract_all", Body::Texts(extract_all)),
+    Entry::new("regexp_find", Body::Int(find)),
+    Entry::new("regexp_replace_all", Body::Text(replace)),
+];
+
+/// A match's captures from `at`, and where to search for the next match.
+fn next<'t>(regex: &Regex, text: &'t str, at: usize) -> Option<(Captures<'t>, usize)> {
+    let captures = (at <= text.len()).then(|| regex.captures_at(text, at)).flatten()?;
+    let whole = captures.get(0)?;
+    // After an empty match the search goes on behind the next character.
+    let step = if whole.is_empty() {
+        text.get(whole.end()..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
+    } else {
+        0
+    };
+    let end = whole.end() + step;
+    Some((captures, end))
+}
+
+/// What a match gives: the group if the pattern has one, else all of it.
+fn wanted<'t>(captures: &Captures<'t>) -> Option<regex::Match<'t>> {
+    captures.get(usize::from(captures.len() > 1))
+}
+
+/// Match number `occurrence` at or after character `position`, both counted from 1.
+fn occurrence<'t>(row: &'t Row, regex: &Arc<Regex>, first: usize) -> Result<Option<regex::Match<'t>>, Bad> {
+    let number = |i: usize, name: &str| {
+        let number = if row.count() > i { row.int(i) } else { 1 };
+        usize::try_from(number - 1).map_err(|_| Bad::from(format!("the {name} of a match counts from 1, not {number}")))
+    };
+    let text = row.text(0);
+    let (position, mut skip) = (number(first, "position")?, number(first + 1, "occurrence")?);
+    let mut at = boundary(text, position);
+    if position > 0 && at >= text.len() {
+        return Ok(None);
+    }
+    while let Some((captures, next)) = next(regex, text, at) {
+        if skip == 0 {
+            return Ok(wanted(&captures));
+        }
+        skip -= 1;
+        at = next;
+    }
+    Ok(None)
+}
+
+fn extract(row: &Row, out: &mut Out) -> Made<()> {
+    match occurrence(row, &row.regex(1)?, 2)? {
+        Some(found) => out.text(found.as_str()).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn extract_all(row: &Row, items: &mut Items<'_>) -> Made<()> {
+    let (regex, text, mut at) = (row.regex(1)?, row.text(0), 0);
+    while let Some((captures, next)) = next(&regex, text, at) {
+        items.text(wanted(&captures).map_or("", |found| found.as_str()))?;
+        at = next;
+    }
+    Ok(Some(()))
+}
+
+fn find(row: &Row) -> Made<i64> {
+    let end = match row.int(4) {
+        0 => false,
+        1 => true,
+        other => return Err(format!("the last argument of REGEXP_INSTR is 0 or 1, not {other}").into()),
+    };
+    let found = occurrence(row, &row.regex(1)?, 2)?;
+    let position = found.map_or(0, |found| {
+        let at = if end { found.end() } else { found.start() };
+        row.text(0).get(..at).unwrap_or_default().chars().count() + 1
+    });
+    Ok(Some(i64::try_from(position).unwrap_or(i64::MAX)))
+}
+
+/// A piece of a replacement.
+enum Piece {
+    Text(String),
+    Group(usize),
+}
+
+/// `\0` to `\9` are groups, two backslashes are one.
+fn pieces(by: &str) -> Vec<Piece> {
+    let (mut pieces, mut text) = (Vec::new(), String::new());
+    let mut rest = by.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            text.push(c);
+            continue;
+        }
+        match rest.next() {
+            Some(digit @ '0'..='9') => {
+                pieces.push(Piece::Text(std::mem::take(&mut text)));
+                pieces.push(Piece::Group(digit.to_digit(10).map_or(0, |n| n as usize)));
+            }
+            Some('\\') | None => text.push('\\'),
+            Some(other) => text.extend(['\\', other]),
+        }
+    }
+    pieces.push(Piece::Text(text));
+    pieces
+}
+
+fn replace(row: &Row, out: &mut Out) -> Made<()> {
+    let (regex, text) = (row.regex(1)?, row.text(0));
+    let by = row.remember(2, |by| Ok(pieces(by)))?;
+    let mut copied = 0;
+    for captures in regex.captures_iter(text) {
+        let Some(whole) = captures.get(0) else { continue };
+        out.text(text.get(copied..whole.start()).unwrap_or_default())?;
+        copied = whole.end();
+        for piece in by.iter() {
+            match piece {
+                Piece::Text(text) => out.text(text)?,
+                Piece::Group(group) if *group < regex.captures_len() => {
+                    out.text(captures.get(*group).map_or("", |found| found.as_str()))?;
+                }
+                Piece::Group(group) => {
+                    return Err(format!("the replacement names the group \\{group}, which the pattern lacks").into());
+                }
+            }
+        }
+    }
+    out.text(text.get(copied..).unwrap_or_default())?;
+    Ok(Some(()))
+}

@@ -1,0 +1,150 @@
+//! Functions beyond their examples: bounds, NULL, oracles.
+
+use proptest::prelude::*;
+use serde_json::json;
+use tidegate_model::Code;
+
+use crate::support::World;
+
+fn value(expression: &str) -> serde_json::Value {
+    World::new().rows(&format!("select {expression} as v"))[0]["v"].clone()
+}
+
+#[test]
+fn a_statement_that_makes_too_much_is_stopped_before_it_does() {
+    let rows: Vec<_> = (0..2_000).map(|i| json!({"s": "abcdefgh".repeat(50), "n": i})).collect();
+    let world = World::new().source("t", &rows);
+    let twice = |inner: &str, times: usize| {
+        (0..times).fold(format!("select {inner} as x from t"), |from, _| format!("select x || x as x from ({from})"))
+    };
+    let started = std::time::Instant::now();
+    for sql in [
+        "select length(repeat(repeat('x', 8192), 8192)) from t".to_owned(),
+        "select length(repeat(repeat(s, 8192), 8192)) from t".to_owned(),
+        "select repeat(s, n * 1000) from t".to_owned(),
+        "select length(upper(y)) + n from t cross join (select max(repeat('y', 1000000 + n)) as y from t where n = 1)"
+            .to_owned(),
+        format!("select length(x) from ({})", twice("s", 20)),
+        "select concat(s, repeat('a', 100000 + n)) from t".to_owned(),
+        "select replace(s, 'a', repeat('b', 100000 + n)) from t".to_owned(),
+        "select lpad(s, 1000000000) from t".to_owned(),
+        "select rpad(s, n * 100000, 'xy') from t".to_owned(),
+        "select regexp_replace(s, '', repeat('b', 1000)) from t".to_owned(),
+        r"select regexp_replace(s, '.*', repeat(r'\0', 200)) from t".to_owned(),
+        "select array_to_string(split(s, ''), repeat('b', 1000)) from t".to_owned(),
+        "select format('%1000000000d', n) from t".to_owned(),
+        "select format('%*d', 10000000, n) from t".to_owned(),
+        "select format('%t %t', repeat(s, 70), repeat(s, 70)) from t".to_owned(),
+        "select to_hex(repeat('a', 9000000)) from t".to_owned(),
+        "select split(repeat('a,', 4000000)) from t".to_owned(),
+        "select split(repeat(s, 70), '') from t".to_owned(),
+        "select generate_array(1, 90000) from t".to_owned(),
+        "select generate_array(n - n, 90000) from t".to_owned(),
+        "select regexp_extract_all(repeat('a', 1100000), '.') from t".to_owned(),
+        "select to_json_string(struct(x as a, x as b)) from (select repeat('a', 9000000 + n) as x from t where n = 1)"
+            .to_owned(),
+        "select array_concat(generate_array(1, 90000), generate_array(1, 90000)) from t".to_owned(),
+        "select to_code_points(repeat(s, 70)) from t".to_owned(),
+        "select safe.repeat(s, 1000000000) from t".to_owned(),
+        "select edit_distance(repeat(s, 70), repeat(s, 70)) from t".to_owned(),
+        "select generate_timestamp_array('1970-01-01', '2026-01-01', interval 1 microsecond) from t".to_owned(),
+    ] {
+        let failure = world.failure(&sql);
+        assert_eq!(failure.code, Code::LimitExceeded, "{sql}\n{failure}");
+    }
+    assert!(started.elapsed().as_secs() < 120, "{:?}", started.elapsed());
+}
+
+#[test]
+fn what_is_within_the_bounds_runs() {
+    let world = World::new().source("t", &[json!({"s": "ab", "n": 3}), json!({"s": "c", "n": 2})]);
+    for (sql, expected) in [
+        ("select repeat(s, n) as v from t order by n", json!([{"v": "cc"}, {"v": "ababab"}])),
+        ("select length(repeat('ab', 5000000)) as v from t limit 1", json!([{"v": 10_000_000}])),
+        ("select array_length(generate_array(1, 50000)) as v from t", json!([{"v": 50_000}, {"v": 50_000}])),
+        ("select lpad(s, n, '*') as v from t order by n", json!([{"v": "*c"}, {"v": "*ab"}])),
+        ("select s || null as v from t", json!([{"v": null}, {"v": null}])),
+        (
+            "select timestamp_sub(timestamp '1970-01-02', interval n hour) as v from t order by n",
+            json!([{"v": 79_200_000_000_i64}, {"v": 75_600_000_000_i64}]),
+        ),
+        ("select n * interval 1 day as v from t order by n", json!([{"v": "0-0 2 0:0:0"}, {"v": "0-0 3 0:0:0"}])),
+        ("select x from t, unnest(generate_array(1, n)) as x order by x desc limit 1", json!([{"x": 3}])),
+        ("select if(n > 2, error('large'), s) as v from t where n < 3", json!([{"v": "c"}])),
+    ] {
+        assert_eq!(world.rows(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn null_in_any_argument_is_null() {
+    for call in [
+        "regexp_extract(null, 'a')",
+        "substr('a', null)",
+        "repeat('a', null)",
+        "lpad('a', 3, null)",
+        "split(null, ',')",
+        "to_hex(null)",
+        "format_timestamp('%Y', null)",
+        "timestamp_trunc(null, day, 'Asia/Tokyo')",
+        "instr('a', null)",
+        "round(null, 2)",
+        "date(2025, null, 1)",
+        "array_slice(null, 0, 1)",
+        "generate_array(1, null)",
+        "json_value(null, '$.a')",
+        "range_bucket(null, [1])",
+        "last_day(null)",
+        "greatest(1, null)",
+        "array_to_string(null, ',')",
+        "timestamp_bucket(null, interval 1 hour)",
+        "format(null, 1)",
+    ] {
+        assert_eq!(value(call), json!(null), "{call}");
+    }
+}
+
+#[test]
+fn days_of_a_zone_begin_at_its_midnight_also_when_the_clocks_change() {
+    let zone = "'America/Sao_Paulo'";
+    for (at, part, expected) in [
+        // Midnight was skipped on 2018-11-04: the day began at 01:00.
+        ("2018-11-04 12:00:00Z", "day", "2018-11-04 03:00:00Z"),
+        ("2018-11-05 01:30:00Z", "day", "2018-11-04 03:00:00Z"),
+        ("2018-11-05 02:30:00Z", "day", "2018-11-05 02:00:00Z"),
+        // 23:00 was shown twice on 2019-02-16.
+        ("2019-02-17 01:30:00Z", "hour", "2019-02-17 01:00:00Z"),
+        ("2019-02-17 02:30:00Z", "hour", "2019-02-17 02:00:00Z"),
+        ("2019-02-17 02:30:00Z", "day", "2019-02-16 02:00:00Z"),
+        ("2019-02-17 02:30:00Z", "month", "2019-02-01 02:00:00Z"),
+    ] {
+        let equal = value(&format!("timestamp_trunc(timestamp '{at}', {part}, {zone}) = timestamp '{expected}'"));
+        assert_eq!(equal, json!(true), "{at} {part}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn substr_is_that_of_a_list_of_characters(text in "[aé😀]{0,6}", position in -8_i64..8, length in 0_i64..8) {
+        let chars: Vec<char> = text.chars().collect();
+        let size = chars.len() as i64;
+        let from = if position > 0 { position - 1 } else if position == 0 || -position > size { 0 } else { size + position };
+        let expected: String = chars.iter().skip(from as usize).take(length as usize).collect();
+        prop_assert_eq!(value(&format!("substr('{text}', {position}, {length})")), json!(expected));
+    }
+
+    #[test]
+    fn a_formatted_time_is_read_back(micros in -1_500_000_000_000_000_i64..250_000_000_000_000_000, zone in prop::sample::select(vec!["UTC", "Asia/Kathmandu", "-03:30"])) {
+        let format = "%Y-%m-%d %H:%M:%E6S %Ez";
+        let back = value(&format!("unix_micros(parse_timestamp('{format}', format_timestamp('{format}', timestamp_micros({micros}), '{zone}')))"));
+        prop_assert_eq!(back, json!(micros));
+    }
+
+    #[test]
+    fn truncation_in_a_zone_is_that_of_its_clocks(seconds in 1_000_000_000_i64..2_000_000_000, zone in prop::sample::select(vec!["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])) {
+        let sql = format!("format_timestamp('%F', timestamp_trunc(timestamp_seconds({seconds}), day, '{zone}'), '{zone}') = string(date(timestamp_seconds({seconds}), '{zone}'))");
+        prop_assert_eq!(value(&sql), json!(true));
+    }
+}

@@ -1,0 +1,79 @@
+//! What a statement may hold, and that one which nobody waits for ends.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tidegate_model::{Code, Failure};
+use tidegate_sql::Stop;
+
+use crate::support::World;
+
+/// A table of `rows` rows.
+fn world(rows: usize) -> World {
+    let rows: Vec<_> = (0..rows).map(|n| json!({"n": n, "s": format!("some text that is long enough {n}")})).collect();
+    World::new().source("t", &rows)
+}
+
+fn limited(world: &World, sql: &str) -> Failure {
+    let began = Instant::now();
+    let failure = world.failure(sql);
+    assert!(began.elapsed() < Duration::from_secs(20), "{sql}");
+    assert_eq!(failure.code, Code::LimitExceeded, "{sql}\n{failure:?}");
+    failure
+}
+
+#[test]
+fn what_a_statement_holds_is_bounded() {
+    let world = world(2_000).holding(8 << 20);
+    for sql in [
+        // Sorted, grouped, joined, collected.
+        "select a.s from t a, t b order by b.s, a.n",
+        "select count(*) from (select a.s, b.n from t a, t b group by 1, 2)",
+        "select array_agg(a.s) from t a, t b",
+        "select string_agg(a.s) from t a, t b",
+        "select count(*) from (select distinct a.s || cast(b.n as string) from t a, t b)",
+        // Windows over everything.
+        "select sum(a.n) over () from t a, t b",
+        "select row_number() over (order by a.n, b.n), ntile(3) over (order by a.n) from t a, t b",
+    ] {
+        limited(&world, sql);
+    }
+    // A list of everything so far grows with the square of the rows.
+    let world = self::world(20_000);
+    limited(&world, "select array_agg(s) over () from t");
+    limited(&world, "select array_agg(s) over (order by n) from t");
+    let cube =
+        "unnest(generate_array(1, 1000)) x, unnest(generate_array(1, 1000)) y, unnest(generate_array(1, 1000)) z";
+    limited(&world, &format!("select (select count(*) from {cube} where x > t.n) from t"));
+}
+
+#[test]
+fn a_long_literal_is_not_repeated_without_bound() {
+    let world = world(20_000);
+    let text = "x".repeat(200_000);
+    let rows = world.rows(&format!("select count(*) as c from (select '{text}' as v, n from t) where length(v) > n"));
+    assert_eq!(rows, json!([{"c": 20_000}]));
+    let rows = world.rows("select sum(x) as s from t, unnest(generate_array(1, 1000)) as x");
+    assert_eq!(rows, json!([{"s": 20_000_i64 * 500_500}]));
+}
+
+#[test]
+fn the_stop_sign_ends_what_does_not_let_go() {
+    let world = world(20_000);
+    for sql in [
+        "select max(n) over (order by n rows between 10000 preceding and 10000 following) from t, unnest(generate_array(1, 20)) x",
+        "select (select count(*) from unnest(generate_array(1, 2000)) as x where x > t.n and regexp_contains(t.s, 'a.*b.*c')) from t",
+    ] {
+        let stop = Stop::after(Duration::from_secs(60));
+        let asking = stop.clone();
+        let stopping = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            asking.ask();
+            Instant::now()
+        });
+        let ended = world.run_until(sql, &stop);
+        let stopped = stopping.join().unwrap();
+        assert!(ended.is_err(), "{sql} ended by itself");
+        assert!(stopped.elapsed() < Duration::from_secs(1), "{sql} went on for {:?}", stopped.elapsed());
+    }
+}

@@ -1,0 +1,113 @@
+//! Subqueries over the arrays of the row they stand in.
+
+use serde_json::{Value, json};
+
+use crate::support::World;
+
+fn world() -> World {
+    World::new().source(
+        "t",
+        &[
+            json!({"id": "1", "n": 2, "tags": ["x", "y", "x"], "items": [{"k": "a", "v": 1}, {"k": "b", "v": 3}], "m": {"level": "info", "list": [1, 2]}}),
+            json!({"id": "2", "n": 5, "tags": [], "items": [{"k": "a", "v": 5}], "m": {"level": null, "list": [5]}}),
+            json!({"id": "3", "n": null, "tags": null, "items": null, "m": null}),
+            json!({"id": "4", "n": 3, "tags": ["z", null], "items": [{"k": null, "v": 3}, {"k": "c", "v": null}], "m": {"level": "warn", "list": []}}),
+        ],
+    )
+}
+
+/// One value for each of the four rows.
+fn values(expression: &str) -> Value {
+    let rows = world().rows(&format!("select id, {expression} as v from t order by id"));
+    rows.as_array().unwrap().iter().map(|row| row["v"].clone()).collect()
+}
+
+#[test]
+fn a_subquery_over_a_list_is_answered_for_each_row() {
+    for (expression, expected) in [
+        ("exists(select 1 from unnest(tags) as tag where tag = 'x')", json!([true, false, false, false])),
+        ("not exists(select 1 from unnest(tags) as tag where tag = 'x')", json!([false, true, true, true])),
+        ("exists(select 1 from unnest(items) as i where i.v = n)", json!([false, true, false, true])),
+        ("(select count(*) from unnest(items) as i)", json!([2, 1, 0, 2])),
+        ("(select sum(i.v) from unnest(items) as i where i.k is not null)", json!([4, 5, null, null])),
+        ("(select sum(i.v) + max(n) from unnest(items) as i)", json!([6, 10, null, 6])),
+        ("(select count(*) * n from unnest(items) as i)", json!([4, 5, null, 6])),
+        (
+            "(select string_agg(distinct tag, '+' order by tag desc) from unnest(tags) as tag)",
+            json!(["y+x", null, null, "z"]),
+        ),
+        ("(select i.v from unnest(items) as i order by i.v desc limit 1)", json!([3, 5, null, 3])),
+        ("(select at from unnest(tags) as tag with offset as at where tag = 'y')", json!([1, null, null, null])),
+        ("array(select tag from unnest(tags) as tag where tag > 'x')", json!([["y"], [], [], ["z"]])),
+        ("array(select distinct tag from unnest(tags) as tag order by tag)", json!([["x", "y"], [], [], [null, "z"]])),
+        (
+            "array(select upper(tag) from unnest(tags) as tag with offset as at order by at desc limit 2)",
+            json!([["X", "Y"], [], [], [null, "Z"]]),
+        ),
+        (
+            "array(select as struct i.k, i.v * 2 as w from unnest(items) as i)",
+            json!([
+                [{"k": "a", "w": 2}, {"k": "b", "w": 6}], [{"k": "a", "w": 10}], [], [{"k": null, "w": 6}, {"k": "c", "w": null}]
+            ]),
+        ),
+        (
+            "array(select x + y from unnest(m.list) as x, unnest([10, 20]) as y order by 1)",
+            json!([[11, 12, 21, 22], [15, 25], [], []]),
+        ),
+        ("'x' in (select tag from unnest(tags) as tag)", json!([true, false, false, null])),
+        ("'x' not in (select tag from unnest(tags) as tag)", json!([false, true, true, null])),
+        ("n in (select i.v from unnest(items) as i)", json!([false, true, false, true])),
+        (
+            "exists(select 1 from unnest(items) as i where exists(select 1 from unnest(tags) as tag where i.k < tag))",
+            json!([true, false, false, true]),
+        ),
+        ("exists(select 1 from unnest([t.m]) as r where r.level = 'warn')", json!([false, false, false, true])),
+        ("(select count(*) from unnest(m) as r)", json!([1, 1, 0, 1])),
+        ("(select count(l) from unnest(t.m) as r, unnest(r.list) as l where l > 1)", json!([1, 1, 0, 0])),
+        ("array(select r.level from unnest(m) as r)", json!([["info"], [null], [], ["warn"]])),
+        ("(select max(x) from unnest([1, 4, n]) as x)", json!([4, 5, 4, 4])),
+        ("(select as struct r.level as l from unnest(m) as r).l", json!(["info", null, null, "warn"])),
+    ] {
+        let expression = expression.replace("m.list", "(select r.list from unnest(m) as r)").replace("[t.m]", "m");
+        assert_eq!(values(&expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn a_left_join_of_a_list_with_a_condition_keeps_every_row() {
+    let sql = "select id, i.k as k from t left join unnest(items) as i on i.v = t.n order by id";
+    assert_eq!(
+        world().rows(sql),
+        json!([{"id": "1", "k": null}, {"id": "2", "k": "a"}, {"id": "3", "k": null}, {"id": "4", "k": null}])
+    );
+}
+
+#[test]
+fn a_constant_array_is_joined() {
+    let sql = "select id, x from t, unnest([1, 2]) as x where id < '3' order by id, x";
+    assert_eq!(
+        world().rows(sql),
+        json!([{"id": "1", "x": 1}, {"id": "1", "x": 2}, {"id": "2", "x": 1}, {"id": "2", "x": 2}])
+    );
+    let sql = "select id, x from t left join unnest([2, 5]) as x on x = n order by id";
+    assert_eq!(
+        world().rows(sql),
+        json!([{"id": "1", "x": 2}, {"id": "2", "x": 5}, {"id": "3", "x": null}, {"id": "4", "x": null}])
+    );
+    assert_eq!(world().rows("select count(*) as c from t left join unnest([]) as x"), json!([{"c": 4}]));
+    assert_eq!(world().rows("select array(select x from unnest([3, 1]) as x where x > 5) as v"), json!([{"v": []}]));
+}
+
+#[test]
+fn what_cannot_be_answered_is_told() {
+    for (sql, needle) in [
+        ("select (select tag from unnest(tags) as tag) as v from t", "more than one row"),
+        ("select (select tag, 1 from unnest(tags) as tag) as v from t", "one column"),
+        ("select (select count(*) from unnest(tags) as tag group by tag) as v from t", "not supported"),
+        ("select (select count(*) from t as o where o.n > t.n) as v from t", "not supported"),
+    ] {
+        let failure = world().failure(sql);
+        assert!(failure.to_string().contains(needle), "{sql}\n{failure}");
+        assert_eq!(failure.code.status() / 100, 4, "{failure:?}");
+    }
+}
