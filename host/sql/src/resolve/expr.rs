@@ -658,7 +658,8 @@ pub(crate) fn in_list(value: &Typed, list: Vec<Typed>, negated: bool, at: Option
     let mut any: Option<Expr> = None;
     for item in list {
         let (left, right) = super::coerce::comparable(value.clone(), item, at)?;
-        if left.expr == value.expr {
+        // The engine's list loses the NULL of an item that it has to compute.
+        if left.expr == value.expr && right.literal().is_some() {
             plain.push(right.expr);
         } else {
             let equal = left.expr.eq(right.expr);
