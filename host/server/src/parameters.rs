@@ -63,10 +63,14 @@ impl Sent {
         }
         let mut take = |name: &str| {
             let at = sent.values.iter().position(|(known, _)| known == name)?;
-            Some(sent.values.swap_remove(at).1).filter(|text| !text.trim().is_empty())
+            Some(sent.values.swap_remove(at).1)
         };
-        let (sql, lql) = (take("sql"), take("lql"));
-        sent.adhoc = sql.map(Adhoc::Sql).or(lql.map(Adhoc::Lql));
+        // An empty `sql` asks for the saved query, and `lql` counts only where there is no `sql`.
+        let given = |text: &String| !text.trim().is_empty();
+        sent.adhoc = match (take("sql"), take("lql")) {
+            (Some(sql), _) => Some(sql).filter(given).map(Adhoc::Sql),
+            (None, lql) => lql.filter(given).map(Adhoc::Lql),
+        };
         Ok(sent)
     }
 }
@@ -115,6 +119,8 @@ mod tests {
         assert_eq!(sent.adhoc, Some(Adhoc::Sql("select 1".into())));
         let sent = read(Method::GET, "/x", json, r#"{"b": 2, "lql": "f:edge_logs"}"#).await.unwrap();
         assert_eq!((sent.values.len(), sent.adhoc), (0, Some(Adhoc::Lql("f:edge_logs".into()))));
+        let sent = read(Method::GET, "/x?sql=&lql=error", json, "").await.unwrap();
+        assert_eq!((sent.values.len(), sent.adhoc), (0, None));
         let sent = read(Method::POST, "/x", "application/x-www-form-urlencoded", "a=1&b=2").await.unwrap();
         assert_eq!(sent.values.len(), 2);
     }

@@ -18,6 +18,7 @@ use tidegate_model::{Code, Failure, Position, TextLimits};
 
 use crate::fail::{Result, fail, place_of};
 use dialect::TidegateDialect;
+pub(crate) use literal::unescape_bytes;
 
 /// The stack on which a text is read, in bytes, and how much of it must be there.
 const STACK: usize = 64 << 20;

@@ -124,6 +124,18 @@ impl Type {
         }
     }
 
+    /// How many columns the type is held in: one, or those of all its fields. Counting ends at
+    /// `most`, because fields that share a type may be more than can be walked.
+    pub(crate) fn width(&self, most: usize) -> usize {
+        match self {
+            Self::Array(item) => item.width(most),
+            Self::Struct { fields, .. } | Self::Record(fields) => fields
+                .iter()
+                .fold(1, |width, field| if width > most { width } else { width + field.ty.width(most - width) }),
+            _ => 1,
+        }
+    }
+
     pub(crate) fn is_number(&self) -> bool {
         matches!(self, Self::Int64 | Self::Float64)
     }

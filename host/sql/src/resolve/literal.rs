@@ -31,8 +31,12 @@ impl Resolver<'_> {
             | Value::DoubleQuotedRawStringLiteral(text)
             | Value::TripleSingleQuotedRawStringLiteral(text)
             | Value::TripleDoubleQuotedRawStringLiteral(text) => Typed::text(text.as_str()),
-            Value::SingleQuotedByteStringLiteral(text) | Value::DoubleQuotedByteStringLiteral(text) => {
-                Typed::new(Expr::Literal(ScalarValue::Binary(Some(text.clone().into_bytes())), None), Type::Bytes)
+            Value::SingleQuotedByteStringLiteral(text)
+            | Value::DoubleQuotedByteStringLiteral(text)
+            | Value::TripleSingleQuotedByteStringLiteral(text)
+            | Value::TripleDoubleQuotedByteStringLiteral(text) => {
+                let bytes = ScalarValue::Binary(Some(crate::text::unescape_bytes(text)));
+                Typed::new(Expr::Literal(bytes, None), Type::Bytes)
             }
             Value::Placeholder(name) if name == "?" => {
                 return Err(unsupported("a positional parameter (?); write @name and send it by name", at));

@@ -20,6 +20,13 @@ use super::{Environment, Output, Resolved, Resolver, Row, Typed};
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
 use crate::types::Type;
 
+/// The most columns that a select list may have, BigQuery's own limit. Every level of
+/// `SELECT *, *` doubles them, so a short text could ask for billions.
+const MAX_COLUMNS: usize = 10_000;
+/// The most columns when the fields of STRUCTs are counted, for `STRUCT(s AS a, s AS b)` doubles
+/// too. More than columns, because all that a source ever held is one `metadata`.
+const MAX_FIELDS: usize = 50_000;
+
 /// One column of the select list.
 pub(crate) struct Item {
     /// The given or implied name.
@@ -145,6 +152,7 @@ impl Resolver<'_> {
         guarded: bool,
     ) -> Result<Vec<Item>> {
         let mut items = Vec::new();
+        let (mut fields, mut counted) = (0, 0);
         for item in projection {
             match item {
                 SelectItem::UnnamedExpr(ast) => {
@@ -185,6 +193,15 @@ impl Resolver<'_> {
                     return Err(unsupported("several aliases for one expression", None));
                 }
             }
+            let new = items.get(counted..).unwrap_or_default();
+            fields += new.iter().map(|item| item.value.ty.width(MAX_FIELDS)).sum::<usize>();
+            if items.len() > MAX_COLUMNS || fields > MAX_FIELDS {
+                let message = format!(
+                    "the select list has more than {MAX_COLUMNS} columns, or {MAX_FIELDS} with the fields of STRUCTs"
+                );
+                return Err(fail(Code::LimitExceeded, message, new.first().and_then(|item| item.at)));
+            }
+            counted = items.len();
         }
         if items.is_empty() {
             return Err(invalid("the select list is empty", None));

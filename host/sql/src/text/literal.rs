@@ -27,55 +27,92 @@ fn unescape(raw: &str, quote: Option<char>) -> String {
         return raw.to_owned();
     }
     let mut text = String::with_capacity(raw.len());
-    let mut rest = raw.chars().peekable();
+    pieces(raw, quote, |piece| {
+        let c = match piece {
+            Piece::Written(c) => Some(c),
+            Piece::Byte(byte) => Some(char::from(byte)),
+            Piece::Point(code) => char::from_u32(code),
+        };
+        text.extend(c);
+        c.is_some()
+    });
+    text
+}
+
+/// The bytes of a bytes literal: `\xHH` is one byte, whatever it is.
+pub(crate) fn unescape_bytes(raw: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(raw.len());
+    pieces(raw, None, |piece| match piece {
+        Piece::Written(c) => {
+            bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            true
+        }
+        Piece::Byte(byte) => {
+            bytes.push(byte);
+            true
+        }
+        Piece::Point(_) => false,
+    });
+    bytes
+}
+
+/// What a literal is made of.
+enum Piece {
+    /// A character that stands there, or one of the escapes that stand for a character.
+    Written(char),
+    /// The number of `\xHH`.
+    Byte(u8),
+    /// The number of `\uHHHH` or `\UHHHHHHHH`.
+    Point(u32),
+}
+
+/// Gives the pieces of a literal to `take`, which refuses a number that means nothing to it: then
+/// the escape stands for itself, as an unknown one does.
+fn pieces(raw: &str, quote: Option<char>, mut take: impl FnMut(Piece) -> bool) {
+    let mut rest = raw.chars();
     while let Some(c) = rest.next() {
-        if Some(c) == quote && rest.peek() == Some(&c) {
-            rest.next();
-            text.push(c);
-            continue;
-        }
-        if c != '\\' {
-            text.push(c);
-            continue;
-        }
-        match rest.peek().copied() {
-            Some('n') => text.push('\n'),
-            Some('t') => text.push('\t'),
-            Some('r') => text.push('\r'),
-            Some('a') => text.push('\u{7}'),
-            Some('b') => text.push('\u{8}'),
-            Some('f') => text.push('\u{c}'),
-            Some('v') => text.push('\u{b}'),
-            Some(same @ ('\\' | '\'' | '"' | '`' | '?')) => text.push(same),
-            Some(kind @ ('x' | 'X' | 'u' | 'U')) => {
-                let digits = match kind {
-                    'u' => 4,
-                    'U' => 8,
-                    _ => 2,
-                };
-                let hex: String = rest.clone().skip(1).take(digits).collect();
-                let code = (hex.chars().count() == digits).then(|| u32::from_str_radix(&hex, 16).ok()).flatten();
-                match code.and_then(char::from_u32) {
-                    Some(decoded) => {
-                        text.push(decoded);
-                        for _ in 0..digits {
-                            rest.next();
-                        }
-                    }
-                    None => {
-                        text.push('\\');
-                        continue;
-                    }
+        let mut ahead = rest.clone();
+        let next = ahead.next();
+        if Some(c) == quote && next == Some(c) {
+            rest = ahead;
+        } else if c == '\\' {
+            let plain = match next {
+                Some('n') => Some('\n'),
+                Some('t') => Some('\t'),
+                Some('r') => Some('\r'),
+                Some('a') => Some('\u{7}'),
+                Some('b') => Some('\u{8}'),
+                Some('f') => Some('\u{c}'),
+                Some('v') => Some('\u{b}'),
+                Some(same @ ('\\' | '\'' | '"' | '`' | '?')) => Some(same),
+                _ => None,
+            };
+            let digits = match next {
+                Some('x' | 'X') => 2,
+                Some('u') => 4,
+                Some('U') => 8,
+                _ => 0,
+            };
+            let hex: String = ahead.clone().take(digits).take_while(char::is_ascii_hexdigit).collect();
+            let code = match u32::from_str_radix(&hex, 16) {
+                Ok(code) if hex.len() == digits => {
+                    Some(u8::try_from(code).ok().filter(|_| digits == 2).map_or(Piece::Point(code), Piece::Byte))
                 }
+                _ => None,
+            };
+            if let Some(plain) = plain {
+                take(Piece::Written(plain));
+                rest = ahead;
+                continue;
             }
-            _ => {
-                text.push('\\');
+            if code.is_some_and(&mut take) {
+                rest = ahead;
+                rest.nth(digits - 1);
                 continue;
             }
         }
-        rest.next();
+        take(Piece::Written(c));
     }
-    text
 }
 
 #[cfg(test)]
@@ -95,6 +132,15 @@ mod tests {
             ("\\", "\\"),
         ] {
             assert_eq!(unescape(raw, Some('\'')), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_unescaped_to_bytes() {
+        for (raw, expected) in
+            [(r"\x01\xff\n", &b"\x01\xff\n"[..]), ("é", "é".as_bytes()), (r"\xg1\u00e9\s", br"\xg1\u00e9\s".as_slice())]
+        {
+            assert_eq!(unescape_bytes(raw), expected, "{raw}");
         }
     }
 }

@@ -61,19 +61,39 @@ fn a_long_literal_is_not_repeated_without_bound() {
 fn the_stop_sign_ends_what_does_not_let_go() {
     let world = world(20_000);
     for sql in [
-        "select max(n) over (order by n rows between 10000 preceding and 10000 following) from t, unnest(generate_array(1, 20)) x",
+        "select max(n) over (order by n rows between 10000 preceding and 10000 following) from t, unnest(generate_array(1, 100)) x",
         "select (select count(*) from unnest(generate_array(1, 2000)) as x where x > t.n and regexp_contains(t.s, 'a.*b.*c')) from t",
     ] {
         let stop = Stop::after(Duration::from_secs(60));
         let asking = stop.clone();
         let stopping = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(200));
             asking.ask();
             Instant::now()
         });
         let ended = world.run_until(sql, &stop);
         let stopped = stopping.join().unwrap();
-        assert!(ended.is_err(), "{sql} ended by itself");
+        assert_eq!(ended.expect_err(sql).code, Code::Timeout, "{sql}");
         assert!(stopped.elapsed() < Duration::from_secs(1), "{sql} went on for {:?}", stopped.elapsed());
+    }
+}
+
+#[test]
+fn columns_that_double_are_counted() {
+    let world = world(1);
+    let chain = |first: &str, next: &dyn Fn(usize) -> String| {
+        let levels: Vec<String> = (1..40).map(|i| format!("a{i} as ({})", next(i - 1))).collect();
+        format!("with a0 as ({first}), {} select count(*) from a39", levels.join(", "))
+    };
+    for sql in [
+        chain("select s from t", &|i| format!("select *, *, *, *, *, *, * from a{i}")),
+        chain("select struct(s as a, s as b) as x from t", &|i| {
+            format!("select struct(x as a, x as b) as x from a{i}")
+        }),
+        chain("select [s] as x from t", &|i| format!("select [struct(x as a, x as b)] as x from a{i}")),
+        chain("select s as x from t", &|i| format!("select array_agg(struct(x as a, x as b)) as x from a{i}")),
+    ] {
+        let failure = world.failure(&sql);
+        assert_eq!(failure.code, Code::LimitExceeded, "{sql}\n{failure}");
     }
 }
