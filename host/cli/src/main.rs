@@ -10,6 +10,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Saved SQL over logs as safe HTTP endpoints.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, about)]

@@ -10,6 +10,10 @@ use datafusion::catalog::{MemTable, TableProvider};
 use tidegate_model::{Arguments, Value};
 use tidegate_sql::{Engine, EngineOptions, SavedQuery, Sources, Tables};
 
+// The one of the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const RUNS: usize = 200;
 
 /// Sources whose records look as gateways and services write them: some fifty leaves.

@@ -1,11 +1,26 @@
 //! What statements may hold: each its own limit, all together the server's.
+//!
+//! Operators that keep rows take what they keep from the statement's memory themselves. What
+//! functions make the engine does not count at all, and hundreds of columns of one batch can each
+//! be large. So whoever polls an operator says whose memory is at hand ([`super::covered`]), and
+//! functions that make much count it there ([`count_made`]), as long as the array lives.
 
+use std::cell::RefCell;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+
+/// What is smaller is not worth its counting.
+const COUNTED_FROM: usize = 1 << 20;
+
+thread_local! {
+    static AT_HAND: RefCell<Option<Arc<StatementMemory>>> = const { RefCell::new(None) };
+}
 
 /// The memory of one statement, taken from the memory of all.
 #[derive(Debug)]
@@ -13,11 +28,131 @@ pub(super) struct StatementMemory {
     all: Arc<dyn MemoryPool>,
     limit: usize,
     held: AtomicUsize,
+    /// What functions made. Where the array outlives the statement, its memory is given back
+    /// with the statement.
+    made: MemoryReservation,
 }
 
 impl StatementMemory {
     pub(super) fn new(all: Arc<dyn MemoryPool>, limit: usize) -> Self {
-        Self { all, limit, held: AtomicUsize::new(0) }
+        let made = MemoryConsumer::new("function").register(&all);
+        Self { all, limit, held: AtomicUsize::new(0), made }
+    }
+
+    /// Does `work` with this as the memory that functions count in.
+    pub(super) fn cover<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        struct Before(Option<Arc<StatementMemory>>);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                AT_HAND.set(self.0.take());
+            }
+        }
+        let _before = Before(AT_HAND.replace(Some(Arc::clone(self))));
+        work()
+    }
+
+    fn check(&self) -> Result<()> {
+        let held = self.reserved();
+        if held > self.limit {
+            return Err(DataFusionError::ResourcesExhausted(format!("{held} bytes of {}", self.limit)));
+        }
+        self.made.try_grow(0)
+    }
+}
+
+/// Counts an array that a function has just made, all of it, as held by the statement at hand.
+///
+/// # Errors
+/// If the statement, or all together, hold more than they may.
+pub(crate) fn count_made(array: &ArrayRef) -> Result<()> {
+    count(array, |array, memory| array.claim(memory))
+}
+
+/// Counts an array whose texts may be those of other arrays: all but the texts.
+///
+/// # Errors
+/// As [`count_made`].
+pub(crate) fn count_copied(array: &ArrayRef) -> Result<()> {
+    count(array, claim_without_texts)
+}
+
+fn count(array: &ArrayRef, claim: impl FnOnce(&ArrayRef, &dyn arrow_buffer::MemoryPool)) -> Result<()> {
+    if array.get_buffer_memory_size() < COUNTED_FROM {
+        return Ok(());
+    }
+    AT_HAND.with_borrow(|memory| {
+        let Some(memory) = memory else { return Ok(()) };
+        claim(array, &Claims(memory));
+        memory.check()
+    })
+}
+
+fn claim_without_texts(array: &ArrayRef, memory: &dyn arrow_buffer::MemoryPool) {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().views().inner().claim(memory),
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            list.offsets().claim(memory);
+            claim_without_texts(list.values(), memory);
+        }
+        DataType::Struct(_) => {
+            array.as_struct().columns().iter().for_each(|column| claim_without_texts(column, memory))
+        }
+        _ => array.claim(memory),
+    }
+}
+
+/// The statement's memory as arrays know it. They cannot be refused, so it is checked afterwards.
+#[derive(Debug)]
+struct Claims<'a>(&'a Arc<StatementMemory>);
+
+impl arrow_buffer::MemoryPool for Claims<'_> {
+    fn reserve(&self, size: usize) -> Box<dyn arrow_buffer::MemoryReservation> {
+        let mut claim = Claim { memory: Arc::downgrade(self.0), size: 0 };
+        arrow_buffer::MemoryReservation::resize(&mut claim, size);
+        Box::new(claim)
+    }
+
+    fn available(&self) -> isize {
+        let whole = |size: usize| isize::try_from(size).unwrap_or(isize::MAX);
+        whole(self.0.limit) - whole(self.0.reserved())
+    }
+
+    fn used(&self) -> usize {
+        self.0.reserved()
+    }
+
+    fn capacity(&self) -> usize {
+        self.0.limit
+    }
+}
+
+/// What one buffer of an array holds.
+#[derive(Debug)]
+struct Claim {
+    memory: Weak<StatementMemory>,
+    size: usize,
+}
+
+impl arrow_buffer::MemoryReservation for Claim {
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn resize(&mut self, size: usize) {
+        if let Some(memory) = self.memory.upgrade() {
+            memory.made.grow(size);
+            memory.held.fetch_add(size, Ordering::Relaxed);
+            memory.made.shrink(self.size);
+            memory.held.fetch_sub(self.size, Ordering::Relaxed);
+        }
+        self.size = size;
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        arrow_buffer::MemoryReservation::resize(self, 0);
     }
 }
 
@@ -59,5 +194,42 @@ impl MemoryPool for StatementMemory {
 
     fn memory_limit(&self) -> MemoryLimit {
         MemoryLimit::Finite(self.limit)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use datafusion::arrow::array::StringViewArray;
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+
+    use super::*;
+
+    #[test]
+    fn what_functions_make_is_held_as_long_as_it_lives() {
+        let all: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(10 << 20));
+        let memory = Arc::new(StatementMemory::new(Arc::clone(&all), 6 << 20));
+        let text = || Arc::new(StringViewArray::from_iter_values(["x".repeat(2 << 20)])) as ArrayRef;
+        let first = text();
+        count_made(&first).unwrap();
+        assert_eq!(all.reserved(), 0, "nobody is at hand");
+        memory.cover(|| {
+            count_made(&first).unwrap();
+            let held = memory.reserved();
+            assert!(held >= 2 << 20, "{held}");
+            assert_eq!(all.reserved(), held);
+            count_made(&first).unwrap();
+            assert_eq!(memory.reserved(), held, "a buffer is counted once");
+            count_copied(&text()).unwrap();
+            assert_eq!(memory.reserved(), held, "what is dropped is not counted");
+            let second = text();
+            count_made(&second).unwrap();
+            assert!(count_made(&text()).is_err());
+            assert_eq!(memory.reserved(), 2 * held);
+        });
+        drop(memory);
+        assert_eq!(all.reserved(), 0, "an array outlives its statement");
+        drop(first);
+        assert_eq!(all.reserved(), 0);
     }
 }

@@ -1,14 +1,16 @@
 //! Arrays.
 
 use datafusion::arrow::datatypes::DataType;
+use datafusion::functions_nested::concat::array_concat_udf;
 use datafusion::functions_nested::expr_fn as nested;
+use datafusion::functions_nested::reverse::array_reverse_udf;
 use datafusion::logical_expr::{Expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::Code;
 
 use super::kernels::Entry;
 use super::rows::{Body, Item, Items, Made, Out, Row};
-use super::{Builder, Call, kernel};
+use super::{Builder, Call, bounded, kernel};
 use crate::fail::{Planning, Result, fail};
 use crate::resolve::{Conversion, Typed, list_of_record, unify};
 use crate::types::{Type, is_there};
@@ -32,12 +34,13 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         let count = call.count(1, usize::MAX)?;
         let values = (0..count).map(|i| array(call, i)).collect::<Result<Vec<_>>>()?;
         let (values, ty) = unify(values, call.at)?;
-        Ok(Typed::new(super::udf::bounded_concat(values.into_iter().map(|value| value.expr).collect()), ty))
+        let values = values.into_iter().map(|value| value.expr).collect();
+        Ok(Typed::new(bounded(array_concat_udf(), values), ty))
     }),
     ("ARRAY_REVERSE", |call| {
         call.count(1, 1)?;
         let value = array(call, 0)?;
-        Ok(Typed::new(nested::array_reverse(value.expr), value.ty))
+        Ok(Typed::new(bounded(array_reverse_udf(), vec![value.expr]), value.ty))
     }),
     ("ARRAY_FIRST", |call| element(call, 1)),
     ("ARRAY_LAST", |call| element(call, -1)),

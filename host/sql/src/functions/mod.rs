@@ -33,6 +33,7 @@ pub(crate) use rows::while_folding;
 pub(crate) use text::regexp_contains;
 pub(crate) use time::{at_time_zone, computed_interval, interval_texts, interval_times, time_arithmetic};
 pub(crate) use top::top;
+pub(crate) use udf::{bounded, counted};
 pub(crate) use watched::watched;
 
 use crate::fail::{Result, fail, invalid};

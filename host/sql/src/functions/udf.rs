@@ -3,16 +3,16 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result as EngineResult;
-use datafusion::functions_nested::concat::array_concat_udf;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::scalar::ScalarValue;
 
 use super::rows::{self, Body};
+use crate::engine::memory::count_copied;
 
 /// What a kernel computes: one array out of its arguments' arrays, all of one length.
 pub(crate) type Compute = fn(&[ArrayRef], safe: bool) -> EngineResult<ArrayRef>;
@@ -67,6 +67,7 @@ impl ScalarUDFImpl for Kernel {
         let rows = if scalar { 1 } else { call.number_rows };
         let arrays = call.args.iter().map(|argument| argument.to_array(rows)).collect::<EngineResult<Vec<_>>>()?;
         let result = (self.compute)(&arrays, self.safe)?;
+        count_copied(&result)?;
         if scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
         }
@@ -130,26 +131,28 @@ impl ScalarUDFImpl for RowKernel {
     }
 }
 
-/// ARRAY_CONCAT: the engine's, once it is known that the result is not too large.
-pub(super) fn bounded_concat(arrays: Vec<Expr>) -> Expr {
-    let inner = array_concat_udf();
+/// One of the engine's functions that make arrays out of arrays or values, within bounds: it is
+/// known before that the result is not too large, and counted after.
+pub(crate) fn bounded(inner: Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
     let mut signature = inner.signature().clone();
     // A constant array would be folded, and then copied into each row.
-    if arrays.iter().all(|array| !array.any_column_refs()) {
+    if arguments.iter().all(|argument| !argument.any_column_refs()) {
         signature.volatility = Volatility::Volatile;
     }
-    ScalarUDF::from(BoundedConcat { inner, signature }).call(arrays)
+    let name = format!("bounded_{}", inner.name());
+    ScalarUDF::from(Bounded { name, inner, signature }).call(arguments)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct BoundedConcat {
+struct Bounded {
+    name: String,
     inner: Arc<ScalarUDF>,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for BoundedConcat {
-    fn name(&self) -> &'static str {
-        "bounded_array_concat"
+impl ScalarUDFImpl for Bounded {
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -166,10 +169,64 @@ impl ScalarUDFImpl for BoundedConcat {
 
     fn invoke_with_args(&self, call: ScalarFunctionArgs) -> EngineResult<ColumnarValue> {
         let size = |argument: &ColumnarValue| match argument {
-            ColumnarValue::Array(array) => array.get_array_memory_size(),
+            ColumnarValue::Array(array) => copied_size(array),
             ColumnarValue::Scalar(scalar) => scalar.size().saturating_mul(call.number_rows),
         };
         rows::check_batch(call.args.iter().map(size).fold(0, usize::saturating_add))?;
-        self.inner.invoke_with_args(call)
+        let result = self.inner.invoke_with_args(call)?;
+        if let ColumnarValue::Array(array) = &result {
+            count_copied(array)?;
+        }
+        Ok(result)
+    }
+}
+
+/// What a copy of an array takes: texts are shared.
+fn copied_size(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::Utf8View | DataType::BinaryView => array.len().saturating_mul(size_of::<u128>()),
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            let bound =
+                |offset: Option<&i32>| offset.and_then(|offset| usize::try_from(*offset).ok()).unwrap_or_default();
+            let (from, to) = (bound(list.value_offsets().first()), bound(list.value_offsets().last()));
+            let elements = copied_size(&list.values().slice(from, to.saturating_sub(from)));
+            elements.saturating_add(array.len().saturating_mul(size_of::<i32>()))
+        }
+        DataType::Struct(_) => array.as_struct().columns().iter().map(copied_size).fold(0, usize::saturating_add),
+        // Of plain values only.
+        _ => array.to_data().get_slice_memory_size().unwrap_or(usize::MAX),
+    }
+}
+
+/// An array that is chosen among others, by CASE for example, is copied: counted.
+pub(crate) fn counted(array: Expr) -> Expr {
+    ScalarUDF::from(Counted { signature: Signature::any(1, Volatility::Immutable) }).call(vec![array])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Counted {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Counted {
+    fn name(&self) -> &'static str {
+        "counted"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> EngineResult<DataType> {
+        arguments.first().cloned().ok_or_else(super::kernels::arity)
+    }
+
+    fn invoke_with_args(&self, call: ScalarFunctionArgs) -> EngineResult<ColumnarValue> {
+        let value = call.args.into_iter().next().ok_or_else(super::kernels::arity)?;
+        if let ColumnarValue::Array(array) = &value {
+            count_copied(array)?;
+        }
+        Ok(value)
     }
 }

@@ -2,6 +2,7 @@
 
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
+use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::expr::Like;
 use datafusion::logical_expr::{Expr, Operator, binary_expr, lit};
 use datafusion::scalar::ScalarValue;
@@ -173,8 +174,12 @@ impl Resolver<'_> {
             Ast::Array(array) => {
                 let items = array.elem.iter().map(|item| self.expr(item, cx)).collect::<Result<Vec<_>>>()?;
                 let (items, ty) = unify(items, at)?;
-                let values = items.into_iter().map(|item| item.expr).collect();
-                Ok(Typed::new(nested::make_array(values), Type::Array(Box::new(ty))))
+                let values: Vec<Expr> = items.into_iter().map(|item| item.expr).collect();
+                let array = match values.iter().any(Expr::any_column_refs) {
+                    true => functions::bounded(make_array_udf(), values),
+                    false => nested::make_array(values),
+                };
+                Ok(Typed::new(array, Type::Array(Box::new(ty))))
             }
             Ast::Struct { values, fields } => self.structure(values, fields, at, cx),
             Ast::Tuple(values) => self.structure(values, &[], at, cx),
@@ -648,7 +653,17 @@ fn choose(arms: Vec<(Expr, Typed)>, last: Typed, at: Option<Position>) -> Result
     for (condition, value) in arms {
         case = case.when(condition, value.expr);
     }
-    Ok(Typed::new(case.otherwise(last).planned()?, ty))
+    Ok(copied(Typed::new(case.otherwise(last).planned()?, ty)))
+}
+
+/// One of several values: arrays and bytes are copied by the choice, so they are counted.
+fn copied(value: Typed) -> Typed {
+    match value.ty {
+        Type::Array(_) | Type::Struct { .. } | Type::Bytes if value.expr.any_column_refs() => {
+            Typed::new(functions::counted(value.expr), value.ty)
+        }
+        _ => value,
+    }
 }
 
 pub(crate) fn in_list(value: &Typed, list: Vec<Typed>, negated: bool, at: Option<Position>) -> Result<Typed> {

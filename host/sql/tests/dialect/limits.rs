@@ -97,3 +97,26 @@ fn columns_that_double_are_counted() {
         assert_eq!(failure.code, Code::LimitExceeded, "{sql}\n{failure}");
     }
 }
+
+#[test]
+fn what_many_columns_of_one_batch_hold_is_counted() {
+    let world = world(2_000).holding(256 << 20);
+    let listed = |count: usize, item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(", ");
+    let columns = |column: &dyn Fn(usize) -> String| format!("select {} from t", listed(100, column));
+    for sql in [
+        columns(&|i| format!("repeat(s, 800 + {i} + n - n)")),
+        columns(&|i| format!("cast(repeat(s, 800 + {i} + n - n) as bytes)")),
+        columns(&|i| format!("generate_array(n - n, 1000 + {i})")),
+        columns(&|i| format!("array_concat(generate_array(n - n, 1000 + {i}), [n])")),
+        columns(&|i| format!("array_reverse(generate_array(n - n, 1000 + {i}))")),
+        columns(&|i| format!("array_slice(generate_array(n - n, 1000 + {i}), 1, 1000)")),
+        columns(&|i| format!("if(n > {i}, generate_array(n - n, 1000), generate_array(n - n, 1001))")),
+        columns(&|i| format!("coalesce(if(n < {i}, null, cast(repeat(s, 800) as bytes)), cast(s as bytes))")),
+        columns(&|i| format!("to_json_string(struct(repeat(s, 700 + {i} + n - n) as a))")),
+        format!("select length(concat({})) from t", listed(90, &|i| format!("repeat(s, 800 + {i} + n - n)"))),
+        format!("select [{}] from t", listed(10_000, &|_| "n".to_owned())),
+    ] {
+        let failure = world.failure(&sql);
+        assert_eq!(failure.code, Code::LimitExceeded, "{failure}\n{}", sql.chars().take(200).collect::<String>());
+    }
+}

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::StringViewBuilder;
+use datafusion::arrow::array::{ArrayRef, StringViewBuilder};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result as EngineResult;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use datafusion::scalar::ScalarValue;
 
 use crate::encode::{ColumnEncoder, Style};
+use crate::engine::memory::count_made;
 use crate::functions::kernels::arity;
 use crate::functions::rows::{MAX_BATCH, MAX_VALUE, limit};
 use crate::resolve::Typed;
@@ -78,6 +79,8 @@ impl ScalarUDFImpl for ToJson {
         if constant {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&builder.finish(), 0)?));
         }
-        Ok(ColumnarValue::Array(Arc::new(builder.finish())))
+        let texts: ArrayRef = Arc::new(builder.finish());
+        count_made(&texts)?;
+        Ok(ColumnarValue::Array(texts))
     }
 }

@@ -21,6 +21,7 @@ use datafusion::arrow::datatypes::{DataType, Field, IntervalMonthDayNanoType, In
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 
+use crate::engine::memory::{count_copied, count_made};
 use crate::fail::value_error;
 use arguments::Column;
 pub(super) use arguments::Row;
@@ -146,8 +147,13 @@ pub(super) fn compute(
             let values = cast(&elements(&items, body), item.data_type())?;
             Arc::new(ListArray::try_new(item, offsets, values, Some(valid))?)
         }
-        Body::Chosen(f) => batch.chosen(&mut row, f)?,
+        Body::Chosen(f) => {
+            let chosen = batch.chosen(&mut row, f)?;
+            count_copied(&chosen)?;
+            return Ok((chosen, constant));
+        }
     };
+    count_made(&array)?;
     Ok((array, constant))
 }
 
