@@ -1,11 +1,11 @@
 //! Running statements: plan under what may be read, execute under limits, stream the rows.
 
-mod covered;
 mod held;
 pub(crate) mod memory;
+pub(crate) mod statement;
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
@@ -23,10 +23,11 @@ use sqlparser::ast::Query;
 use tidegate_model::{Arguments, Code, Failure, Limits, TextLimits};
 
 use crate::catalog::{SavedQuery, Sources, Tables};
-use crate::fail::{Planning, Result, from_engine};
+use crate::fail::{Planning, Result, from_running};
 use crate::resolve::{Resolved, Resolver};
 use crate::types::Type;
 use crate::{stop, text};
+use statement::Statement;
 
 /// Rows that flow between operators at once.
 const BATCH_ROWS: usize = 8192;
@@ -77,6 +78,8 @@ pub struct Plan {
 pub struct ResultStream {
     columns: Arc<[(String, Type)]>,
     stream: SendableRecordBatchStream,
+    /// The first failure of a function of the statement.
+    failure: Arc<OnceLock<Failure>>,
 }
 
 impl std::fmt::Debug for ResultStream {
@@ -193,6 +196,7 @@ impl Engine {
         };
         let pool = Arc::new(memory::StatementMemory::new(Arc::clone(&self.total_memory), self.statement_memory));
         let memory: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
+        let statement = Statement { memory: pool, stop: stop::Stop::current(), failure: Arc::default() };
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(memory).build().planned()?;
         let config = self.state.config().clone().with_batch_size(batch_rows(&logical));
         let physical = self
@@ -201,11 +205,11 @@ impl Engine {
             .await
             .and_then(held::counted)
             .and_then(stop::yielding)
-            .and_then(|plan| covered::covered(plan, &pool))
+            .and_then(|plan| statement.covering(plan))
             .planned()?;
         let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
-        Ok(ResultStream { columns: columns.into(), stream })
+        Ok(ResultStream { columns: columns.into(), stream, failure: statement.failure })
     }
 
     /// The physical plan as text, for benchmarks and bug reports of the project's own.
@@ -259,7 +263,7 @@ impl Stream for ResultStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.stream.poll_next_unpin(cx).map(|next| {
             next.map(|batch| {
-                let batch = batch.map_err(from_engine)?;
+                let batch = batch.map_err(|error| from_running(error, self.failure.get()))?;
                 if batch.num_columns() == self.columns.len() {
                     return Ok(batch);
                 }

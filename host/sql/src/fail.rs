@@ -1,9 +1,12 @@
 //! Building the failures of this room: code, text, place; and hiding the engine's own words.
 
+use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::{Location, Span};
 use tidegate_model::{Code, Failure, Position};
+
+use crate::engine::statement::at_hand;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -35,52 +38,97 @@ pub(crate) fn unsupported(what: impl AsRef<str>, at: Option<Position>) -> Failur
     fail(Code::Unsupported, message, at)
 }
 
-/// A failure inside a function's kernel; it travels through the engine unchanged.
+/// A failure inside a function's kernel.
 pub(crate) fn value_error(message: impl Into<String>) -> DataFusionError {
-    DataFusionError::External(Box::new(Failure::new(Code::InvalidValue, message)))
+    failed(Failure::new(Code::InvalidValue, message))
+}
+
+/// A failure of ours on its way through the engine. Most of the engine hands it on as it is; a scan
+/// that computes a filter keeps only a text of it, so the statement at hand keeps it too.
+pub(crate) fn failed(failure: Failure) -> DataFusionError {
+    // Only the first counts.
+    at_hand(|statement| statement.failure.set(failure.clone()).is_ok());
+    DataFusionError::External(Box::new(failure))
+}
+
+/// A statement needs more memory than it may use, or than is left. The reason is for the log.
+pub(crate) fn memory_failure(reason: &str) -> Failure {
+    tracing::info!(%reason, "a statement reached its memory limit");
+    Failure::new(
+        Code::LimitExceeded,
+        "the statement needs more memory than it may use; narrow the time range, select fewer columns, or aggregate less",
+    )
 }
 
 /// What a caller may learn of an engine error. Our own failures come through as they are; the
 /// engine's internal words go to the log and the caller gets a plain sentence.
 pub(crate) fn from_engine(error: DataFusionError) -> Failure {
-    if let Some(failure) = own_failure(&error) {
-        return failure;
+    known(&error).unwrap_or_else(|| internal(&error.to_string()))
+}
+
+/// The same for a statement that runs, one of whose functions may have failed before.
+pub(crate) fn from_running(error: DataFusionError, failure: Option<&Failure>) -> Failure {
+    known(&error)
+        .or_else(|| failure.cloned())
+        .or_else(|| of_filter(&error.to_string()))
+        .unwrap_or_else(|| internal(&error.to_string()))
+}
+
+fn known(error: &DataFusionError) -> Option<Failure> {
+    if let Some(failure) = own_failure(error) {
+        return Some(failure);
     }
     match error.find_root() {
-        DataFusionError::ResourcesExhausted(reason) => {
-            tracing::info!(%reason, "a statement reached its memory limit");
-            Failure::new(
-                Code::LimitExceeded,
-                "the statement needs more memory than it may use; narrow the time range, select fewer columns, or aggregate less",
-            )
-        }
-        DataFusionError::ArrowError(arrow, _) => {
-            use datafusion::arrow::error::ArrowError;
-            match arrow.as_ref() {
-                ArrowError::DivideByZero => Failure::new(Code::InvalidValue, "division by zero"),
-                ArrowError::CastError(reason) | ArrowError::ParseError(reason) | ArrowError::ComputeError(reason) => {
-                    Failure::new(
-                        Code::InvalidValue,
-                        format!("a value cannot be converted: {reason}; SAFE_CAST gives NULL instead"),
-                    )
-                }
-                ArrowError::ArithmeticOverflow(_) => Failure::new(Code::InvalidValue, "an integer overflowed 64 bits"),
-                other => internal(&other.to_string()),
+        DataFusionError::ResourcesExhausted(reason) => Some(memory_failure(reason)),
+        DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
+            ArrowError::DivideByZero => Some(divided_by_zero()),
+            ArrowError::CastError(reason) | ArrowError::ParseError(reason) | ArrowError::ComputeError(reason) => {
+                Some(not_converted(reason))
             }
-        }
-        DataFusionError::Execution(reason) if reason.contains("more than one row") => Failure::new(
+            ArrowError::ArithmeticOverflow(_) => Some(overflowed()),
+            _ => None,
+        },
+        DataFusionError::Execution(reason) if reason.contains("more than one row") => Some(Failure::new(
             Code::InvalidValue,
             "a scalar subquery returned more than one row; add LIMIT 1 or an aggregate",
-        ),
+        )),
         DataFusionError::NotImplemented(reason) | DataFusionError::Plan(reason) if about_correlation(reason) => {
             tracing::info!(%reason, "a correlated subquery cannot be planned");
-            Failure::new(
+            Some(Failure::new(
                 Code::Unsupported,
                 "a subquery that uses columns of the enclosing query in this way is not supported; compare them with = or write it as a JOIN",
-            )
+            ))
         }
-        other => internal(&other.to_string()),
+        _ => None,
     }
+}
+
+/// An error of the engine's own functions in a filter that a scan computes, of which only the text
+/// is left.
+fn of_filter(text: &str) -> Option<Failure> {
+    let (_, error) = text.split_once("Error evaluating filter predicate: ")?;
+    let reason = |kind: &str| error.split_once(kind)?.1.split('"').next();
+    if error.contains("DivideByZero") {
+        Some(divided_by_zero())
+    } else if error.contains("ArithmeticOverflow") {
+        Some(overflowed())
+    } else if let Some(reason) = reason("CastError(\"").or_else(|| reason("ParseError(\"")) {
+        Some(not_converted(reason))
+    } else {
+        error.contains("ResourcesExhausted").then(|| memory_failure(error))
+    }
+}
+
+fn divided_by_zero() -> Failure {
+    Failure::new(Code::InvalidValue, "division by zero")
+}
+
+fn overflowed() -> Failure {
+    Failure::new(Code::InvalidValue, "an integer overflowed 64 bits")
+}
+
+fn not_converted(reason: &str) -> Failure {
+    Failure::new(Code::InvalidValue, format!("a value cannot be converted: {reason}; SAFE_CAST gives NULL instead"))
 }
 
 /// Whether the engine says that it cannot turn a subquery into a join.

@@ -35,6 +35,9 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{Stream, StreamExt};
 use tidegate_model::{Code, Failure};
 
+use crate::engine::statement::at_hand;
+use crate::fail::failed;
+
 /// How long an operator may go on before it lets others run.
 const SLICE: Duration = Duration::from_millis(10);
 
@@ -80,7 +83,7 @@ impl Stop {
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_due() {
             let message = "the request ran out of time; narrow the time range or select less";
-            return Err(DataFusionError::External(Box::new(Failure::new(Code::Timeout, message))));
+            return Err(failed(Failure::new(Code::Timeout, message)));
         }
         Ok(())
     }
@@ -96,7 +99,13 @@ pub(crate) fn check() -> std::result::Result<(), Failure> {
 }
 
 fn checked() -> Result<()> {
-    check().map_err(|failure| DataFusionError::External(Box::new(failure)))
+    check().map_err(failed)
+}
+
+/// Fails if the result of the statement that runs is no longer wanted: for computations that
+/// take long for one batch of rows.
+pub(crate) fn check_running() -> Result<()> {
+    at_hand(|statement| statement.stop.check()).unwrap_or(Ok(()))
 }
 
 /// A rule of the optimizer that asks first.

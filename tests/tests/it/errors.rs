@@ -1,7 +1,9 @@
 //! Requests that must be refused, each with a true status and words that help.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, now, query_string, request};
+use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, folder, now, query_string, request};
 
 #[test]
 fn parameters_are_checked_by_name() {
@@ -168,4 +170,40 @@ fn a_refused_request_leaves_its_connection_usable_or_says_that_it_ends() {
         let answers = server.exchange(&[head.as_bytes(), b"null", b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"]);
         assert!(answers.contains(r#"{"status":"ok"}"#) || answers.contains("connection: close"), "{head}{answers}");
     }
+}
+
+/// Over rows in memory and over those in segments, whose scan computes filters itself.
+#[test]
+fn a_filter_that_cannot_be_computed_is_told() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Server::start_in(&data);
+    let event = |i: i64| json!({"id": i.to_string(), "project": "p1", "event_message": "text", "metadata": {"n": i}});
+    server.send(EDGE, &Value::Array((0..1_500).map(event).collect()));
+    let check = || {
+        for (condition, status, code, words) in [
+            ("cast(event_message as int64) > 1", 400, "invalid_value", ["text", "INT64"]),
+            ("1 / m.n > 0.5", 400, "invalid_value", ["division by zero", ""]),
+            ("mod(7, m.n) = 1", 400, "invalid_value", ["division by zero", ""]),
+            ("m.n * 9223372036854775807 > 1", 400, "invalid_value", ["overflow", ""]),
+            ("parse_timestamp('%F', event_message) is not null", 400, "invalid_value", ["text", ""]),
+            ("length(repeat(event_message, 100000)) > 1", 422, "limit_exceeded", ["too much", ""]),
+            ("error('mine') = 'x'", 400, "invalid_value", ["mine", ""]),
+        ] {
+            let sql = format!("select id from edge_logs cross join unnest(metadata) as m where {condition}");
+            println!("{condition}");
+            server.sql(&sql).refused(status, code, &words);
+        }
+    };
+    check();
+    let segments = || {
+        let folders = std::fs::read_dir(data.join("segments")).into_iter().flatten().flatten();
+        folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten()).count()
+    };
+    let began = Instant::now();
+    while segments() == 0 && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(segments() > 0, "no segment was written");
+    check();
 }

@@ -2,10 +2,9 @@
 //!
 //! Operators that keep rows take what they keep from the statement's memory themselves. What
 //! functions make the engine does not count at all, and hundreds of columns of one batch can each
-//! be large. So whoever polls an operator says whose memory is at hand ([`super::covered`]), and
-//! functions that make much count it there ([`count_made`]), as long as the array lives.
+//! be large. So functions that make much count it in the memory of the statement at hand
+//! ([`count_made`]), as long as the array lives.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -15,12 +14,11 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
+use super::statement::at_hand;
+use crate::fail::{failed, memory_failure};
+
 /// What is smaller is not worth its counting.
 const COUNTED_FROM: usize = 1 << 20;
-
-thread_local! {
-    static AT_HAND: RefCell<Option<Arc<StatementMemory>>> = const { RefCell::new(None) };
-}
 
 /// The memory of one statement, taken from the memory of all.
 #[derive(Debug)]
@@ -39,24 +37,12 @@ impl StatementMemory {
         Self { all, limit, held: AtomicUsize::new(0), made }
     }
 
-    /// Does `work` with this as the memory that functions count in.
-    pub(super) fn cover<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
-        struct Before(Option<Arc<StatementMemory>>);
-        impl Drop for Before {
-            fn drop(&mut self) {
-                AT_HAND.set(self.0.take());
-            }
-        }
-        let _before = Before(AT_HAND.replace(Some(Arc::clone(self))));
-        work()
-    }
-
     fn check(&self) -> Result<()> {
         let held = self.reserved();
-        if held > self.limit {
-            return Err(DataFusionError::ResourcesExhausted(format!("{held} bytes of {}", self.limit)));
+        if held > self.limit || self.made.try_grow(0).is_err() {
+            return Err(failed(memory_failure(&format!("functions made {held} bytes of {}", self.limit))));
         }
-        self.made.try_grow(0)
+        Ok(())
     }
 }
 
@@ -80,11 +66,11 @@ fn count(array: &ArrayRef, claim: impl FnOnce(&ArrayRef, &dyn arrow_buffer::Memo
     if array.get_buffer_memory_size() < COUNTED_FROM {
         return Ok(());
     }
-    AT_HAND.with_borrow(|memory| {
-        let Some(memory) = memory else { return Ok(()) };
-        claim(array, &Claims(memory));
-        memory.check()
+    at_hand(|statement| {
+        claim(array, &Claims(&statement.memory));
+        statement.memory.check()
     })
+    .unwrap_or(Ok(()))
 }
 
 fn claim_without_texts(array: &ArrayRef, memory: &dyn arrow_buffer::MemoryPool) {
@@ -204,6 +190,8 @@ mod tests {
     use datafusion::execution::memory_pool::GreedyMemoryPool;
 
     use super::*;
+    use crate::engine::statement::Statement;
+    use crate::stop::Stop;
 
     #[test]
     fn what_functions_make_is_held_as_long_as_it_lives() {
@@ -213,7 +201,8 @@ mod tests {
         let first = text();
         count_made(&first).unwrap();
         assert_eq!(all.reserved(), 0, "nobody is at hand");
-        memory.cover(|| {
+        let (stop, failure) = (Stop::current(), Arc::default());
+        Statement { memory: Arc::clone(&memory), stop, failure }.cover(|| {
             count_made(&first).unwrap();
             let held = memory.reserved();
             assert!(held >= 2 << 20, "{held}");

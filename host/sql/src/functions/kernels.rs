@@ -50,6 +50,7 @@ impl Entry {
 /// The kernels of all subjects.
 fn entries() -> impl Iterator<Item = &'static Entry> {
     [
+        super::text::like::KERNELS,
         super::text::pieces::KERNELS,
         super::text::regexps::KERNELS,
         super::text::codes::KERNELS,

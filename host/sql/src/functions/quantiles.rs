@@ -129,7 +129,10 @@ impl Accumulator for Values {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let sorted = sort(&self.all()?, None)?;
+        let all = self.all()?;
+        self.chunks.clear();
+        let sorted = sort(&all, None)?;
+        drop(all);
         let null = |ty: &DataType| ScalarValue::try_new_null(ty);
         match self.pick {
             Pick::Borders(_) if sorted.is_empty() => null(&list_of(self.item.clone())),
@@ -158,8 +161,10 @@ impl Accumulator for Values {
         }
     }
 
+    /// With what sorting them will take: copies, and for texts their order too.
     fn size(&self) -> usize {
-        size_of_val(self) + self.chunks.iter().map(|chunk| chunk.get_array_memory_size()).sum::<usize>()
+        let copies = if self.item.is_primitive() { 2 } else { 4 };
+        size_of_val(self) + copies * self.chunks.iter().map(|chunk| chunk.get_array_memory_size()).sum::<usize>()
     }
 }
 

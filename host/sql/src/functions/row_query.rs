@@ -527,5 +527,5 @@ fn to_u32(n: usize) -> Result<u32> {
 
 fn too_many() -> datafusion::error::DataFusionError {
     let message = format!("a subquery over arrays visits more than {MAX_ELEMENTS} elements for one row");
-    datafusion::error::DataFusionError::External(Box::new(Failure::new(Code::LimitExceeded, message)))
+    crate::fail::failed(Failure::new(Code::LimitExceeded, message))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature};
 use datafusion::scalar::ScalarValue;
@@ -140,7 +140,7 @@ impl Accumulator for WatchedAccumulator {
                 "a window function would give more than {MAX_GIVEN} bytes for one partition; use a narrower frame or GROUP BY"
             );
             let failure = Failure::new(Code::LimitExceeded, message);
-            return Err(DataFusionError::External(Box::new(failure)));
+            return Err(crate::fail::failed(failure));
         }
         Ok(value)
     }

@@ -171,7 +171,7 @@ impl Resolver<'_> {
             };
         }
         let constant = match index.literal() {
-            Some(ScalarValue::Int64(Some(n))) => Some(if from_one { n - 1 } else { *n }),
+            Some(ScalarValue::Int64(Some(n))) => Some(if from_one { n.saturating_sub(1) } else { *n }),
             _ => None,
         };
         let position = index.convert(&Type::Int64, Conversion::implicit(at))?;
@@ -191,10 +191,10 @@ impl Resolver<'_> {
             }
             Type::Array(item) => {
                 let ordinal = match constant {
-                    Some(n) if n < 0 => {
-                        return Ok(Typed::new(Expr::Literal(ScalarValue::Null, None), (**item).clone()));
-                    }
-                    Some(n) => lit(n + 1),
+                    Some(n) => match n.checked_add(1).filter(|ordinal| *ordinal > 0) {
+                        Some(ordinal) => lit(ordinal),
+                        None => return Ok(Typed::new(Expr::Literal(ScalarValue::Null, None), (**item).clone())),
+                    },
                     None if from_one => position.expr,
                     None => position.expr + lit(1_i64),
                 };

@@ -3,7 +3,6 @@
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::functions_nested::make_array::make_array_udf;
-use datafusion::logical_expr::expr::Like;
 use datafusion::logical_expr::{Expr, Operator, binary_expr, lit};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
@@ -395,9 +394,8 @@ impl Resolver<'_> {
         };
         let mut all: Option<Expr> = None;
         for pattern in patterns {
-            let pattern = self.expr(pattern, cx)?.convert(&Type::String, how)?.expr;
-            let (value, pattern) = (Box::new(value.expr.clone()), Box::new(pattern));
-            let like = Expr::Like(Like::new(negated, value, pattern, None, without_case));
+            let pattern = self.expr(pattern, cx)?.convert(&Type::String, how)?;
+            let like = functions::like_pattern(value.expr.clone(), pattern, negated, without_case);
             all = Some(match all {
                 Some(all) if any => all.or(like),
                 Some(all) => all.and(like),

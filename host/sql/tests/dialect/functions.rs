@@ -135,6 +135,16 @@ proptest! {
     }
 
     #[test]
+    fn like_of_a_computed_pattern_is_that_of_a_literal(text in "[aAbB%é]{0,6}", pattern in "[aB%_é]{0,6}", escape in any::<bool>()) {
+        let escaped = if escape { pattern.replacen('_', "\\\\_", 1) } else { pattern };
+        let world = World::new().source("t", &[json!({"s": text, "p": escaped.replace("\\\\", "\\")})]);
+        let sql = format!("select s like p as a, s like '{escaped}' as b, s ilike p as c, s ilike '{escaped}' as d from t");
+        let row = &world.rows(&sql)[0];
+        prop_assert_eq!(&row["a"], &row["b"], "{} like {}", text, escaped);
+        prop_assert_eq!(&row["c"], &row["d"], "{} ilike {}", text, escaped);
+    }
+
+    #[test]
     fn a_formatted_time_is_read_back(micros in -1_500_000_000_000_000_i64..250_000_000_000_000_000, zone in prop::sample::select(vec!["UTC", "Asia/Kathmandu", "-03:30"])) {
         let format = "%Y-%m-%d %H:%M:%E6S %Ez";
         let back = value(&format!("unix_micros(parse_timestamp('{format}', format_timestamp('{format}', timestamp_micros({micros}), '{zone}')))"));

@@ -20,6 +20,14 @@ use crate::functions::kernels::arity;
 /// The most steps that one call takes for a batch, where steps are not bounded by what is made.
 const MAX_WORK: u64 = 1 << 28;
 
+/// A regular expression as everything here compiles it: one of the larger programs that the crate
+/// allows by default takes hundreds of megabytes in the making.
+pub(in crate::functions) fn compiled(pattern: &str) -> std::result::Result<Regex, regex::Error> {
+    const MAX_PROGRAM: usize = 4 << 20;
+    const MAX_CACHE: usize = 1 << 20;
+    regex::RegexBuilder::new(pattern).size_limit(MAX_PROGRAM).dfa_size_limit(MAX_CACHE).build()
+}
+
 /// One argument of a call.
 #[derive(Debug)]
 pub(super) enum Column {
@@ -231,7 +239,8 @@ impl Row {
             return Ok(Arc::clone(regex));
         }
         let short: String = pattern.chars().take(60).collect();
-        let regex = Regex::new(pattern).map_err(|_| format!("'{short}' is not a valid regular expression"))?;
+        let regex = compiled(pattern)
+            .map_err(|_| format!("'{short}' is not a valid regular expression, or too large a one"))?;
         let regex = Arc::new(regex);
         memo.regex = Some((pattern.to_owned(), Arc::clone(&regex)));
         Ok(regex)

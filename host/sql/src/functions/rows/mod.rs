@@ -24,10 +24,13 @@ use datafusion::logical_expr::ColumnarValue;
 use crate::engine::memory::{count_copied, count_made};
 use crate::fail::value_error;
 use arguments::Column;
-pub(super) use arguments::Row;
+pub(super) use arguments::{Row, compiled};
 use out::ELEMENT;
 pub(crate) use out::while_folding;
 pub(super) use out::{Bad, Item, Items, MAX_BATCH, MAX_VALUE, Made, Out, check_batch, limit};
+
+/// After so many rows a kernel asks whether its result is still wanted.
+const ROWS_BETWEEN_CHECKS: usize = 64;
 
 /// How a kernel computes a row.
 #[derive(Debug, Clone, Copy)]
@@ -186,6 +189,9 @@ struct Batch {
 
 impl Batch {
     fn value<T>(self, row: &Row, make: impl FnOnce(&Row) -> Made<T>) -> Result<Option<T>> {
+        if row.row.is_multiple_of(ROWS_BETWEEN_CHECKS) {
+            crate::stop::check_running()?;
+        }
         if !self.nulls && !row.complete() {
             return Ok(None);
         }

@@ -73,7 +73,7 @@ pub(in crate::functions) fn check_batch(bytes: usize) -> Result<()> {
 }
 
 pub(in crate::functions) fn limit(message: impl Into<String>) -> DataFusionError {
-    DataFusionError::External(Box::new(Failure::new(Code::LimitExceeded, message)))
+    crate::fail::failed(Failure::new(Code::LimitExceeded, message))
 }
 
 /// Where a row's text, bytes or elements are written.

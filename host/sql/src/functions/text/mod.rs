@@ -4,6 +4,7 @@
 //! is a kernel of ours, because the engine does not bound what its own functions make.
 
 pub(super) mod codes;
+pub(super) mod like;
 pub(super) mod pieces;
 pub(super) mod printf;
 pub(super) mod regexps;
@@ -11,10 +12,11 @@ pub(super) mod regexps;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::functions::string::expr_fn as string;
 use datafusion::functions::unicode::expr_fn as unicode;
+use datafusion::logical_expr::expr::Like;
 use datafusion::logical_expr::{Expr, Operator, binary_expr, cast, lit};
-use regex::Regex;
 use tidegate_model::{Code, Position};
 
+use super::rows::compiled;
 use super::{Builder, Call, kernel};
 use crate::fail::{Result, fail};
 use crate::resolve::{Conversion, Typed};
@@ -187,8 +189,15 @@ fn leaves_of(value: &Typed, leaves: &mut Vec<Expr>, call: &Call<'_>) -> Result<(
     Ok(())
 }
 
+/// The most bytes of a compiled pattern that the engine is given.
+const SMALL_PATTERN: usize = 256 << 10;
+/// The longest pattern of LIKE that the engine is given.
+const SHORT_PATTERN: usize = 1 << 10;
+
 /// REGEXP_CONTAINS, on the engine's regex operator: the optimizer turns literal patterns into
-/// cheap searches. The subject may be anything: a number is searched as text.
+/// cheap searches. A pattern that is computed the engine would compile for each row, and a large
+/// one takes seconds for a batch: those are left to a kernel, which can be stopped. The subject
+/// may be anything: a number is searched as text.
 pub(crate) fn regexp_contains(
     subject: Typed,
     pattern: Typed,
@@ -202,14 +211,34 @@ pub(crate) fn regexp_contains(
         _ => subject.convert(&TEXT, how)?,
     };
     let pattern = pattern.convert(&TEXT, how)?;
-    let op = if ignore_case { Operator::RegexIMatch } else { Operator::RegexMatch };
-    Ok(crate::resolve::folded(Typed::new(binary_expr(subject.expr, op, pattern.expr), Type::Bool)))
+    let small = |text: &str| regex::RegexBuilder::new(text).size_limit(SMALL_PATTERN).build().is_ok();
+    let expr = if pattern.literal_text().is_some_and(small) {
+        let op = if ignore_case { Operator::RegexIMatch } else { Operator::RegexMatch };
+        binary_expr(subject.expr, op, pattern.expr)
+    } else {
+        let pattern = match ignore_case {
+            true => kernel("joined_text", false, vec![lit("(?i)"), pattern.expr]),
+            false => pattern.expr,
+        };
+        kernel("regexp_contains", false, vec![subject.expr, pattern])
+    };
+    Ok(crate::resolve::folded(Typed::new(expr, Type::Bool)))
+}
+
+/// LIKE: the engine's for short literal patterns, which it knows to prune by; see [`like`].
+pub(crate) fn like_pattern(subject: Expr, pattern: Typed, negated: bool, ignore_case: bool) -> Expr {
+    if pattern.literal().is_some() && pattern.literal_text().is_none_or(|text| text.len() <= SHORT_PATTERN) {
+        return Expr::Like(Like::new(negated, Box::new(subject), Box::new(pattern.expr), None, ignore_case));
+    }
+    let name = if ignore_case { "like_text_without_case" } else { "like_text" };
+    let like = kernel(name, false, vec![subject, pattern.expr]);
+    if negated { datafusion::logical_expr::not(like) } else { like }
 }
 
 /// A literal pattern is checked now, so that its mistake is told with its place.
 fn check_pattern(pattern: &Typed, at: Option<Position>) -> Result<()> {
     if let Some(text) = pattern.literal_text()
-        && let Err(error) = Regex::new(text)
+        && let Err(error) = compiled(text)
     {
         let reason = error.to_string();
         let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");

@@ -9,6 +9,7 @@ use crate::functions::kernels::Entry;
 use crate::functions::rows::{Bad, Body, Items, Made, Out, Row};
 
 pub(in crate::functions) const KERNELS: &[Entry] = &[
+    Entry::new("regexp_contains", Body::Bool(|row| Ok(Some(row.regex(1)?.is_match(row.text(0)))))),
     Entry::new("regexp_extract", Body::Text(extract)),
     Entry::new("regexp_extract_all", Body::Texts(extract_all)),
     Entry::new("regexp_find", Body::Int(find)),
@@ -38,7 +39,8 @@ fn wanted<'t>(captures: &Captures<'t>) -> Option<regex::Match<'t>> {
 fn occurrence<'t>(row: &'t Row, regex: &Arc<Regex>, first: usize) -> Result<Option<regex::Match<'t>>, Bad> {
     let number = |i: usize, name: &str| {
         let number = if row.count() > i { row.int(i) } else { 1 };
-        usize::try_from(number - 1).map_err(|_| Bad::from(format!("the {name} of a match counts from 1, not {number}")))
+        usize::try_from(number.saturating_sub(1))
+            .map_err(|_| Bad::from(format!("the {name} of a match counts from 1, not {number}")))
     };
     let text = row.text(0);
     let (position, mut skip) = (number(first, "position")?, number(first + 1, "occurrence")?);

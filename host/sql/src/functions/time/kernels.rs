@@ -182,7 +182,8 @@ fn bucket(row: &Row) -> Made<i64> {
         Ok(step) | Err(step) if step < 0 => Err("an INTERVAL of buckets is above 0".into()),
         Err(step) => {
             let since = micros.checked_sub(origin).ok_or(too_far)?;
-            Ok(Some(origin + since.div_euclid(step) * step))
+            let start = since.div_euclid(step).checked_mul(step).and_then(|by| origin.checked_add(by));
+            Ok(Some(start.ok_or(too_far)?))
         }
         Ok(months) => {
             let index = |micros: i64| Part::Month.index(micros).ok_or(too_far);
