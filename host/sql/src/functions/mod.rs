@@ -7,6 +7,7 @@
 
 mod array;
 mod bytes;
+mod collect;
 mod foreign;
 mod json;
 mod kernels;
@@ -24,6 +25,7 @@ mod watched;
 use datafusion::logical_expr::{Expr, Operator};
 use tidegate_model::{Code, Failure, Position, nearest};
 
+pub(crate) use collect::collecting;
 pub(crate) use json::to_json_string;
 pub(crate) use kernels::kernel;
 pub(crate) use number::arithmetic;

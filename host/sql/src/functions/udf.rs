@@ -183,17 +183,32 @@ impl ScalarUDFImpl for Bounded {
 
 /// What a copy of an array takes: texts are shared.
 fn copied_size(array: &ArrayRef) -> usize {
+    size(array, false)
+}
+
+/// What an array takes that has its texts for itself.
+pub(super) fn held_size(array: &ArrayRef) -> usize {
+    size(array, true)
+}
+
+fn size(array: &ArrayRef, with_texts: bool) -> usize {
     match array.data_type() {
-        DataType::Utf8View | DataType::BinaryView => array.len().saturating_mul(size_of::<u128>()),
+        DataType::Utf8View => {
+            let texts = if with_texts { array.as_string_view().total_buffer_bytes_used() } else { 0 };
+            array.len().saturating_mul(size_of::<u128>()).saturating_add(texts)
+        }
         DataType::List(_) => {
             let list = array.as_list::<i32>();
             let bound =
                 |offset: Option<&i32>| offset.and_then(|offset| usize::try_from(*offset).ok()).unwrap_or_default();
             let (from, to) = (bound(list.value_offsets().first()), bound(list.value_offsets().last()));
-            let elements = copied_size(&list.values().slice(from, to.saturating_sub(from)));
+            let elements = size(&list.values().slice(from, to.saturating_sub(from)), with_texts);
             elements.saturating_add(array.len().saturating_mul(size_of::<i32>()))
         }
-        DataType::Struct(_) => array.as_struct().columns().iter().map(copied_size).fold(0, usize::saturating_add),
+        DataType::Struct(_) => {
+            let columns = array.as_struct().columns().iter();
+            columns.map(|column| size(column, with_texts)).fold(0, usize::saturating_add)
+        }
         // Of plain values only.
         _ => array.to_data().get_slice_memory_size().unwrap_or(usize::MAX),
     }

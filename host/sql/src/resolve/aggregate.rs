@@ -350,10 +350,7 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             if matches!(ty, Type::Array(_) | Type::Record(_)) {
                 return Err(invalid("ARRAY_AGG cannot collect arrays; collect STRUCTs or one field", at));
             }
-            (
-                call(agg::array_agg::array_agg_udaf(), vec![super::query::shown(first).expr], clauses),
-                Type::Array(Box::new(ty)),
-            )
+            (call(collecting(clauses), vec![super::query::shown(first).expr], clauses), Type::Array(Box::new(ty)))
         }
         "STRING_AGG" => {
             let separator = second.unwrap_or_else(|| Typed::text(",")).convert(&Type::String, how)?;
@@ -374,7 +371,7 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             };
             let with =
                 Clauses { filter: present(&value, clauses), order_by: clauses.order_by.clone(), ..Clauses::default() };
-            let lists = call(agg::array_agg::array_agg_udaf(), vec![value.expr], &with);
+            let lists = call(collecting(&with), vec![value.expr], &with);
             (lists, value.ty)
         }
         "MAX_BY" | "MIN_BY" => {
@@ -452,6 +449,10 @@ fn present(value: &Typed, clauses: &Clauses) -> Option<Box<Expr>> {
         Some(filter) => there.and((**filter).clone()),
         None => there,
     }))
+}
+
+fn collecting(clauses: &Clauses) -> Arc<AggregateUDF> {
+    crate::functions::collecting(!clauses.distinct && clauses.order_by.is_empty())
 }
 
 fn call(udaf: Arc<AggregateUDF>, arguments: Vec<Expr>, clauses: &Clauses) -> Expr {

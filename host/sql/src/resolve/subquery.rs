@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use datafusion::common::{Column, Spans};
 use datafusion::functions::core::expr_fn as core;
-use datafusion::functions_aggregate::array_agg::array_agg_udaf;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::expr::{AggregateFunction, Exists, InSubquery};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, Subquery, lit};
@@ -112,7 +111,8 @@ impl Resolver<'_> {
         let name = self.fresh();
         let (plan, order) = ordered(resolved.plan.clone());
         let item = vec![item.expr];
-        let collected = AggregateFunction::new_udf(array_agg_udaf(), item, false, None, order, None);
+        let collecting = crate::functions::collecting(order.is_empty());
+        let collected = AggregateFunction::new_udf(collecting, item, false, None, order, None);
         let collected = Expr::AggregateFunction(collected).alias(name);
         let none: Vec<Expr> = Vec::new();
         let plan = LogicalPlanBuilder::from(plan).aggregate(none, [collected]).and_then(LogicalPlanBuilder::build);

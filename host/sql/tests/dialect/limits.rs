@@ -30,6 +30,10 @@ fn what_a_statement_holds_is_bounded() {
         "select a.s from t a, t b order by b.s, a.n",
         "select count(*) from (select a.s, b.n from t a, t b group by 1, 2)",
         "select array_agg(a.s) from t a, t b",
+        // Texts count, not only what refers to them: here few rows hold much.
+        "select array_agg(repeat(s, 100)) from t",
+        "select n, array_agg(repeat(s, 100)) from t group by n",
+        "select array(select repeat(a.s, 100) from t a)",
         "select string_agg(a.s) from t a, t b",
         "select count(*) from (select distinct a.s || cast(b.n as string) from t a, t b)",
         // Windows over everything.
