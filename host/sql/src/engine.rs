@@ -3,6 +3,7 @@
 mod held;
 pub(crate) mod memory;
 pub(crate) mod statement;
+pub(crate) mod through;
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};

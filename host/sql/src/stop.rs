@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{ColumnarValue, LogicalPlan};
@@ -28,14 +28,15 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 use tidegate_model::{Code, Failure};
 
 use crate::engine::statement::at_hand;
+use crate::engine::through::{Around, through};
 use crate::fail::failed;
 
 /// How long an operator may go on before it lets others run.
@@ -166,7 +167,7 @@ pub(crate) fn yielding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execution
         Ok(match plan.cardinality_effect() {
             // Joins do not know what they do to the number of rows.
             CardinalityEffect::Unknown | CardinalityEffect::GreaterEqual if !plan.children().is_empty() => {
-                Transformed::yes(Arc::new(Yielding { input: plan }) as Arc<dyn ExecutionPlan>)
+                Transformed::yes(through(plan, Yielding))
             }
             _ => Transformed::no(plan),
         })
@@ -247,45 +248,15 @@ impl PhysicalExpr for AskingExpr {
     }
 }
 
-/// An operator that hands through what another one makes and lets go in between.
-#[derive(Debug)]
-struct Yielding {
-    input: Arc<dyn ExecutionPlan>,
-}
+/// Lets go between the rows of an operator.
+#[derive(Debug, Clone)]
+struct Yielding;
 
-impl DisplayAs for Yielding {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Yielding")
-    }
-}
+impl Around for Yielding {
+    const NAME: &'static str = "Yielding";
 
-impl ExecutionPlan for Yielding {
-    fn name(&self) -> &str {
-        "Yielding"
-    }
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self { input })),
-            _ => Err(DataFusionError::Internal("this operator has one input".to_owned())),
-        }
-    }
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        Ok(Box::pin(YieldingStream { input: self.input.execute(partition, context)?, since: None }))
+    fn around(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
+        Box::pin(YieldingStream { input: rows, since: None })
     }
 }
 

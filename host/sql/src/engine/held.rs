@@ -3,20 +3,19 @@
 //! The engine's window operators keep the rows of a partition, or of the whole input, without
 //! telling the statement's memory. So what flows into one that may keep much is counted for it.
 
-use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::TryStreamExt;
+
+use super::through::{Around, through};
 
 /// The plan with the inputs of window operators counted.
 pub(super) fn counted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -24,7 +23,7 @@ pub(super) fn counted(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionP
         if !keeps_rows(&node) {
             return Ok(Transformed::no(node));
         }
-        let children = node.children().into_iter().map(|child| Held::over(Arc::clone(child))).collect();
+        let children = node.children().into_iter().map(|child| through(Arc::clone(child), Held)).collect();
         replace_children_if_necessary(node, children).map(Transformed::yes)
     })
     .map(|transformed| transformed.data)
@@ -41,65 +40,20 @@ fn keeps_rows(node: &Arc<dyn ExecutionPlan>) -> bool {
     })
 }
 
-/// Passes rows on and counts them as held until the statement ends.
-#[derive(Debug)]
-struct Held {
-    input: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
-}
+/// Counts rows as held until the statement ends.
+#[derive(Debug, Clone)]
+struct Held;
 
-impl Held {
-    fn over(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        let properties = Arc::clone(input.properties());
-        Arc::new(Self { input, properties })
-    }
-}
+impl Around for Held {
+    const NAME: &'static str = "Held";
 
-impl DisplayAs for Held {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Held")
-    }
-}
-
-impl ExecutionPlan for Held {
-    fn name(&self) -> &'static str {
-        "Held"
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.input.schema()
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(children.into_iter().next().map_or(self, Self::over))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn around(&self, rows: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
         let reservation = MemoryConsumer::new("window").register(context.memory_pool());
-        let rows = self.input.execute(partition, context)?;
+        let schema = rows.schema();
         let counted = rows.and_then(move |batch| {
             let grown = reservation.try_grow(datafusion::common::utils::memory::get_record_batch_memory_size(&batch));
             futures::future::ready(grown.map(|()| batch))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), counted)))
+        Box::pin(RecordBatchStreamAdapter::new(schema, counted))
     }
 }

@@ -6,22 +6,21 @@
 //! filter that it computes into mere text.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt};
 use tidegate_model::Failure;
 
 use super::memory::StatementMemory;
+use super::through::{Around, through};
 use crate::stop::Stop;
 
 thread_local! {
@@ -53,8 +52,7 @@ impl Statement {
     /// The plan whose operators compute for this statement. Each of them is wrapped, because
     /// operators start tasks that poll their inputs.
     pub(super) fn covering(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        let covered = |input| Arc::new(Covered { input, statement: self.clone() }) as Arc<dyn ExecutionPlan>;
-        plan.transform_up(|input| Ok(Transformed::yes(covered(input)))).map(|transformed| transformed.data)
+        plan.transform_up(|operator| Ok(Transformed::yes(through(operator, self.clone())))).map(|plan| plan.data)
     }
 }
 
@@ -63,53 +61,11 @@ pub(crate) fn at_hand<T>(ask: impl FnOnce(&Statement) -> T) -> Option<T> {
     AT_HAND.with_borrow(|statement| statement.as_ref().map(ask))
 }
 
-/// Passes on what an operator makes.
-#[derive(Debug)]
-struct Covered {
-    input: Arc<dyn ExecutionPlan>,
-    statement: Statement,
-}
+impl Around for Statement {
+    const NAME: &'static str = "Covered";
 
-impl DisplayAs for Covered {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Covered")
-    }
-}
-
-impl ExecutionPlan for Covered {
-    fn name(&self) -> &'static str {
-        "Covered"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match children.into_iter().next() {
-            Some(input) => Arc::new(Self { input, statement: self.statement.clone() }),
-            None => self,
-        })
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.statement.cover(|| self.input.execute(partition, context))?;
-        Ok(Box::pin(CoveredStream { input, statement: self.statement.clone() }))
+    fn around(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
+        Box::pin(CoveredStream { input: rows, statement: self.clone() })
     }
 }
 

@@ -132,7 +132,11 @@ impl Resolver<'_> {
             _ => value,
         };
         Ok(match limit {
-            Some(limit) => Typed::new(nested::array_slice(value.expr, lit(1_i64), lit(limit), None), value.ty),
+            // No array is longer, and the engine counts on from the end.
+            Some(limit) => {
+                let end = lit(limit.min(i64::from(i32::MAX)));
+                Typed::new(nested::array_slice(value.expr, lit(1_i64), end, None), value.ty)
+            }
             None => value,
         })
     }
