@@ -108,12 +108,13 @@ fn known(error: &DataFusionError) -> Option<Failure> {
 fn of_filter(text: &str) -> Option<Failure> {
     let (_, error) = text.split_once("Error evaluating filter predicate: ")?;
     let reason = |kind: &str| error.split_once(kind)?.1.split('"').next();
-    if error.contains("DivideByZero") {
+    // The reason may quote a value, which may say anything.
+    if let Some(reason) = reason("CastError(\"").or_else(|| reason("ParseError(\"")) {
+        Some(not_converted(reason))
+    } else if error.contains("DivideByZero") {
         Some(divided_by_zero())
     } else if error.contains("ArithmeticOverflow") {
         Some(overflowed())
-    } else if let Some(reason) = reason("CastError(\"").or_else(|| reason("ParseError(\"")) {
-        Some(not_converted(reason))
     } else {
         error.contains("ResourcesExhausted").then(|| memory_failure(error))
     }

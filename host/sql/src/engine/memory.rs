@@ -18,7 +18,7 @@ use super::statement::at_hand;
 use crate::fail::{failed, memory_failure};
 
 /// What is smaller is not worth its counting.
-const COUNTED_FROM: usize = 1 << 20;
+const COUNTED_FROM: usize = 16 << 10;
 
 /// The memory of one statement, taken from the memory of all.
 #[derive(Debug)]

@@ -42,7 +42,7 @@ impl Statement {
         struct Before(Option<Statement>);
         impl Drop for Before {
             fn drop(&mut self) {
-                AT_HAND.set(self.0.take());
+                drop(AT_HAND.replace(self.0.take()));
             }
         }
         let _before = Before(AT_HAND.replace(Some(self.clone())));

@@ -129,10 +129,10 @@ impl Accumulator for Values {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
+        // Kept: a window asks for each of its rows.
         let all = self.all()?;
-        self.chunks.clear();
+        self.chunks = if all.is_empty() { Vec::new() } else { vec![Arc::clone(&all)] };
         let sorted = sort(&all, None)?;
-        drop(all);
         let null = |ty: &DataType| ScalarValue::try_new_null(ty);
         match self.pick {
             Pick::Borders(_) if sorted.is_empty() => null(&list_of(self.item.clone())),

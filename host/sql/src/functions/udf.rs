@@ -170,7 +170,10 @@ impl ScalarUDFImpl for Bounded {
     fn invoke_with_args(&self, call: ScalarFunctionArgs) -> EngineResult<ColumnarValue> {
         let size = |argument: &ColumnarValue| match argument {
             ColumnarValue::Array(array) => copied_size(array),
-            ColumnarValue::Scalar(scalar) => scalar.size().saturating_mul(call.number_rows),
+            ColumnarValue::Scalar(scalar) => {
+                let one = scalar.to_array_of_size(1).map_or(usize::MAX, |one| held_size(&one));
+                one.saturating_mul(call.number_rows)
+            }
         };
         rows::check_batch(call.args.iter().map(size).fold(0, usize::saturating_add))?;
         let result = self.inner.invoke_with_args(call)?;

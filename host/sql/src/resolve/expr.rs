@@ -9,12 +9,12 @@ use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     NamedWindowDefinition, TrimWhereField, UnaryOperator,
 };
-use tidegate_model::Position;
+use tidegate_model::{Code, Position};
 
 use super::coerce::{compare, unify};
 use super::scope::Scope;
 use super::{Conversion, Environment, Resolver, Typed, folded};
-use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
+use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
 use crate::functions::{self, Argument, Call, kernel};
 use crate::types::{Field, Type, is_there};
 
@@ -392,16 +392,12 @@ impl Resolver<'_> {
             _ if any => return Err(unsupported("LIKE ANY of other than a list; write LIKE ANY ('a%', 'b%')", at)),
             pattern => (true, vec![pattern]),
         };
-        let mut all: Option<Expr> = None;
+        let mut all = Vec::new();
         for pattern in patterns {
             let pattern = self.expr(pattern, cx)?.convert(&Type::String, how)?;
-            let like = functions::like_pattern(value.expr.clone(), pattern, negated, without_case);
-            all = Some(match all {
-                Some(all) if any => all.or(like),
-                Some(all) => all.and(like),
-                None => like,
-            });
+            all.push(functions::like_pattern(value.expr.clone(), pattern, negated, without_case));
         }
+        let all = balanced(all, if any { Expr::or } else { Expr::and }, at)?;
         all.map(boolean).ok_or_else(|| invalid("LIKE needs a pattern", at))
     }
 
@@ -664,24 +660,42 @@ fn copied(value: Typed) -> Typed {
     }
 }
 
+/// Conditions put together as a tree as flat as can be: whatever walks it does so by recursion.
+fn balanced(mut conditions: Vec<Expr>, join: fn(Expr, Expr) -> Expr, at: Option<Position>) -> Result<Option<Expr>> {
+    const MOST: usize = 5_000;
+    if conditions.len() > MOST {
+        let message = format!("a list of {} computed values is too long; at most {MOST} are taken", conditions.len());
+        return Err(fail(Code::LimitExceeded, message, at));
+    }
+    while conditions.len() > 1 {
+        let mut pairs = conditions.into_iter();
+        conditions = std::iter::from_fn(|| {
+            let first = pairs.next()?;
+            Some(match pairs.next() {
+                Some(second) => join(first, second),
+                None => first,
+            })
+        })
+        .collect();
+    }
+    Ok(conditions.pop())
+}
+
 pub(crate) fn in_list(value: &Typed, list: Vec<Typed>, negated: bool, at: Option<Position>) -> Result<Typed> {
     // Items of one type become one list, which the engine can look up; the others are compared
     // one by one with the conversions of a comparison.
     let mut plain = Vec::new();
-    let mut any: Option<Expr> = None;
+    let mut computed = Vec::new();
     for item in list {
         let (left, right) = super::coerce::comparable(value.clone(), item, at)?;
         // The engine's list loses the NULL of an item that it has to compute.
         if left.expr == value.expr && right.literal().is_some() {
             plain.push(right.expr);
         } else {
-            let equal = left.expr.eq(right.expr);
-            any = Some(match any {
-                Some(any) => any.or(equal),
-                None => equal,
-            });
+            computed.push(left.expr.eq(right.expr));
         }
     }
+    let any = balanced(computed, Expr::or, at)?;
     let listed = (!plain.is_empty()).then(|| value.expr.clone().in_list(plain, false));
     let expr = match (listed, any) {
         (Some(listed), Some(any)) => listed.or(any),

@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn like_of_a_computed_pattern_is_that_of_a_literal(text in "[aAbB%é]{0,6}", pattern in "[aB%_é]{0,6}", escape in any::<bool>()) {
+    fn like_of_a_computed_pattern_is_that_of_a_literal(text in "[aAbB%éΣς]{0,6}", pattern in "[aB%_éσ]{0,6}", escape in any::<bool>()) {
         let escaped = if escape { pattern.replacen('_', "\\\\_", 1) } else { pattern };
         let world = World::new().source("t", &[json!({"s": text, "p": escaped.replace("\\\\", "\\")})]);
         let sql = format!("select s like p as a, s like '{escaped}' as b, s ilike p as c, s ilike '{escaped}' as d from t");

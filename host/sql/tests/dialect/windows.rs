@@ -40,6 +40,10 @@ fn window_functions_mean_what_bigquery_means() {
         ("sum(n) over (partition by k order by n, s rows unbounded preceding)", json!([1, 3, 5, null, 5])),
         ("sum(n) over (order by k, n, s rows between 1 preceding and 1 following)", json!([3, 5, 4, 7, 5])),
         ("max(n) over (order by n range between 1 preceding and current row)", json!([1, 2, 2, null, 5])),
+        (
+            "approx_quantiles(n, 1) over (partition by k order by n, s rows unbounded preceding)",
+            json!([[1, 1], [1, 2], [1, 2], null, [5, 5]]),
+        ),
         ("lag(n) over (partition by k order by n, s)", json!([null, 1, 2, null, null])),
         ("lead(n, 1, -1) over (partition by k order by n, s)", json!([2, 2, -1, 5, -1])),
         ("first_value(s) over (partition by k order by n, s)", json!(["x", "x", "x", "z", "z"])),

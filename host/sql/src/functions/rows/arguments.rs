@@ -23,8 +23,13 @@ const MAX_WORK: u64 = 1 << 28;
 /// A regular expression as everything here compiles it: one of the larger programs that the crate
 /// allows by default takes hundreds of megabytes in the making.
 pub(in crate::functions) fn compiled(pattern: &str) -> std::result::Result<Regex, regex::Error> {
+    /// Bytes of the pattern: reading it takes a hundred times as much before the program is made.
+    const MAX_PATTERN: usize = 64 << 10;
     const MAX_PROGRAM: usize = 4 << 20;
     const MAX_CACHE: usize = 1 << 20;
+    if pattern.len() > MAX_PATTERN {
+        return Err(regex::Error::CompiledTooBig(MAX_PROGRAM));
+    }
     regex::RegexBuilder::new(pattern).size_limit(MAX_PROGRAM).dfa_size_limit(MAX_CACHE).build()
 }
 
@@ -238,6 +243,8 @@ impl Row {
         {
             return Ok(Arc::clone(regex));
         }
+        // Rows with a pattern each take long.
+        self.running()?;
         let short: String = pattern.chars().take(60).collect();
         let regex = compiled(pattern)
             .map_err(|_| format!("'{short}' is not a valid regular expression, or too large a one"))?;
@@ -266,10 +273,20 @@ impl Row {
         Ok(value)
     }
 
+    /// Fails if the result is no longer wanted.
+    pub(in crate::functions) fn running(&self) -> std::result::Result<(), Bad> {
+        crate::stop::check_running().map_err(|_| Bad::Limit("the request ran out of time".to_owned()))
+    }
+
     /// Counts steps of work that no output bounds.
     pub(in crate::functions) fn work(&self, steps: u64) -> std::result::Result<(), Bad> {
-        let sum = self.work.get().saturating_add(steps);
+        const BETWEEN_CHECKS: u64 = 1 << 20;
+        let before = self.work.get();
+        let sum = before.saturating_add(steps);
         self.work.set(sum);
+        if before / BETWEEN_CHECKS != sum / BETWEEN_CHECKS {
+            self.running()?;
+        }
         if sum > MAX_WORK {
             return Err(Bad::Limit("a function would take too long on texts of this length; shorten them".to_owned()));
         }

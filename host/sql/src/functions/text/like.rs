@@ -6,13 +6,29 @@
 use crate::functions::kernels::Entry;
 use crate::functions::rows::{Bad, Body, Made, Row};
 
+/// The longest pattern, in bytes.
+const MAX_PATTERN: usize = 64 << 10;
+
 pub(in crate::functions) const KERNELS: &[Entry] = &[
-    Entry::new("like_text", Body::Bool(|row| like(row, row.text(0), row.text(1)))),
+    Entry::new("like_text", Body::Bool(|row| like(row, row.text(0), &*row.remember(1, pieces)?))),
     Entry::new(
         "like_text_without_case",
-        Body::Bool(|row| like(row, &row.text(0).to_lowercase(), &row.text(1).to_lowercase())),
+        Body::Bool(|row| {
+            let pattern = row.remember(1, |pattern| pieces(&pattern.chars().map(caseless).collect::<String>()))?;
+            like(row, &row.text(0).chars().map(caseless).collect::<String>(), &pattern)
+        }),
     ),
 ];
+
+/// A character that stands for all of its cases. Only what is one character in another case has
+/// one, so that `_` stays one character.
+fn caseless(c: char) -> char {
+    fn single(mut cases: impl Iterator<Item = char>) -> Option<char> {
+        cases.next().filter(|_| cases.next().is_none())
+    }
+    let upper = single(c.to_uppercase()).unwrap_or(c);
+    single(upper.to_lowercase()).unwrap_or(upper)
+}
 
 /// What a pattern is made of, between its `%`.
 #[derive(Debug, PartialEq)]
@@ -22,16 +38,12 @@ enum Part {
     Any(usize),
 }
 
-fn like(row: &Row, text: &str, pattern: &str) -> Made<bool> {
-    let mut pieces = pieces(pattern);
+fn like(row: &Row, text: &str, pieces: &[Vec<Part>]) -> Made<bool> {
     // There is always one piece: that of a pattern without `%`, which must match the whole text.
-    let Some(first) = pieces.first() else { return Ok(Some(text.is_empty())) };
+    let Some((first, others)) = pieces.split_first() else { return Ok(Some(text.is_empty())) };
     let Some(mut rest) = after(text, first) else { return Ok(Some(false)) };
-    if pieces.len() == 1 {
-        return Ok(Some(rest.is_empty()));
-    }
-    let last = pieces.pop().unwrap_or_default();
-    for piece in pieces.iter().skip(1) {
+    let Some((last, middle)) = others.split_last() else { return Ok(Some(rest.is_empty())) };
+    for piece in middle {
         match found(row, rest, piece)? {
             Some(behind) => rest = behind,
             None => return Ok(Some(false)),
@@ -42,18 +54,24 @@ fn like(row: &Row, text: &str, pattern: &str) -> Made<bool> {
         None => Some(rest.len()),
         Some(before) => rest.char_indices().rev().nth(before).map(|(at, _)| at),
     };
-    let end = start.and_then(|start| rest.get(start..)).and_then(|end| after(end, &last));
+    let end = start.and_then(|start| rest.get(start..)).and_then(|end| after(end, last));
     Ok(Some(end.is_some_and(str::is_empty)))
 }
 
 /// The pieces of a pattern: what stands before, between and behind its `%`.
-fn pieces(pattern: &str) -> Vec<Vec<Part>> {
-    let mut pieces = vec![Vec::new()];
+fn pieces(pattern: &str) -> Result<Vec<Vec<Part>>, Bad> {
+    if pattern.len() > MAX_PATTERN {
+        return Err(Bad::Limit(format!("a LIKE pattern has at most {} KiB", MAX_PATTERN >> 10)));
+    }
+    let mut pieces: Vec<Vec<Part>> = vec![Vec::new()];
     let mut characters = pattern.chars();
     while let Some(c) = characters.next() {
         let escaped = match c {
             '%' => {
-                pieces.push(Vec::new());
+                // Several of them are as one.
+                if pieces.len() == 1 || pieces.last().is_some_and(|piece| !piece.is_empty()) {
+                    pieces.push(Vec::new());
+                }
                 continue;
             }
             '\\' => Some(characters.next().unwrap_or('\\')),
@@ -67,7 +85,7 @@ fn pieces(pattern: &str) -> Vec<Vec<Part>> {
             (c, _) => piece.push(Part::Text(c.to_string())),
         }
     }
-    pieces
+    Ok(pieces)
 }
 
 impl Part {
@@ -93,9 +111,13 @@ fn after<'a>(text: &'a str, piece: &[Part]) -> Option<&'a str> {
 
 /// What stands behind the first place of a piece in the text.
 fn found<'a>(row: &Row, text: &'a str, piece: &[Part]) -> Result<Option<&'a str>, Bad> {
-    /// Bytes that are compared in a step.
-    const STEP: usize = 64;
-    let size = piece.iter().map(|part| if let Part::Text(text) = part { text.len() } else { 1 }).sum::<usize>();
+    /// Bytes that are compared in the time in which one character is passed over.
+    const STEP: usize = 8;
+    let size = piece.iter().map(|part| match part {
+        Part::Text(text) => text.len(),
+        Part::Any(count) => count.saturating_mul(STEP),
+    });
+    let size = size.sum::<usize>();
     let mut from = text;
     loop {
         row.work((1 + size / STEP) as u64)?;
