@@ -10,7 +10,7 @@ use crate::functions::rows::{Bad, Body, Made, Row};
 const MAX_PATTERN: usize = 64 << 10;
 
 pub(in crate::functions) const KERNELS: &[Entry] = &[
-    Entry::new("like_text", Body::Bool(|row| like(row, row.text(0), &*row.remember(1, pieces)?))),
+    Entry::new("like_text", Body::Bool(|row| like(row, row.text(0), &row.remember(1, pieces)?))),
     Entry::new(
         "like_text_without_case",
         Body::Bool(|row| {
