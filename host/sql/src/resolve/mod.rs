@@ -7,6 +7,7 @@
 
 mod access;
 mod aggregate;
+mod among;
 mod calls;
 mod coerce;
 mod constant;
