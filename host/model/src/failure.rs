@@ -45,8 +45,12 @@ pub enum Code {
     TooLarge,
     /// A limit of the request was reached: rows, bytes, memory, statements.
     LimitExceeded,
-    /// Too many requests at once; try again later.
+    /// The token's or the source's own share is used up; try again later.
+    TooManyRequests,
+    /// Too many requests at once, over all callers; try again later.
     Overloaded,
+    /// The disk is full: nothing can be stored until there is room, reads go on.
+    StorageFull,
     /// The statement or the component ran longer than allowed.
     Timeout,
     /// The component failed (trap, broken contract).
@@ -79,7 +83,9 @@ impl Code {
             Self::MethodNotAllowed => "method_not_allowed",
             Self::TooLarge => "too_large",
             Self::LimitExceeded => "limit_exceeded",
+            Self::TooManyRequests => "too_many_requests",
             Self::Overloaded => "overloaded",
+            Self::StorageFull => "storage_full",
             Self::Timeout => "timeout",
             Self::ComponentFailed => "component_failed",
             Self::DataUnavailable => "data_unavailable",
@@ -107,9 +113,21 @@ impl Code {
             Self::Conflict => 409,
             Self::TooLarge => 413,
             Self::Refused | Self::LimitExceeded => 422,
+            Self::TooManyRequests => 429,
             Self::Internal | Self::ComponentFailed => 500,
             Self::Overloaded | Self::DataUnavailable => 503,
             Self::Timeout => 504,
+            Self::StorageFull => 507,
+        }
+    }
+
+    /// Seconds after which trying again makes sense, for what may pass by itself.
+    pub fn retry_after(self) -> Option<u64> {
+        match self {
+            Self::TooManyRequests | Self::Overloaded => Some(1),
+            Self::DataUnavailable => Some(10),
+            Self::StorageFull => Some(30),
+            _ => None,
         }
     }
 }
@@ -134,12 +152,32 @@ pub struct Failure {
     pub location: Option<String>,
     /// Where in the query text.
     pub position: Option<Position>,
+    /// Seconds after which to try again, where that is known better than its code knows
+    /// ([`Code::retry_after`]).
+    pub retry_after: Option<u64>,
+    /// What else is wrong, such as with further fields of a definition.
+    pub others: Vec<Failure>,
 }
 
 impl Failure {
     /// A failure without a location.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), location: None, position: None }
+        Self { code, message: message.into(), location: None, position: None, retry_after: None, others: Vec::new() }
+    }
+
+    /// One failure for several, the first of which gives the code; nothing for none.
+    pub fn of_all(failures: impl IntoIterator<Item = Failure>) -> Option<Self> {
+        let mut failures = failures.into_iter();
+        let mut first = failures.next()?;
+        first.others.extend(failures);
+        Some(first)
+    }
+
+    /// The same failure, with the seconds after which to try again.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
     }
 
     /// The same failure, naming the parameter, table, column, ... that it is about.

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_model::{Code, Failure, Position};
 use tidegate_store::StoreError;
 
@@ -21,37 +21,43 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let Self(failure) = self;
         let status = StatusCode::from_u16(failure.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let message = failure.to_string();
-        let place = failure.position.map(|Position { line, column }| format!("line {line}, column {column}"));
-        let detail = json!({
-            "reason": failure.code.name(),
-            "location": failure.location.or(place),
-            "message": failure.message,
-        });
-        let body = json!({
-            "error": {
-                "code": failure.code.name(),
-                "message": message,
-                "status": status.as_u16(),
-                "errors": [detail],
-            }
-        });
-        let mut response = (status, Json(body)).into_response();
+        let mut response = (status, Json(document(&failure))).into_response();
         let headers = response.headers_mut();
-        match failure.code {
-            Code::Overloaded => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-            }
-            Code::DataUnavailable => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
-            }
-            Code::Unauthorized => {
-                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            _ => {}
+        if let Some(seconds) = failure.retry_after.or(failure.code.retry_after()) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if failure.code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }
+}
+
+/// A failure in the shape of the interface: `{"error": {code, message, status, errors}}`.
+pub(crate) fn document(failure: &Failure) -> Value {
+    let mut messages = vec![failure.to_string()];
+    let mut details = vec![detail(failure)];
+    for other in &failure.others {
+        messages.push(other.to_string());
+        details.push(detail(other));
+    }
+    json!({
+        "error": {
+            "code": failure.code.name(),
+            "message": messages.join("; "),
+            "status": failure.code.status(),
+            "errors": details,
+        }
+    })
+}
+
+fn detail(failure: &Failure) -> Value {
+    let place = failure.position.map(|Position { line, column }| format!("line {line}, column {column}"));
+    json!({
+        "reason": failure.code.name(),
+        "location": failure.location.clone().or(place),
+        "message": failure.message,
+    })
 }
 
 /// What a caller may learn of a store's failure.
