@@ -1,6 +1,6 @@
 //! Rows -> the JSON answer: the row cap, redaction, the envelope.
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
 use futures::StreamExt;
 use serde_json::Value;
@@ -22,10 +22,16 @@ pub(crate) struct Shape {
     pub(crate) redact: bool,
 }
 
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Json,
+}
+
 /// An encoded answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Encoded {
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Bytes,
     /// Whether there were more rows than the cap.
     pub(crate) truncated: bool,
 }
@@ -101,7 +107,7 @@ pub(crate) async fn encode_rows(rows: Rows, shape: Shape) -> Result<Encoded, Fai
     if shape.redact {
         body = redacted(&body)?;
     }
-    Ok(Encoded { body, truncated })
+    Ok(Encoded { body: body.into(), truncated })
 }
 
 /// A document that a component made, in the envelope.
@@ -112,7 +118,7 @@ pub(crate) fn encode_document(document: &str, shape: Shape) -> Result<Encoded, F
     if shape.redact {
         body = redacted(&body)?;
     }
-    Ok(Encoded { body, truncated: false })
+    Ok(Encoded { body: body.into(), truncated: false })
 }
 
 fn redacted(body: &[u8]) -> Result<Vec<u8>, Failure> {

@@ -8,6 +8,7 @@ use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
 use tidegate_store::{Store, StoreError, StoreOptions};
 
+use crate::cache::Cache;
 use crate::compute::Compute;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
@@ -27,6 +28,10 @@ pub struct Options {
     pub concurrency: usize,
     /// The longest ingest body, in bytes, as sent and as decompressed.
     pub max_body: usize,
+    /// Bytes that cached answers may hold.
+    pub cache_memory: u64,
+    /// Cached answers that are made anew at once.
+    pub warming_concurrency: usize,
 }
 
 impl Options {
@@ -39,6 +44,8 @@ impl Options {
             limits: Limits::default(),
             concurrency: 64,
             max_body: 32 << 20,
+            cache_memory: 256 << 20,
+            warming_concurrency: 2,
         }
     }
 }
@@ -84,6 +91,7 @@ pub struct App {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) compute: Compute,
     pub(crate) registry: Registry,
+    pub(crate) cache: Cache,
     pub(crate) tokens: Tokens,
 }
 
@@ -116,10 +124,14 @@ impl App {
         })?;
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
-        let app = Arc::new(Self { options, store, engine: Arc::new(engine), runtime, compute, registry, tokens });
+        let cache = Cache::new(options.cache_memory);
+        let engine = Arc::new(engine);
+        let app = Arc::new(Self { options, store, engine, runtime, compute, registry, cache, tokens });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;
+        // Ends with the service: it holds no more than a weak pointer to it.
+        tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.warming_concurrency));
         Ok((app, new))
     }
 

@@ -7,7 +7,9 @@
 mod answer;
 mod app;
 mod auth;
+mod cache;
 mod compute;
+mod execute;
 mod failure;
 mod ingest;
 mod lql;

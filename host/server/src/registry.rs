@@ -66,6 +66,16 @@ impl Registry {
         index.by_id.get(&id).cloned()
     }
 
+    /// An endpoint by its id.
+    pub(crate) fn by_id(&self, id: Uuid) -> Option<Arc<Endpoint>> {
+        self.endpoints.read().unwrap_or_else(PoisonError::into_inner).by_id.get(&id).cloned()
+    }
+
+    /// The endpoints that one reads as tables, directly or through others, with their versions.
+    pub(crate) fn reads(&self, _endpoint: &Endpoint) -> Vec<(Uuid, i64)> {
+        Vec::new()
+    }
+
     /// All endpoints by name.
     pub(crate) fn all(&self) -> Vec<Arc<Endpoint>> {
         let index = self.endpoints.read().unwrap_or_else(PoisonError::into_inner);
@@ -148,13 +158,16 @@ impl App {
         let text = serde_json::to_string(&admitted.manifest).map_err(|error| refused(error.to_string()))?;
         let digest = hex(&admitted.digest);
         let record = self.store.catalog().put_endpoint(id, &name, &text, &digest, component).map_err(of_store)?;
-        Ok(self.registry.insert(admitted.endpoint(id, record.version)))
+        let endpoint = self.registry.insert(admitted.endpoint(id, record.version));
+        self.cache.forget(id);
+        Ok(endpoint)
     }
 
     /// Removes an endpoint.
     pub(crate) fn unregister(&self, id: Uuid) -> Result<bool, Failure> {
         let there = self.store.catalog().delete_endpoint(id).map_err(of_store)?;
         self.registry.remove(id);
+        self.cache.forget(id);
         Ok(there)
     }
 

@@ -7,14 +7,14 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::catalog::TableProvider;
 use futures::StreamExt;
 use tidegate_compiler::DEFAULT_STATEMENT;
-use tidegate_model::{Arguments, Code, Failure, Kind, Value};
+use tidegate_model::{Code, Failure, Kind, Value};
 use tidegate_runtime::{Column, Rows, Statement, Statements};
 use tidegate_sql::{ColumnEncoder, Engine, Plan, Sources, Stop, Style, Tables, Type};
 use tidegate_store::Store;
 
 use crate::compute::AbortOnDrop;
+use crate::execute::Asked;
 use crate::lql;
-use crate::registry::Endpoint;
 
 /// The sources of the store, as the resolver sees them.
 #[derive(Debug)]
@@ -42,12 +42,9 @@ pub(crate) enum Language {
 pub(crate) struct RequestStatements {
     pub(crate) store: Arc<Store>,
     pub(crate) engine: Arc<Engine>,
-    pub(crate) endpoint: Arc<Endpoint>,
-    pub(crate) arguments: Arc<Arguments>,
+    pub(crate) asked: Arc<Asked>,
     /// The language of ad-hoc text.
     pub(crate) language: Language,
-    /// Ad-hoc text reads the sources instead of the grants.
-    pub(crate) unrestricted: bool,
     /// Microseconds.
     pub(crate) now: i64,
     /// Ends planning that nobody waits for.
@@ -92,16 +89,24 @@ impl RequestStatements {
     }
 
     fn plan(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Plan, Failure> {
-        let mut arguments = self.arguments.as_ref().clone();
-        arguments.extend(extra);
+        let Asked { endpoint, arguments, pinned, unrestricted, .. } = self.asked.as_ref();
+        let mut arguments = arguments.clone();
+        for (name, value) in extra {
+            // The grants filter by these: who writes components chooses no other tenant either.
+            if pinned.keys().any(|fixed| fixed.eq_ignore_ascii_case(&name)) {
+                let message = format!("parameter '{name}' is fixed by the access token");
+                return Err(Failure::new(Code::Forbidden, message).about(name));
+            }
+            arguments.insert(name, value);
+        }
         let sources = StoredSources(&self.store);
-        let saved = &self.endpoint.saved;
-        let granted = if self.unrestricted { Tables::Sources } else { Tables::Granted(saved) };
+        let saved = &endpoint.saved;
+        let granted = if *unrestricted { Tables::Sources } else { Tables::Granted(saved) };
         match statement {
             Statement::Named(name) if name == DEFAULT_STATEMENT => {
                 self.engine.plan_saved(saved, &sources, &arguments, self.now)
             }
-            Statement::Named(name) => match self.endpoint.manifest.statements.get(&name) {
+            Statement::Named(name) => match endpoint.manifest.statements.get(&name) {
                 Some(sql) => self.engine.plan(sql, Tables::Granted(saved), &sources, &arguments, self.now),
                 None => {
                     let message = format!("the endpoint has no statement {name}");
@@ -112,7 +117,7 @@ impl RequestStatements {
                 self.engine.plan(&sql, granted, &sources, &arguments, self.now)
             }
             Statement::Text(text) => {
-                let tables = if self.unrestricted { sources.names() } else { saved.tables() };
+                let tables = if *unrestricted { sources.names() } else { saved.tables() };
                 let plan = |query: &_| self.engine.plan_query(query, granted, &sources, &arguments, self.now);
                 plan(&lql::translate(&text, &tables, plan)?)
             }

@@ -54,8 +54,10 @@ impl Access {
         self.has("private")
     }
 
-    pub(crate) fn may_query(&self, endpoint: &str) -> bool {
-        self.is_private() || self.has("query") || self.has(&format!("query:endpoint:{endpoint}"))
+    /// Whether an endpoint may be called; its scope names it by name or identity.
+    pub(crate) fn may_query(&self, endpoint: &str, id: Option<Uuid>) -> bool {
+        let named = |one: &str| self.has(&format!("query:endpoint:{one}"));
+        self.is_private() || self.has("query") || named(endpoint) || id.is_some_and(|id| named(&id.to_string()))
     }
 
     pub(crate) fn may_ingest(&self, source: &str) -> bool {
@@ -181,11 +183,11 @@ mod tests {
     #[test]
     fn scopes_allow_what_they_say_and_no_more() {
         let ingest = Access::new("ingest");
-        assert!(ingest.may_ingest("a") && !ingest.may_query("a") && !ingest.is_private());
+        assert!(ingest.may_ingest("a") && !ingest.may_query("a", None) && !ingest.is_private());
         let one = Access::new("query:endpoint:logs.all ingest:source:a");
-        assert!(one.may_query("logs.all") && !one.may_query("logs.all2"));
+        assert!(one.may_query("logs.all", None) && !one.may_query("logs.all2", None));
         assert!(one.may_ingest("a") && !one.may_ingest("b"));
-        assert!(Access::new("private").may_query("x"));
+        assert!(Access::new("private").may_query("x", None));
         assert!(!Access::new("").may_ingest("x"));
     }
 
