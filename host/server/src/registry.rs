@@ -11,6 +11,7 @@ use tidegate_compiler::{compile_adhoc, compile_sql, inspect};
 use tidegate_model::{Arguments, Code, Failure, Manifest, Value};
 use tidegate_runtime::{Endpoint as Prepared, Runtime};
 use tidegate_sql::{SavedQuery, Tables};
+use tidegate_store::NewVersion;
 use uuid::Uuid;
 
 use crate::app::{App, StartError};
@@ -147,7 +148,16 @@ impl App {
         }
         let text = serde_json::to_string(&admitted.manifest).map_err(|error| refused(error.to_string()))?;
         let digest = hex(&admitted.digest);
-        let record = self.store.catalog().put_endpoint(id, &name, &text, &digest, component).map_err(of_store)?;
+        let new = NewVersion {
+            id,
+            name: &name,
+            manifest: &text,
+            component,
+            component_digest: &digest,
+            author: "",
+            sources: &BTreeMap::new(),
+        };
+        let record = self.store.catalog().put_endpoint(new).map_err(of_store)?;
         Ok(self.registry.insert(admitted.endpoint(id, record.version)))
     }
 
