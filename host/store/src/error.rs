@@ -57,6 +57,9 @@ pub enum StoreError {
         /// What was found.
         reason: String,
     },
+    /// A folder in which no store was ever opened.
+    #[error("there is no catalog in {}: is it a data folder?", .0.display())]
+    NoCatalog(PathBuf),
     /// A file operation failed.
     #[error("{what}: {source}")]
     Io {

@@ -37,7 +37,7 @@ mod tests;
 mod timestamp;
 mod union;
 
-pub use catalog::{Catalog, EndpointRecord, TokenRecord};
+pub use catalog::{Catalog, EndpointRecord, NewVersion, TokenRecord};
 pub use error::StoreError;
 pub use options::StoreOptions;
 pub use source::SourceInfo;

@@ -16,7 +16,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    catalog::{Catalog, check_name},
+    catalog::{Catalog, check_name, schema},
     commit::{self, Writer},
     error::{Result, StoreError},
     event,
@@ -57,7 +57,7 @@ impl Store {
         let dir = create_data_folder(dir)?;
         let lock = lock(&dir)?;
         segment::create_folder(&dir.join("segments"))?;
-        let catalog = Catalog::open(&dir.join("catalog.sqlite"))?;
+        let catalog = Catalog::open(&dir.join(schema::FILE))?;
         let conn = catalog.connect()?;
         let sources = Arc::new(Sources::default());
         for source in load_sources(&conn, &dir, &options, &sources.unflushed)? {

@@ -6,6 +6,7 @@
     reason = "a test that fails should fail where it fails"
 )]
 
+mod catalog;
 mod crash;
 mod durability;
 mod scan;
