@@ -20,12 +20,12 @@ use tokio::sync::oneshot;
 use crate::{
     batch::MemBatch,
     commit::{self, Writer},
+    directory::Sources,
     error::{Result, StoreError},
     options::StoreOptions,
-    segment::{self, Segment},
+    segment::{self, Fate, Segment},
     shape::Shape,
     source::Source,
-    store::Sources,
 };
 
 /// How often thresholds are looked at when nothing wakes the thread.
@@ -143,7 +143,7 @@ impl Run {
             };
             if let Err(error) = done {
                 // The rows stay in memory and in the log; the next tick that is due tries again.
-                tracing::error!(source = source.info.name, %error, "flush failed");
+                tracing::error!(source = source.info().name, %error, "flush failed");
             }
         }
     }
@@ -152,10 +152,11 @@ impl Run {
         // Without the catalog's last word a segment would only fill the disk.
         self.writer.check()?;
         let Some((batch, shape)) = source.begin_flush()? else { return Ok(()) };
-        let folder = segment::folder(&self.data, source.info.id);
-        let identity = (source.info.id, source.info.name.as_str());
+        let folder = segment::folder(&self.data, source.id);
+        let info = source.info();
+        let identity = (source.id, info.name.as_str());
         let segment = match segment::write(&folder, identity, &batch, &self.options) {
-            Ok(segment) => segment,
+            Ok(segment) => Arc::new(segment),
             Err(error) => {
                 source.abort_flush();
                 return Err(error);
@@ -163,8 +164,13 @@ impl Run {
         };
         match self.register(source, &segment, &shape, batch) {
             Ok(()) => {
-                tracing::debug!(source = source.info.name, segment = %segment.id, rows = segment.rows, "flushed");
+                tracing::debug!(source = info.name, segment = %segment.id, rows = segment.rows, "flushed");
                 source.end_flush(segment);
+                Ok(())
+            }
+            Err(StoreError::UnknownSource { .. }) => {
+                // Deleted meanwhile, with its rows.
+                segment.doom(Fate::GoneWithFolder);
                 Ok(())
             }
             Err(error) => {
@@ -174,17 +180,24 @@ impl Run {
                 if let StoreError::Sqlite(inner) = &error
                     && !commit::is_fatal(inner)
                 {
-                    let _ = std::fs::remove_file(&segment.path);
+                    segment.doom(Fate::Gone);
                 }
                 Err(error)
             }
         }
     }
 
-    fn register(&self, source: &Source, segment: &Segment, shape: &Shape, batch: Arc<MemBatch>) -> Result<()> {
+    fn register(
+        &self,
+        source: &Arc<Source>,
+        segment: &Arc<Segment>,
+        shape: &Shape,
+        batch: Arc<MemBatch>,
+    ) -> Result<()> {
         let shape = serde_json::to_string(shape).map_err(|e| StoreError::corrupt("a shape", e))?;
-        let (key, segment) = (source.key, segment.clone());
+        let (key, source, segment) = (source.key, Arc::clone(source), Arc::clone(segment));
         self.writer.transact(move |tx| {
+            source.check()?;
             segment::register(tx, key, &segment, &batch)?;
             tx.prepare_cached("UPDATE sources SET shape = ?2 WHERE key = ?1")?
                 .execute(rusqlite::params![key, shape])?;

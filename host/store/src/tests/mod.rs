@@ -11,6 +11,7 @@ mod crash;
 mod durability;
 mod scan;
 mod schema;
+mod sources;
 
 use std::sync::Arc;
 
