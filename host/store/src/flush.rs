@@ -12,7 +12,7 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
@@ -23,6 +23,7 @@ use crate::{
     directory::Sources,
     error::{Result, StoreError},
     options::StoreOptions,
+    retention::{self, Dropped},
     segment::{self, Fate, Segment},
     shape::Shape,
     source::Source,
@@ -31,9 +32,13 @@ use crate::{
 /// How often thresholds are looked at when nothing wakes the thread.
 const TICK: Duration = Duration::from_millis(250);
 
+/// How often retention is looked at.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
+
 enum Message {
     Wake,
     Flush(oneshot::Sender<Result<()>>),
+    Retain(oneshot::Sender<Result<Dropped>>),
     Stop,
 }
 
@@ -97,6 +102,12 @@ impl Flusher {
         answer.await.unwrap_or(Err(StoreError::Closed))
     }
 
+    pub(crate) async fn retain(&self) -> Result<Dropped> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(Message::Retain(reply)).map_err(|_| StoreError::Closed)?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
     /// Ends the thread after what it is doing now. Blocks; a second call does nothing.
     pub(crate) fn stop(&self) {
         let _ = self.queue.send(Message::Stop);
@@ -118,15 +129,23 @@ struct Run {
 
 impl Run {
     fn run(self, receiver: &Receiver<Message>, awake: &AtomicBool) {
+        let mut retained: Option<Instant> = None;
         loop {
             match receiver.recv_timeout(TICK) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(Message::Flush(reply)) => {
                     let _ = reply.send(self.sources.all().iter().try_for_each(|source| self.flush(source)));
                 }
+                Ok(Message::Retain(reply)) => {
+                    let _ = reply.send(self.retain());
+                }
                 Ok(Message::Wake) | Err(RecvTimeoutError::Timeout) => {
                     awake.store(false, Ordering::Relaxed);
                     self.flush_due();
+                    if !self.options.manual_flush && retained.is_none_or(|at| at.elapsed() >= RETENTION_INTERVAL) {
+                        retained = Some(Instant::now());
+                        let _ = self.retain();
+                    }
                 }
             }
         }
@@ -146,6 +165,22 @@ impl Run {
                 tracing::error!(source = source.info().name, %error, "flush failed");
             }
         }
+    }
+
+    /// All sources, even when one fails; the first failure counts.
+    fn retain(&self) -> Result<Dropped> {
+        let mut dropped = Dropped::default();
+        let mut failed = None;
+        for source in self.sources.all() {
+            match retention::apply(&source, &self.writer, self.options.retention) {
+                Ok(more) => dropped.add(more),
+                Err(error) => {
+                    tracing::error!(source = source.info().name, %error, "retention failed");
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        failed.map_or(Ok(dropped), Err)
     }
 
     fn flush(&self, source: &Arc<Source>) -> Result<()> {

@@ -22,10 +22,11 @@ pub struct SourceInfo {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Segments older than this are dropped; kept to the second, rounded up. [`Duration::MAX`] is
-    /// for ever. A segment is as old as its newest row or, if that is later, as itself: logs that
-    /// are brought in long after they happened are kept that long too.
+    /// for ever. Age counts from when the rows came in and became a segment, not from their
+    /// `timestamp`: logs of last year that are brought in today are kept as long as today's, and
+    /// one with a time in the future does not keep its segment for ever.
     pub max_age: Option<Duration>,
-    /// The oldest segments are dropped until the files of the source take no more bytes than this;
+    /// The segments with the oldest rows (by `timestamp`) are dropped until the files of the source take no more bytes than this;
     /// what is in memory does not count.
     pub max_bytes: Option<u64>,
 }

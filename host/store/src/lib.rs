@@ -29,6 +29,7 @@ mod manage;
 mod options;
 mod prune;
 mod reader;
+mod retention;
 mod segment;
 mod shape;
 mod shred;
@@ -44,6 +45,7 @@ pub use catalog::{Catalog, EndpointRecord, NewVersion, TokenRecord};
 pub use error::StoreError;
 pub use info::{Retention, SourceInfo};
 pub use options::StoreOptions;
+pub use retention::Dropped;
 pub use store::Store;
 
 /// The clock of the store: microseconds since 1970, UTC.

@@ -6,6 +6,7 @@
 //! and moves between them only under that lock, so no snapshot sees it twice or not at all.
 
 use std::{
+    collections::HashSet,
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -280,6 +281,22 @@ impl Source {
         let mut segments = Vec::clone(&lists.segments);
         segments.push(segment);
         lists.segments = Arc::new(segments);
+    }
+
+    pub(crate) fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
+        Arc::clone(&self.lists().segments)
+    }
+
+    /// Lets go of segments that the catalog has forgotten.
+    pub(crate) fn drop_segments(&self, ids: &HashSet<Uuid>) {
+        let mut lists = self.lists();
+        let (gone, kept) = lists.segments.iter().cloned().partition(|segment| ids.contains(&segment.id));
+        lists.segments = Arc::new(kept);
+        drop(lists);
+        let gone: Vec<Arc<Segment>> = gone;
+        for segment in gone {
+            segment.doom(Fate::Gone);
+        }
     }
 
     /// Lets go of everything, after the source was deleted: no more rows come in.

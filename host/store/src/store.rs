@@ -25,6 +25,7 @@ use crate::{
     info::{Retention, SourceInfo},
     now_micros,
     options::StoreOptions,
+    retention::Dropped,
     segment,
     shape::Shape,
     source::Source,
@@ -157,6 +158,15 @@ impl Store {
     /// The first failure; the rows concerned stay in memory and in the write-ahead log.
     pub async fn flush(&self) -> Result<()> {
         self.flusher.flush().await
+    }
+
+    /// Drops the segments that are beyond their sources' [`Retention`], as the background does once
+    /// a minute. Running queries finish first; then the files go.
+    ///
+    /// # Errors
+    /// The first failure; the other sources are looked at all the same.
+    pub async fn apply_retention(&self) -> Result<Dropped> {
+        self.flusher.retain().await
     }
 
     /// Stops background work cleanly; what is acknowledged but not flushed stays in the

@@ -9,6 +9,7 @@
 mod catalog;
 mod crash;
 mod durability;
+mod retention;
 mod scan;
 mod schema;
 mod sources;
