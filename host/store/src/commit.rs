@@ -104,6 +104,15 @@ impl Writer {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.transact_then(work, || ())
+    }
+
+    /// The same; once it is committed, `then` runs before the writer does anything else.
+    pub(crate) fn transact_then<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+        then: impl FnOnce() + Send + 'static,
+    ) -> Result<T> {
         self.check()?;
         let (reply, answer) = std::sync::mpsc::channel();
         let job: Job = Box::new(move |conn| {
@@ -113,6 +122,7 @@ impl Writer {
                 .and_then(|tx| {
                     let value = work(&tx)?;
                     tx.commit()?;
+                    then();
                     Ok(value)
                 });
             // Nobody waits any more: the store is being dropped.
@@ -197,6 +207,20 @@ impl Run {
     }
 
     fn commit(&mut self, group: Vec<Pending>) {
+        let mut kept = Vec::with_capacity(group.len());
+        for pending in group {
+            match pending.source.check() {
+                Ok(()) => kept.push(pending),
+                // Deleted while they waited here.
+                Err(gone) => {
+                    let _ = pending.reply.send(Err(gone));
+                }
+            }
+        }
+        let group = kept;
+        if group.is_empty() {
+            return;
+        }
         let earlier = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let result = match earlier {
             Some(reason) => Err(StoreError::ReadOnly(reason)),

@@ -19,13 +19,17 @@ mod batch;
 mod catalog;
 mod columns;
 mod commit;
+mod directory;
 mod error;
 mod event;
 mod expr;
 mod flush;
+mod info;
+mod manage;
 mod options;
 mod prune;
 mod reader;
+mod retention;
 mod segment;
 mod shape;
 mod shred;
@@ -39,8 +43,9 @@ mod union;
 
 pub use catalog::{Catalog, EndpointRecord, NewVersion, TokenRecord};
 pub use error::StoreError;
+pub use info::{Retention, SourceInfo};
 pub use options::StoreOptions;
-pub use source::SourceInfo;
+pub use retention::Dropped;
 pub use store::Store;
 
 /// The clock of the store: microseconds since 1970, UTC.

@@ -9,8 +9,10 @@
 mod catalog;
 mod crash;
 mod durability;
+mod retention;
 mod scan;
 mod schema;
+mod sources;
 
 use std::sync::Arc;
 
