@@ -14,6 +14,7 @@ use std::{
         mpsc::{Receiver, Sender},
     },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
@@ -25,6 +26,7 @@ use crate::{
     event,
     options::StoreOptions,
     source::{Call, Source},
+    stats::Counters,
 };
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -55,6 +57,7 @@ pub(crate) struct Writer {
     room: Arc<Semaphore>,
     room_size: usize,
     failed: Arc<Mutex<Option<String>>>,
+    counters: Arc<Counters>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -66,11 +69,13 @@ impl Writer {
     ) -> Result<Writer> {
         let (queue, receiver) = std::sync::mpsc::channel();
         let failed = Arc::new(Mutex::new(None));
+        let counters = Arc::new(Counters::default());
         let room_size = (options.queue_bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         let run = Run {
             conn,
             receiver,
             failed: Arc::clone(&failed),
+            counters: Arc::clone(&counters),
             commit_rows: options.commit_rows,
             commit_bytes: options.commit_bytes,
         };
@@ -83,6 +88,7 @@ impl Writer {
             room: Arc::new(Semaphore::new(room_size)),
             room_size,
             failed,
+            counters,
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -138,6 +144,10 @@ impl Writer {
         result
     }
 
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     fn lock_failed(&self) -> std::sync::MutexGuard<'_, Option<String>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,6 +177,7 @@ struct Run {
     conn: Connection,
     receiver: Receiver<Message>,
     failed: Arc<Mutex<Option<String>>>,
+    counters: Arc<Counters>,
     commit_rows: usize,
     commit_bytes: usize,
 }
@@ -222,12 +233,15 @@ impl Run {
             return;
         }
         let earlier = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let began = Instant::now();
         let result = match earlier {
             Some(reason) => Err(StoreError::ReadOnly(reason)),
             None => insert(&mut self.conn, &group),
         };
         match result {
             Ok(seqs) => {
+                let (rows, bytes) = group.iter().fold((0, 0), |(r, b), p| (r + p.events.len(), b + p.body.len()));
+                self.counters.committed(rows, bytes, began.elapsed());
                 for (pending, seq) in group.into_iter().zip(seqs) {
                     let rows = pending.events.len();
                     pending.source.push(Call { seq, events: pending.events, bytes: pending.body.len() });
@@ -236,6 +250,7 @@ impl Run {
                 }
             }
             Err(error) => {
+                self.counters.commit_failed();
                 tracing::error!(%error, calls = group.len(), "write-ahead transaction failed");
                 if let StoreError::Sqlite(inner) = &error
                     && is_fatal(inner)

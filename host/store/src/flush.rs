@@ -184,6 +184,14 @@ impl Run {
     }
 
     fn flush(&self, source: &Arc<Source>) -> Result<()> {
+        let done = self.write_segment(source);
+        if done.is_err() {
+            self.writer.counters().flush_failed();
+        }
+        done
+    }
+
+    fn write_segment(&self, source: &Arc<Source>) -> Result<()> {
         // Without the catalog's last word a segment would only fill the disk.
         self.writer.check()?;
         let Some((batch, shape)) = source.begin_flush()? else { return Ok(()) };
@@ -200,6 +208,7 @@ impl Run {
         match self.register(source, &segment, &shape, batch) {
             Ok(()) => {
                 tracing::debug!(source = info.name, segment = %segment.id, rows = segment.rows, "flushed");
+                self.writer.counters().flushed();
                 source.end_flush(segment);
                 Ok(())
             }

@@ -19,6 +19,7 @@ mod batch;
 mod catalog;
 mod columns;
 mod commit;
+mod describe;
 mod directory;
 mod error;
 mod event;
@@ -34,6 +35,7 @@ mod segment;
 mod shape;
 mod shred;
 mod source;
+mod stats;
 mod store;
 mod table;
 #[cfg(test)]
@@ -42,10 +44,12 @@ mod timestamp;
 mod union;
 
 pub use catalog::{Catalog, EndpointRecord, NewVersion, TokenRecord};
+pub use describe::SourceDescription;
 pub use error::StoreError;
 pub use info::{Retention, SourceInfo};
 pub use options::StoreOptions;
 pub use retention::Dropped;
+pub use stats::StoreStats;
 pub use store::Store;
 
 /// The clock of the store: microseconds since 1970, UTC.

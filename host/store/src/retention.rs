@@ -63,6 +63,7 @@ pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -
         Err(error) => return Err(error),
     }
     source.drop_segments(&ids);
+    victims.iter().for_each(|segment| writer.counters().dropped(segment));
     tracing::info!(
         source = info.name,
         segments = dropped.segments,

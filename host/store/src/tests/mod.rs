@@ -8,6 +8,7 @@
 
 mod catalog;
 mod crash;
+mod describe;
 mod durability;
 mod retention;
 mod scan;
