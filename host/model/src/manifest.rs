@@ -145,7 +145,7 @@ impl Manifest {
         if self.query.trim().is_empty() {
             problems.push(ManifestError::EmptyQuery);
         }
-        let mut range = |setting, value, ok, allowed| {
+        let mut range = |setting, value, ok: bool, allowed| {
             if !ok {
                 problems.push(ManifestError::Setting { setting, value, allowed });
             }

@@ -131,8 +131,7 @@ impl App {
     /// The gate, on the threads that compute: its statements are planned, and plans may be deep.
     async fn admitted(self: &Arc<Self>, component: &[u8], saving: &Saving<'_>) -> Result<Admitted, Failure> {
         let (this, component) = (Arc::clone(self), component.to_vec());
-        let saving =
-            Saving { id: saving.id, author: "", known: saving.known.clone(), same_query: saving.same_query };
+        let saving = Saving { id: saving.id, author: "", known: saving.known.clone(), same_query: saving.same_query };
         self.compute.run(async move { this.admit(&component, &saving).await }).await
     }
 
@@ -147,7 +146,7 @@ impl App {
         for sql in manifest.statements.clone().values() {
             declare_used(&mut manifest, &SavedQuery::parse_within(sql, &self.options.limits.text)?);
         }
-        let sources = StoredTables::while_saving(self, saving, (manifest.name.as_str(), &saved));
+        let sources = StoredTables::while_saving(self, saving, manifest.name.as_str(), &saved);
         let warnings = self.check_statements(&manifest, &saved, &sources)?;
         let tables = sources.named();
         let prepared = self.runtime.prepare(component, inspection.digest).await?;

@@ -28,6 +28,8 @@ pub struct Options {
     pub concurrency: usize,
     /// The longest ingest body, in bytes, as sent and as decompressed.
     pub max_body: usize,
+    /// How the log store works.
+    pub store: StoreOptions,
     /// Bytes that cached answers may hold.
     pub cache_memory: u64,
     /// Cached answers that are made anew at once.
@@ -44,6 +46,7 @@ impl Options {
             limits: Limits::default(),
             concurrency: 64,
             max_body: 32 << 20,
+            store: StoreOptions::default(),
             cache_memory: 256 << 20,
             warming_concurrency: 2,
         }
@@ -103,7 +106,7 @@ impl App {
     /// # Errors
     /// What cannot be opened, and why.
     pub async fn open(options: Options) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
-        let store = Store::open(&options.data_dir, StoreOptions::default())?;
+        let store = Store::open(&options.data_dir, options.store.clone())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
         let engine = Engine::new(&EngineOptions {
@@ -130,7 +133,8 @@ impl App {
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;
-        // Ends with the service: it holds no more than a weak pointer to it.
+        // Both end with the service: they hold no more than a weak pointer to it.
+        tokio::spawn(crate::tokens::watch(Arc::downgrade(&app)));
         tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.warming_concurrency));
         Ok((app, new))
     }

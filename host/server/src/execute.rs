@@ -101,8 +101,7 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Encoded, Fa
     }
     let shape = Shape { rows, bytes: app.options.limits.answer_bytes, redact: asked.redact };
     let statements = RequestStatements {
-        store: Arc::clone(&app.store),
-        engine: Arc::clone(&app.engine),
+        app: Arc::clone(&app),
         asked: Arc::clone(&asked),
         language,
         now,

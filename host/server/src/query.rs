@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use tidegate_model::{Arguments, Code, Failure};
+use tidegate_model::{Arguments, Code, Failure, Manifest};
 
 use crate::answer::Format;
 use crate::app::App;
@@ -13,7 +13,7 @@ use crate::auth::authenticate;
 use crate::execute::{Asked, execute};
 use crate::failure::Refusal;
 use crate::parameters::{Adhoc, Sent};
-use crate::registry::Endpoint;
+use crate::registry::{Endpoint, with_parameters_of};
 use crate::tokens::Access;
 
 /// The headers that ask for redaction in their request.
@@ -71,6 +71,8 @@ fn find(app: &App, access: &Access, id_or_name: &str) -> Result<Arc<Endpoint>, F
 /// would not be bound to it.
 fn check(app: &App, endpoint: Arc<Endpoint>, access: &Access, sent: Sent, redact: bool) -> Result<Asked, Failure> {
     let Sent { mut values, adhoc } = sent;
+    let reads = app.registry.reads(&endpoint.tables);
+    let manifest = with_parameters_of(&endpoint.manifest, &reads);
     let settings = &endpoint.manifest.settings;
     let unrestricted = adhoc.is_some() && !settings.sandboxable;
     if unrestricted && !access.is_private() {
@@ -79,7 +81,7 @@ fn check(app: &App, endpoint: Arc<Endpoint>, access: &Access, sent: Sent, redact
         return Err(Failure::new(Code::Forbidden, message));
     }
     for (name, pinned) in &access.pinned {
-        if !endpoint.manifest.parameters.iter().any(|parameter| parameter.name == *name) {
+        if !manifest.parameters.iter().any(|parameter| parameter.name == *name) {
             let message = format!(
                 "the access token fixes the parameter '{name}', and this endpoint has none of that name: \
                  its answer would not be bound to it"
@@ -93,17 +95,18 @@ fn check(app: &App, endpoint: Arc<Endpoint>, access: &Access, sent: Sent, redact
         values.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         values.push((name.clone(), pinned.clone()));
     }
-    values.retain(|(name, _)| is_used(&endpoint, adhoc.as_ref(), name));
-    let arguments: Arguments = endpoint.manifest.check_arguments(&values)?;
-    let reads = app.registry.reads(&endpoint);
+    values.retain(|(name, _)| is_used(&manifest, adhoc.as_ref(), name));
+    let arguments: Arguments = manifest.check_arguments(&values)?;
+    let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
+    drop(manifest);
     let pinned = access.pinned.clone();
     Ok(Asked { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format: Format::Json })
 }
 
 /// Whether the answer can depend on a parameter: it is declared, or the ad-hoc text may name it.
-fn is_used(endpoint: &Endpoint, adhoc: Option<&Adhoc>, name: &str) -> bool {
+fn is_used(manifest: &Manifest, adhoc: Option<&Adhoc>, name: &str) -> bool {
     let named = |text: &str| text.to_lowercase().contains(&format!("@{}", name.to_lowercase()));
-    endpoint.manifest.parameters.iter().any(|parameter| parameter.name == name)
+    manifest.parameters.iter().any(|parameter| parameter.name == name)
         || matches!(adhoc, Some(Adhoc::Sql(text)) if named(text))
 }
 

@@ -77,7 +77,9 @@ mod tests {
         assert!(!Scopes::default().may_ingest("x", None));
         let id = Uuid::from_u128(7);
         let by_id = Scopes::parse(&format!("query:endpoint:{id}")).unwrap();
-        assert!(by_id.may_query("x", Some(id)) && !by_id.may_query("x", None) && !by_id.may_query("x", Some(Uuid::nil())));
+        assert!(
+            by_id.may_query("x", Some(id)) && !by_id.may_query("x", None) && !by_id.may_query("x", Some(Uuid::nil()))
+        );
     }
 
     #[test]

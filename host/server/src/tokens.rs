@@ -204,9 +204,7 @@ impl NewToken {
     /// # Errors
     /// [`tidegate_model::Code::Refused`], with every field that is wrong.
     pub fn validate(&self, now: i64) -> Result<(), Failure> {
-        let refused = |field: &str, message: String| {
-            Failure::new(tidegate_model::Code::Refused, message).about(field)
-        };
+        let refused = |field: &str, message: String| Failure::new(tidegate_model::Code::Refused, message).about(field);
         let mut failures = Vec::new();
         if let Err(message) = Scopes::parse(&self.scopes) {
             failures.push(refused("scopes", message));

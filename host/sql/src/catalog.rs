@@ -26,6 +26,11 @@ pub trait Sources: Send + Sync {
     fn saved(&self, _name: &str) -> Option<Arc<SavedQuery>> {
         None
     }
+    /// From here on names stand in the saved query that [`Sources::saved`] gave for this name, and
+    /// mean what they mean there, until [`Sources::leave`].
+    fn enter(&self, _name: &str) {}
+    /// The end of what [`Sources::enter`] began.
+    fn leave(&self) {}
 }
 
 /// No sources: for statements that need none, and for tests.

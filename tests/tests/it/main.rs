@@ -9,6 +9,7 @@
 )]
 
 mod api_counts;
+mod cache;
 mod cancel;
 mod components;
 mod crash;
@@ -17,6 +18,8 @@ mod errors;
 mod ingest;
 mod logs_all;
 mod lql;
+mod management;
 mod restart;
 mod sandbox;
 mod tables;
+mod tokens;

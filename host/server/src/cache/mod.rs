@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::body::Bytes;
 use futures::FutureExt;
 use futures::future::{Shared, WeakShared};
 use moka::Expiry;
@@ -194,7 +195,9 @@ impl Cache {
 }
 
 impl Entry {
-    fn new(answer: Encoded, asked: Arc<Asked>, read: Instant) -> Self {
+    fn new(mut answer: Encoded, asked: Arc<Asked>, read: Instant) -> Self {
+        // Encoders leave up to as much again unused behind the body: here it would be held for long.
+        answer.body = Bytes::copy_from_slice(&answer.body);
         let settings = &asked.endpoint.manifest.settings;
         let lifetime = Duration::from_secs(settings.cache_duration_seconds);
         let made = Instant::now();

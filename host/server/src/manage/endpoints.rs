@@ -265,7 +265,6 @@ pub(crate) async fn restore(
         return Err(Failure::new(Code::Refused, message).about("version").into());
     }
     let component = app.stored_component(&record)?;
-    let saving =
-        Saving { id: Some(endpoint.id), author: &access.who, known: record.sources.clone(), same_query: true };
+    let saving = Saving { id: Some(endpoint.id), author: &access.who, known: record.sources.clone(), same_query: true };
     found(shown(&*app.register_component(&component, saving).await.map_err(on_save)?))
 }

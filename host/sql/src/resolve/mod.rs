@@ -261,7 +261,9 @@ impl<'a> Resolver<'a> {
             return Err(fail(Code::InvalidQuery, message, at).about(name));
         }
         self.reading.push(name.to_owned());
+        self.sources.enter(name);
         let resolved = self.query(&saved.query, &Environment::default(), None, order);
+        self.sources.leave();
         self.reading.pop();
         resolved.map_err(|mut failure| {
             // Its text has places of its own; the failure's place is where it is named.
