@@ -21,6 +21,7 @@ mod columns;
 mod commit;
 mod describe;
 mod directory;
+mod disk;
 mod error;
 mod event;
 mod expr;

@@ -85,7 +85,7 @@ impl Store {
                     waker.wake();
                 }
             };
-            Arc::new(Writer::start(conn, &options, committed)?)
+            Arc::new(Writer::start(conn, dir.clone(), &options, committed)?)
         };
         let flusher = Flusher::start(queue, dir.clone(), Arc::clone(&sources), Arc::clone(&writer), options.clone())?;
         let flusher = Arc::new(flusher);
@@ -98,7 +98,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`]; [`StoreError::InvalidEvent`]; [`StoreError::Overloaded`];
-    /// [`StoreError::CommitFailed`] and [`StoreError::ReadOnly`] when the disk fails;
+    /// [`StoreError::DiskFull`]; [`StoreError::CommitFailed`] and [`StoreError::ReadOnly`] when the disk fails;
     /// [`StoreError::Closed`].
     pub async fn ingest(&self, source: &str, events: Vec<Value>) -> Result<usize> {
         let source = self.find(source)?;

@@ -9,6 +9,7 @@
 mod catalog;
 mod crash;
 mod describe;
+mod disk;
 mod durability;
 mod retention;
 mod scan;
