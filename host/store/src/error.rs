@@ -60,6 +60,9 @@ pub enum StoreError {
     /// A folder in which no store was ever opened.
     #[error("there is no catalog in {}: is it a data folder?", .0.display())]
     NoCatalog(PathBuf),
+    /// A folder that should be made has something in it, or is a file.
+    #[error("{} is there already and is not an empty folder", .0.display())]
+    NotEmpty(PathBuf),
     /// A file operation failed.
     #[error("{what}: {source}")]
     Io {

@@ -15,6 +15,7 @@
 //! word in the column `_overflow`.
 
 mod adapt;
+mod backup;
 mod batch;
 mod catalog;
 mod columns;
@@ -36,6 +37,7 @@ mod segment;
 mod shape;
 mod shred;
 mod source;
+mod stage;
 mod stats;
 mod store;
 mod table;
@@ -44,6 +46,7 @@ mod tests;
 mod timestamp;
 mod union;
 
+pub use backup::{BackupReport, backup, restore};
 pub use catalog::{Catalog, EndpointRecord, NewVersion, TokenRecord};
 pub use describe::SourceDescription;
 pub use error::StoreError;

@@ -29,6 +29,7 @@ use crate::{
     segment,
     shape::Shape,
     source::Source,
+    stage::create_private_folder,
     table::SourceTable,
 };
 
@@ -200,11 +201,7 @@ impl Drop for Store {
 
 fn create_data_folder(dir: &Path) -> Result<PathBuf> {
     if !dir.is_dir() {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(dir).map_err(StoreError::io(format!("creating {}", dir.display())))?;
+        create_private_folder(dir)?;
     }
     fs::canonicalize(dir).map_err(StoreError::io(format!("finding {}", dir.display())))
 }
