@@ -79,6 +79,10 @@ pub(crate) fn of_store(error: StoreError) -> Failure {
             Code::Overloaded,
             "the store cannot take events right now; nothing of the request was stored, try again",
         ),
+        StoreError::DiskFull(_) => Failure::new(
+            Code::StorageFull,
+            "the disk of the server is full; nothing of the request was stored, reads go on",
+        ),
         StoreError::CommitFailed(_) | StoreError::ReadOnly(_) => {
             tracing::error!(%error, "the store refuses events");
             Failure::new(

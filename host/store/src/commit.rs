@@ -6,9 +6,10 @@
 //!
 //! After a failed sync nobody knows what is on disk, and trying again may report success for pages
 //! the kernel has already dropped. So an I/O error ends writing until a restart, which reads back
-//! what is really there; other failures (a full disk) roll back and leave the log usable.
+//! what is really there; other failures roll back and leave the log usable; [`crate::disk`] says which a full disk is.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{Receiver, Sender},
@@ -22,6 +23,7 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{
+    disk,
     error::{Result, StoreError},
     event,
     options::StoreOptions,
@@ -58,12 +60,14 @@ pub(crate) struct Writer {
     room_size: usize,
     failed: Arc<Mutex<Option<String>>>,
     counters: Arc<Counters>,
+    data: PathBuf,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Writer {
     pub(crate) fn start(
         conn: Connection,
+        data: PathBuf,
         options: &StoreOptions,
         committed: impl Fn() + Send + 'static,
     ) -> Result<Writer> {
@@ -78,6 +82,8 @@ impl Writer {
             counters: Arc::clone(&counters),
             commit_rows: options.commit_rows,
             commit_bytes: options.commit_bytes,
+            data: data.clone(),
+            full: false,
         };
         let thread = thread::Builder::new()
             .name("store-commit".to_owned())
@@ -89,6 +95,7 @@ impl Writer {
             room_size,
             failed,
             counters,
+            data,
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -121,6 +128,7 @@ impl Writer {
     ) -> Result<T> {
         self.check()?;
         let (reply, answer) = std::sync::mpsc::channel();
+        let data = self.data.clone();
         let job: Job = Box::new(move |conn| {
             let result = conn
                 .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -130,7 +138,11 @@ impl Writer {
                     tx.commit()?;
                     then();
                     Ok(value)
-                });
+                })
+                .map_err(|error| disk::refine(error, &data));
+            if matches!(result, Err(StoreError::DiskFull(_))) {
+                disk::recycle_log(conn);
+            }
             // Nobody waits any more: the store is being dropped.
             let _ = reply.send(result);
         });
@@ -180,6 +192,9 @@ struct Run {
     counters: Arc<Counters>,
     commit_rows: usize,
     commit_bytes: usize,
+    data: PathBuf,
+    /// The last transaction found no room.
+    full: bool,
 }
 
 impl Run {
@@ -236,8 +251,9 @@ impl Run {
         let began = Instant::now();
         let result = match earlier {
             Some(reason) => Err(StoreError::ReadOnly(reason)),
-            None => insert(&mut self.conn, &group),
+            None => insert(&mut self.conn, &group).map_err(|error| disk::refine(error, &self.data)),
         };
+        self.notice_room(&result);
         match result {
             Ok(seqs) => {
                 let (rows, bytes) = group.iter().fold((0, 0), |(r, b), p| (r + p.events.len(), b + p.body.len()));
@@ -251,7 +267,9 @@ impl Run {
             }
             Err(error) => {
                 self.counters.commit_failed();
-                tracing::error!(%error, calls = group.len(), "write-ahead transaction failed");
+                if !self.full {
+                    tracing::error!(%error, calls = group.len(), "write-ahead transaction failed");
+                }
                 if let StoreError::Sqlite(inner) = &error
                     && is_fatal(inner)
                 {
@@ -260,8 +278,29 @@ impl Run {
                 for pending in group {
                     let _ = pending.reply.send(Err(match &error {
                         StoreError::ReadOnly(reason) => StoreError::ReadOnly(reason.clone()),
+                        StoreError::DiskFull(reason) => StoreError::DiskFull(reason.clone()),
                         other => StoreError::CommitFailed(other.to_string()),
                     }));
+                }
+            }
+        }
+    }
+}
+
+impl Run {
+    /// Says once that the disk is full, and once that it no longer is.
+    fn notice_room<T>(&mut self, result: &Result<T>) {
+        match result {
+            Err(StoreError::DiskFull(reason)) => {
+                disk::recycle_log(&self.conn);
+                if !std::mem::replace(&mut self.full, true) {
+                    tracing::error!(reason, "no room for events: they are refused until there is");
+                }
+            }
+            Err(_) => {}
+            Ok(_) => {
+                if std::mem::take(&mut self.full) {
+                    tracing::info!("there is room for events again");
                 }
             }
         }

@@ -21,6 +21,7 @@ use crate::{
     batch::MemBatch,
     commit::{self, Writer},
     directory::Sources,
+    disk,
     error::{Result, StoreError},
     options::StoreOptions,
     retention::{self, Dropped},
@@ -202,7 +203,7 @@ impl Run {
             Ok(segment) => Arc::new(segment),
             Err(error) => {
                 source.abort_flush();
-                return Err(error);
+                return Err(disk::refine(error, &self.data));
             }
         };
         match self.register(source, &segment, &shape, batch) {
@@ -221,10 +222,10 @@ impl Run {
                 source.abort_flush();
                 // A rolled back transaction is certain: the file is nobody's. After an I/O error
                 // it may turn out to be registered, and the next open decides.
-                if let StoreError::Sqlite(inner) = &error
-                    && !commit::is_fatal(inner)
-                {
-                    segment.doom(Fate::Gone);
+                match &error {
+                    StoreError::Sqlite(inner) if commit::is_fatal(inner) => {}
+                    StoreError::Sqlite(_) | StoreError::DiskFull(_) => segment.doom(Fate::Gone),
+                    _ => {}
                 }
                 Err(error)
             }

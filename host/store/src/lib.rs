@@ -15,12 +15,14 @@
 //! word in the column `_overflow`.
 
 mod adapt;
+mod backup;
 mod batch;
 mod catalog;
 mod columns;
 mod commit;
 mod describe;
 mod directory;
+mod disk;
 mod error;
 mod event;
 mod expr;
@@ -35,6 +37,7 @@ mod segment;
 mod shape;
 mod shred;
 mod source;
+mod stage;
 mod stats;
 mod store;
 mod table;
@@ -43,6 +46,7 @@ mod tests;
 mod timestamp;
 mod union;
 
+pub use backup::{BackupReport, backup, restore};
 pub use catalog::{Catalog, EndpointRecord, NewVersion, TokenRecord};
 pub use describe::SourceDescription;
 pub use error::StoreError;

@@ -109,8 +109,8 @@ impl Store {
     /// run finish; a file goes when the last of them lets go of it. Blocks for one commit.
     ///
     /// # Errors
-    /// [`StoreError::UnknownSource`]; [`StoreError::ReadOnly`], [`StoreError::Sqlite`] and
-    /// [`StoreError::Closed`], upon which the source is still there.
+    /// [`StoreError::UnknownSource`]; [`StoreError::DiskFull`], [`StoreError::ReadOnly`],
+    /// [`StoreError::Sqlite`] and [`StoreError::Closed`], upon which the source is still there.
     pub fn delete_source(&self, id: Uuid) -> Result<()> {
         let unknown = || self.unknown(&id.to_string());
         let source = self.sources.get(id).ok_or_else(unknown)?;

@@ -96,7 +96,8 @@ pub(crate) fn folder(data: &Path, source: Uuid) -> PathBuf {
     data.join("segments").join(source.to_string())
 }
 
-fn file_name(segment: Uuid) -> String {
+/// The name of a segment's file in that folder.
+pub(crate) fn file_name(segment: Uuid) -> String {
     format!("{segment}.parquet")
 }
 
@@ -180,7 +181,7 @@ pub(crate) fn create_folder(folder: &Path) -> Result<()> {
     folder.parent().map_or(Ok(()), sync_folder)
 }
 
-fn sync_folder(folder: &Path) -> Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(StoreError::io(format!("syncing folder {}", folder.display())))

@@ -40,6 +40,9 @@ const RAW_ROWS: usize = 8 << 10;
 const TRICKLE_ROWS: usize = 1_000;
 const TRICKLE_PATIENCE: u32 = 12;
 
+/// After a failed flush. What fails costs as much as what works, and mostly fails again.
+const RETRY: Duration = Duration::from_secs(2);
+
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) id: Uuid,
@@ -67,6 +70,8 @@ struct Lists {
     segments: Arc<Vec<Arc<Segment>>>,
     /// The source was deleted.
     cleared: bool,
+    /// After a failed flush: when the next one may be.
+    not_before: Option<Instant>,
     /// When the oldest row outside of `flushing` came.
     since: Option<Instant>,
 }
@@ -218,6 +223,9 @@ impl Source {
     /// Whether it is time for a segment.
     pub(crate) fn is_due(&self, options: &StoreOptions) -> bool {
         let lists = self.lists();
+        if lists.not_before.is_some_and(|at| Instant::now() < at) {
+            return false;
+        }
         let Size { mut rows, mut bytes } = lists.raw_size;
         for batch in &lists.memory {
             rows += batch.rows.num_rows();
@@ -319,6 +327,7 @@ impl Source {
         let flushing = mem::take(&mut lists.flushing);
         lists.memory.splice(0..0, flushing);
         lists.since = Some(Instant::now());
+        lists.not_before = Some(Instant::now() + RETRY);
     }
 }
 

@@ -29,6 +29,7 @@ use crate::{
     segment,
     shape::Shape,
     source::Source,
+    stage::create_private_folder,
     table::SourceTable,
 };
 
@@ -85,7 +86,7 @@ impl Store {
                     waker.wake();
                 }
             };
-            Arc::new(Writer::start(conn, &options, committed)?)
+            Arc::new(Writer::start(conn, dir.clone(), &options, committed)?)
         };
         let flusher = Flusher::start(queue, dir.clone(), Arc::clone(&sources), Arc::clone(&writer), options.clone())?;
         let flusher = Arc::new(flusher);
@@ -98,7 +99,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`]; [`StoreError::InvalidEvent`]; [`StoreError::Overloaded`];
-    /// [`StoreError::CommitFailed`] and [`StoreError::ReadOnly`] when the disk fails;
+    /// [`StoreError::DiskFull`]; [`StoreError::CommitFailed`] and [`StoreError::ReadOnly`] when the disk fails;
     /// [`StoreError::Closed`].
     pub async fn ingest(&self, source: &str, events: Vec<Value>) -> Result<usize> {
         let source = self.find(source)?;
@@ -200,11 +201,7 @@ impl Drop for Store {
 
 fn create_data_folder(dir: &Path) -> Result<PathBuf> {
     if !dir.is_dir() {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(dir).map_err(StoreError::io(format!("creating {}", dir.display())))?;
+        create_private_folder(dir)?;
     }
     fs::canonicalize(dir).map_err(StoreError::io(format!("finding {}", dir.display())))
 }

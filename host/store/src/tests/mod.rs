@@ -6,9 +6,11 @@
     reason = "a test that fails should fail where it fails"
 )]
 
+mod backup;
 mod catalog;
 mod crash;
 mod describe;
+mod disk;
 mod durability;
 mod retention;
 mod scan;
