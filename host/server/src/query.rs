@@ -11,7 +11,7 @@ use tidegate_model::{Arguments, Code, Failure, Value};
 use tidegate_runtime::{Body, Request as Call};
 use tidegate_sql::Stop;
 
-use crate::answer::{Encoded, Shape, encode_document, encode_rows};
+use crate::answer::{Format, Shape, encode, stream};
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::Refusal;
@@ -33,15 +33,22 @@ pub(crate) async fn query(
     let (head, body) = request.into_parts();
     let access = authenticate(&app, &head.headers, now)?;
     let endpoint = find(&app, &access, &id_or_name)?;
-    let sent = Sent::read(&head.method, &head.uri, &head.headers, body).await?;
+    let mut sent = Sent::read(&head.method, &head.uri, &head.headers, body).await?;
+    let format = Format::take(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let arguments = check(&endpoint, &access, &sent)?;
     let redact = redaction(&endpoint, &access, &head.headers)?;
     // Both end with this future: when the time is over, or when the caller hangs up.
     let limit = app.options.limits.wall_clock + Duration::from_millis(100);
     // The stop's own time is later, so that it is not the one that words the refusal.
     let asking = AskOnDrop(Stop::after(limit + Duration::from_secs(1)));
-    let request = Asked { arguments, adhoc: sent.adhoc, private: access.is_private(), redact, now };
-    let work = app.compute.run(run(Arc::clone(&app), endpoint, request, asking.0.clone()));
+    let request = Asked { arguments, adhoc: sent.adhoc, private: access.is_private(), now };
+    let shape = Shape { format, rows: most_rows(&app, &endpoint), bytes: app.options.limits.answer_bytes, redact };
+    let streamed = format == Format::NdJson && endpoint.manifest.settings.cache_duration_seconds == 0;
+    let made = run(Arc::clone(&app), endpoint, request, asking.0.clone());
+    if streamed {
+        return Ok(stream(&app.compute, made, shape, asking, limit).await?);
+    }
+    let work = app.compute.run(encode(made, shape));
     match tokio::time::timeout(limit, work).await {
         Ok(encoded) => Ok(encoded?.respond().into_response()),
         Err(_) => {
@@ -120,15 +127,19 @@ struct Asked {
     adhoc: Option<Adhoc>,
     /// Whether the token may query all sources.
     private: bool,
-    redact: bool,
     /// Microseconds.
     now: i64,
 }
 
-async fn run(app: Arc<App>, endpoint: Arc<Endpoint>, asked: Asked, stop: Stop) -> Result<Encoded, Failure> {
-    let Asked { arguments, adhoc, private, redact, now } = asked;
+/// The most rows of an answer.
+fn most_rows(app: &App, endpoint: &Endpoint) -> usize {
+    usize::try_from(endpoint.manifest.settings.max_limit).unwrap_or(usize::MAX).min(app.options.limits.rows)
+}
+
+async fn run(app: Arc<App>, endpoint: Arc<Endpoint>, asked: Asked, stop: Stop) -> Result<Body, Failure> {
+    let Asked { arguments, adhoc, private, now } = asked;
     let settings = &endpoint.manifest.settings;
-    let rows = usize::try_from(settings.max_limit).unwrap_or(usize::MAX).min(app.options.limits.rows);
+    let rows = most_rows(&app, &endpoint);
     let mut component = Arc::clone(&endpoint.component);
     let mut passed = arguments.clone();
     let mut language = Language::Sql;
@@ -161,12 +172,6 @@ async fn run(app: Arc<App>, endpoint: Arc<Endpoint>, asked: Asked, stop: Stop) -
         endpoint,
     };
     let limits = app.options.limits.clone();
-    let shape = Shape { rows, bytes: limits.answer_bytes, redact };
     let call = Call { arguments: passed, received_at: now, limits };
-    let answer = app.runtime.handle(&component, call, Arc::new(statements)).await?;
-    match answer.body {
-        Body::Rows(rows) => encode_rows(rows, shape).await,
-        Body::Document(document) => encode_document(&document, shape),
-        Body::Empty => encode_document("[]", shape),
-    }
+    Ok(app.runtime.handle(&component, call, Arc::new(statements)).await?.body)
 }
