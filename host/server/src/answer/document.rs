@@ -20,7 +20,9 @@ pub(super) fn encode(document: &str, shape: Shape) -> Result<Encoded, Failure> {
         Format::Json => format!("{{\"result\":{document}}}").into_bytes(),
         Format::NdJson => lines(rows(document, shape.format)?)?,
         Format::Csv => table(rows(document, shape.format)?)?,
-        Format::Arrow => return Err(refused("the endpoint answers a JSON document, which has no columns", shape.format)),
+        Format::Arrow => {
+            return Err(refused("the endpoint answers a JSON document, which has no columns", shape.format));
+        }
     };
     if body.len() > shape.bytes {
         return Err(too_large(shape.bytes));
