@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::response::Response;
 use tidegate_compiler::SQL_ARGUMENT;
 use tidegate_model::{Arguments, Code, Failure, Value};
 use tidegate_runtime::{Body, Request as Call};
 use tidegate_sql::Stop;
 use uuid::Uuid;
 
-use crate::answer::{Encoded, Format, Shape, encode_document, encode_rows};
+use crate::answer::{Encoded, Format, Shape, encode, stream};
 use crate::app::App;
 use crate::parameters::Adhoc;
 use crate::registry::Endpoint;
@@ -61,16 +62,14 @@ impl Drop for AskOnDrop {
     }
 }
 
-/// Runs the request. Dropping the wait stops it.
+/// Runs the request and encodes what comes of it. Dropping the wait stops it.
 ///
 /// # Errors
 /// Whatever the component, its statements or the limits say.
 pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded, Failure> {
-    // Both end with this future: when the time is over, or when the caller hangs up.
-    let limit = app.options.limits.wall_clock + Duration::from_millis(100);
-    // The stop's own time is later, so that it is not the one that words the refusal.
-    let asking = AskOnDrop(Stop::after(limit + Duration::from_secs(1)));
-    let work = app.compute.run(run(Arc::clone(&app), asked, asking.0.clone()));
+    let (limit, asking) = time_limit(&app);
+    let shape = shape(&app, &asked);
+    let work = app.compute.run(encode(run(Arc::clone(&app), asked, asking.0.clone()), shape));
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
         let message = format!(
             "the request took longer than {} s; narrow the time range or select less",
@@ -80,11 +79,36 @@ pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded,
     })
 }
 
-async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Encoded, Failure> {
+/// Runs the request and sends its rows as they come.
+///
+/// # Errors
+/// As [`execute`], until the first rows.
+pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Result<Response, Failure> {
+    let (limit, asking) = time_limit(app);
+    let shape = shape(app, &asked);
+    let made = run(Arc::clone(app), asked, asking.0.clone());
+    stream(&app.compute, made, shape, asking, limit).await
+}
+
+/// The time of a request, and what stops it: both end with the future that waits, when the time is
+/// over or when the caller hangs up.
+fn time_limit(app: &App) -> (Duration, AskOnDrop) {
+    let limit = app.options.limits.wall_clock + Duration::from_millis(100);
+    // The stop's own time is later, so that it is not the one that words the refusal.
+    (limit, AskOnDrop(Stop::after(limit + Duration::from_secs(1))))
+}
+
+fn shape(app: &App, asked: &Asked) -> Shape {
+    let most = asked.endpoint.manifest.settings.max_limit;
+    let rows = usize::try_from(most).unwrap_or(usize::MAX).min(app.options.limits.rows);
+    Shape { format: asked.format, rows, bytes: app.options.limits.answer_bytes, redact: asked.redact }
+}
+
+/// Runs the component.
+async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Body, Failure> {
     let now = chrono::Utc::now().timestamp_micros();
     let endpoint = Arc::clone(&asked.endpoint);
-    let most = endpoint.manifest.settings.max_limit;
-    let rows = usize::try_from(most).unwrap_or(usize::MAX).min(app.options.limits.rows);
+    let rows = shape(&app, &asked).rows;
     let mut component = Arc::clone(&endpoint.component);
     let mut passed = asked.arguments.clone();
     let mut language = Language::Sql;
@@ -99,7 +123,6 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Encoded, Fa
         };
         passed = Arguments::from([(SQL_ARGUMENT.to_owned(), Value::Text(text.clone()))]);
     }
-    let shape = Shape { rows, bytes: app.options.limits.answer_bytes, redact: asked.redact };
     let statements = RequestStatements {
         app: Arc::clone(&app),
         asked: Arc::clone(&asked),
@@ -110,10 +133,5 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Encoded, Fa
     };
     let limits = app.options.limits.clone();
     let call = Call { arguments: passed, received_at: now, limits };
-    let answer = app.runtime.handle(&component, call, Arc::new(statements)).await?;
-    match answer.body {
-        Body::Rows(rows) => encode_rows(rows, shape).await,
-        Body::Document(document) => encode_document(&document, shape),
-        Body::Empty => encode_document("[]", shape),
-    }
+    Ok(app.runtime.handle(&component, call, Arc::new(statements)).await?.body)
 }

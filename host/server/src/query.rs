@@ -10,7 +10,8 @@ use tidegate_model::{Arguments, Code, Failure, Manifest};
 use crate::answer::Format;
 use crate::app::App;
 use crate::auth::authenticate;
-use crate::execute::{Asked, execute};
+use crate::cache::uncached;
+use crate::execute::{Asked, execute, execute_streamed};
 use crate::failure::Refusal;
 use crate::parameters::{Adhoc, Sent};
 use crate::registry::{Endpoint, with_parameters_of};
@@ -29,12 +30,17 @@ pub(crate) async fn query(
     let (head, body) = request.into_parts();
     let access = authenticate(&app, &head.headers, now)?;
     let endpoint = find(&app, &access, &id_or_name)?;
-    let sent = Sent::read(&head.method, &head.uri, &head.headers, body).await?;
+    let mut sent = Sent::read(&head.method, &head.uri, &head.headers, body).await?;
+    let format = Format::take(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let redact = redaction(&endpoint, &access, &head.headers)?;
-    let asked = Arc::new(check(&app, endpoint, &access, sent, redact)?);
+    let asked = Arc::new(check(&app, endpoint, &access, sent, format, redact)?);
+    let cached = asked.endpoint.manifest.settings.cache_duration_seconds > 0;
+    if !cached && format == Format::NdJson {
+        return Ok(uncached(execute_streamed(&app, asked).await?));
+    }
     let make = execute(Arc::clone(&app), Arc::clone(&asked));
-    if asked.endpoint.manifest.settings.cache_duration_seconds == 0 {
-        return Ok(crate::cache::uncached(make.await?.respond()));
+    if !cached {
+        return Ok(uncached(make.await?.respond()));
     }
     let (entry, how) = app.cache.answer(&asked, make).await?;
     let wanted = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
@@ -69,7 +75,14 @@ fn find(app: &App, access: &Access, id_or_name: &str) -> Result<Arc<Endpoint>, F
 /// What is asked, with the checked arguments. A pinned value is the token's: the caller cannot
 /// choose another, and an endpoint that does not ask for it cannot be called, because its answer
 /// would not be bound to it.
-fn check(app: &App, endpoint: Arc<Endpoint>, access: &Access, sent: Sent, redact: bool) -> Result<Asked, Failure> {
+fn check(
+    app: &App,
+    endpoint: Arc<Endpoint>,
+    access: &Access,
+    sent: Sent,
+    format: Format,
+    redact: bool,
+) -> Result<Asked, Failure> {
     let Sent { mut values, adhoc } = sent;
     let reads = app.registry.reads(&endpoint.tables);
     let manifest = with_parameters_of(&endpoint.manifest, &reads);
@@ -100,7 +113,7 @@ fn check(app: &App, endpoint: Arc<Endpoint>, access: &Access, sent: Sent, redact
     let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
     drop(manifest);
     let pinned = access.pinned.clone();
-    Ok(Asked { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format: Format::Json })
+    Ok(Asked { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format })
 }
 
 /// Whether the answer can depend on a parameter: it is declared, or the ad-hoc text may name it.

@@ -15,6 +15,7 @@ use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
+use crate::answer::{compressed, tolerant};
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::manage::{endpoints, sources, tokens};
@@ -62,6 +63,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/ready", get(ready))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(compressed())
+        .layer(from_fn(tolerant))
         .layer(from_fn(log))
         .layer(from_fn(crate::unread::announce_close))
         .layer(cors)

@@ -15,6 +15,7 @@ mod components;
 mod crash;
 mod demo;
 mod errors;
+mod formats;
 mod ingest;
 mod logs_all;
 mod lql;

@@ -9,13 +9,14 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_model::{Arguments, Code, Failure};
+use tidegate_runtime::Body;
 use tidegate_sql::{Stop, Tables};
 use tidegate_store::{Retention, SourceDescription, SourceInfo, StoreError};
 use uuid::Uuid;
 
 use super::fields::Fields;
 use super::{Answer, created, found, private, time};
-use crate::answer::{Encoded, Shape, encode_rows};
+use crate::answer::{Encoded, Format, Shape, encode};
 use crate::app::App;
 use crate::failure::{Refusal, of_store};
 use crate::statements::rows_of;
@@ -255,9 +256,9 @@ pub(crate) async fn recent(
             let tables = StoredTables::all(&reader.store, &reader.registry);
             let now = chrono::Utc::now().timestamp_micros();
             let plan = reader.engine.plan(&sql, Tables::Sources, &tables, &Arguments::new(), now)?;
-            let stream = reader.engine.run(plan, Some(rows)).await?;
-            encode_rows(rows_of(stream), Shape { rows, bytes, redact: false }).await
+            Ok(Body::Rows(rows_of(reader.engine.run(plan, Some(rows)).await?)))
         };
+        let newest = encode(newest, Shape { format: Format::Json, rows, bytes, redact: false });
         stop.clone().cover(newest).await
     });
     let late = |_| Err(Failure::new(Code::Timeout, "the newest rows took too long to read"));
