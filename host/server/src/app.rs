@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_model::{Failure, Limits};
 use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
-use tidegate_store::{Store, StoreError, StoreOptions};
+use tidegate_store::{Ingested, Store, StoreError, StoreOptions};
 
 use crate::compute::Compute;
 use crate::registry::Registry;
@@ -127,7 +127,7 @@ impl App {
     ///
     /// # Errors
     /// As the store's.
-    pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<usize, StoreError> {
+    pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<Ingested, StoreError> {
         self.store.ingest(source, events).await
     }
 

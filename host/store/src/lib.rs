@@ -39,6 +39,7 @@ mod union;
 
 pub use catalog::{Catalog, EndpointRecord, TokenRecord};
 pub use error::StoreError;
+pub use event::{Ingested, MAX_NESTING, RefusedEvent, too_long};
 pub use options::StoreOptions;
 pub use source::SourceInfo;
 pub use store::Store;
