@@ -9,6 +9,7 @@ use tidegate_sql::{Engine, EngineOptions};
 use tidegate_store::{Ingested, Store, StoreError, StoreOptions};
 
 use crate::compute::Compute;
+use crate::doors::BodyRoom;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
 
@@ -27,6 +28,9 @@ pub struct Options {
     pub concurrency: usize,
     /// The longest ingest body, in bytes, as sent and as decompressed.
     pub max_body: usize,
+    /// Whether senders of events may put their token into the query string (`?api_key=`), where
+    /// proxies and logs may keep it.
+    pub ingest_key_in_query: bool,
 }
 
 impl Options {
@@ -38,7 +42,8 @@ impl Options {
             public_token: None,
             limits: Limits::default(),
             concurrency: 64,
-            max_body: 32 << 20,
+            max_body: 16 << 20,
+            ingest_key_in_query: false,
         }
     }
 }
@@ -85,6 +90,7 @@ pub struct App {
     pub(crate) compute: Compute,
     pub(crate) registry: Registry,
     pub(crate) tokens: Tokens,
+    pub(crate) bodies: BodyRoom,
 }
 
 impl App {
@@ -116,7 +122,16 @@ impl App {
         })?;
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
-        let app = Arc::new(Self { options, store, engine: Arc::new(engine), runtime, compute, registry, tokens });
+        let app = Arc::new(Self {
+            options,
+            store,
+            engine: Arc::new(engine),
+            runtime,
+            compute,
+            registry,
+            tokens,
+            bodies: BodyRoom::default(),
+        });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;
