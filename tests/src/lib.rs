@@ -202,6 +202,21 @@ impl Server {
 
     /// Any request, where the server may be gone.
     pub fn try_call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Answer, String> {
+        let (mut answer, text) = self.try_call_raw(method, path, headers, body)?;
+        if !text.is_empty() {
+            answer.body = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+        }
+        Ok(answer)
+    }
+
+    /// Any request, with the body of the answer as bytes.
+    pub fn try_call_raw(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<(Answer, Vec<u8>), String> {
         let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.base));
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -215,9 +230,7 @@ impl Server {
             .collect();
         let mut text = Vec::new();
         response.body_mut().as_reader().read_to_end(&mut text).map_err(|error| error.to_string())?;
-        let body =
-            if text.is_empty() { Value::Null } else { serde_json::from_slice(&text).map_err(|e| e.to_string())? };
-        Ok(Answer { status: response.status().as_u16(), headers, body })
+        Ok((Answer { status: response.status().as_u16(), headers, body: Value::Null }, text))
     }
 
     /// A query by GET, as log viewers send it.

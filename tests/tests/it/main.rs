@@ -17,6 +17,7 @@ mod errors;
 mod ingest;
 mod logs_all;
 mod lql;
+mod otlp;
 mod restart;
 mod sandbox;
 mod tables;

@@ -7,14 +7,15 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
 use async_compression::zstd::DParameter;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
+use futures::{Stream, StreamExt, ready, stream};
 use tidegate_model::{Code, Failure};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -31,6 +32,11 @@ const WINDOW_LOG: u32 = 24;
 const ROOM: usize = 128 << 20;
 /// One permit of the room is this many bytes.
 const PERMIT: usize = 4 << 10;
+
+/// Of a refused request, so much more is read and thrown away, as long as it keeps coming.
+const DRAINED: usize = 64 << 20;
+const DRAIN_PAUSE: Duration = Duration::from_millis(250);
+const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 /// The room for all bodies that are being read or stored.
 #[derive(Debug, Clone)]
@@ -62,15 +68,20 @@ enum Encoding {
 /// [`Code::UnsupportedMediaType`] for an unknown encoding, [`Code::TooLarge`], [`Code::SlowRequest`],
 /// [`Code::Overloaded`] when all bodies together take too much, and [`Code::InvalidBody`] for one
 /// that breaks off or is not what its encoding says.
-pub(super) async fn read(room: &BodyRoom, headers: &HeaderMap, body: Body, limit: usize) -> Result<Received, Failure> {
+pub(super) async fn read(
+    room: &BodyRoom,
+    headers: &HeaderMap,
+    body: &mut Body,
+    limit: usize,
+) -> Result<Received, Failure> {
     let encoding = encoding(headers)?;
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|length| length > limit) {
         return Err(too_large(limit));
     }
     let mut sent = 0_usize;
-    let stream = body.into_data_stream().map(move |chunk| {
-        let chunk = chunk.map_err(io::Error::other)?;
+    let stream = chunks(body).map(move |chunk| {
+        let chunk = chunk?;
         sent = sent.saturating_add(chunk.len());
         if sent > limit { Err(io::Error::from(io::ErrorKind::FileTooLarge)) } else { Ok(chunk) }
     });
@@ -91,6 +102,40 @@ pub(super) async fn read(room: &BodyRoom, headers: &HeaderMap, body: Body, limit
         take_part(room, &mut part, bytes.len())?;
     }
     Ok(Received { bytes: bytes.freeze(), _part: part })
+}
+
+/// Reads the rest of a refused request and throws it away. A sender that still writes would find
+/// its connection closed and never read the answer that tells it what is wrong.
+pub(super) async fn drain(body: &mut Body) {
+    if body.is_end_stream() || body.size_hint().lower() > DRAINED as u64 {
+        return;
+    }
+    let mut chunks = chunks(body);
+    let end = Instant::now() + DRAIN_TIME;
+    let mut drained = 0;
+    while let Ok(Some(Ok(chunk))) = timeout_at((Instant::now() + DRAIN_PAUSE).min(end), chunks.next()).await {
+        drained += chunk.len();
+        if drained > DRAINED {
+            return;
+        }
+    }
+}
+
+/// What a body holds, as it comes.
+fn chunks(body: &mut Body) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {
+    stream::poll_fn(move |cx| {
+        loop {
+            match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(io::Error::other(error)))),
+                Some(Ok(frame)) => {
+                    if let Ok(chunk) = frame.into_data() {
+                        return Poll::Ready(Some(Ok(chunk)));
+                    }
+                }
+            }
+        }
+    })
 }
 
 fn encoding(headers: &HeaderMap) -> Result<Encoding, Failure> {
@@ -115,10 +160,10 @@ fn unknown_encoding(name: &str) -> Failure {
     Failure::new(Code::UnsupportedMediaType, message).about("content-encoding")
 }
 
-fn decoder(
+fn decoder<'a>(
     encoding: Encoding,
-    sent: impl tokio::io::AsyncBufRead + Send + Unpin + 'static,
-) -> Pin<Box<dyn AsyncRead + Send>> {
+    sent: impl tokio::io::AsyncBufRead + Send + Unpin + 'a,
+) -> Pin<Box<dyn AsyncRead + Send + 'a>> {
     // Several members or frames behind each other are one body: log files are often made so.
     match encoding {
         Encoding::Identity => Box::pin(sent),
@@ -189,12 +234,12 @@ mod tests {
 
     const LIMIT: usize = 1 << 20;
 
-    async fn try_read(encoding: Option<&'static str>, body: Body) -> Result<Vec<u8>, Code> {
+    async fn try_read(encoding: Option<&'static str>, mut body: Body) -> Result<Vec<u8>, Code> {
         let mut headers = HeaderMap::new();
         if let Some(encoding) = encoding {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
-        let received = read(&BodyRoom::default(), &headers, body, LIMIT).await;
+        let received = read(&BodyRoom::default(), &headers, &mut body, LIMIT).await;
         received.map(|received| received.bytes.to_vec()).map_err(|failure| failure.code)
     }
 
@@ -267,10 +312,31 @@ mod tests {
     #[tokio::test]
     async fn all_bodies_together_have_a_limit() {
         let room = BodyRoom(Arc::new(Semaphore::new(2)));
-        let send = async |bytes: usize| read(&room, &HeaderMap::new(), Body::from(vec![b'x'; bytes]), LIMIT).await;
+        let send = async |bytes: usize| read(&room, &HeaderMap::new(), &mut Body::from(vec![b'x'; bytes]), LIMIT).await;
         let first = send(PERMIT + 1).await.unwrap();
         assert_eq!(send(1).await.unwrap_err().code, Code::Overloaded);
         drop(first);
         assert!(send(2 * PERMIT).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_of_a_refused_body_is_read_while_it_comes() {
+        let chunk = Bytes::from(vec![0; 1 << 20]);
+        let chunks = |count| {
+            stream::iter((0..count).map({
+                let chunk = chunk.clone();
+                move |_| Ok::<_, io::Error>(chunk.clone())
+            }))
+        };
+        let mut body = Body::from_stream(chunks(5));
+        drain(&mut body).await;
+        assert!(super::chunks(&mut body).next().await.is_none());
+        let mut endless = Body::from_stream(chunks(1000));
+        drain(&mut endless).await;
+        let mut stalled = Body::from_stream(chunks(1).chain(stream::pending()));
+        let began = Instant::now();
+        drain(&mut stalled).await;
+        assert!(began.elapsed() < DRAIN_PAUSE * 2);
+        assert!(super::chunks(&mut endless).next().await.is_some());
     }
 }

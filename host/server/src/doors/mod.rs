@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -36,9 +37,19 @@ const NAMED: usize = 100;
 
 /// `POST /api/logs` and its other names.
 pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Result<Json<Value>, Refusal> {
-    let (head, body) = request.into_parts();
-    let sender = Sender::of(&app, &head)?;
-    let source = sender.asked.as_ref().map(|asked| find_source(&app, &sender.access, asked)).transpose()?;
+    let (head, mut body) = request.into_parts();
+    match take(&app, &head, &mut body).await {
+        Ok(outcome) => Ok(Json(answer(&outcome))),
+        Err(failure) => {
+            body::drain(&mut body).await;
+            Err(failure.into())
+        }
+    }
+}
+
+async fn take(app: &App, head: &Parts, body: &mut Body) -> Result<Outcome, Failure> {
+    let sender = Sender::of(app, head)?;
+    let source = sender.asked.as_ref().map(|asked| find_source(app, &sender.access, asked)).transpose()?;
     let received = body::read(&app.bodies, &head.headers, body, app.options.max_body).await?;
     let by_line = is_by_line(&head.headers);
     let max_event = app.store.max_event_bytes();
@@ -46,11 +57,10 @@ pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Resul
     let parsed = away(bytes.len(), move || json::parse(&bytes, by_line, max_event)).await?;
     let source = match (source, parsed.source) {
         (Some(source), _) => source,
-        (None, Some(asked)) => find_source(&app, &sender.access, &asked)?,
-        (None, None) => return Err(no_source().into()),
+        (None, Some(asked)) => find_source(app, &sender.access, &asked)?,
+        (None, None) => return Err(no_source()),
     };
-    let outcome = store(&app, &source, parsed.batch).await?;
-    Ok(Json(answer(&outcome)))
+    store(app, &source, parsed.batch).await
 }
 
 fn answer(outcome: &Outcome) -> Value {

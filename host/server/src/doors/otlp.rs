@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsPartialSuccess, ExportLogsServiceResponse};
@@ -39,9 +40,10 @@ struct Status {
 
 /// `POST /v1/logs`
 pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Response {
-    let encoding = encoding(request.headers());
+    let (head, mut body) = request.into_parts();
+    let encoding = encoding(&head.headers);
     let taken = match encoding {
-        Some(encoding) => take(&app, encoding, request).await,
+        Some(encoding) => take(&app, encoding, &head, &mut body).await,
         None => {
             let message = "send logs as application/x-protobuf or application/json";
             Err(Failure::new(Code::UnsupportedMediaType, message).about("content-type"))
@@ -51,13 +53,15 @@ pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Respo
     let encoding = encoding.unwrap_or(Encoding::Json);
     match taken {
         Ok(outcome) => success(encoding, &outcome),
-        Err(failure) => refusal(encoding, failure),
+        Err(failure) => {
+            body::drain(&mut body).await;
+            refusal(encoding, failure)
+        }
     }
 }
 
-async fn take(app: &App, encoding: Encoding, request: Request) -> Result<Outcome, Failure> {
-    let (head, body) = request.into_parts();
-    let sender = Sender::of(app, &head)?;
+async fn take(app: &App, encoding: Encoding, head: &Parts, body: &mut Body) -> Result<Outcome, Failure> {
+    let sender = Sender::of(app, head)?;
     let asked = sender.asked.as_ref().ok_or_else(|| {
         let message = "name the source in the header x-source-name; for an OpenTelemetry SDK, set \
                        OTEL_EXPORTER_OTLP_HEADERS=x-api-key=TOKEN,x-source-name=NAME";
