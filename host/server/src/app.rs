@@ -6,10 +6,11 @@ use std::sync::Arc;
 use tidegate_model::{Failure, Limits};
 use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
-use tidegate_store::{Store, StoreError, StoreOptions};
+use tidegate_store::{Ingested, Store, StoreError, StoreOptions};
 
 use crate::cache::Cache;
 use crate::compute::Compute;
+use crate::doors::BodyRoom;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
 
@@ -34,6 +35,9 @@ pub struct Options {
     pub cache_memory: u64,
     /// Cached answers that are made anew at once.
     pub warming_concurrency: usize,
+    /// Whether senders of events may put their token into the query string (`?api_key=`), where
+    /// proxies and logs may keep it.
+    pub ingest_key_in_query: bool,
 }
 
 impl Options {
@@ -45,10 +49,11 @@ impl Options {
             public_token: None,
             limits: Limits::default(),
             concurrency: 64,
-            max_body: 32 << 20,
             store: StoreOptions::default(),
             cache_memory: 256 << 20,
             warming_concurrency: 2,
+            max_body: 16 << 20,
+            ingest_key_in_query: false,
         }
     }
 }
@@ -96,6 +101,7 @@ pub struct App {
     pub(crate) registry: Registry,
     pub(crate) cache: Cache,
     pub(crate) tokens: Tokens,
+    pub(crate) bodies: BodyRoom,
 }
 
 impl App {
@@ -129,7 +135,8 @@ impl App {
         let registry = Registry::new(&runtime).await?;
         let cache = Cache::new(options.cache_memory);
         let engine = Arc::new(engine);
-        let app = Arc::new(Self { options, store, engine, runtime, compute, registry, cache, tokens });
+        let bodies = BodyRoom::default();
+        let app = Arc::new(Self { options, store, engine, runtime, compute, registry, cache, tokens, bodies });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;
@@ -143,7 +150,7 @@ impl App {
     ///
     /// # Errors
     /// As the store's.
-    pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<usize, StoreError> {
+    pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<Ingested, StoreError> {
         self.store.ingest(source, events).await
     }
 

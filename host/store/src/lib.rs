@@ -50,6 +50,7 @@ pub use backup::{BackupReport, backup, restore};
 pub use catalog::{Catalog, EndpointRecord, NewVersion, TokenRecord};
 pub use describe::SourceDescription;
 pub use error::StoreError;
+pub use event::{Ingested, MAX_NESTING, RefusedEvent, too_long};
 pub use info::{Retention, SourceInfo};
 pub use options::StoreOptions;
 pub use retention::Dropped;
