@@ -17,13 +17,13 @@ use uuid::Uuid;
 
 use crate::{
     catalog::{Catalog, schema},
-    commit::{self, Writer},
+    commit::Writer,
     directory::Sources,
     error::{Result, StoreError},
     event::{self, Ingested, Prepared},
     flush::{self, Flusher},
     info::{Retention, SourceInfo},
-    now_micros,
+    log, now_micros,
     options::StoreOptions,
     retention::Dropped,
     segment,
@@ -73,7 +73,7 @@ impl Store {
             tracing::info!(files = left, "deleted files of deleted sources");
         }
         let by_key: HashMap<i64, Arc<Source>> = sources.all().into_iter().map(|s| (s.key, s)).collect();
-        let replayed = commit::replay(&conn, |key| by_key.get(&key).cloned())?;
+        let replayed = log::replay(&conn, |key| by_key.get(&key).cloned())?;
         if replayed > 0 {
             tracing::info!(rows = replayed, "recovered from the write-ahead log");
         }
