@@ -100,6 +100,8 @@ pub(super) async fn read(
             return Err(too_large(limit));
         }
         take_part(room, &mut part, bytes.len())?;
+        // What is there already and only has to be decompressed would keep others waiting.
+        tokio::task::consume_budget().await;
     }
     Ok(Received { bytes: bytes.freeze(), _part: part })
 }

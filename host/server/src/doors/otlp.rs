@@ -122,8 +122,9 @@ fn refusal(encoding: Encoding, mut failure: Failure) -> Response {
         failure.retry_after = failure.retry_after.or(failure.code.retry_after());
         failure.code = Code::DataUnavailable;
     }
-    let status = Status { code: rpc_code(failure.code), message: failure.to_string() };
     let mut answer = document(&failure);
+    let message = answer.pointer("/error/message").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let status = Status { code: rpc_code(failure.code), message };
     // The status code and the headers are those of every other refusal.
     let (mut parts, _) = Refusal(failure).into_response().into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
