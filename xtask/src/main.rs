@@ -1,8 +1,10 @@
 //! The project's own commands, so that a machine with cargo alone can run them all.
 //!
 //! `cargo xtask test` is what the README and CI call: it installs what is missing, says what it
-//! is doing, builds the guests and everything else once, runs every test, and the fuzz targets briefly.
+//! is doing, builds the guests and everything else once, runs every test, tries the service against its own
+//! description, and the fuzz targets briefly.
 
+mod conformance;
 mod fuzz;
 
 use std::path::{Path, PathBuf};
@@ -17,10 +19,14 @@ const CARGO_COMPONENT: &str = "0.21.1";
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test     install what is missing, build everything, run all tests and each fuzz target for half a minute
+  test     install what is missing, build everything, run all tests, the conformance tests, and each fuzz
+           target for half a minute
   guests   build the guest endpoints, with cargo and with cargo component
   fuzz TARGET [SECONDS]
            feed a fuzz target (sql, lql) with texts that it makes up, for a minute or as long as told
+  conformance [ARGUMENT...]
+           try the running service against its own OpenAPI document, with tools in Python; arguments are
+           handed to schemathesis
   lint     formatting and clippy, warnings denied, of host and guests";
 
 type Outcome = Result<(), String>;
@@ -35,6 +41,7 @@ fn main() -> ExitCode {
         Some("test") => test(),
         Some("guests") => tools().and_then(|()| guests()),
         Some("fuzz") => fuzz::command(std::env::args().skip(2)),
+        Some("conformance") => conformance::command(std::env::args().skip(2)),
         Some("lint") => lint(),
         _ => {
             println!("{HELP}");
@@ -72,6 +79,7 @@ fn test() -> Outcome {
             [guest("edge-methods.cargo.wasm"), guest("edge-methods.component.wasm")].join(":"),
         )
         .env("TIDEGATE_HOSTILE", guest("hostile.wasm")))?;
+    conformance::command(std::iter::empty())?;
     fuzz::briefly()
 }
 

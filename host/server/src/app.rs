@@ -9,6 +9,7 @@ use tidegate_sql::{Engine, EngineOptions};
 use tidegate_store::{Store, StoreError, StoreOptions};
 
 use crate::compute::Compute;
+use crate::openapi::Described;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
 
@@ -85,6 +86,8 @@ pub struct App {
     pub(crate) compute: Compute,
     pub(crate) registry: Registry,
     pub(crate) tokens: Tokens,
+    /// What endpoints answer, for the OpenAPI document.
+    pub(crate) described: Described,
 }
 
 impl App {
@@ -116,7 +119,8 @@ impl App {
         })?;
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
-        let app = Arc::new(Self { options, store, engine: Arc::new(engine), runtime, compute, registry, tokens });
+        let (engine, described) = (Arc::new(engine), Described::default());
+        let app = Arc::new(Self { options, store, engine, runtime, compute, registry, tokens, described });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;

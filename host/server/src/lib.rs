@@ -12,6 +12,7 @@ mod failure;
 mod ingest;
 mod lql;
 mod manage;
+mod openapi;
 mod parameters;
 mod query;
 pub mod redact;

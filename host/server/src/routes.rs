@@ -18,7 +18,7 @@ use tower_http::decompression::RequestDecompressionLayer;
 use crate::answer::{compressed, tolerant};
 use crate::app::App;
 use crate::failure::Refusal;
-use crate::{ingest, manage, query};
+use crate::{ingest, manage, openapi, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let cors = CorsLayer::new()
@@ -51,6 +51,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
                 .delete(manage::delete_endpoint),
         )
         .route("/api/endpoints/{endpoint}/component", put(manage::put_component))
+        .route("/api/openapi", get(openapi::openapi))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .fallback(no_route)

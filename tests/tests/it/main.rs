@@ -18,6 +18,7 @@ mod formats;
 mod ingest;
 mod logs_all;
 mod lql;
+mod openapi;
 mod restart;
 mod sandbox;
 mod tables;
