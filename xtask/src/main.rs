@@ -1,10 +1,11 @@
 //! The project's own commands, so that a machine with cargo alone can run them all.
 //!
 //! `cargo xtask test` is what the README and CI call: it installs what is missing, says what it
-//! is doing, builds the guests and everything else once, runs every test, real clients, and the fuzz
-//! targets briefly.
+//! is doing, builds the guests and everything else once, runs every test, real clients, tries the service
+//! against its own description, and the fuzz targets briefly.
 
 mod clients;
+mod conformance;
 mod fuzz;
 mod python;
 
@@ -20,12 +21,15 @@ const CARGO_COMPONENT: &str = "0.21.1";
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test     install what is missing, build everything, run all tests, try real clients,
-           and run each fuzz target for half a minute
+  test     install what is missing, build everything, run all tests, real clients, the conformance tests,
+           and each fuzz target for half a minute
   clients  send logs with real clients (OpenTelemetry for Python and JavaScript, pino) and query them
   guests   build the guest endpoints, with cargo and with cargo component
   fuzz TARGET [SECONDS]
            feed a fuzz target (sql, lql) with texts that it makes up, for a minute or as long as told
+  conformance [ARGUMENT...]
+           try the running service against its own OpenAPI document, with tools in Python; arguments are
+           handed to schemathesis
   lint     formatting and clippy, warnings denied, of host and guests";
 
 type Outcome = Result<(), String>;
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         Some("guests") => tools().and_then(|()| guests()),
         Some("clients") => clients::command(),
         Some("fuzz") => fuzz::command(std::env::args().skip(2)),
+        Some("conformance") => conformance::command(std::env::args().skip(2)),
         Some("lint") => lint(),
         _ => {
             println!("{HELP}");
@@ -79,6 +84,7 @@ fn test() -> Outcome {
         )
         .env("TIDEGATE_HOSTILE", guest("hostile.wasm")))?;
     clients::clients()?;
+    conformance::command(std::iter::empty())?;
     fuzz::briefly()
 }
 

@@ -225,7 +225,7 @@ fn declare_used(manifest: &mut Manifest, saved: &SavedQuery) {
 
 /// Values with which a statement can be resolved before anyone calls it: defaults, the first
 /// allowed value, else nothing.
-fn example_arguments(manifest: &Manifest) -> Arguments {
+pub(crate) fn example_arguments(manifest: &Manifest) -> Arguments {
     let example = |parameter: &Parameter| {
         let text = parameter.default.clone().or_else(|| parameter.allowed.first().cloned());
         text.and_then(|text| parameter.check(Some(&text)).ok()).unwrap_or(Value::Null)

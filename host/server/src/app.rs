@@ -11,6 +11,7 @@ use tidegate_store::{Ingested, Store, StoreError, StoreOptions};
 use crate::cache::Cache;
 use crate::compute::Compute;
 use crate::doors::BodyRoom;
+use crate::openapi::Described;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
 
@@ -102,6 +103,8 @@ pub struct App {
     pub(crate) cache: Cache,
     pub(crate) tokens: Tokens,
     pub(crate) bodies: BodyRoom,
+    /// What endpoints answer, for the OpenAPI document.
+    pub(crate) described: Described,
 }
 
 impl App {
@@ -134,9 +137,9 @@ impl App {
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
         let cache = Cache::new(options.cache_memory);
-        let engine = Arc::new(engine);
-        let bodies = BodyRoom::default();
-        let app = Arc::new(Self { options, store, engine, runtime, compute, registry, cache, tokens, bodies });
+        let (engine, described, bodies) = (Arc::new(engine), Described::default(), BodyRoom::default());
+        let app =
+            Arc::new(Self { options, store, engine, runtime, compute, registry, cache, tokens, bodies, described });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;

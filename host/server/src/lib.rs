@@ -15,6 +15,7 @@ mod execute;
 mod failure;
 mod lql;
 mod manage;
+mod openapi;
 mod parameters;
 mod query;
 pub mod redact;

@@ -18,7 +18,7 @@ use crate::answer::{compressed, tolerant};
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::manage::{endpoints, sources, tokens};
-use crate::{doors, query};
+use crate::{doors, openapi, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let cors = CorsLayer::new()
@@ -58,6 +58,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/endpoints/{endpoint}/versions/{version}/restore", post(endpoints::restore))
         .route("/api/access-tokens", get(tokens::list).post(tokens::create))
         .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))
+        .route("/api/openapi", get(openapi::openapi))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .fallback(no_route)

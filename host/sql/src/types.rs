@@ -166,7 +166,7 @@ pub(crate) fn is_there(expr: &Expr, ty: &Type) -> Expr {
 
 impl Field {
     /// Whether the field is the store's own and never shown.
-    pub(crate) fn is_hidden(&self) -> bool {
+    pub fn is_hidden(&self) -> bool {
         self.name == PRESENCE_FIELD
     }
 }

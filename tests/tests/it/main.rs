@@ -20,6 +20,7 @@ mod ingest;
 mod logs_all;
 mod lql;
 mod management;
+mod openapi;
 mod otlp;
 mod restart;
 mod sandbox;

@@ -21,7 +21,7 @@ use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
 use futures::StreamExt;
 use tidegate_model::{Code, Failure};
-use tidegate_runtime::Body as Made;
+use tidegate_runtime::{Body as Made, Rows};
 
 pub(crate) use compression::{compressed, tolerant};
 pub(crate) use format::Format;
@@ -74,7 +74,7 @@ fn respond(body: Body, content_type: &'static str, truncated: bool) -> Response<
     response
 }
 
-/// Waits for what an endpoint makes, reads its rows to their end or to the cap, and encodes them.
+/// Waits for what an endpoint makes, and encodes it.
 ///
 /// # Errors
 /// Those of the endpoint and of its rows; an answer over the cap of bytes; a document that the
@@ -85,23 +85,28 @@ pub(crate) async fn encode(
 ) -> Result<Encoded, Failure> {
     let encoded = async {
         match made.await? {
-            Made::Rows(mut rows) => {
-                let mut writer = rows::Writer::new(&rows, shape)?;
-                while let Some(batch) = rows.batches.next().await {
-                    for part in writer.parts(&batch?)? {
-                        writer.write(&part)?;
-                    }
-                    if writer.is_full() {
-                        break;
-                    }
-                }
-                writer.finish()
-            }
+            Made::Rows(rows) => encode_rows(rows, shape).await,
             Made::Document(document) => document::encode(&document, shape),
             Made::Empty => document::encode("[]", shape),
         }
     };
     encoded.await.map_err(|failure| shape.failure(failure))
+}
+
+/// Reads rows to their end or to the cap, and encodes them.
+///
+/// # Errors
+/// Those of the rows, as they are; an answer over the cap of bytes.
+pub(crate) async fn encode_rows(mut rows: Rows, shape: Shape) -> Result<Encoded, Failure> {
+    let mut writer = rows::Writer::new(&rows, shape)?;
+    while !writer.is_full()
+        && let Some(batch) = rows.batches.next().await
+    {
+        for part in writer.parts(&batch?)? {
+            writer.write(&part)?;
+        }
+    }
+    writer.finish()
 }
 
 fn too_large(limit: usize) -> Failure {

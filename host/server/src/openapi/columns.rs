@@ -1,0 +1,172 @@
+//! What an endpoint answers: the columns of its saved query, as a JSON schema.
+//!
+//! They are known when the query is planned, and change when logs bring new fields; so they are
+//! planned again, but at most once a minute, and for a bounded time in one request.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use tidegate_compiler::{compile_sql, inspect};
+use tidegate_model::Failure;
+use tidegate_sql::Type;
+use uuid::Uuid;
+
+use crate::admit::example_arguments;
+use crate::app::App;
+use crate::registry::{Endpoint, with_parameters_of};
+use crate::tables::StoredTables;
+
+/// How long columns are taken as planned.
+const FRESH: Duration = Duration::from_secs(60);
+/// How long one request may plan; what is left over then is described without columns.
+const PLANNING: Duration = Duration::from_secs(2);
+/// The most parts of a row, fields of records included, that are described.
+const MOST_PARTS: usize = 500;
+
+/// What an endpoint answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    /// Rows with these columns, as a JSON schema.
+    Rows(Value),
+    /// Rows, of which no more is known.
+    SomeRows,
+    /// Whatever its component makes.
+    Any,
+}
+
+/// What was found out so far.
+#[derive(Debug, Default)]
+pub(crate) struct Described(Mutex<HashMap<Uuid, Known>>);
+
+#[derive(Debug)]
+struct Known {
+    version: i64,
+    since: Instant,
+    answer: Answer,
+}
+
+/// What each of the endpoints answers.
+///
+/// # Errors
+/// While the server shuts down.
+pub(super) async fn rows(app: &Arc<App>, endpoints: Vec<Arc<Endpoint>>) -> Result<Vec<Answer>, Failure> {
+    let this = Arc::clone(app);
+    // Plans may be deep, and take milliseconds each.
+    app.compute
+        .run(async move {
+            let began = Instant::now();
+            let digests = std::cell::OnceCell::new();
+            let mut answers = Vec::with_capacity(endpoints.len());
+            for endpoint in &endpoints {
+                let digest = |id| digests.get_or_init(|| stored(&this)).get(&id).cloned();
+                answers.push(answer(&this, endpoint, digest, began.elapsed() < PLANNING));
+                tokio::task::yield_now().await;
+            }
+            Ok(answers)
+        })
+        .await
+}
+
+fn answer(app: &App, endpoint: &Endpoint, digest: impl Fn(Uuid) -> Option<String>, may_plan: bool) -> Answer {
+    let known = || app.described.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let old = known().get(&endpoint.id).filter(|known| known.version == endpoint.version).map(|known| {
+        let is_fresh = matches!(known.answer, Answer::Any) || known.since.elapsed() < FRESH;
+        (known.answer.clone(), is_fresh)
+    });
+    let is_generated = match old {
+        Some((answer, is_fresh)) if is_fresh || !may_plan => return answer,
+        None if !may_plan => return Answer::Any,
+        Some(_) => true,
+        None => digest(endpoint.id).is_some_and(|digest| is_generated(app, &digest)),
+    };
+    let answer = if is_generated { planned(app, endpoint) } else { Answer::Any };
+    let mut known = known();
+    // Endpoints that are gone go from here too.
+    if known.len() > 2 * app.registry.all().len() + 16 {
+        known.clear();
+    }
+    let entry = Known { version: endpoint.version, since: Instant::now(), answer: answer.clone() };
+    known.insert(endpoint.id, entry);
+    answer
+}
+
+/// The digests of all components, by endpoint.
+fn stored(app: &App) -> HashMap<Uuid, String> {
+    let records = app.store.catalog().endpoints().unwrap_or_default();
+    records.into_iter().map(|record| (record.id, record.component)).collect()
+}
+
+/// Whether a component is the one that is made of its saved query alone, so that it answers the
+/// rows of that query.
+fn is_generated(app: &App, digest: &str) -> bool {
+    let made = || {
+        let component = app.store.catalog().component(digest).ok()??;
+        Some(compile_sql(&inspect(&component).ok()?.manifest).ok()? == component)
+    };
+    made().unwrap_or(false)
+}
+
+fn planned(app: &App, endpoint: &Endpoint) -> Answer {
+    let reads = app.registry.reads(&endpoint.tables);
+    let arguments = example_arguments(&with_parameters_of(&endpoint.manifest, &reads));
+    let tables = StoredTables::of(&app.store, &app.registry, endpoint, true);
+    let now = chrono::Utc::now().timestamp_micros();
+    let Ok(plan) = app.engine.plan_saved(&endpoint.saved, &tables, &arguments, now) else {
+        return Answer::SomeRows;
+    };
+    let mut parts = MOST_PARTS;
+    let columns: Map<String, Value> =
+        plan.columns().iter().map(|(name, ty)| (name.clone(), schema(ty, &mut parts))).collect();
+    Answer::Rows(json!({"type": "object", "properties": columns, "required": columns.keys().collect::<Vec<_>>()}))
+}
+
+/// The JSON schema of the values of a type. Each may be null.
+fn schema(ty: &Type, parts: &mut usize) -> Value {
+    let Some(left) = parts.checked_sub(1) else { return json!({}) };
+    *parts = left;
+    let mut object = |fields: &[tidegate_sql::Field]| {
+        let shown = fields.iter().filter(|field| !field.is_hidden());
+        let properties: Map<String, Value> =
+            shown.map(|field| (field.name.clone(), schema(&field.ty, parts))).collect();
+        json!({"type": ["object", "null"], "properties": properties})
+    };
+    match ty {
+        // A path that no log had so far may have any value tomorrow.
+        Type::Null | Type::Json => json!({}),
+        Type::Bool => json!({"type": ["boolean", "null"]}),
+        Type::Int64 => json!({"type": ["integer", "null"], "format": "int64"}),
+        Type::Float64 => {
+            json!({"type": ["number", "string", "null"], "description": "A number; NaN, Infinity and -Infinity are texts."})
+        }
+        Type::String => json!({"type": ["string", "null"]}),
+        Type::Bytes => json!({"type": ["string", "null"], "contentEncoding": "base64"}),
+        Type::Timestamp => {
+            json!({"type": ["integer", "null"], "format": "int64", "description": "Microseconds since 1970-01-01, UTC."})
+        }
+        Type::Datetime => json!({"type": ["string", "null"], "description": "Date and time without a zone."}),
+        Type::Date => json!({"type": ["string", "null"], "format": "date"}),
+        Type::Time => json!({"type": ["string", "null"], "description": "Time of day."}),
+        Type::Interval => json!({"type": ["string", "null"], "description": "An interval of time."}),
+        Type::Array(item) => json!({"type": ["array", "null"], "items": schema(item, parts)}),
+        Type::Struct { fields, .. } => object(fields),
+        Type::Record(fields) => json!({"type": ["array", "null"], "items": object(fields), "maxItems": 1}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_is_bounded_whatever_the_type_is() {
+        let mut ty = Type::String;
+        for _ in 0..12 {
+            let field = |name: &str| tidegate_sql::Field { name: name.to_owned(), ty: ty.clone() };
+            ty = Type::Record([field("a"), field("b"), field("c"), field("_present")].into());
+        }
+        let text = schema(&ty, &mut 500).to_string();
+        assert!(text.len() < 60_000 && !text.contains("_present"), "{}", text.len());
+    }
+}

@@ -1,0 +1,419 @@
+//! The fixed routes, in one table: what each is for, who may use it, what it takes and answers.
+//!
+//! Who adds a route adds its line here; a black-box test asks the service for every line.
+
+use serde_json::{Map, Value, json};
+
+use super::schemas::{answer_headers, reference, rows_content};
+
+/// A route and a method.
+#[derive(Debug)]
+pub(super) struct Route {
+    pub(super) path: &'static str,
+    /// In small letters, as OpenAPI has it.
+    pub(super) method: &'static str,
+    id: &'static str,
+    who: Who,
+    summary: &'static str,
+    description: &'static str,
+    /// Names among the described parameters.
+    parameters: &'static [&'static str],
+    body: Takes,
+    /// The status of success, and what comes with it.
+    success: &'static [(u16, Gives)],
+    refusals: &'static [u16],
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Who {
+    Nobody,
+    /// Everyone; a token tells more.
+    Anyone,
+    Ingest,
+    Query,
+    Private,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Takes {
+    Nothing,
+    /// A JSON object of a described schema.
+    Json(&'static str),
+    /// Parameters, as JSON or as a form.
+    Parameters,
+    Events,
+    Otlp,
+    Component,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Gives {
+    Nothing,
+    /// JSON of a described schema.
+    Json(&'static str),
+    /// A JSON array of a described schema.
+    List(&'static str),
+    /// Rows in any format.
+    Rows,
+    /// Rows as JSON.
+    JsonRows,
+    Otlp,
+    Metrics,
+}
+
+/// What a query may be refused with.
+pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 413, 422, 429, 500, 503, 504];
+const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 507];
+const LIST_REFUSALS: &[u16] = &[401, 403, 429, 500, 503];
+const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];
+const SAVE_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507];
+
+const fn route(path: &'static str, method: &'static str, id: &'static str, who: Who, summary: &'static str) -> Route {
+    Route {
+        path,
+        method,
+        id,
+        who,
+        summary,
+        description: "",
+        parameters: &[],
+        body: Takes::Nothing,
+        success: &[],
+        refusals: SHOW_REFUSALS,
+    }
+}
+
+/// All fixed routes.
+pub(super) const ROUTES: &[Route] = &[
+    Route {
+        description: "Parameters of the endpoint are sent in the query string; what it does not declare is ignored. \
+                      `sql` and `lql` run an ad-hoc query over its tables. Also at /endpoints/query/{endpoint}.",
+        parameters: &["endpoint", "sql", "lql", "format", "redact"],
+        success: &[(200, Gives::Rows)],
+        refusals: QUERY_REFUSALS,
+        ..route("/api/endpoints/query/{endpoint}", "get", "query", Who::Query, "Run an endpoint")
+    },
+    Route {
+        description: "As by GET; parameters in the body count as those in the query string.",
+        parameters: &["endpoint", "format", "redact"],
+        body: Takes::Parameters,
+        success: &[(200, Gives::Rows)],
+        refusals: QUERY_REFUSALS,
+        ..route("/api/endpoints/query/{endpoint}", "post", "query_by_post", Who::Query, "Run an endpoint")
+    },
+    Route {
+        description: "The events are on stable storage when the answer comes. Also at /logs and /api/events. The body may \
+                      be compressed (Content-Encoding: gzip, zstd).",
+        parameters: &["source_name", "source_id", "x-source-name"],
+        body: Takes::Events,
+        success: &[(200, Gives::Json("Logged"))],
+        refusals: LOGS_REFUSALS,
+        ..route("/api/logs", "post", "send_logs", Who::Ingest, "Send events to a source")
+    },
+    Route {
+        description: "OTLP over HTTP, as protobuf or JSON. Name the source in the header x-source-name.",
+        parameters: &["source_name", "source_id", "x-source-name"],
+        body: Takes::Otlp,
+        success: &[(200, Gives::Otlp)],
+        refusals: LOGS_REFUSALS,
+        ..route("/v1/logs", "post", "send_otlp_logs", Who::Ingest, "Send logs with OpenTelemetry")
+    },
+    Route {
+        success: &[(200, Gives::List("Endpoint"))],
+        refusals: LIST_REFUSALS,
+        ..route("/api/endpoints", "get", "list_endpoints", Who::Private, "All saved endpoints")
+    },
+    Route {
+        description: "The query is checked: what cannot run is refused with the reason.",
+        body: Takes::Json("NewEndpoint"),
+        success: &[(201, Gives::Json("Endpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/endpoints", "post", "create_endpoint", Who::Private, "Save an endpoint")
+    },
+    Route {
+        parameters: &["endpoint"],
+        success: &[(200, Gives::Json("Endpoint"))],
+        ..route("/api/endpoints/{endpoint}", "get", "show_endpoint", Who::Private, "One endpoint")
+    },
+    Route {
+        description: "Fields that are left out stay as they are.",
+        parameters: &["endpoint"],
+        body: Takes::Json("EndpointFields"),
+        success: &[(200, Gives::Json("Endpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/endpoints/{endpoint}", "put", "update_endpoint", Who::Private, "Save a new version")
+    },
+    Route {
+        description: "As by PUT.",
+        parameters: &["endpoint"],
+        body: Takes::Json("EndpointFields"),
+        success: &[(200, Gives::Json("Endpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/endpoints/{endpoint}", "patch", "change_endpoint", Who::Private, "Save a new version")
+    },
+    Route {
+        parameters: &["endpoint"],
+        success: &[(204, Gives::Nothing)],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/endpoints/{endpoint}", "delete", "delete_endpoint", Who::Private, "Delete an endpoint")
+    },
+    Route {
+        description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \
+                      its manifest has, or in place of an endpoint.",
+        parameters: &["endpoint"],
+        body: Takes::Component,
+        success: &[(200, Gives::Json("Endpoint")), (201, Gives::Json("Endpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/endpoints/{endpoint}/component", "put", "put_component", Who::Private, "Save a component")
+    },
+    Route {
+        parameters: &["endpoint"],
+        success: &[(200, Gives::List("EndpointVersion"))],
+        ..route(
+            "/api/endpoints/{endpoint}/versions",
+            "get",
+            "list_endpoint_versions",
+            Who::Private,
+            "All versions of an endpoint, the newest first",
+        )
+    },
+    Route {
+        parameters: &["endpoint", "version"],
+        success: &[(200, Gives::Json("Endpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/endpoints/{endpoint}/versions/{version}/restore",
+            "post",
+            "restore_endpoint_version",
+            Who::Private,
+            "Make what an old version said the newest version",
+        )
+    },
+    Route {
+        success: &[(200, Gives::List("Source"))],
+        refusals: LIST_REFUSALS,
+        ..route("/api/sources", "get", "list_sources", Who::Private, "All sources")
+    },
+    Route {
+        body: Takes::Json("NewSource"),
+        success: &[(201, Gives::Json("Source"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/sources", "post", "create_source", Who::Private, "Make a source")
+    },
+    Route {
+        parameters: &["source"],
+        success: &[(200, Gives::Json("Source"))],
+        ..route("/api/sources/{source}", "get", "show_source", Who::Private, "One source, and how much it holds")
+    },
+    Route {
+        description: "Endpoints that read the source go on reading it under its new name.",
+        parameters: &["source"],
+        body: Takes::Json("SourceFields"),
+        success: &[(200, Gives::Json("Source"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/sources/{source}",
+            "put",
+            "update_source",
+            Who::Private,
+            "Rename a source, or change its retention",
+        )
+    },
+    Route {
+        description: "As by PUT.",
+        parameters: &["source"],
+        body: Takes::Json("SourceFields"),
+        success: &[(200, Gives::Json("Source"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/sources/{source}",
+            "patch",
+            "change_source",
+            Who::Private,
+            "Rename a source, or change its retention",
+        )
+    },
+    Route {
+        description: "Refused while an endpoint reads it.",
+        parameters: &["source"],
+        success: &[(204, Gives::Nothing)],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/sources/{source}", "delete", "delete_source", Who::Private, "Delete a source with all its rows")
+    },
+    Route {
+        parameters: &["source"],
+        success: &[(200, Gives::Json("SourceSchema"))],
+        ..route(
+            "/api/sources/{source}/schema",
+            "get",
+            "show_source_schema",
+            Who::Private,
+            "Every path that an event had so far, with its type",
+        )
+    },
+    Route {
+        parameters: &["source", "limit"],
+        success: &[(200, Gives::JsonRows)],
+        refusals: QUERY_REFUSALS,
+        ..route(
+            "/api/sources/{source}/recent",
+            "get",
+            "show_recent_rows",
+            Who::Private,
+            "The newest rows, newest first",
+        )
+    },
+    Route {
+        success: &[(200, Gives::List("AccessToken"))],
+        refusals: LIST_REFUSALS,
+        ..route(
+            "/api/access-tokens",
+            "get",
+            "list_access_tokens",
+            Who::Private,
+            "All access tokens that are not revoked",
+        )
+    },
+    Route {
+        description: "The token itself is in this answer only.",
+        body: Takes::Json("NewAccessToken"),
+        success: &[(201, Gives::Json("MadeAccessToken"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/access-tokens", "post", "create_access_token", Who::Private, "Make an access token")
+    },
+    Route {
+        parameters: &["token"],
+        success: &[(200, Gives::Json("AccessToken"))],
+        ..route("/api/access-tokens/{token}", "get", "show_access_token", Who::Private, "One access token")
+    },
+    Route {
+        description: "At once and for good. Revoking it again is no error.",
+        parameters: &["token"],
+        success: &[(204, Gives::Nothing)],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/access-tokens/{token}", "delete", "revoke_access_token", Who::Private, "Revoke an access token")
+    },
+    Route {
+        success: &[(200, Gives::Json("Health"))],
+        refusals: &[500],
+        ..route("/health", "get", "health", Who::Nobody, "Whether the process answers")
+    },
+    Route {
+        success: &[(200, Gives::Json("Health"))],
+        refusals: &[500, 503],
+        ..route("/ready", "get", "ready", Who::Nobody, "Whether requests can be served")
+    },
+    Route {
+        success: &[(200, Gives::Metrics)],
+        refusals: &[500],
+        ..route("/metrics", "get", "metrics", Who::Nobody, "Figures for Prometheus")
+    },
+    Route {
+        description: "With an access token it has the endpoints that the token may query, too.",
+        success: &[(200, Gives::Json("OpenApi"))],
+        refusals: &[401, 429, 500, 503],
+        ..route("/api/openapi", "get", "openapi", Who::Anyone, "This document")
+    },
+];
+
+/// The answers to refused requests, by status.
+pub(super) fn refusals(statuses: &[u16]) -> Map<String, Value> {
+    statuses.iter().map(|status| (status.to_string(), reference("responses", &format!("Refused{status}")))).collect()
+}
+
+impl Route {
+    /// The route as an operation of the document.
+    pub(super) fn operation(&self) -> Value {
+        let mut operation = Map::new();
+        let mut put = |name: &str, value: Value| drop(operation.insert(name.to_owned(), value));
+        put("operationId", self.id.into());
+        put("tags", json!([self.tag()]));
+        put("summary", self.summary.into());
+        if !self.description.is_empty() {
+            put("description", self.description.into());
+        }
+        match self.who {
+            Who::Nobody => put("security", json!([])),
+            Who::Anyone => put("security", json!([{}, {"key": []}, {"bearer": []}])),
+            Who::Ingest | Who::Query | Who::Private => {}
+        }
+        if !self.parameters.is_empty() {
+            put("parameters", self.parameters.iter().map(|name| reference("parameters", name)).collect());
+        }
+        if let Some(content) = self.body.content() {
+            let required = !matches!(self.body, Takes::Parameters);
+            put("requestBody", json!({"required": required, "content": content}));
+        }
+        let mut responses: Map<String, Value> =
+            self.success.iter().map(|(status, gives)| (status.to_string(), gives.response())).collect();
+        responses.extend(refusals(self.refusals));
+        put("responses", responses.into());
+        Value::Object(operation)
+    }
+
+    fn tag(&self) -> &'static str {
+        match self.who {
+            Who::Nobody | Who::Anyone => "operation",
+            Who::Ingest => "logs",
+            Who::Query => "query",
+            Who::Private => "management",
+        }
+    }
+}
+
+impl Takes {
+    fn content(self) -> Option<Value> {
+        let binary = json!({});
+        Some(match self {
+            Self::Nothing => return None,
+            Self::Json(schema) => json!({"application/json": {"schema": reference("schemas", schema)}}),
+            Self::Parameters => {
+                let schema = reference("schemas", "Parameters");
+                json!({"application/json": {"schema": schema}, "application/x-www-form-urlencoded": {"schema": schema}})
+            }
+            Self::Events => json!({
+                "application/json": {"schema": reference("schemas", "Events")},
+                "application/x-ndjson": {"schema": {"type": "string", "description": "One event a line."}},
+            }),
+            Self::Otlp => json!({
+                "application/x-protobuf": {"schema": binary},
+                "application/json": {"schema": {"type": "object", "description": "ExportLogsServiceRequest"}},
+            }),
+            Self::Component => {
+                json!({"application/wasm": {"schema": binary}, "application/octet-stream": {"schema": binary}})
+            }
+        })
+    }
+}
+
+impl Gives {
+    fn response(self) -> Value {
+        let json = |schema: Value| json!({"application/json": {"schema": schema}});
+        match self {
+            Self::Nothing => json!({"description": "Done."}),
+            Self::Json(schema) => json!({"description": schema, "content": json(reference("schemas", schema))}),
+            Self::List(schema) => {
+                let list = json!({"type": "array", "items": reference("schemas", schema)});
+                json!({"description": format!("A list of {schema}"), "content": json(list)})
+            }
+            Self::Rows => {
+                let content = rows_content(json!({}));
+                json!({"description": "The rows.", "headers": answer_headers(), "content": content})
+            }
+            Self::JsonRows => {
+                json!({"description": "The rows.", "content": json(reference("schemas", "Rows"))})
+            }
+            Self::Otlp => json!({
+                "description": "ExportLogsServiceResponse, in the encoding of the request.",
+                "content": {
+                    "application/x-protobuf": {"schema": {}},
+                    "application/json": {"schema": {"type": "object"}},
+                },
+            }),
+            Self::Metrics => json!({
+                "description": "The text format of Prometheus.",
+                "content": {"text/plain": {"schema": {"type": "string"}}},
+            }),
+        }
+    }
+}

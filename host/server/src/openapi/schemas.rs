@@ -1,0 +1,238 @@
+//! What the routes take and answer, as the document's components.
+
+use serde_json::{Map, Value, json};
+
+use crate::answer::Format;
+
+/// The statuses of refusals, and what each says.
+const REFUSALS: [(u16, &str); 14] = [
+    (400, "A parameter, the statement, or the body is wrong; the message says where and what would be right."),
+    (401, "No access token, or one that is unknown, revoked or expired."),
+    (403, "The access token may not do this."),
+    (404, "There is no such endpoint, source, token or version."),
+    (408, "The body did not arrive in time."),
+    (409, "The name is taken."),
+    (413, "The body is too large."),
+    (415, "The body is in a format or encoding that is not read here."),
+    (422, "What was to be saved is refused, or a limit of the request was reached."),
+    (429, "Too many requests; try again after the time that is told."),
+    (500, "The request failed; the server's log has the details."),
+    (503, "The service cannot answer now; try again after the time that is told."),
+    (504, "The request took longer than it may."),
+    (507, "There is no room to store anything; reads go on."),
+];
+
+/// A reference to a component.
+pub(super) fn reference(kind: &str, name: &str) -> Value {
+    json!({"$ref": format!("#/components/{kind}/{name}")})
+}
+
+/// The headers of an answer with rows.
+pub(super) fn answer_headers() -> Value {
+    json!({"x-result-truncated": {
+        "description": "There if there were more rows than may be given.",
+        "schema": {"type": "string", "enum": ["true"]},
+    }})
+}
+
+/// An answer with rows, in all formats. `result` is the schema of the rows in JSON.
+pub(super) fn rows_content(result: Value) -> Value {
+    let content = Format::ALL.map(|format| {
+        let schema = match format {
+            Format::Json => json!({"type": "object", "required": ["result"], "properties": {"result": result}}),
+            Format::NdJson => json!({"type": "string", "description": "One row object a line."}),
+            Format::Csv => json!({"type": "string", "description": "RFC 4180 with a header line."}),
+            Format::Arrow => json!({}),
+        };
+        let media_type = format.content_type().split(';').next().unwrap_or_default();
+        (media_type.to_owned(), json!({"schema": schema}))
+    });
+    Value::Object(Map::from_iter(content))
+}
+
+/// All components.
+pub(super) fn components() -> Value {
+    let refusals = REFUSALS.map(|(status, description)| {
+        let mut response = json!({
+            "description": description,
+            "content": {"application/json": {"schema": reference("schemas", "Error")}},
+        });
+        if let (Some(fields), 429 | 503 | 507) = (response.as_object_mut(), status) {
+            let seconds = json!({"schema": {"type": "integer", "minimum": 0}, "description": "Seconds."});
+            fields.insert("headers".to_owned(), json!({"Retry-After": seconds}));
+        }
+        (format!("Refused{status}"), response)
+    });
+    json!({
+        "securitySchemes": {
+            "key": {"type": "apiKey", "in": "header", "name": "X-API-KEY"},
+            "bearer": {"type": "http", "scheme": "bearer"},
+        },
+        "parameters": parameters(),
+        "responses": Map::from_iter(refusals),
+        "schemas": schemas(),
+    })
+}
+
+fn parameters() -> Value {
+    let text = json!({"type": "string"});
+    let in_path = |name: &str, description: &str| json!({"name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string", "minLength": 1}});
+    let in_query = |name: &str, description: &str, schema: &Value| json!({"name": name, "in": "query", "description": description, "schema": schema});
+    let formats = json!({"type": "string", "enum": Format::ALL.map(Format::name)});
+    json!({
+        "endpoint": in_path("endpoint", "The id or the name of an endpoint."),
+        "source": in_path("source", "The id or the name of a source."),
+        "token": in_path("token", "The id of an access token."),
+        "version": {"name": "version", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}},
+        "sql": in_query("sql", "An ad-hoc query in SQL, which is run in place of the saved one over the endpoint's tables.", &text),
+        "lql": in_query("lql", "An ad-hoc query in LQL; not read if there is `sql`.", &text),
+        "format": in_query("format", "The format of the answer; without it, Accept decides.", &formats),
+        "limit": in_query("limit", "How many rows.", &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})),
+        "source_name": in_query("source_name", "The name of the source.", &text),
+        "source_id": in_query("source", "The id of the source.", &text),
+        "x-source-name": {"name": "x-source-name", "in": "header", "description": "The name of the source.", "schema": text},
+        "redact": {
+            "name": "svc-endpoint-redact-pii",
+            "in": "header",
+            "description": "`true` masks IP addresses in this answer, any other value does not; without it, the endpoint's own \
+                            setting counts. Turning that off needs a private token.",
+            "schema": text,
+        },
+    })
+}
+
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+/// An object of which no other fields are taken.
+fn closed(properties: Value, required: &[&str]) -> Value {
+    let mut schema = object(properties, required);
+    if let Some(fields) = schema.as_object_mut() {
+        fields.insert("additionalProperties".to_owned(), false.into());
+    }
+    schema
+}
+
+fn schemas() -> Value {
+    let text = json!({"type": "string"});
+    let id = json!({"type": "string", "format": "uuid"});
+    let time = json!({"type": ["string", "null"], "format": "date-time"});
+    let count = json!({"type": "integer", "minimum": 0});
+    let some_count = json!({"type": ["integer", "null"], "minimum": 0});
+    let shown = |name: &str| reference("schemas", name);
+    let retention = json!({
+        "name": {"type": "string", "minLength": 1},
+        "retention_days": {"type": ["integer", "null"], "minimum": 0, "maximum": 36_500, "description": "0 keeps for ever, null is the server's setting."},
+        "retention_bytes": {"type": ["integer", "null"], "minimum": 0, "description": "0 is without limit, null is the server's setting."},
+    });
+    let endpoint_fields = json!({
+        "name": {"type": "string", "minLength": 1, "maxLength": 128},
+        "description": text,
+        "query": {"type": "string", "minLength": 1, "description": "The saved query, with parameters as @name. Its top-level CTEs are the tables of ad-hoc queries."},
+        "parameters": {"type": "array", "items": shown("Parameter")},
+        "max_limit": {"type": "integer", "minimum": 1, "maximum": 10_000, "default": 1000},
+        "cache_duration_seconds": {"type": "integer", "minimum": 0, "maximum": 86_400, "default": 0},
+        "proactive_requerying_seconds": {"type": ["integer", "null"], "minimum": 1, "maximum": 86_400, "default": null},
+        "sandboxable": {"type": "boolean", "default": false},
+        "redact_pii": {"type": "boolean", "default": false},
+        "enable_auth": {"type": "boolean", "const": true, "default": true},
+        "labels": text,
+    });
+    let mut endpoint = endpoint_fields.clone();
+    if let Some(fields) = endpoint.as_object_mut() {
+        fields.insert("id".to_owned(), id.clone());
+        fields.insert("version".to_owned(), json!({"type": "integer", "minimum": 1}));
+        let warning = "What the query names that no log has had so far.";
+        fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
+    }
+    let token_fields = json!({
+        "description": text,
+        "scopes": {"type": "string", "minLength": 1, "description": "ingest, ingest:source:NAME, query, query:endpoint:NAME, private; separated by blanks."},
+        "pinned": {"type": ["object", "null"], "additionalProperties": text, "description": "Values of parameters that the holder cannot choose."},
+        "expires_at": time,
+    });
+    let mut token = token_fields.clone();
+    if let Some(fields) = token.as_object_mut() {
+        fields.insert("id".to_owned(), id.clone());
+        fields.insert("inserted_at".to_owned(), time.clone());
+        fields.insert("revoked_at".to_owned(), time.clone());
+    }
+    let mut made = token.clone();
+    if let Some(fields) = made.as_object_mut() {
+        fields.insert("token".to_owned(), json!({"type": "string", "description": "Shown once."}));
+    }
+    json!({
+        "Error": object(json!({"error": object(json!({
+            "code": {"type": "string", "description": "A word for programs, such as unknown_table."},
+            "message": {"type": "string", "description": "What is wrong, where, and what would be right."},
+            "status": {"type": "integer"},
+            "errors": {"type": "array", "items": object(json!({
+                "reason": text,
+                "location": {"type": ["string", "null"], "description": "What it is about: a parameter, a field, a table, or a place in the statement."},
+                "message": text,
+            }), &["reason", "location", "message"])},
+        }), &["code", "message", "status", "errors"])}), &["error"]),
+        "Row": {"type": "object", "description": "The columns of a query, by name."},
+        "Rows": object(json!({"result": {"type": "array", "items": shown("Row")}}), &["result"]),
+        "Parameters": {
+            "type": "object",
+            "description": "Parameters of the endpoint; `sql` and `lql` for an ad-hoc query.",
+            "properties": {"sql": text, "lql": text},
+            "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+        },
+        "Event": {
+            "type": "object",
+            "description": "Any JSON object. `timestamp` is its time (ISO 8601, or a number since 1970), `event_message` its text, `id` its own id.",
+        },
+        "Events": {"anyOf": [
+            {"type": "array", "items": shown("Event")},
+            object(json!({"batch": {"type": "array", "items": shown("Event")}}), &["batch"]),
+            shown("Event"),
+        ]},
+        "Logged": object(json!({
+            "message": text,
+            "accepted": count,
+            "rejected": count,
+            "errors": {"type": "array", "items": object(json!({"index": count, "message": text}), &["index", "message"])},
+        }), &["message"]),
+        "Health": object(json!({"status": text}), &["status"]),
+        "OpenApi": object(json!({"openapi": text, "paths": {"type": "object"}}), &["openapi", "paths"]),
+        "Parameter": closed(json!({
+            "name": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+            "kind": {"type": "string", "enum": ["boolean", "int64", "float64", "text", "bytes", "timestamp", "json"], "default": "text"},
+            "required": {"type": "boolean", "default": false},
+            "default": text,
+            "enum": {"type": "array", "items": text},
+            "format": {"type": "string", "enum": ["regex", "timestamp"]},
+            "max_length": {"type": "integer", "minimum": 0},
+            "description": text,
+        }), &["name"]),
+        "EndpointFields": closed(endpoint_fields.clone(), &[]),
+        "NewEndpoint": closed(endpoint_fields, &["name", "query"]),
+        "Endpoint": object(endpoint.clone(), &["id", "name", "query", "version"]),
+        "EndpointVersion": object(endpoint, &["id", "name", "version"]),
+        "SourceFields": closed(retention.clone(), &[]),
+        "NewSource": closed(retention.clone(), &["name"]),
+        "Source": object(json!({
+            "id": id,
+            "name": text,
+            "retention_days": retention["retention_days"],
+            "retention_bytes": retention["retention_bytes"],
+            "effective_retention_days": some_count,
+            "effective_retention_bytes": some_count,
+            "rows": count,
+            "bytes": count,
+            "segments": count,
+            "memory_rows": count,
+            "memory_bytes": count,
+            "oldest": time,
+            "newest": time,
+            "inserted_at": time,
+        }), &["id", "name"]),
+        "SourceSchema": {"type": "object", "description": "Types by path.", "additionalProperties": text},
+        "AccessToken": object(token, &["id", "scopes"]),
+        "NewAccessToken": closed(token_fields, &["scopes"]),
+        "MadeAccessToken": object(made, &["id", "scopes", "token"]),
+    })
+}
