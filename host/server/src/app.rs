@@ -8,6 +8,7 @@ use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
 use tidegate_store::{Store, StoreError, StoreOptions};
 
+use crate::cache::Cache;
 use crate::compute::Compute;
 use crate::openapi::Described;
 use crate::registry::Registry;
@@ -28,6 +29,12 @@ pub struct Options {
     pub concurrency: usize,
     /// The longest ingest body, in bytes, as sent and as decompressed.
     pub max_body: usize,
+    /// How the log store works.
+    pub store: StoreOptions,
+    /// Bytes that cached answers may hold.
+    pub cache_memory: u64,
+    /// Cached answers that are made anew at once.
+    pub warming_concurrency: usize,
 }
 
 impl Options {
@@ -40,6 +47,9 @@ impl Options {
             limits: Limits::default(),
             concurrency: 64,
             max_body: 32 << 20,
+            store: StoreOptions::default(),
+            cache_memory: 256 << 20,
+            warming_concurrency: 2,
         }
     }
 }
@@ -85,6 +95,7 @@ pub struct App {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) compute: Compute,
     pub(crate) registry: Registry,
+    pub(crate) cache: Cache,
     pub(crate) tokens: Tokens,
     /// What endpoints answer, for the OpenAPI document.
     pub(crate) described: Described,
@@ -98,7 +109,7 @@ impl App {
     /// # Errors
     /// What cannot be opened, and why.
     pub async fn open(options: Options) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
-        let store = Store::open(&options.data_dir, StoreOptions::default())?;
+        let store = Store::open(&options.data_dir, options.store.clone())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
         let engine = Engine::new(&EngineOptions {
@@ -119,11 +130,15 @@ impl App {
         })?;
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
+        let cache = Cache::new(options.cache_memory);
         let (engine, described) = (Arc::new(engine), Described::default());
-        let app = Arc::new(Self { options, store, engine, runtime, compute, registry, tokens, described });
+        let app = Arc::new(Self { options, store, engine, runtime, compute, registry, cache, tokens, described });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;
+        // Both end with the service: they hold no more than a weak pointer to it.
+        tokio::spawn(crate::tokens::watch(Arc::downgrade(&app)));
+        tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.warming_concurrency));
         Ok((app, new))
     }
 

@@ -72,10 +72,16 @@ pub(crate) fn of_store(error: StoreError) -> Failure {
                 .about(format!("[{index}]"))
         }
         StoreError::InvalidName { .. } => Failure::new(Code::Refused, error.to_string()).about("name"),
-        StoreError::Exists(name) => Failure::new(Code::Conflict, format!("the name {name} is taken")).about("name"),
+        StoreError::Exists(name) => {
+            Failure::new(Code::Refused, format!("the name {name} is taken; names are unique")).about("name")
+        }
         StoreError::Overloaded { .. } | StoreError::Closed => Failure::new(
             Code::Overloaded,
             "the store cannot take events right now; nothing of the request was stored, try again",
+        ),
+        StoreError::DiskFull(_) => Failure::new(
+            Code::StorageFull,
+            "the disk of the server is full; nothing of the request was stored, reads go on",
         ),
         StoreError::CommitFailed(_) | StoreError::ReadOnly(_) => {
             tracing::error!(%error, "the store refuses events");

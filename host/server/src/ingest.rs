@@ -24,7 +24,11 @@ pub(crate) async fn ingest(
     let access = authenticate(&app, &head.headers, chrono::Utc::now().timestamp_micros())?;
     let asked = source_of(&query, &head.headers)?;
     let source = app.store.source(&asked);
-    if !access.may_ingest(source.as_ref().map_or(asked.as_str(), |source| source.name.as_str())) {
+    let (name, id) = match &source {
+        Some(source) => (source.name.as_str(), Some(source.id)),
+        None => (asked.as_str(), None),
+    };
+    if !access.may_ingest(name, id) {
         let message = "the access token may not send events to this source; it needs the scope ingest or private";
         return Err(Failure::new(Code::Forbidden, message).into());
     }

@@ -18,7 +18,8 @@ use tower_http::decompression::RequestDecompressionLayer;
 use crate::answer::{compressed, tolerant};
 use crate::app::App;
 use crate::failure::Refusal;
-use crate::{ingest, manage, openapi, query};
+use crate::manage::{endpoints, sources, tokens};
+use crate::{ingest, openapi, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let cors = CorsLayer::new()
@@ -41,16 +42,23 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/logs", events())
         .route("/logs", events())
         .route("/api/events", events())
-        .route("/api/sources", get(manage::list_sources).post(manage::create_source))
-        .route("/api/endpoints", get(manage::list_endpoints).post(manage::create_endpoint))
+        .route("/api/sources", get(sources::list).post(sources::create))
+        .route(
+            "/api/sources/{source}",
+            get(sources::show).put(sources::update).patch(sources::update).delete(sources::delete),
+        )
+        .route("/api/sources/{source}/schema", get(sources::schema))
+        .route("/api/sources/{source}/recent", get(sources::recent))
+        .route("/api/endpoints", get(endpoints::list).post(endpoints::create))
         .route(
             "/api/endpoints/{endpoint}",
-            get(manage::show_endpoint)
-                .put(manage::update_endpoint)
-                .patch(manage::update_endpoint)
-                .delete(manage::delete_endpoint),
+            get(endpoints::show).put(endpoints::update).patch(endpoints::update).delete(endpoints::delete),
         )
-        .route("/api/endpoints/{endpoint}/component", put(manage::put_component))
+        .route("/api/endpoints/{endpoint}/component", put(endpoints::put_component))
+        .route("/api/endpoints/{endpoint}/versions", get(endpoints::versions))
+        .route("/api/endpoints/{endpoint}/versions/{version}/restore", post(endpoints::restore))
+        .route("/api/access-tokens", get(tokens::list).post(tokens::create))
+        .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))
         .route("/api/openapi", get(openapi::openapi))
         .route("/health", get(health))
         .route("/ready", get(ready))

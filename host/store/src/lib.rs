@@ -15,21 +15,30 @@
 //! word in the column `_overflow`.
 
 mod adapt;
+mod backup;
 mod batch;
 mod catalog;
 mod columns;
 mod commit;
+mod describe;
+mod directory;
+mod disk;
 mod error;
 mod event;
 mod expr;
 mod flush;
+mod info;
+mod manage;
 mod options;
 mod prune;
 mod reader;
+mod retention;
 mod segment;
 mod shape;
 mod shred;
 mod source;
+mod stage;
+mod stats;
 mod store;
 mod table;
 #[cfg(test)]
@@ -37,10 +46,14 @@ mod tests;
 mod timestamp;
 mod union;
 
-pub use catalog::{Catalog, EndpointRecord, TokenRecord};
+pub use backup::{BackupReport, backup, restore};
+pub use catalog::{Catalog, EndpointRecord, NewVersion, TokenRecord};
+pub use describe::SourceDescription;
 pub use error::StoreError;
+pub use info::{Retention, SourceInfo};
 pub use options::StoreOptions;
-pub use source::SourceInfo;
+pub use retention::Dropped;
+pub use stats::StoreStats;
 pub use store::Store;
 
 /// The clock of the store: microseconds since 1970, UTC.

@@ -9,6 +9,7 @@
 )]
 
 mod api_counts;
+mod cache;
 mod cancel;
 mod components;
 mod crash;
@@ -18,7 +19,9 @@ mod formats;
 mod ingest;
 mod logs_all;
 mod lql;
+mod management;
 mod openapi;
 mod restart;
 mod sandbox;
 mod tables;
+mod tokens;

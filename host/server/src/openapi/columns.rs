@@ -13,9 +13,10 @@ use tidegate_model::Failure;
 use tidegate_sql::Type;
 use uuid::Uuid;
 
+use crate::admit::example_arguments;
 use crate::app::App;
-use crate::registry::{Endpoint, example_arguments};
-use crate::statements::StoredSources;
+use crate::registry::{Endpoint, with_parameters_of};
+use crate::tables::StoredTables;
 
 /// How long columns are taken as planned.
 const FRESH: Duration = Duration::from_secs(60);
@@ -50,7 +51,7 @@ struct Known {
 ///
 /// # Errors
 /// While the server shuts down.
-pub(super) async fn rows(app: &Arc<App>, endpoints: Vec<Arc<Endpoint>>) -> Result<Vec<Answer>, Failure> {
+pub(super) async fn answers(app: &Arc<App>, endpoints: Vec<Arc<Endpoint>>) -> Result<Vec<Answer>, Failure> {
     let this = Arc::clone(app);
     // Plans may be deep, and take milliseconds each.
     app.compute
@@ -108,9 +109,11 @@ fn is_generated(app: &App, digest: &str) -> bool {
 }
 
 fn planned(app: &App, endpoint: &Endpoint) -> Answer {
-    let arguments = example_arguments(&endpoint.manifest);
+    let manifest = with_parameters_of(&endpoint.manifest, &app.registry.reads(&endpoint.tables));
+    let arguments = example_arguments(&manifest);
+    let tables = StoredTables::of(&app.store, &app.registry, endpoint, true);
     let now = chrono::Utc::now().timestamp_micros();
-    let Ok(plan) = app.engine.plan_saved(&endpoint.saved, &StoredSources(&app.store), &arguments, now) else {
+    let Ok(plan) = app.engine.plan_saved(&endpoint.saved, &tables, &arguments, now) else {
         return Answer::SomeRows;
     };
     let mut parts = MOST_PARTS;

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tidegate_model::{Format, Kind, Parameter};
+use tidegate_model::{Format, Kind, Manifest, Parameter};
 
 use super::columns::Answer;
 use super::routes::{QUERY_REFUSALS, refusals};
 use super::schemas::{answer_headers, reference, rows_content};
-use crate::registry::Endpoint;
 use crate::tokens::Access;
 
 /// What the route itself takes: no parameter of an endpoint has these names.
@@ -34,12 +33,11 @@ impl Ids {
 
 /// The path of an endpoint and what `get` does there.
 pub(super) fn operation(
-    endpoint: &Endpoint,
+    manifest: &Manifest,
     answer: &Answer,
     access: Option<&Access>,
     ids: &mut Ids,
 ) -> (String, Value) {
-    let manifest = &endpoint.manifest;
     let name = manifest.name.as_str();
     let declared = |name: &str| manifest.parameters.iter().any(|parameter| parameter.name == name);
     let own = manifest.parameters.iter().filter(|parameter| !RESERVED.contains(&parameter.name.as_str()));

@@ -140,7 +140,14 @@ fn schemas() -> Value {
         "labels": text,
     });
     let mut endpoint = endpoint_fields.clone();
+    let mut endpoint_fields = endpoint_fields;
+    if let Some(fields) = endpoint_fields.as_object_mut() {
+        fields.insert("language".to_owned(), json!({"type": "string", "const": "bq_sql"}));
+    }
     if let Some(fields) = endpoint.as_object_mut() {
+        fields.insert("author".to_owned(), json!({"type": "string", "description": "Who saved this version."}));
+        fields.insert("inserted_at".to_owned(), time.clone());
+        fields.insert("updated_at".to_owned(), time.clone());
         fields.insert("id".to_owned(), id.clone());
         fields.insert("version".to_owned(), json!({"type": "integer", "minimum": 1}));
         let warning = "What the query names that no log has had so far.";
