@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::Router;
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use serde_json::{Value, json};
 use tidegate_model::{Code, Failure};
@@ -63,6 +64,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/ready", get(ready))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(from_fn(shaped))
         .layer(compressed())
         .layer(from_fn(tolerant))
         .layer(from_fn(log))
@@ -92,6 +94,24 @@ async fn no_route(request: Request) -> Refusal {
 async fn no_method(request: Request) -> Refusal {
     let message = format!("{} is not possible at {}", request.method(), request.uri().path());
     Failure::new(Code::MethodNotAllowed, message).into()
+}
+
+/// What the framework refuses before a route sees it (a path that is no UTF-8, a parameter twice) is
+/// text of its own; callers read every refusal as JSON.
+async fn shaped(request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let is_text =
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    if !response.status().is_client_error() || !is_text {
+        return response;
+    }
+    let code = match response.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
+        _ => Code::InvalidParameter,
+    };
+    let text = to_bytes(response.into_body(), 4 << 10).await.unwrap_or_default();
+    let message = format!("the request cannot be read: {}", String::from_utf8_lossy(&text));
+    Refusal::from(Failure::new(code, message)).into_response()
 }
 
 /// One line a request. The query string stays out of it: it may hold anything.

@@ -67,6 +67,11 @@ fn a_rust_guest_computes_rows_however_it_was_built() {
         assert_eq!(shares, [(json!("GET"), json!(4)), (json!("POST"), json!(1))], "{rows:?}");
         assert!(rows[0].to_string().contains("0.5"), "half of the GETs failed: {}", rows[0]);
         server.query("edge.methods", &[]).refused(400, "invalid_parameter", &["'project'"]);
+        // What a component makes of the rows is not known from the query.
+        let document = server.manage("GET", "/api/openapi", &Value::Null).body;
+        let operation = &document["paths"]["/api/endpoints/query/edge.methods"]["get"];
+        let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+        assert_eq!(schema["properties"]["result"], json!({}), "{operation}");
     }
 }
 

@@ -159,6 +159,16 @@ fn a_get_may_carry_its_query_in_a_json_body() {
 }
 
 #[test]
+fn what_no_route_can_read_is_refused_in_the_same_shape() {
+    let server = Server::start();
+    for path in
+        ["/api/sources/%FF", "/api/sources/postgres.logs/recent?limit=1&limit=2", "/api/endpoints/query/%ff?a=1"]
+    {
+        server.call("GET", path, &[("x-api-key", PRIVATE)], b"").refused(400, "invalid_parameter", &["cannot be read"]);
+    }
+}
+
+#[test]
 fn a_refused_request_leaves_its_connection_usable_or_says_that_it_ends() {
     let server = Server::start();
     for head in [

@@ -51,7 +51,7 @@ struct Known {
 ///
 /// # Errors
 /// While the server shuts down.
-pub(super) async fn rows(app: &Arc<App>, endpoints: Vec<Arc<Endpoint>>) -> Result<Vec<Answer>, Failure> {
+pub(super) async fn answers(app: &Arc<App>, endpoints: Vec<Arc<Endpoint>>) -> Result<Vec<Answer>, Failure> {
     let this = Arc::clone(app);
     // Plans may be deep, and take milliseconds each.
     app.compute
@@ -109,8 +109,8 @@ fn is_generated(app: &App, digest: &str) -> bool {
 }
 
 fn planned(app: &App, endpoint: &Endpoint) -> Answer {
-    let reads = app.registry.reads(&endpoint.tables);
-    let arguments = example_arguments(&with_parameters_of(&endpoint.manifest, &reads));
+    let manifest = with_parameters_of(&endpoint.manifest, &app.registry.reads(&endpoint.tables));
+    let arguments = example_arguments(&manifest);
     let tables = StoredTables::of(&app.store, &app.registry, endpoint, true);
     let now = chrono::Utc::now().timestamp_micros();
     let Ok(plan) = app.engine.plan_saved(&endpoint.saved, &tables, &arguments, now) else {

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tidegate_model::{Format, Kind, Parameter};
+use tidegate_model::{Format, Kind, Manifest, Parameter};
 
 use super::columns::Answer;
 use super::routes::{QUERY_REFUSALS, refusals};
 use super::schemas::{answer_headers, reference, rows_content};
-use crate::registry::Endpoint;
 use crate::tokens::Access;
 
 /// What the route itself takes: no parameter of an endpoint has these names.
@@ -34,12 +33,11 @@ impl Ids {
 
 /// The path of an endpoint and what `get` does there.
 pub(super) fn operation(
-    endpoint: &Endpoint,
+    manifest: &Manifest,
     answer: &Answer,
     access: Option<&Access>,
     ids: &mut Ids,
 ) -> (String, Value) {
-    let manifest = &endpoint.manifest;
     let name = manifest.name.as_str();
     let declared = |name: &str| manifest.parameters.iter().any(|parameter| parameter.name == name);
     let own = manifest.parameters.iter().filter(|parameter| !RESERVED.contains(&parameter.name.as_str()));
@@ -183,11 +181,12 @@ mod tests {
             required: true,
             ..Parameter::default()
         };
-        let shown = parameter(&number, false);
-        assert_eq!(shown["required"], false);
-        assert_eq!((&shown["schema"]["enum"], &shown["schema"]["default"]), (&json!([1, 60]), &json!(60)));
+        let shown = json!({"type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX, "enum": [1, 60], "default": 60});
+        assert_eq!(schema(&number), shown);
+        assert_eq!(parameter(&number, false).get("required"), Some(&json!(false)), "it has a default");
         let text = Parameter { name: "t".to_owned(), required: true, ..Parameter::default() };
-        assert_eq!(parameter(&text, false)["schema"], json!({"type": "string", "minLength": 1}));
-        assert_eq!(parameter(&text, true)["required"], false);
+        assert_eq!(schema(&text), json!({"type": "string", "minLength": 1}));
+        assert_eq!(parameter(&text, false).get("required"), Some(&json!(true)));
+        assert_eq!(parameter(&text, true).get("required"), Some(&json!(false)));
     }
 }

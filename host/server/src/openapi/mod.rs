@@ -24,24 +24,29 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
+use tidegate_model::Manifest;
 
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::Refusal;
-use crate::registry::Endpoint;
+use crate::registry::{Endpoint, with_parameters_of};
 use crate::tokens::Access;
 
+use columns::Answer;
 pub(crate) use columns::Described;
 
 /// `GET /api/openapi`.
 pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let document = if headers.contains_key("x-api-key") || headers.contains_key(AUTHORIZATION) {
         let access = authenticate(&app, &headers, chrono::Utc::now().timestamp_micros())?;
-        let endpoints = app.registry.all().into_iter();
-        let endpoints: Vec<Arc<Endpoint>> =
-            endpoints.filter(|endpoint| access.may_query(endpoint.manifest.name.as_str(), Some(endpoint.id))).collect();
-        let rows = columns::rows(&app, endpoints.clone()).await?;
-        document(endpoints.iter().zip(rows), Some(&access))
+        let mut endpoints = app.registry.all();
+        endpoints.retain(|endpoint| access.may_query(endpoint.manifest.name.as_str(), Some(endpoint.id)));
+        let answers = columns::answers(&app, endpoints.clone()).await?;
+        let with_all = |endpoint: &Arc<Endpoint>| {
+            with_parameters_of(&endpoint.manifest, &app.registry.reads(&endpoint.tables)).into_owned()
+        };
+        let described = endpoints.iter().map(with_all).zip(answers);
+        document(described.filter(|(manifest, _)| is_bound(manifest, &access)), Some(&access))
     } else {
         document(std::iter::empty(), None)
     };
@@ -52,10 +57,12 @@ pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> 
     Ok(response)
 }
 
-fn document<'a>(
-    endpoints: impl Iterator<Item = (&'a Arc<Endpoint>, columns::Answer)>,
-    access: Option<&Access>,
-) -> Value {
+/// Whether the endpoint has all parameters that the token fixes: others refuse the token.
+fn is_bound(manifest: &Manifest, access: &Access) -> bool {
+    access.pinned.keys().all(|name| manifest.parameters.iter().any(|parameter| parameter.name == *name))
+}
+
+fn document(endpoints: impl Iterator<Item = (Manifest, Answer)>, access: Option<&Access>) -> Value {
     let mut paths = Map::new();
     for route in routes::ROUTES {
         if let Value::Object(path) = paths.entry(route.path).or_insert_with(|| json!({})) {
@@ -63,8 +70,8 @@ fn document<'a>(
         }
     }
     let mut ids = endpoints::Ids::default();
-    for (endpoint, answer) in endpoints {
-        let (path, operation) = endpoints::operation(endpoint, &answer, access, &mut ids);
+    for (manifest, answer) in endpoints {
+        let (path, operation) = endpoints::operation(&manifest, &answer, access, &mut ids);
         paths.insert(path, json!({"get": operation}));
     }
     json!({

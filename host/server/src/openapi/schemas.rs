@@ -78,7 +78,9 @@ fn parameters() -> Value {
     let text = json!({"type": "string"});
     let in_path = |name: &str, description: &str| json!({"name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string", "minLength": 1}});
     let in_query = |name: &str, description: &str, schema: &Value| json!({"name": name, "in": "query", "description": description, "schema": schema});
-    let formats = json!({"type": "string", "enum": Format::ALL.map(Format::name)});
+    // Empty is as if it were not there.
+    let formats: Vec<&str> = Format::ALL.map(Format::name).into_iter().chain([""]).collect();
+    let formats = json!({"type": "string", "enum": formats});
     json!({
         "endpoint": in_path("endpoint", "The id or the name of an endpoint."),
         "source": in_path("source", "The id or the name of a source."),
@@ -121,11 +123,10 @@ fn schemas() -> Value {
     let count = json!({"type": "integer", "minimum": 0});
     let some_count = json!({"type": ["integer", "null"], "minimum": 0});
     let shown = |name: &str| reference("schemas", name);
-    let retention = json!({
-        "name": {"type": "string", "minLength": 1},
-        "retention_days": {"type": ["integer", "null"], "minimum": 0, "maximum": 36_500, "description": "0 keeps for ever, null is the server's setting."},
-        "retention_bytes": {"type": ["integer", "null"], "minimum": 0, "description": "0 is without limit, null is the server's setting."},
-    });
+    let days = json!({"type": ["integer", "null"], "minimum": 0, "maximum": 36_500, "description": "0 keeps for ever, null is the server's setting."});
+    let bytes = json!({"type": ["integer", "null"], "minimum": 0, "description": "0 is without limit, null is the server's setting."});
+    let source_fields =
+        json!({"name": {"type": "string", "minLength": 1}, "retention_days": days, "retention_bytes": bytes});
     let endpoint_fields = json!({
         "name": {"type": "string", "minLength": 1, "maxLength": 128},
         "description": text,
@@ -140,7 +141,14 @@ fn schemas() -> Value {
         "labels": text,
     });
     let mut endpoint = endpoint_fields.clone();
+    let mut endpoint_fields = endpoint_fields;
+    if let Some(fields) = endpoint_fields.as_object_mut() {
+        fields.insert("language".to_owned(), json!({"type": "string", "const": "bq_sql"}));
+    }
     if let Some(fields) = endpoint.as_object_mut() {
+        fields.insert("author".to_owned(), json!({"type": "string", "description": "Who saved this version."}));
+        fields.insert("inserted_at".to_owned(), time.clone());
+        fields.insert("updated_at".to_owned(), time.clone());
         fields.insert("id".to_owned(), id.clone());
         fields.insert("version".to_owned(), json!({"type": "integer", "minimum": 1}));
         let warning = "What the query names that no log has had so far.";
@@ -212,13 +220,13 @@ fn schemas() -> Value {
         "NewEndpoint": closed(endpoint_fields, &["name", "query"]),
         "Endpoint": object(endpoint.clone(), &["id", "name", "query", "version"]),
         "EndpointVersion": object(endpoint, &["id", "name", "version"]),
-        "SourceFields": closed(retention.clone(), &[]),
-        "NewSource": closed(retention.clone(), &["name"]),
+        "SourceFields": closed(source_fields.clone(), &[]),
+        "NewSource": closed(source_fields, &["name"]),
         "Source": object(json!({
             "id": id,
             "name": text,
-            "retention_days": retention["retention_days"],
-            "retention_bytes": retention["retention_bytes"],
+            "retention_days": days,
+            "retention_bytes": bytes,
             "effective_retention_days": some_count,
             "effective_retention_bytes": some_count,
             "rows": count,
