@@ -26,7 +26,8 @@ assert.deepEqual(
   [
     { event_message: "first", level: "info", n: 9007199254740991, method: "GET", project: "pino" },
     { event_message: "fourth", level: "debug", n: null, method: null, project: "pino" },
-    { event_message: "second", level: "warn", n: null, method: null, project: "pino" },
+    // The transport renames this level.
+    { event_message: "second", level: "warning", n: null, method: null, project: "pino" },
     { event_message: "third", level: "error", n: null, method: null, project: "pino" },
   ],
 );
