@@ -5,9 +5,10 @@ import { ingestToken, rowsOnceThere, url } from "./service.mjs";
 
 const began = Date.now() * 1000;
 const failures = [];
+// One batch: while the transport sends a batch, what is added to it may be sent twice or not at all.
 const transport = pino.transport({
   target: "pino-logflare",
-  options: { apiKey: ingestToken, sourceName: "realtime.logs.prod", apiBaseUrl: url, batchSize: 3, batchTimeout: 200, debug: true },
+  options: { apiKey: ingestToken, sourceName: "realtime.logs.prod", apiBaseUrl: url, batchSize: 100, batchTimeout: 500, debug: true },
 });
 transport.on("error", (error) => failures.push(error));
 const log = pino({ base: { project: "pino" }, level: "debug" }, transport);
