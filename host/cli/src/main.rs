@@ -5,6 +5,7 @@ mod config;
 mod demo;
 mod sample;
 mod serve;
+mod token;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,8 @@ enum Command {
     Check(commands::FolderArguments),
     /// Build an endpoint folder into a component
     Build(commands::BuildArguments),
+    /// Make, list and revoke access tokens
+    Token(token::Arguments),
     /// Work with the log query language
     #[command(subcommand)]
     Lql(commands::Lql),
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Check(arguments) => commands::check(&arguments),
         Command::Build(arguments) => commands::build(&arguments),
+        Command::Token(arguments) => token::run(&arguments),
         Command::Lql(command) => commands::lql(&command),
         Command::Redact => commands::redact(),
     };

@@ -181,6 +181,12 @@ impl Failure {
         Some(first)
     }
 
+    /// The failure and the others in it, one by one.
+    pub fn each(mut self) -> impl Iterator<Item = Failure> {
+        let others = std::mem::take(&mut self.others);
+        std::iter::once(self).chain(others)
+    }
+
     /// The same failure, with the seconds after which to try again.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {

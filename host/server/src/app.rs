@@ -8,6 +8,7 @@ use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
 use tidegate_store::{Ingested, Store, StoreError, StoreOptions};
 
+use crate::cache::Cache;
 use crate::compute::Compute;
 use crate::doors::BodyRoom;
 use crate::registry::Registry;
@@ -28,6 +29,12 @@ pub struct Options {
     pub concurrency: usize,
     /// The longest ingest body, in bytes, as sent and as decompressed.
     pub max_body: usize,
+    /// How the log store works.
+    pub store: StoreOptions,
+    /// Bytes that cached answers may hold.
+    pub cache_memory: u64,
+    /// Cached answers that are made anew at once.
+    pub warming_concurrency: usize,
     /// Whether senders of events may put their token into the query string (`?api_key=`), where
     /// proxies and logs may keep it.
     pub ingest_key_in_query: bool,
@@ -42,6 +49,9 @@ impl Options {
             public_token: None,
             limits: Limits::default(),
             concurrency: 64,
+            store: StoreOptions::default(),
+            cache_memory: 256 << 20,
+            warming_concurrency: 2,
             max_body: 16 << 20,
             ingest_key_in_query: false,
         }
@@ -89,6 +99,7 @@ pub struct App {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) compute: Compute,
     pub(crate) registry: Registry,
+    pub(crate) cache: Cache,
     pub(crate) tokens: Tokens,
     pub(crate) bodies: BodyRoom,
 }
@@ -101,7 +112,7 @@ impl App {
     /// # Errors
     /// What cannot be opened, and why.
     pub async fn open(options: Options) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
-        let store = Store::open(&options.data_dir, StoreOptions::default())?;
+        let store = Store::open(&options.data_dir, options.store.clone())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
         let engine = Engine::new(&EngineOptions {
@@ -122,19 +133,16 @@ impl App {
         })?;
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
-        let app = Arc::new(Self {
-            options,
-            store,
-            engine: Arc::new(engine),
-            runtime,
-            compute,
-            registry,
-            tokens,
-            bodies: BodyRoom::default(),
-        });
+        let cache = Cache::new(options.cache_memory);
+        let engine = Arc::new(engine);
+        let bodies = BodyRoom::default();
+        let app = Arc::new(Self { options, store, engine, runtime, compute, registry, cache, tokens, bodies });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;
+        // Both end with the service: they hold no more than a weak pointer to it.
+        tokio::spawn(crate::tokens::watch(Arc::downgrade(&app)));
+        tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.warming_concurrency));
         Ok((app, new))
     }
 

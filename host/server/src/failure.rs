@@ -68,7 +68,9 @@ pub(crate) fn of_store(error: StoreError) -> Failure {
                 .about(name)
         }
         StoreError::InvalidName { .. } => Failure::new(Code::Refused, error.to_string()).about("name"),
-        StoreError::Exists(name) => Failure::new(Code::Conflict, format!("the name {name} is taken")).about("name"),
+        StoreError::Exists(name) => {
+            Failure::new(Code::Refused, format!("the name {name} is taken; names are unique")).about("name")
+        }
         StoreError::Overloaded { .. } => Failure::new(
             Code::TooManyRequests,
             "more events wait to be written than may wait; nothing of the request was stored, try again",
@@ -76,6 +78,10 @@ pub(crate) fn of_store(error: StoreError) -> Failure {
         StoreError::Closed => Failure::new(
             Code::Overloaded,
             "the service is ending and takes no more events; nothing of the request was stored, try again",
+        ),
+        StoreError::DiskFull(_) => Failure::new(
+            Code::StorageFull,
+            "the disk of the server is full; nothing of the request was stored, reads go on",
         ),
         StoreError::CommitFailed(_) | StoreError::ReadOnly(_) => {
             tracing::error!(%error, "the store refuses events");

@@ -4,11 +4,14 @@
 //! parameters, run its component over its grants, cap and redact and encode the rows. Failures of
 //! every room become an HTTP answer in one place, `failure`.
 
+mod admit;
 mod answer;
 mod app;
 mod auth;
+mod cache;
 mod compute;
 mod doors;
+mod execute;
 mod failure;
 mod lql;
 mod manage;
@@ -17,12 +20,14 @@ mod query;
 pub mod redact;
 mod registry;
 mod routes;
+mod scopes;
 mod seed;
 mod serve;
 mod statements;
+mod tables;
 mod tokens;
 mod unread;
 
 pub use app::{App, Options, StartError};
 pub use serve::serve;
-pub use tokens::{NewTokens, generate_token};
+pub use tokens::{NOTICED, NewToken, NewTokens, generate_token};

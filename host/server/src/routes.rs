@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
 
+use crate::answer::{compressed, tolerant};
 use crate::app::App;
 use crate::failure::Refusal;
-use crate::{doors, manage, query};
+use crate::manage::{endpoints, sources, tokens};
+use crate::{doors, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let cors = CorsLayer::new()
@@ -39,20 +41,29 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/logs", post(doors::logs))
         .route("/api/events", post(doors::logs))
         .route("/v1/logs", post(doors::otlp::logs))
-        .route("/api/sources", get(manage::list_sources).post(manage::create_source))
-        .route("/api/endpoints", get(manage::list_endpoints).post(manage::create_endpoint))
+        .route("/api/sources", get(sources::list).post(sources::create))
+        .route(
+            "/api/sources/{source}",
+            get(sources::show).put(sources::update).patch(sources::update).delete(sources::delete),
+        )
+        .route("/api/sources/{source}/schema", get(sources::schema))
+        .route("/api/sources/{source}/recent", get(sources::recent))
+        .route("/api/endpoints", get(endpoints::list).post(endpoints::create))
         .route(
             "/api/endpoints/{endpoint}",
-            get(manage::show_endpoint)
-                .put(manage::update_endpoint)
-                .patch(manage::update_endpoint)
-                .delete(manage::delete_endpoint),
+            get(endpoints::show).put(endpoints::update).patch(endpoints::update).delete(endpoints::delete),
         )
-        .route("/api/endpoints/{endpoint}/component", put(manage::put_component))
+        .route("/api/endpoints/{endpoint}/component", put(endpoints::put_component))
+        .route("/api/endpoints/{endpoint}/versions", get(endpoints::versions))
+        .route("/api/endpoints/{endpoint}/versions/{version}/restore", post(endpoints::restore))
+        .route("/api/access-tokens", get(tokens::list).post(tokens::create))
+        .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(compressed())
+        .layer(from_fn(tolerant))
         .layer(from_fn(log))
         .layer(from_fn(crate::unread::announce_close))
         .layer(cors)

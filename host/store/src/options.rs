@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::info::Retention;
+
 /// How the store commits, holds and flushes. `Default` suits a 2-core server.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
@@ -13,7 +15,8 @@ pub struct StoreOptions {
     /// (under 1,000 rows) may wait twelve times as long: memory is durable through the
     /// write-ahead log, and tiny segments make every later query slower.
     pub flush_interval: Duration,
-    /// No background flush: segments appear only through [`Store::flush`](crate::Store::flush).
+    /// No background work: segments appear only through [`Store::flush`](crate::Store::flush), and
+    /// go only through [`Store::apply_retention`](crate::Store::apply_retention).
     pub manual_flush: bool,
     /// Rows in one write-ahead transaction at most (one call is never split).
     pub commit_rows: usize,
@@ -32,6 +35,9 @@ pub struct StoreOptions {
     pub max_depth: usize,
     /// Rows per row group in fresh segments. Small groups let "newest 100" read little.
     pub row_group_rows: usize,
+    /// How long sources without limits of their own keep their rows: 90 days, however many bytes
+    /// that are. Looked at once a minute in the background, unless `manual_flush` says otherwise.
+    pub retention: Retention,
     /// zstd level of segments, 1 to 22.
     pub zstd_level: i32,
 }
@@ -51,6 +57,7 @@ impl Default for StoreOptions {
             max_leaves: 1_000,
             max_depth: 32,
             row_group_rows: 16 << 10,
+            retention: Retention { max_age: Some(Duration::from_hours(24 * 90)), max_bytes: None },
             zstd_level: 1,
         }
     }

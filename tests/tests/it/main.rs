@@ -9,15 +9,19 @@
 )]
 
 mod api_counts;
+mod cache;
 mod cancel;
 mod components;
 mod crash;
 mod demo;
 mod errors;
+mod formats;
 mod ingest;
 mod logs_all;
 mod lql;
+mod management;
 mod otlp;
 mod restart;
 mod sandbox;
 mod tables;
+mod tokens;

@@ -75,7 +75,7 @@ fn answer(outcome: &Outcome) -> Value {
 
 /// Who sends, and to which source.
 struct Sender {
-    access: Access,
+    access: Arc<Access>,
     /// The name or UUID of the source in the query string or a header.
     asked: Option<String>,
 }
@@ -124,9 +124,9 @@ fn no_source() -> Failure {
 /// [`Code::NotFound`] for a token that may see all sources. To others, a source that is not there
 /// and one that they may not send to are the same: [`Code::Unauthorized`].
 fn find_source(app: &App, access: &Access, asked: &str) -> Result<String, Failure> {
-    let source = app.store.source(asked).map(|source| source.name);
+    let source = app.store.source(asked);
     if access.is_private() {
-        return source.ok_or_else(|| {
+        return source.map(|source| source.name).ok_or_else(|| {
             let names: Vec<String> = app.store.sources().into_iter().map(|source| source.name).collect();
             let mut message = format!("there is no source {asked}");
             if let Some(near) = nearest(asked, names.iter().map(String::as_str)) {
@@ -135,7 +135,8 @@ fn find_source(app: &App, access: &Access, asked: &str) -> Result<String, Failur
             Failure::new(Code::NotFound, message).about(asked)
         });
     }
-    source.filter(|name| access.may_ingest(name)).ok_or_else(|| {
+    let allowed = source.filter(|source| access.may_ingest(&source.name, Some(source.id)));
+    allowed.map(|source| source.name).ok_or_else(|| {
         let message = "there is no source of this name that the access token may send events to; it needs the scope ingest, or ingest:source:NAME";
         Failure::new(Code::Unauthorized, message).about(asked)
     })
