@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use tidegate_server::{App, NewTokens, Options};
+use tidegate_server::options::{LogFormat, ServerOptions};
+use tidegate_server::{App, NewTokens};
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
@@ -18,27 +19,38 @@ pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Where to listen
-    #[arg(long, env = "TIDEGATE_LISTEN", default_value = "127.0.0.1:4000")]
-    listen: SocketAddr,
-    /// The folder that holds everything: catalog, logs, endpoints
-    #[arg(long, env = "TIDEGATE_DATA_DIR", default_value = "tidegate-data")]
-    data_dir: PathBuf,
-    /// A TOML file with the limits of requests
-    #[arg(long, env = "TIDEGATE_CONFIG")]
+    /// Where to listen: the setting server.listen, or TIDEGATE_LISTEN; 127.0.0.1:4000 unless set
+    #[arg(long)]
+    listen: Option<String>,
+    /// The folder that holds everything: catalog, logs, endpoints; server.data_dir, or
+    /// TIDEGATE_DATA_DIR; tidegate-data unless set
+    #[arg(long)]
+    data_dir: Option<String>,
+    /// A TOML file with settings, or TIDEGATE_CONFIG
+    #[arg(long)]
     config: Option<PathBuf>,
+    /// Print the configuration in effect and where each value comes from, and do nothing else
+    #[arg(long)]
+    print_config: bool,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    start_logging();
-    let mut options = from_environment(Options::new(arguments.data_dir));
-    options.limits = config::limits(arguments.config.as_deref(), config::environment())?;
+    let Arguments { listen: address, data_dir, config, print_config } = arguments;
+    let flags = config::Flags { config, listen: address, data_dir };
+    let config = config::Config::read(&flags, config::environment())?;
+    if print_config {
+        print!("{}", config::print(&config));
+        return Ok(());
+    }
+    let options = config.options;
+    start_logging(&options.server);
+    let address = options.server.listen;
     runtime()?.block_on(async {
         let (app, new) = App::open(options).await?;
         if let Some(tokens) = new {
             announce(&tokens);
         }
-        let listener = listen(arguments.listen).await?;
+        let listener = listen(address).await?;
         tracing::info!(address = %listener.local_addr()?, "listening");
         serve(app, listener).await
     })
@@ -61,23 +73,14 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
-pub(crate) fn start_logging() {
-    let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init();
-}
-
-/// The two tokens that a container is given, under our names or the incumbent's.
-fn from_environment(mut options: Options) -> Options {
-    let variable = |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
-    options.private_token =
-        variable(&["TIDEGATE_PRIVATE_ACCESS_TOKEN", "LOGFLARE_PRIVATE_ACCESS_TOKEN", "LOGFLARE_API_KEY"]);
-    options.public_token = variable(&["TIDEGATE_PUBLIC_ACCESS_TOKEN", "LOGFLARE_PUBLIC_ACCESS_TOKEN"]);
-    options
+/// Log lines on standard error.
+pub(crate) fn start_logging(options: &ServerOptions) {
+    let filter = EnvFilter::try_new(&options.log_level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let _ = match options.log_format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).try_init(),
+    };
 }
 
 /// Shown once: only hashes are kept.

@@ -1,9 +1,8 @@
 //! The parts of a running service, opened in order and shared by all requests.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidegate_model::{Failure, Limits};
+use tidegate_model::Failure;
 use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
 use tidegate_store::{Store, StoreError, StoreOptions};
@@ -12,36 +11,7 @@ use crate::compute::Compute;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
 
-/// How a service is set up.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The folder that holds everything.
-    pub data_dir: PathBuf,
-    /// A token for everything, beside those in the catalog.
-    pub private_token: Option<String>,
-    /// A token for ingest, beside those in the catalog.
-    pub public_token: Option<String>,
-    /// What one request may use.
-    pub limits: Limits,
-    /// Components that may run at once.
-    pub concurrency: usize,
-    /// The longest ingest body, in bytes, as sent and as decompressed.
-    pub max_body: usize,
-}
-
-impl Options {
-    /// The defaults, over a data folder.
-    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
-        Self {
-            data_dir: data_dir.into(),
-            private_token: None,
-            public_token: None,
-            limits: Limits::default(),
-            concurrency: 64,
-            max_body: 32 << 20,
-        }
-    }
-}
+pub use crate::options::Options;
 
 /// Why a service does not start.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +65,10 @@ impl App {
     /// # Errors
     /// What cannot be opened, and why.
     pub async fn open(options: Options) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
-        let store = Store::open(&options.data_dir, StoreOptions::default())?;
+        let store = Store::open(
+            &options.data_dir,
+            StoreOptions { max_unflushed_bytes: options.ingest.buffer_bytes, ..StoreOptions::default() },
+        )?;
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
         let engine = Engine::new(&EngineOptions {
@@ -106,7 +79,7 @@ impl App {
         })
         .map_err(StartError::setup("the query engine"))?;
         let runtime = Runtime::new(RuntimeOptions {
-            concurrency: options.concurrency,
+            concurrency: options.admission.places(),
             limits: options.limits.clone(),
             artefacts: Some(ArtefactOptions {
                 folder: options.data_dir.join("compiled"),

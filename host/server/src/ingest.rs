@@ -36,7 +36,7 @@ pub(crate) async fn ingest(
         }
         Failure::new(Code::NotFound, message).about(&asked)
     })?;
-    let limit = app.options.max_body;
+    let limit = app.options.ingest.max_body;
     let body = to_bytes(body, limit).await.map_err(|error| {
         use std::error::Error;
         let mut cause = error.source();
