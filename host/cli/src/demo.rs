@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut options = Config::read(&Flags::default(), environment())?.options;
-    start_logging(&options.server);
+    start_logging(&options)?;
     let temporary = arguments.data_dir.is_none();
     let folder = match &arguments.data_dir {
         Some(folder) if folder.exists() => {

@@ -41,6 +41,8 @@ pub enum Code {
     Conflict,
     /// The method does not exist on this route.
     MethodNotAllowed,
+    /// The request did not arrive in its time.
+    RequestTimeout,
     /// The request is larger than allowed.
     TooLarge,
     /// A limit of the request was reached: rows, bytes, memory, statements.
@@ -81,6 +83,7 @@ impl Code {
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
             Self::MethodNotAllowed => "method_not_allowed",
+            Self::RequestTimeout => "request_timeout",
             Self::TooLarge => "too_large",
             Self::LimitExceeded => "limit_exceeded",
             Self::TooManyRequests => "too_many_requests",
@@ -110,6 +113,7 @@ impl Code {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
+            Self::RequestTimeout => 408,
             Self::Conflict => 409,
             Self::TooLarge => 413,
             Self::Refused | Self::LimitExceeded => 422,

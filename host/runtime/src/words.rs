@@ -86,6 +86,7 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
         | Code::NotFound
         | Code::Conflict
         | Code::MethodNotAllowed
+        | Code::RequestTimeout
         | Code::TooLarge
         | Code::ComponentFailed
         | Code::Internal => wit::Failure::Other(message),

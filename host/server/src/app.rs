@@ -1,13 +1,18 @@
 //! The parts of a running service, opened in order and shared by all requests.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tidegate_model::Failure;
 use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
 use tidegate_store::{Store, StoreError, StoreOptions};
 
+use crate::admission::Admission;
 use crate::compute::Compute;
+use crate::metrics::Metrics;
+use crate::paced::BodyMemory;
+use crate::rate::Rates;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
 
@@ -39,6 +44,11 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Whether trying again cannot help, or would hide a mistake from who makes it at a terminal.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::WeakToken(_) | Self::Store(StoreError::Locked(_)))
+    }
+
     pub(crate) fn setup(what: impl Into<String>) -> impl FnOnce(Failure) -> Self {
         let what = what.into();
         move |failure| Self::Setup { what, failure }
@@ -55,6 +65,12 @@ pub struct App {
     pub(crate) compute: Compute,
     pub(crate) registry: Registry,
     pub(crate) tokens: Tokens,
+    pub(crate) rates: Rates,
+    pub(crate) admission: Admission,
+    pub(crate) bodies: Arc<BodyMemory>,
+    pub(crate) metrics: Metrics,
+    /// A stop was asked for.
+    pub(crate) draining: AtomicBool,
 }
 
 impl App {
@@ -89,7 +105,20 @@ impl App {
         })?;
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
-        let app = Arc::new(Self { options, store, engine: Arc::new(engine), runtime, compute, registry, tokens });
+        let app = Arc::new(Self {
+            rates: Rates::new(options.rate.clone()),
+            admission: Admission::new(&options.admission),
+            bodies: BodyMemory::new(options.ingest.body_memory),
+            metrics: Metrics::new(),
+            draining: AtomicBool::new(false),
+            options,
+            store,
+            engine: Arc::new(engine),
+            runtime,
+            compute,
+            registry,
+            tokens,
+        });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;

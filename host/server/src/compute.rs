@@ -11,6 +11,7 @@ use std::future::Future;
 use tidegate_model::{Code, Failure};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 
 /// Threads for each processor, and the least number of threads.
 const THREADS_PER_PROCESSOR: usize = 4;
@@ -49,7 +50,7 @@ impl Compute {
         let Some(runtime) = &self.runtime else {
             return Err(Failure::new(Code::Overloaded, "the server is shutting down"));
         };
-        let mut task = AbortOnDrop(runtime.spawn(work));
+        let mut task = AbortOnDrop(runtime.spawn(work.in_current_span()));
         (&mut task.0).await.unwrap_or_else(|error| {
             tracing::error!(%error, "a request's work broke off");
             Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))

@@ -13,6 +13,7 @@ use tidegate_model::{Code, Failure};
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::{Refusal, of_store};
+use crate::rate::Share;
 
 /// `POST /api/logs` and its other names.
 pub(crate) async fn ingest(
@@ -22,6 +23,7 @@ pub(crate) async fn ingest(
 ) -> Result<Json<Value>, Refusal> {
     let (head, body) = request.into_parts();
     let access = authenticate(&app, &head.headers, chrono::Utc::now().timestamp_micros())?;
+    app.take_share(Share::Ingest)?;
     let asked = source_of(&query, &head.headers)?;
     let source = app.store.source(&asked);
     if !access.may_ingest(source.as_ref().map_or(asked.as_str(), |source| source.name.as_str())) {
@@ -53,7 +55,8 @@ pub(crate) async fn ingest(
     })?;
     let events = events(&body, &head.headers)?;
     if !events.is_empty() {
-        app.store.ingest(&source.name, events).await.map_err(of_store)?;
+        let count = app.store.ingest(&source.name, events).await.map_err(of_store)?;
+        app.metrics.ingested(count, body.len());
     }
     Ok(Json(json!({"message": "Logged!"})))
 }

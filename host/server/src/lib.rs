@@ -4,17 +4,25 @@
 //! parameters, run its component over its grants, cap and redact and encode the rows. Failures of
 //! every room become an HTTP answer in one place, `failure`.
 
+mod admission;
 mod answer;
 mod app;
 mod auth;
 mod compute;
+mod connection;
+mod door;
 mod failure;
 mod ingest;
 mod lql;
 mod manage;
+mod metrics;
+mod observe;
 pub mod options;
+mod paced;
 mod parameters;
 mod query;
+mod rate;
+mod ready;
 pub mod redact;
 mod registry;
 mod routes;
@@ -23,8 +31,11 @@ mod serve;
 pub mod settings;
 mod statements;
 mod tokens;
+mod traces;
 mod unread;
 
 pub use app::{App, Options, StartError};
+pub use door::Door;
 pub use serve::serve;
 pub use tokens::{NewTokens, generate_token};
+pub use traces::Traces;

@@ -15,7 +15,9 @@ use crate::answer::{Encoded, Shape, encode_document, encode_rows};
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::Refusal;
+use crate::observe;
 use crate::parameters::{Adhoc, Sent};
+use crate::rate::Share;
 use crate::registry::Endpoint;
 use crate::statements::{Language, RequestStatements};
 use crate::tokens::Access;
@@ -32,7 +34,9 @@ pub(crate) async fn query(
     let now = chrono::Utc::now().timestamp_micros();
     let (head, body) = request.into_parts();
     let access = authenticate(&app, &head.headers, now)?;
+    app.take_share(Share::Queries)?;
     let endpoint = find(&app, &access, &id_or_name)?;
+    observe::note(|notes| notes.endpoint = Some(endpoint.manifest.name.to_string()));
     let sent = Sent::read(&head.method, &head.uri, &head.headers, body).await?;
     let arguments = check(&endpoint, &access, &sent)?;
     let redact = redaction(&endpoint, &access, &head.headers)?;
@@ -40,8 +44,13 @@ pub(crate) async fn query(
     let limit = app.options.limits.wall_clock + Duration::from_millis(100);
     // The stop's own time is later, so that it is not the one that words the refusal.
     let asking = AskOnDrop(Stop::after(limit + Duration::from_secs(1)));
+    let permit = app.admission.enter().await?;
     let request = Asked { arguments, adhoc: sent.adhoc, private: access.is_private(), redact, now };
-    let work = app.compute.run(run(Arc::clone(&app), endpoint, request, asking.0.clone()));
+    let running = run(Arc::clone(&app), endpoint, request, asking.0.clone());
+    let work = app.compute.run(async move {
+        let _permit = permit;
+        running.await
+    });
     match tokio::time::timeout(limit, work).await {
         Ok(encoded) => Ok(encoded?.respond().into_response()),
         Err(_) => {

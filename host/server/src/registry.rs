@@ -5,6 +5,7 @@
 //! instantiation worked. What fails is refused with the reason.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tidegate_compiler::{compile_adhoc, compile_sql, inspect};
@@ -36,6 +37,8 @@ pub(crate) struct Endpoint {
 pub(crate) struct Registry {
     endpoints: RwLock<Index>,
     pub(crate) adhoc: Arc<Prepared>,
+    /// Endpoints of the catalog that did not pass the gate at start.
+    unusable: AtomicUsize,
     /// One registration at a time: a name is checked and taken without another in between.
     registering: tokio::sync::Mutex<()>,
 }
@@ -53,7 +56,12 @@ impl Registry {
             failure: Failure::new(Code::Internal, error.to_string()),
         })?;
         let adhoc = runtime.prepare(&component, digest_of(&component)).await?;
-        Ok(Self { endpoints: RwLock::default(), adhoc, registering: tokio::sync::Mutex::new(()) })
+        Ok(Self {
+            endpoints: RwLock::default(),
+            adhoc,
+            unusable: AtomicUsize::new(0),
+            registering: tokio::sync::Mutex::new(()),
+        })
     }
 
     /// An endpoint by its id or name.
@@ -70,6 +78,11 @@ impl Registry {
     pub(crate) fn all(&self) -> Vec<Arc<Endpoint>> {
         let index = self.endpoints.read().unwrap_or_else(PoisonError::into_inner);
         index.by_name.values().filter_map(|id| index.by_id.get(id).cloned()).collect()
+    }
+
+    /// How many endpoints of the catalog cannot be used.
+    pub(crate) fn unusable(&self) -> usize {
+        self.unusable.load(Ordering::Relaxed)
     }
 
     fn insert(&self, endpoint: Endpoint) -> Arc<Endpoint> {
@@ -109,7 +122,10 @@ impl App {
                 Ok(endpoint) => {
                     self.registry.insert(endpoint);
                 }
-                Err(failure) => tracing::error!(endpoint = name, %failure, "the endpoint cannot be used"),
+                Err(failure) => {
+                    self.registry.unusable.fetch_add(1, Ordering::Relaxed);
+                    tracing::error!(endpoint = name, %failure, "the endpoint cannot be used");
+                }
             }
         }
         Ok(())

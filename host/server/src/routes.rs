@@ -1,22 +1,22 @@
 //! The routes: which path leads where.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use axum::Json;
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{HeaderName, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn};
-use axum::response::Response;
-use axum::routing::{get, post, put};
-use serde_json::{Value, json};
+use axum::extract::Request;
+use axum::http::{HeaderName, Method, header};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{MethodRouter, get, post, put};
 use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
 use crate::app::App;
 use crate::failure::Refusal;
+use crate::metrics::metrics;
+use crate::ready::{health, ready};
 use crate::{ingest, manage, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -28,12 +28,25 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             header::CONTENT_TYPE,
             header::ACCEPT,
             HeaderName::from_static("x-api-key"),
+            HeaderName::from_static("x-request-id"),
+            HeaderName::from_static("traceparent"),
+            HeaderName::from_static("tracestate"),
             HeaderName::from_static("svc-endpoint-redact-pii"),
             HeaderName::from_static("lf-endpoint-redact-pii"),
         ])
-        .expose_headers([HeaderName::from_static("x-result-truncated")])
+        .expose_headers([
+            header::RETRY_AFTER,
+            HeaderName::from_static("x-result-truncated"),
+            HeaderName::from_static("x-request-id"),
+            HeaderName::from_static("ratelimit"),
+            HeaderName::from_static("ratelimit-policy"),
+        ])
         .max_age(Duration::from_secs(86_400));
-    let events = || post(ingest::ingest).layer(RequestDecompressionLayer::new().gzip(true).zstd(true));
+    let events = || -> MethodRouter<Arc<App>> {
+        post(ingest::ingest)
+            .layer::<_, Infallible>(from_fn_with_state(Arc::clone(&app), crate::paced::count))
+            .layer(RequestDecompressionLayer::new().gzip(true).zstd(true))
+    };
     Router::new()
         .route("/api/endpoints/query/{endpoint}", get(query::query).post(query::query))
         .route("/endpoints/query/{endpoint}", get(query::query))
@@ -52,25 +65,14 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/endpoints/{endpoint}/component", put(manage::put_component))
         .route("/health", get(health))
         .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(from_fn(log))
+        .layer(from_fn_with_state(Arc::clone(&app), crate::paced::pace))
         .layer(from_fn(crate::unread::announce_close))
         .layer(cors)
+        .layer(from_fn_with_state(Arc::clone(&app), crate::observe::observe))
         .with_state(app)
-}
-
-/// `GET /health`: the process answers.
-async fn health() -> Json<Value> {
-    Json(json!({"status": "ok"}))
-}
-
-/// `GET /ready`: the catalog answers too.
-async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
-    let catalog = app.store.catalog().meta("seeded");
-    catalog.map_err(crate::failure::of_store)?;
-    let pool = app.runtime.pool_use();
-    Ok(Json(json!({"status": "ok", "running": pool.running, "places": pool.places})))
 }
 
 async fn no_route(request: Request) -> Refusal {
@@ -81,19 +83,4 @@ async fn no_route(request: Request) -> Refusal {
 async fn no_method(request: Request) -> Refusal {
     let message = format!("{} is not possible at {}", request.method(), request.uri().path());
     Failure::new(Code::MethodNotAllowed, message).into()
-}
-
-/// One line a request. The query string stays out of it: it may hold anything.
-async fn log(request: Request, next: Next) -> Response {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let began = Instant::now();
-    let response = next.run(request).await;
-    let status = response.status();
-    let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    if status == StatusCode::OK && matches!(path.as_str(), "/health" | "/ready") {
-        tracing::debug!(%method, path, status = status.as_u16(), milliseconds, "request");
-    } else {
-        tracing::info!(%method, path, status = status.as_u16(), milliseconds, "request");
-    }
-    response
 }

@@ -11,12 +11,14 @@
 mod api_counts;
 mod cancel;
 mod components;
+mod connections;
 mod crash;
 mod demo;
 mod errors;
 mod ingest;
 mod logs_all;
 mod lql;
+mod operation;
 mod restart;
 mod sandbox;
 mod tables;
