@@ -15,6 +15,7 @@ mod connections;
 mod crash;
 mod demo;
 mod errors;
+mod import;
 mod ingest;
 mod logs_all;
 mod lql;

@@ -1,5 +1,5 @@
 //! What is read, in which order, and how what is not understood is refused.
-#![expect(clippy::unwrap_used, reason = "a failed test may panic")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test may panic")]
 
 use std::time::Duration;
 
@@ -140,4 +140,38 @@ fn the_help_tells_every_setting_with_its_default() {
     assert!(help.contains("request_time: time of a request, its statements included; default 30 s, from 10 ms to 1 h"));
     let settings: usize = SECTIONS.iter().map(|section| section.settings().len()).sum();
     assert_eq!(help.lines().filter(|line| line.contains("; default ")).count(), settings);
+}
+
+/// The default configuration, each setting with what it decides.
+fn defaults() -> String {
+    use std::fmt::Write;
+    let mut text = "# The settings of Tidegate, each with its default: tidegate serve --config FILE\n\
+        # What is not understood is refused. Sizes are bytes or \"64 MiB\", times \"30 s\" or \"500 ms\". The environment wins over\n\
+        # this file (TIDEGATE_SERVER_LISTEN, TIDEGATE_LIMITS_ROWS, ...). Access tokens stand only in the environment:\n\
+        # TIDEGATE_PRIVATE_ACCESS_TOKEN and TIDEGATE_PUBLIC_ACCESS_TOKEN.\n"
+        .to_owned();
+    let options = Options::default();
+    for section in SECTIONS {
+        write!(text, "\n# {}\n[{}]\n", section.what(), section.name()).unwrap();
+        for name in section.settings() {
+            let told = section.tell(&options, name).unwrap();
+            let (what, bounds) = told.rsplit_once("; default ").unwrap();
+            let bounds = bounds.split_once(", ").unwrap().1;
+            write!(text, "# {what}: {bounds}\n{name} = {}\n", section.toml(&options, name).unwrap()).unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn the_packaged_file_is_the_defaults() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/tidegate.toml");
+    let packaged = std::fs::read_to_string(&path).unwrap_or_default();
+    if packaged != defaults() {
+        // Beside the file, so that what changed can be looked at and taken over.
+        let fresh = path.with_extension("toml.new");
+        std::fs::write(&fresh, defaults()).unwrap();
+        panic!("packaging/tidegate.toml is not the defaults; those are in {}", fresh.display());
+    }
+    assert_eq!(read(&packaged).unwrap(), Options::default());
 }
