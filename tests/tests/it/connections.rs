@@ -251,3 +251,44 @@ fn a_stop_lets_requests_end_and_loses_nothing_acknowledged() {
         assert!(stored.binary_search(&id).is_ok(), "{id} was acknowledged");
     }
 }
+
+/// The tool of the trade, where it is installed (Debian: `slowhttptest`).
+#[test]
+fn slowhttptest_does_not_take_the_service_away() {
+    let tool = |arguments: &[&str]| std::process::Command::new("slowhttptest").args(arguments).output();
+    if tool(&["-h"]).is_err() {
+        eprintln!("SKIPPED: slowhttptest is not installed; apt-get install slowhttptest");
+        return;
+    }
+    let server = Server::start_set(&[
+        ("TIDEGATE_SERVER_HEAD_TIMEOUT", "1 s"),
+        ("TIDEGATE_SERVER_BODY_TIMEOUT", "1 s"),
+        ("TIDEGATE_SERVER_WRITE_TIMEOUT", "1 s"),
+    ]);
+    let url = format!("{}/api/logs", server.base);
+    // Slow heads, slow bodies, slow readers: 200 connections each, opened within two seconds.
+    for mode in ["-H", "-B", "-X"] {
+        std::thread::scope(|scope| {
+            let attack =
+                scope.spawn(|| tool(&[mode, "-c", "200", "-r", "100", "-i", "1", "-l", "8", "-p", "2", "-u", &url]));
+            while !attack.is_finished() {
+                server.send(EDGE, &json!([request("a", now(), "/")]));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let out = attack.join().unwrap().unwrap();
+            let told = String::from_utf8_lossy(&out.stdout).into_owned();
+            assert!(told.contains("service available"), "{mode}: {told}");
+        });
+    }
+    // Nothing of it is left.
+    let began = Instant::now();
+    loop {
+        let metrics = server.text("/metrics");
+        let open = metrics.lines().find_map(|line| line.strip_prefix("tidegate_connections ")).unwrap().to_owned();
+        if open.parse::<u32>().unwrap() < 10 {
+            break;
+        }
+        assert!(began.elapsed() < LONG, "{open} connections are still open");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
