@@ -158,19 +158,15 @@ impl Server {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
         let from = file.metadata().unwrap().len();
         let child = command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
-        let agent = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(Duration::from_secs(60)))
-            .build()
-            .new_agent();
-        let mut server = Self { child, base: String::new(), agent, log, _own: None };
+        let mut server = Self { child, base: String::new(), agent: agent(), log, _own: None };
         let began = Instant::now();
         while server.base.is_empty() {
             let written = server.log();
             let fresh = written.get(usize::try_from(from).unwrap()..).unwrap_or_default();
             // A line is read when it is whole: half an address would be another one.
             let fresh = fresh.rfind('\n').and_then(|end| fresh.get(..=end)).unwrap_or_default();
-            if let Some(address) = fresh.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()) {
+            let after = |mark: &str| fresh.split(mark).nth(1)?.split([' ', '\n', '"']).next();
+            if let Some(address) = after("address=").or_else(|| after("\"address\":\"")) {
                 server.base = format!("http://{address}");
             } else if let Some(rest) = fresh.split("runs at ").nth(1).and_then(|rest| rest.split_whitespace().next()) {
                 server.base = rest.to_owned();
@@ -178,6 +174,20 @@ impl Server {
                 panic!("the server ended with {status}:\n{written}");
             }
             assert!(began.elapsed() < Duration::from_secs(60), "the server does not listen:\n{written}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server
+    }
+
+    /// Starts a server on a known address that answers, but may never be open.
+    pub fn spawn_at(mut command: Command, log: PathBuf, address: &str) -> Self {
+        let file = std::fs::File::create(&log).unwrap();
+        command.env("TIDEGATE_PRIVATE_ACCESS_TOKEN", PRIVATE).env("TIDEGATE_PUBLIC_ACCESS_TOKEN", PUBLIC);
+        let child = command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        let server = Self { child, base: format!("http://{address}"), agent: agent(), log, _own: None };
+        let began = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(60), "the server does not answer:\n{}", server.log());
             std::thread::sleep(Duration::from_millis(5));
         }
         server
@@ -256,6 +266,13 @@ impl Server {
         Ok(Raw { status: response.status().as_u16(), headers, body })
     }
 
+    /// A page of text.
+    pub fn text(&self, path: &str) -> String {
+        let mut response = self.agent.get(format!("{}{path}", self.base)).call().unwrap();
+        assert_eq!(response.status().as_u16(), 200);
+        response.body_mut().read_to_string().unwrap()
+    }
+
     /// A query by GET, as log viewers send it.
     pub fn query(&self, endpoint: &str, parameters: &[(&str, &str)]) -> Answer {
         let path = format!("/api/endpoints/query/{endpoint}?{}", query_string(parameters));
@@ -317,8 +334,13 @@ impl Server {
     }
 
     /// Asks the server to end and returns its exit code.
-    pub fn stop(mut self, signal: &str) -> Option<i32> {
+    pub fn stop(self, signal: &str) -> Option<i32> {
         self.signal(signal);
+        self.wait()
+    }
+
+    /// Waits for the end of a server that was asked for it, and returns its exit code.
+    pub fn wait(mut self) -> Option<i32> {
         let began = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -328,6 +350,14 @@ impl Server {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(Duration::from_secs(60)))
+        .build()
+        .new_agent()
 }
 
 impl Drop for Server {

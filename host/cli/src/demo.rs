@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_server::{App, Options, generate_token};
+use tidegate_server::{App, generate_token};
 
+use crate::config::{Config, Flags, environment};
 use crate::sample;
 use crate::serve::{Outcome, listen, runtime, serve, start_logging};
 
@@ -30,7 +31,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    start_logging();
+    let mut options = Config::read(&Flags::default(), environment())?.options;
+    start_logging(&options)?;
     let temporary = arguments.data_dir.is_none();
     let folder = match &arguments.data_dir {
         Some(folder) if folder.exists() => {
@@ -43,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         // The port first: if it is taken, nothing needs to be made.
         let listener = listen(arguments.listen).await?;
         let token = generate_token();
-        let mut options = Options::new(&folder);
+        options.data_dir.clone_from(&folder);
         options.private_token = Some(token.clone());
         let (app, _) = App::open(options).await?;
         let now = chrono::Utc::now().timestamp_micros();

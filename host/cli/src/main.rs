@@ -3,6 +3,7 @@
 mod commands;
 mod config;
 mod demo;
+mod import;
 mod sample;
 mod serve;
 mod token;
@@ -29,6 +30,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Run the service on a fresh folder with sample logs, and print requests to try
     Demo(demo::Arguments),
+    /// Send files of events to a running server: one JSON object a line
+    Import(import::Arguments),
     /// Check an endpoint folder and everything in it that can be known without logs
     Check(commands::FolderArguments),
     /// Build an endpoint folder into a component
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Check(arguments) => commands::check(&arguments),
         Command::Build(arguments) => commands::build(&arguments),
         Command::Token(arguments) => token::run(&arguments),

@@ -5,11 +5,16 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
-use tidegate_server::{App, NewTokens, Options};
+use sd_notify::NotifyState;
+use tidegate_server::options::{LogFormat, ServerOptions};
+use tidegate_server::{App, Door, NewTokens, Options, StartError, Traces};
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config;
 
@@ -18,35 +23,98 @@ pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Where to listen
-    #[arg(long, env = "TIDEGATE_LISTEN", default_value = "127.0.0.1:4000")]
-    listen: SocketAddr,
-    /// The folder that holds everything: catalog, logs, endpoints
-    #[arg(long, env = "TIDEGATE_DATA_DIR", default_value = "tidegate-data")]
-    data_dir: PathBuf,
-    /// A TOML file with the limits of requests
-    #[arg(long, env = "TIDEGATE_CONFIG")]
+    /// Where to listen: the setting server.listen, or TIDEGATE_LISTEN; 127.0.0.1:4000 unless set
+    #[arg(long)]
+    listen: Option<String>,
+    /// The folder that holds everything: catalog, logs, endpoints; server.data_dir, or
+    /// TIDEGATE_DATA_DIR; tidegate-data unless set
+    #[arg(long)]
+    data_dir: Option<String>,
+    /// A TOML file with settings, or TIDEGATE_CONFIG
+    #[arg(long)]
     config: Option<PathBuf>,
+    /// Print the configuration in effect and where each value comes from, and do nothing else
+    #[arg(long)]
+    print_config: bool,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    start_logging();
-    let mut options = from_environment(Options::new(arguments.data_dir));
-    options.limits = config::limits(arguments.config.as_deref(), config::environment())?;
-    runtime()?.block_on(async {
-        let (app, new) = App::open(options).await?;
-        if let Some(tokens) = new {
-            announce(&tokens);
+    let Arguments { listen: address, data_dir, config, print_config } = arguments;
+    let flags = config::Flags { config, listen: address, data_dir };
+    let config = config::Config::read(&flags, config::environment())?;
+    if print_config {
+        print!("{}", config::print(&config));
+        return Ok(());
+    }
+    let options = config.options;
+    let traces = start_logging(&options)?;
+    // As many connections as the system allows: its first limit is often 1,024 files.
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::warn!(%error, "the limit of open files cannot be raised");
+    }
+    let server = options.server.clone();
+    let done = runtime()?.block_on(async {
+        let listener = listen(server.listen).await?;
+        let door = Door::new();
+        let opening = tokio::spawn(open(Arc::clone(&door), options, listener.local_addr()?));
+        // Healthy from here on: who waits for that need not wait for the data.
+        tell(NotifyState::Ready);
+        let refused = async {
+            match opening.await {
+                Ok(Ok(())) => std::future::pending().await,
+                Ok(Err(error)) => Box::<dyn Error>::from(error),
+                Err(error) => error.into(),
+            }
+        };
+        tokio::select! {
+            served = tidegate_server::serve(door, listener, &server, stopped()) => served?,
+            error = refused => return Err(error),
         }
-        let listener = listen(arguments.listen).await?;
-        tracing::info!(address = %listener.local_addr()?, "listening");
-        serve(app, listener).await
-    })
+        tracing::info!("stopped");
+        Ok(())
+    });
+    if let Some(traces) = traces {
+        traces.stop();
+    }
+    done
+}
+
+/// Opens the service behind a door that answers probes meanwhile. One that cannot be opened keeps
+/// trying, because what stands around it waits for a healthy container and the reason may pass: a
+/// disk that is mounted late, a file that is put back.
+async fn open(door: Arc<Door>, options: Options, address: SocketAddr) -> Result<(), StartError> {
+    let mut pause = Duration::from_secs(1);
+    loop {
+        match App::open(options.clone()).await {
+            Ok((app, new)) => {
+                if let Some(tokens) = new {
+                    announce(&tokens);
+                }
+                door.open(app);
+                tracing::info!(%address, "listening");
+                return Ok(());
+            }
+            Err(error) if error.is_final() => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, seconds = pause.as_secs(), "the service cannot be opened; it is tried again");
+                door.fail("the data folder cannot be opened; the server's log has the reason");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(30));
+            }
+        }
+    }
+}
+
+/// Tells systemd, where it asks.
+fn tell(state: NotifyState) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "systemd cannot be told");
+    }
 }
 
 /// Serves until a signal; a second one ends at once.
 pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) -> Outcome {
-    tidegate_server::serve(app, listener, stopped()).await?;
+    tidegate_server::serve(Door::to(app), listener, &ServerOptions::default(), stopped()).await?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -61,23 +129,21 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
-pub(crate) fn start_logging() {
-    let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init();
-}
-
-/// The two tokens that a container is given, under our names or the incumbent's.
-fn from_environment(mut options: Options) -> Options {
-    let variable = |names: &[&str]| names.iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
-    options.private_token =
-        variable(&["TIDEGATE_PRIVATE_ACCESS_TOKEN", "LOGFLARE_PRIVATE_ACCESS_TOKEN", "LOGFLARE_API_KEY"]);
-    options.public_token = variable(&["TIDEGATE_PUBLIC_ACCESS_TOKEN", "LOGFLARE_PUBLIC_ACCESS_TOKEN"]);
-    options
+/// Log lines on standard error, and traces where a receiver is set.
+///
+/// # Errors
+/// If traces cannot be set up.
+pub(crate) fn start_logging(options: &Options) -> Result<Option<Traces>, Box<dyn Error>> {
+    let filter = EnvFilter::try_new(&options.server.log_level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let lines = match options.server.log_format {
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
+    };
+    let traces = Traces::start(&options.traces)?;
+    let registry = tracing_subscriber::registry().with(lines.with_filter(filter));
+    let _ = registry.with(traces.as_ref().map(Traces::layer)).try_init();
+    Ok(traces)
 }
 
 /// Shown once: only hashes are kept.
@@ -97,6 +163,7 @@ async fn stopped() {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
+    tell(NotifyState::Stopping);
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}

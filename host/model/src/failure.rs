@@ -41,12 +41,12 @@ pub enum Code {
     Conflict,
     /// The method does not exist on this route.
     MethodNotAllowed,
+    /// The request did not arrive in its time.
+    RequestTimeout,
     /// The request is larger than allowed.
     TooLarge,
     /// The body is in a form that the route does not read.
     UnsupportedMediaType,
-    /// The request's body took too long to arrive.
-    SlowRequest,
     /// A limit of the request was reached: rows, bytes, memory, statements.
     LimitExceeded,
     /// The token's or the source's own share is used up; try again later.
@@ -85,9 +85,9 @@ impl Code {
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
             Self::MethodNotAllowed => "method_not_allowed",
+            Self::RequestTimeout => "request_timeout",
             Self::TooLarge => "too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
-            Self::SlowRequest => "slow_request",
             Self::LimitExceeded => "limit_exceeded",
             Self::TooManyRequests => "too_many_requests",
             Self::Overloaded => "overloaded",
@@ -116,7 +116,7 @@ impl Code {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
-            Self::SlowRequest => 408,
+            Self::RequestTimeout => 408,
             Self::Conflict => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,

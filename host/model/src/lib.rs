@@ -15,7 +15,8 @@ pub use failure::{Code, Failure, Position, nearest};
 pub use limits::{Limits, TextLimits};
 pub use manifest::{EndpointName, Manifest, ManifestError, Settings};
 pub use parameter::{Arguments, Format, Parameter, parse_timestamp};
-pub use settings::{SETTINGS, Setting, SettingError, Unit};
+pub use settings::{Access, LIMITS, Part, Section, Setting, SettingError, Unit};
+pub use settings::{GIB, HOUR, KIB, MIB, milliseconds, number, size};
 pub use value::{Kind, Value};
 
 /// The hidden field of every stored record: true wherever the record is there. Whether a record

@@ -1,6 +1,6 @@
 //! What one request may use, as one documented struct with its defaults in one place. How each
 //! limit is called in a configuration file, and between which bounds it may be set, is told in
-//! [`crate::SETTINGS`].
+//! [`crate::LIMITS`].
 
 use std::time::Duration;
 

@@ -1,63 +1,24 @@
 //! The parts of a running service, opened in order and shared by all requests.
 
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use tidegate_model::{Failure, Limits};
+use tidegate_model::Failure;
 use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
-use tidegate_store::{Ingested, Store, StoreError, StoreOptions};
+use tidegate_store::{Ingested, Store, StoreError};
 
+use crate::admission::Admission;
 use crate::cache::Cache;
 use crate::compute::Compute;
 use crate::doors::BodyRoom;
+use crate::metrics::Metrics;
 use crate::openapi::Described;
+use crate::rate::Rates;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
 
-/// How a service is set up.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The folder that holds everything.
-    pub data_dir: PathBuf,
-    /// A token for everything, beside those in the catalog.
-    pub private_token: Option<String>,
-    /// A token for ingest, beside those in the catalog.
-    pub public_token: Option<String>,
-    /// What one request may use.
-    pub limits: Limits,
-    /// Components that may run at once.
-    pub concurrency: usize,
-    /// The longest ingest body, in bytes, as sent and as decompressed.
-    pub max_body: usize,
-    /// How the log store works.
-    pub store: StoreOptions,
-    /// Bytes that cached answers may hold.
-    pub cache_memory: u64,
-    /// Cached answers that are made anew at once.
-    pub warming_concurrency: usize,
-    /// Whether senders of events may put their token into the query string (`?api_key=`), where
-    /// proxies and logs may keep it.
-    pub ingest_key_in_query: bool,
-}
-
-impl Options {
-    /// The defaults, over a data folder.
-    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
-        Self {
-            data_dir: data_dir.into(),
-            private_token: None,
-            public_token: None,
-            limits: Limits::default(),
-            concurrency: 64,
-            store: StoreOptions::default(),
-            cache_memory: 256 << 20,
-            warming_concurrency: 2,
-            max_body: 16 << 20,
-            ingest_key_in_query: false,
-        }
-    }
-}
+pub use crate::options::Options;
 
 /// Why a service does not start.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +46,11 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Whether trying again cannot help, or would hide a mistake from who makes it at a terminal.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::WeakToken(_) | Self::Store(StoreError::Locked(_)))
+    }
+
     pub(crate) fn setup(what: impl Into<String>) -> impl FnOnce(Failure) -> Self {
         let what = what.into();
         move |failure| Self::Setup { what, failure }
@@ -105,6 +71,11 @@ pub struct App {
     pub(crate) bodies: BodyRoom,
     /// What endpoints answer, for the OpenAPI document.
     pub(crate) described: Described,
+    pub(crate) rates: Rates,
+    pub(crate) admission: Admission,
+    pub(crate) metrics: Metrics,
+    /// A stop was asked for.
+    pub(crate) draining: AtomicBool,
 }
 
 impl App {
@@ -115,7 +86,7 @@ impl App {
     /// # Errors
     /// What cannot be opened, and why.
     pub async fn open(options: Options) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
-        let store = Store::open(&options.data_dir, options.store.clone())?;
+        let store = Store::open(&options.data_dir, options.for_the_store())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
         let engine = Engine::new(&EngineOptions {
@@ -126,7 +97,7 @@ impl App {
         })
         .map_err(StartError::setup("the query engine"))?;
         let runtime = Runtime::new(RuntimeOptions {
-            concurrency: options.concurrency,
+            concurrency: options.admission.places(),
             limits: options.limits.clone(),
             artefacts: Some(ArtefactOptions {
                 folder: options.data_dir.join("compiled"),
@@ -136,16 +107,28 @@ impl App {
         })?;
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
-        let cache = Cache::new(options.cache_memory);
-        let (engine, described, bodies) = (Arc::new(engine), Described::default(), BodyRoom::default());
-        let app =
-            Arc::new(Self { options, store, engine, runtime, compute, registry, cache, tokens, bodies, described });
+        let app = Arc::new(Self {
+            rates: Rates::new(options.rate.clone()),
+            admission: Admission::new(&options.admission),
+            bodies: BodyRoom::new(options.ingest.body_memory),
+            metrics: Metrics::new(),
+            cache: Cache::new(tidegate_model::number(options.cache.memory)),
+            described: Described::default(),
+            draining: AtomicBool::new(false),
+            options,
+            store,
+            engine: Arc::new(engine),
+            runtime,
+            compute,
+            registry,
+            tokens,
+        });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;
         // Both end with the service: they hold no more than a weak pointer to it.
         tokio::spawn(crate::tokens::watch(Arc::downgrade(&app)));
-        tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.warming_concurrency));
+        tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.cache.warming_concurrency));
         Ok((app, new))
     }
 

@@ -25,7 +25,10 @@ pub(crate) fn authenticate(app: &App, headers: &HeaderMap, now: i64) -> Result<A
         return unauthorized("an access token is needed: send it as X-API-KEY or as Authorization: Bearer");
     };
     match app.tokens.access(token, now) {
-        Some(access) => Ok(access),
+        Some(access) => {
+            crate::observe::note_caller(crate::tokens::hash(token), access.id);
+            Ok(access)
+        }
         None => unauthorized("the access token is unknown, revoked or expired"),
     }
 }

@@ -11,6 +11,7 @@ use std::future::Future;
 use tidegate_model::{Code, Failure};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 
 /// Threads for each processor, and the least number of threads.
 const THREADS_PER_PROCESSOR: usize = 4;
@@ -63,7 +64,7 @@ impl Compute {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<AbortOnDrop<T>, Failure> {
         match &self.runtime {
-            Some(runtime) => Ok(AbortOnDrop(runtime.spawn(work))),
+            Some(runtime) => Ok(AbortOnDrop(runtime.spawn(work.in_current_span()))),
             None => Err(Failure::new(Code::Overloaded, "the server is shutting down")),
         }
     }

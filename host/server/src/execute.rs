@@ -69,7 +69,13 @@ impl Drop for AskOnDrop {
 pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded, Failure> {
     let (limit, asking) = time_limit(&app);
     let shape = shape(&app, &asked);
-    let work = app.compute.run(encode(run(Arc::clone(&app), asked, asking.0.clone()), shape));
+    let permit = app.admission.enter().await?;
+    let encoding = encode(run(Arc::clone(&app), asked, asking.0.clone()), shape);
+    // The place goes with the work, not with who waits for it.
+    let work = app.compute.run(async move {
+        let _permit = permit;
+        encoding.await
+    });
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
         let message = format!(
             "the request took longer than {} s; narrow the time range or select less",
@@ -87,7 +93,8 @@ pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Resul
     let (limit, asking) = time_limit(app);
     let shape = shape(app, &asked);
     let made = run(Arc::clone(app), asked, asking.0.clone());
-    stream(&app.compute, made, shape, asking, limit).await
+    let permit = app.admission.enter().await?;
+    stream(&app.compute, made, shape, (asking, permit), limit).await
 }
 
 /// The time of a request, and what stops it: both end with the future that waits, when the time is

@@ -22,6 +22,8 @@ impl IntoResponse for Refusal {
         let Self(failure) = self;
         let status = StatusCode::from_u16(failure.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(document(&failure))).into_response();
+        // For the metrics and the log line.
+        response.extensions_mut().insert(failure.code);
         let headers = response.headers_mut();
         if let Some(seconds) = failure.retry_after.or(failure.code.retry_after()) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -4,31 +4,44 @@
 //! parameters, run its component over its grants, cap and redact and encode the rows. Failures of
 //! every room become an HTTP answer in one place, `failure`.
 
+mod admission;
 mod admit;
 mod answer;
 mod app;
 mod auth;
 mod cache;
 mod compute;
+mod connection;
+mod door;
 mod doors;
 mod execute;
 mod failure;
 mod lql;
 mod manage;
+mod metrics;
+mod observe;
 mod openapi;
+pub mod options;
+mod paced;
 mod parameters;
 mod query;
+mod rate;
+mod ready;
 pub mod redact;
 mod registry;
 mod routes;
 mod scopes;
 mod seed;
 mod serve;
+pub mod settings;
 mod statements;
 mod tables;
 mod tokens;
+mod traces;
 mod unread;
 
 pub use app::{App, Options, StartError};
+pub use door::Door;
 pub use serve::serve;
 pub use tokens::{NOTICED, NewToken, NewTokens, generate_token};
+pub use traces::Traces;

@@ -13,7 +13,9 @@ use crate::auth::authenticate;
 use crate::cache::uncached;
 use crate::execute::{Asked, execute, execute_streamed};
 use crate::failure::Refusal;
+use crate::observe;
 use crate::parameters::{Adhoc, Sent};
+use crate::rate::Share;
 use crate::registry::{Endpoint, with_parameters_of};
 use crate::tokens::Access;
 
@@ -29,7 +31,9 @@ pub(crate) async fn query(
     let now = chrono::Utc::now().timestamp_micros();
     let (head, body) = request.into_parts();
     let access = authenticate(&app, &head.headers, now)?;
+    app.take_share(Share::Queries)?;
     let endpoint = find(&app, &access, &id_or_name)?;
+    observe::note(|notes| notes.endpoint = Some(endpoint.manifest.name.to_string()));
     let mut sent = Sent::read(&head.method, &head.uri, &head.headers, body).await?;
     let format = Format::take(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let redact = redaction(&endpoint, &access, &head.headers)?;
@@ -43,6 +47,8 @@ pub(crate) async fn query(
         return Ok(uncached(make.await?.respond()));
     }
     let (entry, how) = app.cache.answer(&asked, make).await?;
+    app.metrics.looked_up(how.name());
+    observe::note(|notes| notes.cache = Some(how.name()));
     let wanted = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     Ok(entry.respond(how, wanted))
 }

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sha2::{Digest, Sha256};
@@ -41,6 +42,8 @@ pub(crate) struct Endpoint {
 pub(crate) struct Registry {
     endpoints: RwLock<Index>,
     pub(crate) adhoc: Arc<Prepared>,
+    /// Endpoints of the catalog that did not pass the gate at start.
+    pub(crate) unusable: AtomicUsize,
     /// One registration at a time: a name is checked and taken without another in between.
     pub(crate) registering: tokio::sync::Mutex<()>,
 }
@@ -58,7 +61,17 @@ impl Registry {
             failure: Failure::new(Code::Internal, error.to_string()),
         })?;
         let adhoc = runtime.prepare(&component, Sha256::digest(&component).into()).await?;
-        Ok(Self { endpoints: RwLock::default(), adhoc, registering: tokio::sync::Mutex::new(()) })
+        Ok(Self {
+            endpoints: RwLock::default(),
+            adhoc,
+            unusable: AtomicUsize::new(0),
+            registering: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    /// How many endpoints of the catalog cannot be used.
+    pub(crate) fn unusable(&self) -> usize {
+        self.unusable.load(Ordering::Relaxed)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Index> {

@@ -1,17 +1,15 @@
 //! The routes: which path leads where.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use axum::Json;
 use axum::Router;
 use axum::body::to_bytes;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderName, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
-use serde_json::{Value, json};
 use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
 
@@ -19,6 +17,8 @@ use crate::answer::{compressed, tolerant};
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::manage::{endpoints, sources, tokens};
+use crate::metrics::metrics;
+use crate::ready::{health, ready};
 use crate::{doors, openapi, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
@@ -29,11 +29,24 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             header::AUTHORIZATION,
             header::CONTENT_TYPE,
             header::ACCEPT,
+            header::IF_NONE_MATCH,
             HeaderName::from_static("x-api-key"),
+            HeaderName::from_static("x-request-id"),
+            HeaderName::from_static("traceparent"),
+            HeaderName::from_static("tracestate"),
             HeaderName::from_static("svc-endpoint-redact-pii"),
             HeaderName::from_static("lf-endpoint-redact-pii"),
         ])
-        .expose_headers([HeaderName::from_static("x-result-truncated")])
+        .expose_headers([
+            header::AGE,
+            header::ETAG,
+            header::RETRY_AFTER,
+            HeaderName::from_static("cache-status"),
+            HeaderName::from_static("x-result-truncated"),
+            HeaderName::from_static("x-request-id"),
+            HeaderName::from_static("ratelimit"),
+            HeaderName::from_static("ratelimit-policy"),
+        ])
         .max_age(Duration::from_secs(86_400));
     Router::new()
         .route("/api/endpoints/query/{endpoint}", get(query::query).post(query::query))
@@ -62,28 +75,17 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/openapi", get(openapi::openapi))
         .route("/health", get(health))
         .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn(shaped))
         .layer(compressed())
         .layer(from_fn(tolerant))
-        .layer(from_fn(log))
+        .layer(from_fn_with_state(Arc::clone(&app), crate::paced::pace))
         .layer(from_fn(crate::unread::announce_close))
         .layer(cors)
+        .layer(from_fn_with_state(Arc::clone(&app), crate::observe::observe))
         .with_state(app)
-}
-
-/// `GET /health`: the process answers.
-async fn health() -> Json<Value> {
-    Json(json!({"status": "ok"}))
-}
-
-/// `GET /ready`: the catalog answers too.
-async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
-    let catalog = app.store.catalog().meta("seeded");
-    catalog.map_err(crate::failure::of_store)?;
-    let pool = app.runtime.pool_use();
-    Ok(Json(json!({"status": "ok", "running": pool.running, "places": pool.places})))
 }
 
 async fn no_route(request: Request) -> Refusal {
@@ -112,19 +114,4 @@ async fn shaped(request: Request, next: Next) -> Response {
     let text = to_bytes(response.into_body(), 4 << 10).await.unwrap_or_default();
     let message = format!("the request cannot be read: {}", String::from_utf8_lossy(&text));
     Refusal::from(Failure::new(code, message)).into_response()
-}
-
-/// One line a request. The query string stays out of it: it may hold anything.
-async fn log(request: Request, next: Next) -> Response {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let began = Instant::now();
-    let response = next.run(request).await;
-    let status = response.status();
-    let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    if status == StatusCode::OK && matches!(path.as_str(), "/health" | "/ready") {
-        tracing::debug!(%method, path, status = status.as_u16(), milliseconds, "request");
-    } else {
-        tracing::info!(%method, path, status = status.as_u16(), milliseconds, "request");
-    }
-    response
 }

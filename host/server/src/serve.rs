@@ -1,77 +1,238 @@
-//! Connections: accepted, bounded in what their heads may be, ended cleanly.
+//! Connections: accepted, counted, watched, ended cleanly.
 //!
-//! `axum::serve` sets no timer and no limits; a slow or endless request head would hold its
-//! connection for ever.
+//! `axum::serve` sets no timer and no limits; a slow or endless request would hold its connection
+//! for ever. What a client may take its time for is in [`crate::connection`].
 
+use std::convert::Infallible;
 use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tower::ServiceExt;
 
-use crate::app::App;
+use crate::connection::{Life, Outgoing, Patience, Running, Verdict, Watched};
+use crate::door::{Door, leaving, overfull};
+use crate::metrics::OpenConnection;
+use crate::options::ServerOptions;
 
-/// How long a request head may take to arrive.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest request head, in bytes: a query string of 64 KiB and headers.
 const MAX_HEAD: usize = 256 << 10;
-/// How long running requests may go on after a stop was asked for.
-const GRACE: Duration = Duration::from_secs(10);
+/// Connections over the limit on which probes are answered.
+const SPARE: usize = 64;
+/// How long one of those may last in any state.
+const SPARE_TIME: Duration = Duration::from_secs(2);
 
-/// Serves until `stop` resolves, then lets running requests end and closes the store.
+/// Who is at the other end of a request's connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Serves until `stop` resolves, then lets running requests end and closes the store. Meanwhile
+/// health is still answered, and `/ready` says that the service is going.
 ///
 /// # Errors
 /// If the store does not close.
 pub async fn serve(
-    app: Arc<App>,
+    door: Arc<Door>,
     listener: TcpListener,
+    options: &ServerOptions,
     stop: impl Future<Output = ()>,
 ) -> Result<(), tidegate_store::StoreError> {
-    let router = crate::routes::router(Arc::clone(&app));
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MAX_HEAD)
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(128)
-        .max_header_list_size(256 << 10)
-        .keep_alive_interval(Some(Duration::from_secs(30)));
-    let graceful = GracefulShutdown::new();
-    let mut stop = std::pin::pin!(stop);
+    let mut house = House::new(Arc::clone(&door), options);
+    let mut stop = pin!(stop);
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        tokio::select! {
+            accepted = listener.accept() => house.take(accepted).await,
             () = &mut stop => break,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        }
+    }
+    if let Some(app) = door.app() {
+        app.draining.store(true, Ordering::Relaxed);
+        house.leaving = Some(leaving(Arc::clone(app)));
+    }
+    let House { stopping, all_gone, .. } = &mut house;
+    let _ = stopping.send(true);
+    let mut gone = std::mem::replace(all_gone, mpsc::channel(1).1);
+    // The house holds one end of the channel; what remains are the connections'.
+    house.alive = None;
+    let mut gone = pin!(gone.recv());
+    let mut grace = pin!(tokio::time::sleep(options.grace));
+    loop {
+        tokio::select! {
+            // New connections are there for probes, and are not waited for.
+            accepted = listener.accept() => house.take(accepted).await,
+            _ = &mut gone => break,
+            () = &mut grace => {
+                tracing::warn!("some requests did not end in time");
+                break;
+            }
+        }
+    }
+    drop(listener);
+    match door.app() {
+        Some(app) => app.close().await,
+        None => Ok(()),
+    }
+}
+
+/// All connections of a listener.
+struct House {
+    door: Arc<Door>,
+    builder: Builder<TokioExecutor>,
+    overfull: Router,
+    /// The routes of new connections, after a stop was asked for.
+    leaving: Option<Router>,
+    patience: Patience,
+    places: Arc<Semaphore>,
+    spare: Arc<Semaphore>,
+    stopping: watch::Sender<bool>,
+    /// Held by every connection that is waited for at the end.
+    alive: Option<mpsc::Sender<Infallible>>,
+    all_gone: mpsc::Receiver<Infallible>,
+    warned: Option<Instant>,
+}
+
+impl House {
+    fn new(door: Arc<Door>, options: &ServerOptions) -> Self {
+        let mut builder = Builder::new(TokioExecutor::new());
+        // Heads have our own clock: hyper's would run on idle connections too.
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(MAX_HEAD);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(128)
+            .max_header_list_size(256 << 10)
+            // Streams that are opened and reset again cost work without counting as open.
+            .max_pending_accept_reset_streams(32)
+            .max_local_error_reset_streams(128)
+            .keep_alive_interval(Some(Duration::from_secs(30)));
+        let (alive, all_gone) = mpsc::channel(1);
+        Self {
+            door,
+            builder,
+            overfull: overfull(),
+            leaving: None,
+            patience: Patience::of(options),
+            places: Arc::new(Semaphore::new(options.max_connections)),
+            spare: Arc::new(Semaphore::new(SPARE)),
+            stopping: watch::Sender::new(false),
+            alive: Some(alive),
+            all_gone,
+            warned: None,
+        }
+    }
+
+    async fn take(&mut self, accepted: std::io::Result<(TcpStream, SocketAddr)>) {
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, or a peer that left: pause instead of spinning.
                 tracing::warn!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
+                return;
             }
         };
+        let place = Arc::clone(&self.places).try_acquire_owned().ok();
+        let full = place.is_none();
+        if full {
+            self.warn();
+        }
+        // Over the spare ones too, the connection is dropped: that is the quickest answer.
+        let Some(place) = place.or_else(|| Arc::clone(&self.spare).try_acquire_owned().ok()) else { return };
+        let limited = self.leaving.clone().or_else(|| full.then(|| self.overfull.clone()));
+        let patience = if limited.is_some() {
+            Patience { head: SPARE_TIME, idle: SPARE_TIME, write: SPARE_TIME, ..self.patience }
+        } else {
+            self.patience
+        };
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
+        let connection = Connection {
+            door: Arc::clone(&self.door),
+            limited,
+            patience,
+            peer,
+            stopping: self.stopping.subscribe(),
+            _alive: self.alive.clone(),
+            _open: self.door.app().map(|app| app.metrics.connection(full)),
+            _place: place,
+        };
+        tokio::spawn(connection.run(self.builder.clone(), stream));
+    }
+
+    /// Says that there are too many connections, at most once in ten seconds.
+    fn warn(&mut self) {
+        let now = Instant::now();
+        if self.warned.is_none_or(|last| now.saturating_duration_since(last) > Duration::from_secs(10)) {
+            self.warned = Some(now);
+            tracing::warn!("there are more connections than server.max_connections; on those only /health is served");
+        }
+    }
+}
+
+/// One connection.
+struct Connection {
+    door: Arc<Door>,
+    /// The routes, where they are fewer than the door's.
+    limited: Option<Router>,
+    patience: Patience,
+    peer: SocketAddr,
+    stopping: watch::Receiver<bool>,
+    _alive: Option<mpsc::Sender<Infallible>>,
+    _open: Option<OpenConnection>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    async fn run(mut self, builder: Builder<TokioExecutor>, stream: TcpStream) {
+        let life = Arc::new(Life::new(self.patience, Instant::now()));
+        let (door, limited, peer) = (Arc::clone(&self.door), self.limited.clone(), self.peer);
+        let service = service_fn(|request: hyper::Request<Incoming>| {
+            let running = Running::begin(&life);
+            let router = limited.clone().or_else(|| door.router()).unwrap_or_default();
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer));
+            async move {
+                let Ok(response) = router.oneshot(request).await;
+                Ok::<_, Infallible>(response.map(|body| Outgoing::new(body, running)))
             }
         });
+        let io = TokioIo::new(Watched { stream, life: Arc::clone(&life) });
+        let mut connection = pin!(builder.serve_connection(io, service));
+        let mut tick = tokio::time::interval(self.patience.grain());
+        let mut stopping = *self.stopping.borrow_and_update();
+        loop {
+            tokio::select! {
+                done = connection.as_mut() => {
+                    if let Err(error) = done {
+                        tracing::debug!(%error, peer = %self.peer, "a connection ended early");
+                    }
+                    return;
+                }
+                changed = self.stopping.changed(), if !stopping => {
+                    stopping = true;
+                    if changed.is_ok() {
+                        connection.as_mut().graceful_shutdown();
+                    }
+                }
+                _ = tick.tick() => match life.verdict(Instant::now()) {
+                    Verdict::Keep => {}
+                    Verdict::End => connection.as_mut().graceful_shutdown(),
+                    Verdict::Cut(why) => {
+                        tracing::debug!(why, peer = %self.peer, "a connection is cut");
+                        return;
+                    }
+                },
+            }
+        }
     }
-    drop(listener);
-    if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
-        tracing::warn!("some requests did not end in time");
-    }
-    app.close().await
 }

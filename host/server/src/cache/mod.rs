@@ -79,6 +79,17 @@ pub(crate) enum How {
     },
 }
 
+impl How {
+    /// A word for log lines and metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hit { stale: false } => "hit",
+            Self::Hit { stale: true } => "stale",
+            Self::Miss { .. } => "miss",
+        }
+    }
+}
+
 type Execution = Pin<Box<dyn Future<Output = Result<Arc<Entry>, Failure>> + Send>>;
 
 /// An execution that others may wait with. It goes on for as long as anyone waits.

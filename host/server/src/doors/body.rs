@@ -1,4 +1,5 @@
-//! Reading the body of a request that brings logs: decompressed, and bounded in bytes and time.
+//! Reading the body of a request that brings logs: decompressed, and bounded in bytes. How slowly it may
+//! come is the same for all routes ([`crate::paced`]).
 //!
 //! The limit counts what was sent and what comes out of the decompression while it streams, so a
 //! small body that would become a huge one ends as soon as it is too long. All bodies together
@@ -22,14 +23,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::io::StreamReader;
 
-/// The longest pause within a body.
-const PAUSE: Duration = Duration::from_secs(20);
-/// The longest time for a whole body.
-const TIME: Duration = Duration::from_secs(120);
 /// The largest zstd window, as a power of two: 16 MiB, which is what a whole body may have.
 const WINDOW_LOG: u32 = 24;
-/// Bytes of all bodies that are being read or stored.
-const ROOM: usize = 128 << 20;
 /// One permit of the room is this many bytes.
 const PERMIT: usize = 4 << 10;
 
@@ -40,11 +35,21 @@ const DRAIN_TIME: Duration = Duration::from_secs(10);
 
 /// The room for all bodies that are being read or stored.
 #[derive(Debug, Clone)]
-pub(crate) struct BodyRoom(Arc<Semaphore>);
+pub(crate) struct BodyRoom {
+    permits: Arc<Semaphore>,
+    all: usize,
+}
 
-impl Default for BodyRoom {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ROOM / PERMIT)))
+impl BodyRoom {
+    /// A room of so many bytes, in whole permits.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let all = (bytes / PERMIT).clamp(1, Semaphore::MAX_PERMITS);
+        Self { permits: Arc::new(Semaphore::new(all)), all }
+    }
+
+    /// Bytes in use.
+    pub(crate) fn used(&self) -> usize {
+        self.all.saturating_sub(self.permits.available_permits()) * PERMIT
     }
 }
 
@@ -65,8 +70,8 @@ enum Encoding {
 /// Reads a body of at most `limit` bytes, both as sent and as decompressed.
 ///
 /// # Errors
-/// [`Code::UnsupportedMediaType`] for an unknown encoding, [`Code::TooLarge`], [`Code::SlowRequest`],
-/// [`Code::Overloaded`] when all bodies together take too much, and [`Code::InvalidBody`] for one
+/// [`Code::UnsupportedMediaType`] for an unknown encoding, [`Code::TooLarge`],
+/// [`Code::TooManyRequests`] when all bodies together take too much, and [`Code::InvalidBody`] for one
 /// that breaks off or is not what its encoding says.
 pub(super) async fn read(
     room: &BodyRoom,
@@ -88,12 +93,9 @@ pub(super) async fn read(
     let mut reader = decoder(encoding, StreamReader::new(stream));
     let mut bytes = BytesMut::new();
     let mut part: Option<OwnedSemaphorePermit> = None;
-    let end = Instant::now() + TIME;
     loop {
         bytes.reserve(16 << 10);
-        let pause = (Instant::now() + PAUSE).min(end);
-        let read = timeout_at(pause, reader.read_buf(&mut bytes)).await.map_err(|_| too_slow())?;
-        if read.map_err(|error| unreadable(&error, encoding, limit))? == 0 {
+        if reader.read_buf(&mut bytes).await.map_err(|error| unreadable(&error, encoding, limit))? == 0 {
             break;
         }
         if bytes.len() > limit {
@@ -188,9 +190,9 @@ fn take_part(room: &BodyRoom, part: &mut Option<OwnedSemaphorePermit>, bytes: us
     else {
         return Ok(());
     };
-    let more = Arc::clone(&room.0).try_acquire_many_owned(missing).map_err(|_| {
+    let more = Arc::clone(&room.permits).try_acquire_many_owned(missing).map_err(|_| {
         Failure::new(
-            Code::Overloaded,
+            Code::TooManyRequests,
             "too many bytes of logs arrive at once; nothing of the request was stored, try again",
         )
     })?;
@@ -204,15 +206,6 @@ fn take_part(room: &BodyRoom, part: &mut Option<OwnedSemaphorePermit>, bytes: us
 fn too_large(limit: usize) -> Failure {
     let message = format!("the body is larger than {limit} bytes, sent or decompressed; send smaller batches");
     Failure::new(Code::TooLarge, message)
-}
-
-fn too_slow() -> Failure {
-    let message = format!(
-        "the body did not arrive in time: {} s at most, without a pause of more than {} s",
-        TIME.as_secs(),
-        PAUSE.as_secs()
-    );
-    Failure::new(Code::SlowRequest, message)
 }
 
 fn unreadable(error: &io::Error, encoding: Encoding, limit: usize) -> Failure {
@@ -241,7 +234,7 @@ mod tests {
         if let Some(encoding) = encoding {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
-        let received = read(&BodyRoom::default(), &headers, &mut body, LIMIT).await;
+        let received = read(&BodyRoom::new(16 << 20), &headers, &mut body, LIMIT).await;
         received.map(|received| received.bytes.to_vec()).map_err(|failure| failure.code)
     }
 
@@ -300,23 +293,12 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_body_that_does_not_arrive_is_given_up() {
-        let stalled = futures::stream::iter([Ok::<_, io::Error>("{")]).chain(futures::stream::pending());
-        assert_eq!(try_read(None, Body::from_stream(stalled)).await, Err(Code::SlowRequest));
-        let trickle = futures::stream::unfold((), async |()| {
-            tokio::time::sleep(PAUSE / 2).await;
-            Some((Ok::<_, io::Error>(" "), ()))
-        });
-        assert_eq!(try_read(None, Body::from_stream(trickle)).await, Err(Code::SlowRequest));
-    }
-
     #[tokio::test]
     async fn all_bodies_together_have_a_limit() {
-        let room = BodyRoom(Arc::new(Semaphore::new(2)));
+        let room = BodyRoom::new(2 * PERMIT);
         let send = async |bytes: usize| read(&room, &HeaderMap::new(), &mut Body::from(vec![b'x'; bytes]), LIMIT).await;
         let first = send(PERMIT + 1).await.unwrap();
-        assert_eq!(send(1).await.unwrap_err().code, Code::Overloaded);
+        assert_eq!(send(1).await.unwrap_err().code, Code::TooManyRequests);
         drop(first);
         assert!(send(2 * PERMIT).await.is_ok());
     }

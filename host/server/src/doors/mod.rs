@@ -30,6 +30,7 @@ pub(crate) use self::body::BodyRoom;
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::{Refusal, of_store};
+use crate::rate::Share;
 use crate::tokens::Access;
 
 /// Bodies from so many bytes on are read on a thread that may block: other connections go on.
@@ -52,7 +53,7 @@ pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Resul
 async fn take(app: &App, head: &Parts, body: &mut Body) -> Result<Outcome, Failure> {
     let sender = Sender::of(app, head)?;
     let source = sender.asked.as_ref().map(|asked| find_source(app, &sender.access, asked)).transpose()?;
-    let received = body::read(&app.bodies, &head.headers, body, app.options.max_body).await?;
+    let received = body::read(&app.bodies, &head.headers, body, app.options.ingest.max_body).await?;
     let by_line = is_by_line(&head.headers);
     let max_event = app.store.max_event_bytes();
     let bytes = received.bytes.clone();
@@ -62,7 +63,7 @@ async fn take(app: &App, head: &Parts, body: &mut Body) -> Result<Outcome, Failu
         (None, Some(asked)) => find_source(app, &sender.access, &asked)?,
         (None, None) => return Err(no_source()),
     };
-    store(app, &source, parsed.batch).await
+    store(app, &source, parsed.batch, received.bytes.len()).await
 }
 
 fn answer(outcome: &Outcome) -> Value {
@@ -92,7 +93,7 @@ impl Sender {
         let has_header = head.headers.contains_key("x-api-key") || head.headers.contains_key(header::AUTHORIZATION);
         let access = match query.get("api_key") {
             Some(key) if !has_header => {
-                if !app.options.ingest_key_in_query {
+                if !app.options.ingest.key_in_query {
                     let message = "the access token is not taken from the query string here; send it as X-API-KEY or as Authorization: Bearer";
                     return Err(Failure::new(Code::Unauthorized, message));
                 }
@@ -104,6 +105,7 @@ impl Sender {
             }
             _ => authenticate(app, &head.headers, now)?,
         };
+        app.take_share(Share::Ingest)?;
         let in_query = ["source_name", "collection_name", "source", "collection"];
         let in_query = in_query.iter().find_map(|name| query.get(*name).filter(|source| !source.is_empty()));
         let in_header = ["x-source-name", "x-source", "x-collection"];
@@ -174,7 +176,11 @@ async fn away<T: Send + 'static>(
 ///
 /// # Errors
 /// The store's; [`Code::InvalidBody`] when there were events and none can be stored.
-async fn store(app: &App, source: &str, mut batch: Batch) -> Result<Outcome, Failure> {
+async fn store(app: &App, source: &str, mut batch: Batch, bytes: usize) -> Result<Outcome, Failure> {
     let told = app.store.ingest(source, batch.take_events()).await.map_err(of_store)?;
-    batch.outcome(told)
+    let stored = told.stored;
+    let outcome = batch.outcome(told);
+    let refused = outcome.as_ref().map_or(0, |outcome| outcome.refused.len());
+    app.metrics.ingested(stored, refused, bytes);
+    outcome
 }

@@ -68,7 +68,7 @@ async fn take(app: &App, encoding: Encoding, head: &Parts, body: &mut Body) -> R
         Failure::new(Code::InvalidParameter, message).about("x-source-name")
     })?;
     let source = find_source(app, &sender.access, asked)?;
-    let received = body::read(&app.bodies, &head.headers, body, app.options.max_body).await?;
+    let received = body::read(&app.bodies, &head.headers, body, app.options.ingest.max_body).await?;
     let max_event = app.store.max_event_bytes();
     let bytes = received.bytes.clone();
     let batch = away(bytes.len(), move || match encoding {
@@ -76,7 +76,7 @@ async fn take(app: &App, encoding: Encoding, head: &Parts, body: &mut Body) -> R
         Encoding::Json => otlp_json::parse(&bytes, max_event),
     })
     .await?;
-    store(app, &source, batch).await
+    store(app, &source, batch, received.bytes.len()).await
 }
 
 fn encoding(headers: &HeaderMap) -> Option<Encoding> {

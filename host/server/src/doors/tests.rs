@@ -30,7 +30,7 @@ async fn a_token_in_the_query_string_is_taken_only_where_that_is_configured() {
     let (_folder, closed) = app(|_| {}).await;
     assert_eq!(send(&closed, &good, "{}").await, Err(Code::Unauthorized));
     closed.close().await.unwrap();
-    let (_folder, open) = app(|options| options.ingest_key_in_query = true).await;
+    let (_folder, open) = app(|options| options.ingest.key_in_query = true).await;
     assert_eq!(send(&open, &good, "{}").await.unwrap(), json!({"message": "Logged!", "accepted": 1, "rejected": 0}));
     for bad in ["", "api_key=", "api_key=somebody-else-with-some-token", "api_key=%0a"] {
         assert_eq!(send(&open, bad, "{}").await, Err(Code::Unauthorized), "{bad}");
@@ -41,8 +41,8 @@ async fn a_token_in_the_query_string_is_taken_only_where_that_is_configured() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_limit_of_a_body_is_as_configured() {
     let (_folder, app) = app(|options| {
-        options.max_body = 1000;
-        options.ingest_key_in_query = true;
+        options.ingest.max_body = 1000;
+        options.ingest.key_in_query = true;
     })
     .await;
     let key = format!("api_key={TOKEN}");

@@ -1,0 +1,122 @@
+//! The environment: settings as `TIDEGATE_<SECTION>_<KEY>`, and the few variables of other names.
+
+use std::path::PathBuf;
+
+use tidegate_model::{Section, nearest};
+use tidegate_server::Options;
+use tidegate_server::settings::SECTIONS;
+
+use super::{Outcome, section};
+
+/// What all our variables begin with.
+const PREFIX: &str = "TIDEGATE_";
+/// Shorter names of settings. Where both are there, the full name wins.
+const SHORT: [(&str, &str, &str); 3] = [
+    ("TIDEGATE_LISTEN", "server", "listen"),
+    ("TIDEGATE_DATA_DIR", "server", "data_dir"),
+    ("TIDEGATE_LOG", "server", "log_level"),
+];
+/// Variables that are no settings: of this command, of the client commands, of the tests.
+const SPECIAL: [&str; 6] = [
+    "TIDEGATE_CONFIG",
+    "TIDEGATE_PRIVATE_ACCESS_TOKEN",
+    "TIDEGATE_PUBLIC_ACCESS_TOKEN",
+    "TIDEGATE_TOKEN",
+    "TIDEGATE_URL",
+    "TIDEGATE_BIN",
+];
+
+/// The names of the private token: ours, then the incumbent's.
+const PRIVATE: [&str; 3] = ["TIDEGATE_PRIVATE_ACCESS_TOKEN", "LOGFLARE_PRIVATE_ACCESS_TOKEN", "LOGFLARE_API_KEY"];
+/// The names of the public token.
+const PUBLIC: [&str; 2] = ["TIDEGATE_PUBLIC_ACCESS_TOKEN", "LOGFLARE_PUBLIC_ACCESS_TOKEN"];
+
+/// The environment, sorted by what it means.
+pub(super) struct Environment {
+    pub(super) config: Option<PathBuf>,
+    pub(super) private_token: Option<String>,
+    pub(super) public_token: Option<String>,
+    /// Section, setting, variable, text; the later wins.
+    pub(super) settings: Vec<(&'static dyn Section<Options>, String, String, String)>,
+}
+
+/// The environment, where it is text.
+pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+}
+
+impl Environment {
+    /// # Errors
+    /// A variable that begins like ours and is unknown.
+    pub(super) fn sort(environment: impl Iterator<Item = (String, String)>) -> Outcome<Self> {
+        // An empty variable is how many tools say that there is none.
+        let all: Vec<(String, String)> = environment.filter(|(_, text)| !text.trim().is_empty()).collect();
+        let value = |names: &[&str]| {
+            names.iter().find_map(|name| all.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone()))
+        };
+        let mut settings = Vec::new();
+        for (variable, part, name) in SHORT {
+            if let (Some(text), Some(section)) = (value(&[variable]), section(part)) {
+                settings.push((section, name.to_owned(), variable.to_owned(), text));
+            }
+        }
+        for (variable, text) in &all {
+            let Some(name) = variable.strip_prefix(PREFIX) else { continue };
+            let named = SHORT.iter().map(|(short, _, _)| *short).chain(SPECIAL).any(|known| known == variable);
+            if named || of_orchestrator(name) {
+                continue;
+            }
+            let Some((section, setting)) = setting(name) else {
+                return Err(format!("the environment variable {variable} is unknown; {}", hint(variable)).into());
+            };
+            settings.push((section, setting, variable.clone(), text.clone()));
+        }
+        Ok(Self {
+            config: value(&["TIDEGATE_CONFIG"]).map(PathBuf::from),
+            private_token: value(&PRIVATE),
+            public_token: value(&PUBLIC),
+            settings,
+        })
+    }
+}
+
+/// The setting that a variable without its prefix names.
+fn setting(variable: &str) -> Option<(&'static dyn Section<Options>, String)> {
+    SECTIONS.iter().copied().find_map(|section| {
+        let name = variable.strip_prefix(&section.name().to_uppercase())?.strip_prefix('_')?.to_lowercase();
+        let known = section.settings().contains(&name.as_str());
+        (known && variable.bytes().all(|byte| !byte.is_ascii_lowercase())).then_some((section, name))
+    })
+}
+
+/// Kubernetes and the links of Docker tell containers of services, and a service may be called
+/// `tidegate`: such variables are theirs, and refusing to start over them would help nobody.
+fn of_orchestrator(name: &str) -> bool {
+    let mut words = name.split('_').rev();
+    let last = words.next().unwrap_or_default();
+    matches!((last, words.next()), ("HOST" | "PORT", Some("SERVICE")))
+        || last == "PORT"
+        || name.contains("SERVICE_PORT_")
+        || ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| {
+            let ends = name.ends_with(protocol) || name.contains(&format!("{protocol}_"));
+            ends && name.contains("PORT_")
+        })
+}
+
+fn hint(variable: &str) -> String {
+    let of = |section: &&'static dyn Section<Options>| {
+        let start = section.name().to_uppercase();
+        let name = move |name: &str| format!("{start}_{}", name.to_uppercase());
+        section.settings().into_iter().map(name).collect::<Vec<_>>()
+    };
+    let mut names: Vec<String> = SECTIONS.iter().flat_map(of).collect();
+    // Compared without what all begin with: it would make everything near.
+    let others = SHORT.iter().map(|(short, _, _)| *short).chain(SPECIAL);
+    names.extend(others.filter_map(|name| name.strip_prefix(PREFIX)).map(str::to_owned));
+    let variable = variable.trim_start_matches(PREFIX);
+    match nearest(variable, names.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean {PREFIX}{near}?"),
+        None => "tidegate serve --help lists the settings".to_owned(),
+    }
+}

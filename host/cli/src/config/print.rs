@@ -1,0 +1,51 @@
+//! The configuration for people: what is in effect and why, and what there is to set.
+
+use std::fmt::Write;
+
+use tidegate_server::Options;
+use tidegate_server::settings::SECTIONS;
+
+use super::{Config, Origin};
+
+/// The effective configuration as TOML that can be fed back, each value with where it comes from.
+/// Tokens are not part of it: they are told as being set, never shown.
+pub(crate) fn print(config: &Config) -> String {
+    let mut text = String::new();
+    for (what, token) in [("private", &config.options.private_token), ("public", &config.options.public_token)] {
+        let state = if token.is_some() { "set in the environment" } else { "not set in the environment" };
+        let _ = writeln!(text, "# {what} access token: {state}");
+    }
+    for section in SECTIONS {
+        let _ = writeln!(text, "\n[{}]", section.name());
+        for name in section.settings() {
+            let Ok(value) = section.toml(&config.options, name) else { continue };
+            let origin = match config.origins.get(&(section.name(), name.to_owned())) {
+                None => "default".to_owned(),
+                Some(Origin::File) => "file".to_owned(),
+                Some(Origin::Environment(variable)) => format!("environment {variable}"),
+                Some(Origin::Flag(flag)) => format!("flag {flag}"),
+            };
+            let _ = writeln!(text, "{name} = {value}  # {origin}");
+        }
+    }
+    text
+}
+
+/// All settings, for the help text.
+pub(crate) fn help() -> String {
+    let mut text = "Settings, in the file of --config under their section, or in the environment as \
+         TIDEGATE_<SECTION>_<SETTING>\n(TIDEGATE_LIMITS_REQUEST_TIME=10s). The command line wins over the environment, the \
+         environment over the file.\nSizes are bytes or \"64 MiB\", times \"30 s\" or \"500 ms\". The two access tokens stand only in the \
+         environment:\nTIDEGATE_PRIVATE_ACCESS_TOKEN, TIDEGATE_PUBLIC_ACCESS_TOKEN.\n"
+        .to_owned();
+    let defaults = Options::default();
+    for section in SECTIONS {
+        let _ = writeln!(text, "\n[{}] {}", section.name(), section.what());
+        for name in section.settings() {
+            if let Ok(told) = section.tell(&defaults, name) {
+                let _ = writeln!(text, "  {name}: {told}");
+            }
+        }
+    }
+    text
+}

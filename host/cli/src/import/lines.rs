@@ -1,0 +1,113 @@
+//! Lines of a file, in batches. Whatever the file is, memory is bounded.
+
+use std::io::{BufRead, Read, Result};
+
+use serde_json::Value;
+
+/// The longest line that is read, in bytes; a longer one is refused.
+const LONGEST: u64 = 16 << 20;
+
+/// One event and where it stood.
+#[derive(Debug, PartialEq)]
+pub(super) struct Event {
+    pub(super) line: u64,
+    pub(super) text: Vec<u8>,
+}
+
+/// What is sent at once, and what cannot be.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) events: Vec<Event>,
+    pub(super) bad: Vec<(u64, String)>,
+}
+
+pub(super) struct Lines<R> {
+    read: R,
+    line: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(read: R) -> Self {
+        Self { read, line: 0 }
+    }
+
+    /// The next events, up to about `bytes` of them; nothing at the end.
+    ///
+    /// # Errors
+    /// What cannot be read or unpacked.
+    pub(super) fn batch(&mut self, bytes: usize) -> Result<Option<Batch>> {
+        let mut batch = Batch::default();
+        let mut held = 0;
+        while held < bytes && batch.bad.len() < 10_000 {
+            let mut text = Vec::new();
+            let read = self.read.by_ref().take(LONGEST + 1).read_until(b'\n', &mut text)?;
+            if read == 0 {
+                break;
+            }
+            self.line += 1;
+            if !text.ends_with(b"\n") && u64::try_from(read).is_ok_and(|read| read > LONGEST) {
+                self.skip()?;
+                batch.bad.push((self.line, format!("it is longer than {} MiB", LONGEST >> 20)));
+                continue;
+            }
+            let text = text.trim_ascii();
+            if text.is_empty() {
+                continue;
+            }
+            match serde_json::from_slice::<Value>(text) {
+                Ok(value) if value.is_object() => {
+                    held += text.len() + 1;
+                    batch.events.push(Event { line: self.line, text: text.to_vec() });
+                }
+                Ok(_) => batch.bad.push((self.line, "it is no JSON object".to_owned())),
+                Err(error) => batch.bad.push((self.line, format!("it is not valid JSON: {error}"))),
+            }
+        }
+        Ok((!batch.events.is_empty() || !batch.bad.is_empty()).then_some(batch))
+    }
+
+    /// Goes to the end of a line without holding it.
+    fn skip(&mut self) -> Result<()> {
+        loop {
+            let buffer = self.read.fill_buf()?;
+            if buffer.is_empty() {
+                return Ok(());
+            }
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let used = end.map_or(buffer.len(), |end| end + 1);
+            self.read.consume(used);
+            if end.is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_in_batches_with_their_numbers() {
+        let text = "{\"a\": 1}\n\n  {\"a\": 2}\r\nnonsense\n[1]\n{\"a\": 3}";
+        let mut lines = Lines::new(text.as_bytes());
+        let batch = lines.batch(1 << 20).unwrap().unwrap();
+        let numbers: Vec<u64> = batch.events.iter().map(|event| event.line).collect();
+        assert_eq!(numbers, [1, 3, 6]);
+        assert_eq!(batch.bad.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [4, 5]);
+        assert!(lines.batch(1 << 20).unwrap().is_none());
+        let mut lines = Lines::new(text.as_bytes());
+        assert_eq!(lines.batch(1).unwrap().unwrap().events.len(), 1);
+        assert_eq!(lines.batch(1).unwrap().unwrap().events.first().unwrap().line, 3);
+    }
+
+    #[test]
+    fn an_endless_line_is_refused_and_the_next_is_read() {
+        let long = std::io::repeat(b'x').take(LONGEST + 5);
+        let read = std::io::BufReader::new(long.chain(&b"\n{\"a\": 1}\n"[..]));
+        let batch = Lines::new(read).batch(1 << 20).unwrap().unwrap();
+        assert_eq!((batch.bad.len(), batch.events.len()), (1, 1));
+        assert_eq!(batch.events.first().unwrap().line, 2);
+    }
+}

@@ -1,0 +1,133 @@
+//! `tidegate import`: files of events, one JSON object a line, sent to a running server.
+//!
+//! Over HTTP, so that it needs nothing but an ingest token and works beside other clients. What the server
+//! refuses is found by halves and counted, and the rest is stored.
+
+mod lines;
+mod send;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::serve::Outcome;
+use lines::{Batch, Lines};
+use send::{Sender, Sent};
+
+/// Bytes of events in one request.
+const BATCH: usize = 1 << 20;
+/// Refused lines that are told one by one.
+const TOLD: u64 = 10;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The source, by name
+    #[arg(long)]
+    source: String,
+    /// The server; its token is read from TIDEGATE_TOKEN
+    #[arg(long, env = "TIDEGATE_URL", default_value = "http://127.0.0.1:4000")]
+    url: String,
+    /// Files with one JSON object a line, also packed as .gz or .zst; - is standard input
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let token = std::env::var("TIDEGATE_TOKEN").ok().filter(|token| !token.is_empty());
+    let Some(token) = token else {
+        return Err("TIDEGATE_TOKEN is not set; put an ingest token there".into());
+    };
+    let mut total = Total { sender: Sender::new(&arguments.url, &arguments.source, token)?, stored: 0, refused: 0 };
+    for path in &arguments.files {
+        let done = total.file(path);
+        // What was done before is told also when the rest is not.
+        done.map_err(|error| format!("{}: {error}; {} events were stored before", path.display(), total.stored))?;
+    }
+    let Total { stored, refused, .. } = total;
+    println!("{stored} events stored, {refused} refused");
+    if refused > 0 { Err(format!("{refused} lines were refused").into()) } else { Ok(()) }
+}
+
+struct Total {
+    sender: Sender,
+    stored: u64,
+    refused: u64,
+}
+
+impl Total {
+    fn file(&mut self, path: &Path) -> Outcome {
+        let bar = bar(path)?;
+        let mut lines = Lines::new(open(path, &bar)?);
+        while let Some(batch) = lines.batch(BATCH)? {
+            self.batch(path, &bar, batch)?;
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    fn batch(&mut self, path: &Path, bar: &ProgressBar, batch: Batch) -> Outcome {
+        for (line, reason) in &batch.bad {
+            self.refuse(path, bar, *line, reason);
+        }
+        // Halves of what is refused, until single lines are.
+        let mut parts = vec![batch.events];
+        while let Some(mut events) = parts.pop() {
+            if events.is_empty() {
+                continue;
+            }
+            match self.sender.send(&events)? {
+                Sent::Stored => self.stored += u64::try_from(events.len())?,
+                Sent::Refused(reason) => {
+                    if events.len() == 1 {
+                        let line = events.first().map_or(0, |event| event.line);
+                        self.refuse(path, bar, line, &reason);
+                    } else {
+                        let rest = events.split_off(events.len() / 2);
+                        parts.extend([rest, events]);
+                    }
+                }
+            }
+        }
+        bar.set_message(format!("{} stored, {} refused", self.stored, self.refused));
+        Ok(())
+    }
+
+    fn refuse(&mut self, path: &Path, bar: &ProgressBar, line: u64, reason: &str) {
+        self.refused += 1;
+        if self.refused <= TOLD {
+            bar.suspend(|| eprintln!("{}, line {line}: {reason}", path.display()));
+        } else if self.refused == TOLD + 1 {
+            bar.suspend(|| eprintln!("more lines are refused; they are counted"));
+        }
+    }
+}
+
+/// A bar over the bytes of a file, on a terminal only.
+fn bar(path: &Path) -> Result<ProgressBar, Box<dyn std::error::Error>> {
+    if !std::io::stderr().is_terminal() {
+        return Ok(ProgressBar::hidden());
+    }
+    let bar = if path.as_os_str() == "-" {
+        ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{bytes} {bytes_per_sec} {msg}")?)
+    } else {
+        let style = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}")?;
+        ProgressBar::new(std::fs::metadata(path)?.len()).with_style(style)
+    };
+    Ok(bar)
+}
+
+fn open(path: &Path, bar: &ProgressBar) -> Result<Box<dyn BufRead>, Box<dyn std::error::Error>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(BufReader::new(bar.wrap_read(std::io::stdin()))));
+    }
+    let file = bar.wrap_read(File::open(path)?);
+    let read: Box<dyn Read> = match path.extension().and_then(|kind| kind.to_str()) {
+        Some("gz") => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file))),
+        Some("zst") => Box::new(zstd::Decoder::new(file)?),
+        _ => Box::new(file),
+    };
+    Ok(Box::new(BufReader::with_capacity(256 << 10, read)))
+}

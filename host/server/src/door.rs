@@ -1,0 +1,102 @@
+//! What stands at the port from the first moment: health at once, the service when it is open.
+//!
+//! A service whose data cannot be opened must still be healthy for the stack around it, and say
+//! what is wrong when asked; one that is full must still answer the probes that would otherwise
+//! restart it.
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tidegate_model::{Code, Failure};
+
+use crate::app::App;
+use crate::failure::Refusal;
+use crate::ready::{Problem, health, not_ready, ready};
+
+/// The way into a service.
+#[derive(Debug)]
+pub struct Door {
+    open: OnceLock<(Arc<App>, Router)>,
+    closed: OnceLock<Router>,
+    problem: RwLock<Problem>,
+}
+
+impl Door {
+    /// A closed door: `/health` is answered, `/ready` says that the service is starting.
+    pub fn new() -> Arc<Self> {
+        let problem = RwLock::new(Problem::new("starting", "the server is starting"));
+        let door = Arc::new(Self { open: OnceLock::new(), closed: OnceLock::new(), problem });
+        let router = Router::new()
+            .route("/health", get(health))
+            .route("/ready", get(starting))
+            .fallback(not_open)
+            // A closed door holds the problem, not the door itself: no cycle.
+            .with_state(Arc::downgrade(&door));
+        let _ = door.closed.set(router);
+        door
+    }
+
+    /// A door to a service that is open already.
+    pub fn to(app: Arc<App>) -> Arc<Self> {
+        let door = Self::new();
+        door.open(app);
+        door
+    }
+
+    /// Opens it, once.
+    pub fn open(&self, app: Arc<App>) {
+        let router = crate::routes::router(Arc::clone(&app));
+        let _ = self.open.set((app, router));
+    }
+
+    /// Says why it does not open, in words that anyone may read.
+    pub fn fail(&self, message: &str) {
+        *self.problem.write().unwrap_or_else(PoisonError::into_inner) = Problem::new("start", message);
+    }
+
+    /// The service, if it is open.
+    pub(crate) fn app(&self) -> Option<&Arc<App>> {
+        self.open.get().map(|(app, _)| app)
+    }
+
+    /// The routes for a connection's next request.
+    pub(crate) fn router(&self) -> Option<Router> {
+        self.open.get().map(|(_, router)| router).or(self.closed.get()).cloned()
+    }
+
+    fn problem(&self) -> Problem {
+        self.problem.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn starting(State(door): State<std::sync::Weak<Door>>) -> Response {
+    let problem = door.upgrade().map(|door| door.problem());
+    not_ready(&problem.into_iter().collect::<Vec<_>>())
+}
+
+async fn not_open() -> Refusal {
+    Refusal(Failure::new(Code::Overloaded, "the server is not open yet; GET /ready says why"))
+}
+
+/// The routes of a connection over the limit: probes are answered, the rest is told to come again.
+pub(crate) fn overfull() -> Router {
+    let fallback = async || not_now("the server has as many connections as it can serve; try again later");
+    Router::new().route("/health", get(health)).fallback(fallback)
+}
+
+/// The routes of a connection that comes after a stop was asked for.
+pub(crate) fn leaving(app: Arc<App>) -> Router {
+    let fallback = async || not_now("the server is shutting down; try again later");
+    Router::new().route("/health", get(health)).route("/ready", get(ready)).fallback(fallback).with_state(app)
+}
+
+fn not_now(message: &str) -> Response {
+    let mut response = Refusal(Failure::new(Code::Overloaded, message)).into_response();
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}

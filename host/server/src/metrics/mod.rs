@@ -1,0 +1,263 @@
+//! Numbers for operators, in the text form of Prometheus.
+//!
+//! Labels hold only what has few values and is no secret: route templates (never paths), methods,
+//! classes of status, codes of failures. Names of endpoints, sources and tokens stay out: the
+//! page needs no token.
+
+mod store;
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use tidegate_model::{Code, number};
+
+use self::store::OfStore;
+use crate::app::App;
+
+/// Upper bounds of the latency histogram, in seconds.
+const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfRequest {
+    route: String,
+    method: &'static str,
+    status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfFailure {
+    route: String,
+    code: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfRoute {
+    route: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfCache {
+    state: &'static str,
+}
+
+/// A request that is through.
+#[derive(Debug)]
+pub(crate) struct Answered<'a> {
+    pub(crate) route: &'a str,
+    pub(crate) method: &'static str,
+    pub(crate) status: u16,
+    pub(crate) code: Option<Code>,
+    pub(crate) taken: Duration,
+}
+
+/// All numbers. Those that others hold are read when the page is asked for.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<OfRequest, Counter>,
+    seconds: Family<OfRoute, Histogram, fn() -> Histogram>,
+    failures: Family<OfFailure, Counter>,
+    cache: Family<OfCache, Counter>,
+    cache_entries: Gauge,
+    cache_bytes: Gauge,
+    ingest_events: Counter,
+    ingest_refused: Counter,
+    ingest_bytes: Counter,
+    body_bytes: Gauge,
+    running: Gauge,
+    places: Gauge,
+    waiting: Gauge,
+    instances: Gauge,
+    instance_places: Gauge,
+    pool_memories: Gauge,
+    pool_stacks: Gauge,
+    pool_idle: Gauge,
+    connections: Gauge,
+    refused_connections: Counter,
+    store: OfStore,
+    memory: Gauge,
+    files: Gauge,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::default();
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("tidegate_build", "The running build", build);
+        let mut all = Self {
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
+            failures: Family::default(),
+            cache: Family::default(),
+            cache_entries: Gauge::default(),
+            cache_bytes: Gauge::default(),
+            ingest_events: Counter::default(),
+            ingest_refused: Counter::default(),
+            ingest_bytes: Counter::default(),
+            body_bytes: Gauge::default(),
+            running: Gauge::default(),
+            places: Gauge::default(),
+            waiting: Gauge::default(),
+            instances: Gauge::default(),
+            instance_places: Gauge::default(),
+            pool_memories: Gauge::default(),
+            pool_stacks: Gauge::default(),
+            pool_idle: Gauge::default(),
+            connections: Gauge::default(),
+            refused_connections: Counter::default(),
+            store: OfStore::register(&mut registry),
+            memory: Gauge::default(),
+            files: Gauge::default(),
+            registry: Registry::default(),
+        };
+        registry.register("tidegate_requests", "Requests by route, method and class of status", all.requests.clone());
+        registry.register_with_unit(
+            "tidegate_request_duration",
+            "Time from a request's head to the end of its answer",
+            Unit::Seconds,
+            all.seconds.clone(),
+        );
+        registry.register("tidegate_failures", "Refused and failed requests by route and code", all.failures.clone());
+        registry.register("tidegate_cache_lookups", "Lookups of kept answers", all.cache.clone());
+        registry.register("tidegate_ingest_events", "Events that were acknowledged", all.ingest_events.clone());
+        registry.register(
+            "tidegate_ingest_refused",
+            "Events that were refused, beside others of their request that were acknowledged",
+            all.ingest_refused.clone(),
+        );
+        registry.register_with_unit(
+            "tidegate_ingest",
+            "Bodies of events that were acknowledged, decompressed",
+            Unit::Bytes,
+            all.ingest_bytes.clone(),
+        );
+        registry.register(
+            "tidegate_connections_refused",
+            "Connections over the limit, on which only /health was served",
+            all.refused_connections.clone(),
+        );
+        for (name, help, gauge) in [
+            ("tidegate_cache_entries", "Kept answers", &all.cache_entries),
+            ("tidegate_cache_bytes", "Size of the kept answers", &all.cache_bytes),
+            ("tidegate_ingest_body_bytes", "Bodies of events that are being received", &all.body_bytes),
+            ("tidegate_queries_running", "Queries that run", &all.running),
+            ("tidegate_queries_places", "Queries that may run at once", &all.places),
+            ("tidegate_queries_waiting", "Queries that wait for their turn", &all.waiting),
+            ("tidegate_components_running", "Components that run", &all.instances),
+            ("tidegate_components_places", "Components that may run at once", &all.instance_places),
+            ("tidegate_components_memories", "Memories of the pool in use", &all.pool_memories),
+            ("tidegate_components_stacks", "Stacks of the pool in use", &all.pool_stacks),
+            ("tidegate_components_idle_bytes", "Resident memory of the pool that is not in use", &all.pool_idle),
+            ("tidegate_connections", "Open connections", &all.connections),
+            ("process_resident_memory_bytes", "Resident memory of the process", &all.memory),
+            ("process_open_fds", "Open file descriptors of the process", &all.files),
+        ] {
+            registry.register(name, help, gauge.clone());
+        }
+        all.registry = registry;
+        all
+    }
+
+    /// Counts a request that is through.
+    pub(crate) fn answered(&self, answered: &Answered<'_>) {
+        let status = match answered.status {
+            100..200 => "1xx",
+            200..300 => "2xx",
+            300..400 => "3xx",
+            400..500 => "4xx",
+            _ => "5xx",
+        };
+        let route = answered.route.to_owned();
+        let method = answered.method;
+        self.requests.get_or_create(&OfRequest { route: route.clone(), method, status }).inc();
+        if let Some(code) = answered.code {
+            self.failures.get_or_create(&OfFailure { route: route.clone(), code: code.name() }).inc();
+        }
+        self.seconds.get_or_create(&OfRoute { route }).observe(answered.taken.as_secs_f64());
+    }
+
+    /// Counts a lookup of a kept answer: `hit`, `stale`, `miss`.
+    pub(crate) fn looked_up(&self, state: &'static str) {
+        self.cache.get_or_create(&OfCache { state }).inc();
+    }
+
+    /// Counts acknowledged events and the bytes they came in.
+    pub(crate) fn ingested(&self, events: usize, refused: usize, bytes: usize) {
+        self.ingest_events.inc_by(number(events));
+        self.ingest_refused.inc_by(number(refused));
+        self.ingest_bytes.inc_by(number(bytes));
+    }
+
+    /// A connection is there, or over the limit.
+    pub(crate) fn connection(&self, refused: bool) -> OpenConnection {
+        if refused {
+            self.refused_connections.inc();
+        }
+        self.connections.inc();
+        OpenConnection(self.connections.clone())
+    }
+
+    /// Reads what others hold. What the store and the cache tell of themselves belongs here.
+    fn measure(&self, app: &App) {
+        let set = |gauge: &Gauge, n: usize| {
+            gauge.set(i64::try_from(n).unwrap_or(i64::MAX));
+        };
+        let (running, places, waiting) = app.admission.numbers();
+        set(&self.running, running);
+        set(&self.places, places);
+        set(&self.waiting, waiting);
+        set(&self.body_bytes, app.bodies.used());
+        let pool = app.runtime.pool_use();
+        set(&self.instances, pool.running);
+        set(&self.instance_places, pool.places);
+        set(&self.pool_memories, pool.memories);
+        set(&self.pool_stacks, pool.stacks);
+        set(&self.pool_idle, pool.idle_bytes);
+        let (entries, bytes) = app.cache.size();
+        self.cache_entries.set(i64::try_from(entries).unwrap_or(i64::MAX));
+        self.cache_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.store.measure(&app.store.stats());
+        set(&self.memory, resident_memory().unwrap_or(0));
+        set(&self.files, std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count));
+    }
+}
+
+/// Counts among the open connections until it is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenConnection(Gauge);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Bytes of the process in memory, where the system tells.
+fn resident_memory() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse::<usize>().ok()?.checked_mul(1024)
+}
+
+/// `GET /metrics`.
+pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
+    app.metrics.measure(&app);
+    let mut text = String::new();
+    if encode(&mut text, &app.metrics.registry).is_err() {
+        let _ = writeln!(text, "# the rest could not be written");
+    }
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")], text).into_response()
+}

@@ -1,0 +1,71 @@
+//! What the log store tells of itself, as metrics. The store counts; here it is only shown.
+
+use std::sync::atomic::Ordering;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tidegate_store::StoreStats;
+
+type Read = fn(&StoreStats) -> u64;
+
+/// Numbers that only grow.
+const TOTALS: [(&str, &str, Read); 10] = [
+    ("tidegate_store_commits", "Write-ahead transactions", |stats| stats.commits),
+    ("tidegate_store_committed_events", "Events in write-ahead transactions", |stats| stats.committed_rows),
+    ("tidegate_store_committed_bytes", "Bytes of those events, as JSON", |stats| stats.committed_bytes),
+    ("tidegate_store_commit_microseconds", "Time that the transactions took, syncs included", |stats| {
+        stats.commit_micros
+    }),
+    ("tidegate_store_commits_failed", "Write-ahead transactions that failed", |stats| stats.failed_commits),
+    ("tidegate_store_flushes", "Segments that were written", |stats| stats.flushes),
+    ("tidegate_store_flushes_failed", "Attempts to write a segment that failed", |stats| stats.failed_flushes),
+    ("tidegate_store_segments_dropped", "Segments that retention dropped", |stats| stats.dropped_segments),
+    ("tidegate_store_events_dropped", "Events in them", |stats| stats.dropped_rows),
+    ("tidegate_store_bytes_dropped", "Bytes of their files", |stats| stats.dropped_bytes),
+];
+
+/// Numbers of this moment.
+const LEVELS: [(&str, &str, Read); 6] = [
+    ("tidegate_sources", "Log sources", |stats| stats.sources),
+    ("tidegate_store_segments", "Segments", |stats| stats.segments),
+    ("tidegate_store_segment_events", "Events in segments", |stats| stats.segment_rows),
+    ("tidegate_store_segment_bytes", "Bytes of the segments' files", |stats| stats.segment_bytes),
+    ("tidegate_store_unflushed_bytes", "Bytes of events that no segment holds yet, as JSON", |stats| {
+        stats.unflushed_bytes
+    }),
+    ("tidegate_store_read_only", "1 after a failed write, until a restart", |stats| u64::from(stats.read_only)),
+];
+
+/// The store's metrics.
+#[derive(Debug)]
+pub(super) struct OfStore {
+    totals: Vec<(Counter, Read)>,
+    levels: Vec<(Gauge, Read)>,
+}
+
+impl OfStore {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let mut all = Self { totals: Vec::new(), levels: Vec::new() };
+        for (name, help, read) in TOTALS {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            all.totals.push((counter, read));
+        }
+        for (name, help, read) in LEVELS {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            all.levels.push((gauge, read));
+        }
+        all
+    }
+
+    pub(super) fn measure(&self, stats: &StoreStats) {
+        for (counter, read) in &self.totals {
+            counter.inner().store(read(stats), Ordering::Relaxed);
+        }
+        for (gauge, read) in &self.levels {
+            gauge.set(i64::try_from(read(stats)).unwrap_or(i64::MAX));
+        }
+    }
+}

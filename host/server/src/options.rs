@@ -1,0 +1,257 @@
+//! How a service is set up: every choice of the operator, with its default.
+//!
+//! How each is called in a configuration file, and between which bounds it may be set, is told in
+//! [`crate::settings`].
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate_model::Limits;
+use tidegate_store::{Retention, StoreOptions};
+
+/// How a service is set up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The folder that holds everything.
+    pub data_dir: PathBuf,
+    /// A token for everything, beside those in the catalog.
+    pub private_token: Option<String>,
+    /// A token for ingest, beside those in the catalog.
+    pub public_token: Option<String>,
+    /// What one request may use.
+    pub limits: Limits,
+    /// Listening, logging, connections.
+    pub server: ServerOptions,
+    /// What clients may send.
+    pub ingest: IngestOptions,
+    /// Kept answers.
+    pub cache: CacheOptions,
+    /// How long logs are kept.
+    pub store: RetentionOptions,
+    /// The share of one token.
+    pub rate: RateOptions,
+    /// How much is done at once.
+    pub admission: AdmissionOptions,
+    /// Where traces go.
+    pub traces: TraceOptions,
+}
+
+impl Options {
+    /// The defaults, over a data folder.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            private_token: None,
+            public_token: None,
+            limits: Limits::default(),
+            server: ServerOptions::default(),
+            ingest: IngestOptions::default(),
+            cache: CacheOptions::default(),
+            store: RetentionOptions::default(),
+            rate: RateOptions::default(),
+            admission: AdmissionOptions::default(),
+            traces: TraceOptions::default(),
+        }
+    }
+}
+
+impl Options {
+    /// What of it concerns the log store.
+    pub(crate) fn for_the_store(&self) -> StoreOptions {
+        StoreOptions {
+            max_unflushed_bytes: self.ingest.buffer_bytes,
+            max_event_bytes: self.ingest.event_bytes,
+            retention: self.store.retention(),
+            ..StoreOptions::default()
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new("tidegate-data")
+    }
+}
+
+/// Listening, logging, connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerOptions {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// How log lines are written.
+    pub log_format: LogFormat,
+    /// Which log lines are written: a level, or directives by module.
+    pub log_level: String,
+    /// How long a request's head may take to arrive.
+    pub head_timeout: Duration,
+    /// The longest pause while a request's body arrives. Over the whole body it is a head start,
+    /// after which [`least_rate`](Self::least_rate) must hold.
+    pub body_timeout: Duration,
+    /// How long a connection without a request is kept.
+    pub idle_timeout: Duration,
+    /// The longest pause in which a client takes nothing of its answer; over the whole answer a
+    /// head start, like [`body_timeout`](Self::body_timeout).
+    pub write_timeout: Duration,
+    /// Bytes a second that a client must send or take, on average.
+    pub least_rate: u64,
+    /// How long running requests may go on after a stop was asked for.
+    pub grace: Duration,
+    /// Connections that are served at once.
+    pub max_connections: usize,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 4000)),
+            log_format: LogFormat::Text,
+            log_level: "info".to_owned(),
+            head_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(15),
+            // Longer than load balancers keep theirs (60 s), so that they are the ones who close.
+            idle_timeout: Duration::from_secs(75),
+            write_timeout: Duration::from_secs(30),
+            least_rate: 4 << 10,
+            grace: Duration::from_secs(10),
+            max_connections: 4096,
+        }
+    }
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What clients may send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IngestOptions {
+    /// The longest body, in bytes, as sent and as decompressed.
+    pub max_body: usize,
+    /// Whether a token may stand in the query string (`?api_key=`) of an ingest request, where
+    /// proxies log it.
+    pub key_in_query: bool,
+    /// The longest event, in bytes of JSON.
+    pub event_bytes: usize,
+    /// Bytes of events that are in memory and not yet in segments; beyond, ingest is refused.
+    pub buffer_bytes: usize,
+    /// Bytes of bodies that are received at once; beyond, requests are refused.
+    pub body_memory: usize,
+}
+
+impl Default for IngestOptions {
+    fn default() -> Self {
+        Self {
+            max_body: 16 << 20,
+            key_in_query: false,
+            event_bytes: 1 << 20,
+            buffer_bytes: 1 << 30,
+            body_memory: 256 << 20,
+        }
+    }
+}
+
+/// Kept answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// Bytes of answers that are kept.
+    pub memory: usize,
+    /// Endpoints that are warmed at once.
+    pub warming_concurrency: usize,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self { memory: 256 << 20, warming_concurrency: 2 }
+    }
+}
+
+/// How long logs are kept, in each source that has no rule of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetentionOptions {
+    /// Days; 0 keeps them for ever. The longest that a client of the incumbent asks for is 90.
+    pub retention_days: u64,
+    /// Bytes of a source's segments, the oldest of which go first; 0 is no limit.
+    pub retention_bytes: u64,
+}
+
+impl Default for RetentionOptions {
+    fn default() -> Self {
+        Self { retention_days: 90, retention_bytes: 0 }
+    }
+}
+
+impl RetentionOptions {
+    /// The retention of sources without a rule of their own.
+    pub(crate) fn retention(&self) -> Retention {
+        let Self { retention_days, retention_bytes } = *self;
+        let max_age = match retention_days {
+            0 => Duration::MAX,
+            days => Duration::from_secs(days.saturating_mul(86_400)),
+        };
+        Retention { max_age: Some(max_age), max_bytes: Some(retention_bytes).filter(|bytes| *bytes > 0) }
+    }
+}
+
+/// The share of one token. Off unless set: one token often carries a whole product's traffic, and
+/// what all tokens together may do is bounded by [`AdmissionOptions`]. It is for services that give
+/// each customer a token.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RateOptions {
+    /// Queries a second; 0 is no limit.
+    pub queries_per_second: u64,
+    /// Ingest requests a second; 0 is no limit.
+    pub ingest_per_second: u64,
+    /// Requests that may come at once after a pause; 0 is what two seconds allow.
+    pub burst: u64,
+}
+
+/// How much is done at once, over all callers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdmissionOptions {
+    /// Queries that run at once; 0 is 8 for each processor and at least 32.
+    pub concurrency: usize,
+    /// Queries that may wait for their turn.
+    pub queue: usize,
+    /// How long one may wait.
+    pub wait: Duration,
+}
+
+impl AdmissionOptions {
+    /// Queries that run at once, on this machine.
+    pub fn places(&self) -> usize {
+        match self.concurrency {
+            0 => (std::thread::available_parallelism().map_or(2, usize::from) * 8).max(32),
+            set => set,
+        }
+    }
+}
+
+impl Default for AdmissionOptions {
+    fn default() -> Self {
+        Self { concurrency: 0, queue: 256, wait: Duration::from_secs(1) }
+    }
+}
+
+/// Where traces go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceOptions {
+    /// The address of an OTLP/HTTP receiver without its path, such as `http://127.0.0.1:4318`;
+    /// empty is none.
+    pub endpoint: String,
+    /// What this service is called there.
+    pub service_name: String,
+    /// The share of requests that are traced where the caller has not decided, from 0 to 1.
+    pub sample: f64,
+}
+
+impl Default for TraceOptions {
+    fn default() -> Self {
+        Self { endpoint: String::new(), service_name: "tidegate".to_owned(), sample: 1.0 }
+    }
+}

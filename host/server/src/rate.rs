@@ -1,0 +1,208 @@
+//! The share of one token: token buckets, for queries and for ingest apart.
+//!
+//! A bucket holds `burst` requests and fills at the set rate. Only requests with a known
+//! token have one: their number is that of the tokens, so nobody can fill the map with strangers. Wrong tokens
+//! have no bucket by address on purpose: a token has too many random bits to be guessed at any
+//! rate, and behind a proxy one address is everybody.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use tidegate_model::{Code, Failure};
+
+use crate::options::RateOptions;
+
+/// What a request counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Share {
+    /// A query.
+    Queries,
+    /// Sent logs.
+    Ingest,
+}
+
+impl Share {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Queries => "queries",
+            Self::Ingest => "ingest",
+        }
+    }
+}
+
+/// The identity of a token: its SHA-256.
+pub(crate) type Identity = [u8; 32];
+
+/// What is left of a share, for the headers of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Left {
+    share: Share,
+    /// Requests that may come now.
+    remaining: u64,
+    /// Seconds until the bucket is full.
+    reset: u64,
+    /// What it holds.
+    burst: u64,
+    /// Seconds in which it fills from empty.
+    window: u64,
+}
+
+impl Left {
+    /// Writes `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers).
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+        let Self { share, remaining, reset, burst, window } = *self;
+        let name = share.name();
+        for (header, text) in [
+            ("ratelimit", format!("\"{name}\";r={remaining};t={reset}")),
+            ("ratelimit-policy", format!("\"{name}\";q={burst};w={window}")),
+        ] {
+            if let Ok(value) = HeaderValue::try_from(text) {
+                headers.insert(HeaderName::from_static(header), value);
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Bucket {
+    /// Requests, in parts.
+    level: f64,
+    at: Instant,
+}
+
+/// All buckets.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    options: RateOptions,
+    buckets: Mutex<HashMap<(Share, Identity), Bucket>>,
+}
+
+impl Rates {
+    pub(crate) fn new(options: RateOptions) -> Self {
+        Self { options, buckets: Mutex::default() }
+    }
+
+    /// Takes one request from a token's share; nothing where the share has no limit.
+    ///
+    /// # Errors
+    /// [`Code::TooManyRequests`] with the seconds until there is a request again; with what is
+    /// left, which is nothing.
+    pub(crate) fn take(&self, share: Share, who: Identity, now: Instant) -> (Result<(), Failure>, Option<Left>) {
+        let rate = match share {
+            Share::Queries => self.options.queries_per_second,
+            Share::Ingest => self.options.ingest_per_second,
+        };
+        if rate == 0 {
+            return (Ok(()), None);
+        }
+        let burst = if self.options.burst == 0 { rate.saturating_mul(2) } else { self.options.burst };
+        let (per_second, most) = (as_f64(rate), as_f64(burst));
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = buckets.entry((share, who)).or_insert(Bucket { level: most, at: now });
+        // A clock that goes back fills nothing.
+        let passed = now.saturating_duration_since(bucket.at).as_secs_f64();
+        bucket.level = (bucket.level + passed * per_second).min(most);
+        bucket.at = bucket.at.max(now);
+        let good = bucket.level >= 1.0;
+        if good {
+            bucket.level -= 1.0;
+        }
+        let level = bucket.level;
+        drop(buckets);
+        let seconds = |missing: f64| {
+            Duration::try_from_secs_f64(missing / per_second)
+                .map_or(u64::MAX, |time| time.as_secs() + u64::from(time.subsec_nanos() > 0))
+        };
+        let left =
+            Left { share, remaining: as_u64(level), reset: seconds(most - level), burst, window: burst.div_ceil(rate) };
+        if good {
+            return (Ok(()), Some(left));
+        }
+        let message = format!(
+            "the access token may send {rate} requests a second of this kind ({}), {burst} at once; try again later",
+            share.name()
+        );
+        let failure = Failure::new(Code::TooManyRequests, message).retry_after(seconds(1.0 - level).max(1));
+        (Err(failure), Some(left))
+    }
+}
+
+/// Rates and levels are far below where this loses anything.
+fn as_f64(n: u64) -> f64 {
+    u32::try_from(n).map_or(f64::from(u32::MAX), f64::from)
+}
+
+fn as_u64(x: f64) -> u64 {
+    Duration::try_from_secs_f64(x).map_or(0, |whole| whole.as_secs())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    const A: Identity = [1; 32];
+    const B: Identity = [2; 32];
+
+    fn rates(queries: u64, burst: u64) -> Rates {
+        Rates::new(RateOptions { queries_per_second: queries, ingest_per_second: 0, burst })
+    }
+
+    fn header(left: Left, name: &str) -> String {
+        let mut headers = HeaderMap::new();
+        left.write(&mut headers);
+        headers.get(name).unwrap().to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let (rates, start) = (rates(10, 20), Instant::now());
+        let take = |at: Duration| rates.take(Share::Queries, A, start + at);
+        for i in 0..20 {
+            let (result, left) = take(Duration::ZERO);
+            result.unwrap();
+            assert_eq!(left.unwrap().remaining, 19 - i);
+        }
+        let (refused, left) = take(Duration::ZERO);
+        let failure = refused.unwrap_err();
+        assert_eq!((failure.code, failure.retry_after), (Code::TooManyRequests, Some(1)));
+        assert_eq!(header(left.unwrap(), "ratelimit"), "\"queries\";r=0;t=2");
+        assert_eq!(header(left.unwrap(), "ratelimit-policy"), "\"queries\";q=20;w=2");
+        // After a second there are ten again, and no more.
+        let second = Duration::from_secs(1);
+        assert_eq!((0..20).filter(|_| take(second).0.is_ok()).count(), 10);
+        // However long the pause, never more than the burst.
+        assert_eq!((0..99).filter(|_| take(second * 3600).0.is_ok()).count(), 20);
+    }
+
+    #[test]
+    fn slow_rates_say_how_long_to_wait() {
+        let (rates, start) = (rates(1, 1), Instant::now());
+        rates.take(Share::Queries, A, start).0.unwrap();
+        assert_eq!(rates.take(Share::Queries, A, start).0.unwrap_err().retry_after, Some(1));
+        rates.take(Share::Queries, A, start + Duration::from_secs(1)).0.unwrap();
+    }
+
+    #[test]
+    fn tokens_and_kinds_do_not_share() {
+        let (rates, now) = (rates(1, 1), Instant::now());
+        rates.take(Share::Queries, A, now).0.unwrap();
+        assert!(rates.take(Share::Queries, A, now).0.is_err());
+        rates.take(Share::Queries, B, now).0.unwrap();
+        for _ in 0..100 {
+            let (result, left) = rates.take(Share::Ingest, A, now);
+            result.unwrap();
+            assert_eq!(left, None, "no limit, no header");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_gives_nothing() {
+        let (rates, now) = (rates(1, 1), Instant::now() + Duration::from_secs(10));
+        rates.take(Share::Queries, A, now).0.unwrap();
+        assert!(rates.take(Share::Queries, A, now - Duration::from_secs(5)).0.is_err());
+        assert!(rates.take(Share::Queries, A, now).0.is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! Health and readiness: what probes ask.
+//!
+//! `/health` says that the process answers, whatever is wrong: a stack that waits for a healthy
+//! container must not hang on a full disk. `/ready` says what is wrong, without names or paths,
+//! because it needs no token; those are in the log.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::app::App;
+
+/// Free space under which the disk is as good as full, in bytes: a write-ahead log and a segment
+/// must find room.
+const LEAST_FREE: u64 = 64 << 20;
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    what: &'static str,
+    message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(what: &'static str, message: impl Into<String>) -> Self {
+        Self { what, message: message.into() }
+    }
+
+    fn json(&self) -> Value {
+        json!({"what": self.what, "message": self.message})
+    }
+}
+
+/// The answer of a service that is not ready.
+pub(crate) fn not_ready(problems: &[Problem]) -> Response {
+    let problems: Vec<Value> = problems.iter().map(Problem::json).collect();
+    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "not_ready", "problems": problems}))).into_response()
+}
+
+/// `GET /health`.
+pub(crate) async fn health() -> Json<Value> {
+    Json(json!({"status": "ok"}))
+}
+
+/// `GET /ready`.
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
+    // The catalog and the file system may be slow; connections are served meanwhile.
+    let asked = Arc::clone(&app);
+    let problems = tokio::task::spawn_blocking(move || problems(&asked)).await;
+    let problems = problems.unwrap_or_else(|_| vec![Problem::new("internal", "the checks broke off")]);
+    if !problems.is_empty() {
+        return not_ready(&problems);
+    }
+    let (running, places, waiting) = app.admission.numbers();
+    let mut warnings = Vec::new();
+    match app.registry.unusable() {
+        0 => {}
+        n => warnings.push(
+            Problem::new(
+                "endpoints",
+                format!("{n} of the saved endpoints cannot be used; the server's log has the reasons"),
+            )
+            .json(),
+        ),
+    }
+    Json(json!({"status": "ok", "running": running, "places": places, "waiting": waiting, "warnings": warnings}))
+        .into_response()
+}
+
+fn problems(app: &App) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if app.draining.load(Ordering::Relaxed) {
+        problems.push(Problem::new("draining", "the server is shutting down"));
+    }
+    if let Err(error) = app.store.catalog().meta("seeded") {
+        tracing::error!(%error, "the catalog cannot be read");
+        problems.push(Problem::new("catalog", "the catalog cannot be read; the server's log has the details"));
+    }
+    match rustix::fs::statvfs(&app.options.data_dir) {
+        Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_FREE => {
+            problems.push(Problem::new("disk", "the disk is nearly full: less than 64 MiB are free"));
+        }
+        Ok(_) => {}
+        Err(error) => {
+            tracing::error!(%error, "the data folder cannot be read");
+            problems.push(Problem::new("disk", "the data folder cannot be read; the server's log has the details"));
+        }
+    }
+    problems
+}

@@ -1,0 +1,480 @@
+//! The settings of a service: one table a section.
+
+use std::time::Duration;
+
+use tidegate_model::{Access, GIB, HOUR, KIB, LIMITS, MIB, Part, Section, Setting, SettingError, Unit};
+use tidegate_model::{milliseconds, number, size};
+
+use crate::options::{
+    AdmissionOptions, CacheOptions, IngestOptions, LogFormat, Options, RateOptions, RetentionOptions, TraceOptions,
+};
+
+/// All sections, in the order in which they are told.
+pub static SECTIONS: &[&dyn Section<Options>] = &[
+    &Part { name: "server", what: "listening, logging, connections", settings: SERVER, of: |o| o, of_mut: |o| o },
+    &Part {
+        name: "limits",
+        what: "what one request may use",
+        settings: LIMITS,
+        of: |o: &Options| &o.limits,
+        of_mut: |o| &mut o.limits,
+    },
+    &Part {
+        name: "ingest",
+        what: "what clients may send",
+        settings: INGEST,
+        of: |o: &Options| &o.ingest,
+        of_mut: |o| &mut o.ingest,
+    },
+    &Part {
+        name: "cache",
+        what: "kept answers",
+        settings: CACHE,
+        of: |o: &Options| &o.cache,
+        of_mut: |o| &mut o.cache,
+    },
+    &Part {
+        name: "store",
+        what: "how long logs are kept, in each source that has no rule of its own",
+        settings: STORE,
+        of: |o: &Options| &o.store,
+        of_mut: |o| &mut o.store,
+    },
+    &Part {
+        name: "rate",
+        what: "the share of one token",
+        settings: RATE,
+        of: |o: &Options| &o.rate,
+        of_mut: |o| &mut o.rate,
+    },
+    &Part {
+        name: "admission",
+        what: "how much is done at once, over all callers; what is over it is told to try again",
+        settings: ADMISSION,
+        of: |o: &Options| &o.admission,
+        of_mut: |o| &mut o.admission,
+    },
+    &Part {
+        name: "traces",
+        what: "where traces go, over OTLP/HTTP; headers for it stand in OTEL_EXPORTER_OTLP_HEADERS",
+        settings: TRACES,
+        of: |o: &Options| &o.traces,
+        of_mut: |o| &mut o.traces,
+    },
+];
+
+/// Checks the settings against each other, when all are set.
+///
+/// # Errors
+/// What contradicts each other, and how to mend it.
+pub fn validate(options: &Options) -> Result<(), SettingError> {
+    options.limits.validate()?;
+    let ingest = &options.ingest;
+    for (least, what, most, of) in [
+        (ingest.event_bytes, "event_bytes", ingest.max_body, "max_body"),
+        (ingest.max_body, "max_body", ingest.body_memory, "body_memory"),
+    ] {
+        if least > most {
+            let (a, b) = (Unit::Bytes.show(number(least)), Unit::Bytes.show(number(most)));
+            let message = format!("{what} ({a}) is more than {of} ({b}); raise {of} or lower {what}");
+            return Err(SettingError::Contradiction(message));
+        }
+    }
+    Ok(())
+}
+
+/// A number of bytes, held as a size.
+macro_rules! bytes {
+    ($name:literal, $what:literal, $least:expr, $most:expr, $holder:ty, $($field:ident).+) => {
+        Setting {
+            name: $name,
+            what: $what,
+            access: Access::Number {
+                unit: Unit::Bytes,
+                least: $least,
+                most: $most,
+                get: |o: &$holder| number(o.$($field).+),
+                set: |o, n| o.$($field).+ = size(n),
+            },
+        }
+    };
+}
+
+/// A number of things, held as a size.
+macro_rules! count {
+    ($name:literal, $what:literal, $least:expr, $most:expr, $holder:ty, $($field:ident).+) => {
+        Setting {
+            name: $name,
+            what: $what,
+            access: Access::Number {
+                unit: Unit::Count,
+                least: $least,
+                most: $most,
+                get: |o: &$holder| number(o.$($field).+),
+                set: |o, n| o.$($field).+ = size(n),
+            },
+        }
+    };
+}
+
+/// A number held as it is.
+macro_rules! plain {
+    ($unit:ident, $name:literal, $what:literal, $least:expr, $most:expr, $holder:ty, $($field:ident).+) => {
+        Setting {
+            name: $name,
+            what: $what,
+            access: Access::Number {
+                unit: Unit::$unit,
+                least: $least,
+                most: $most,
+                get: |o: &$holder| o.$($field).+,
+                set: |o, n| o.$($field).+ = n,
+            },
+        }
+    };
+}
+
+macro_rules! time {
+    ($name:literal, $what:literal, $least:expr, $most:expr, $holder:ty, $($field:ident).+) => {
+        Setting {
+            name: $name,
+            what: $what,
+            access: Access::Number {
+                unit: Unit::Time,
+                least: $least,
+                most: $most,
+                get: |o: &$holder| milliseconds(o.$($field).+),
+                set: |o, n| o.$($field).+ = Duration::from_millis(n),
+            },
+        }
+    };
+}
+
+const SERVER: &[Setting<Options>] = &[
+    Setting {
+        name: "listen",
+        what: "where to listen",
+        access: Access::Text {
+            how: "an address and a port, such as \"0.0.0.0:4000\" or \"[::]:4000\"",
+            get: |o: &Options| o.server.listen.to_string(),
+            set: |o, text| text.parse().map(|address| o.server.listen = address).is_ok(),
+        },
+    },
+    Setting {
+        name: "data_dir",
+        what: "the folder that holds everything: catalog, logs, endpoints",
+        access: Access::Text {
+            how: "a path",
+            get: |o: &Options| o.data_dir.display().to_string(),
+            set: |o, text| {
+                o.data_dir = text.into();
+                !text.is_empty()
+            },
+        },
+    },
+    Setting {
+        name: "log_format",
+        what: "how log lines are written, on standard error",
+        access: Access::Text {
+            how: "\"text\" or \"json\"",
+            get: |o: &Options| match o.server.log_format {
+                LogFormat::Text => "text".to_owned(),
+                LogFormat::Json => "json".to_owned(),
+            },
+            set: |o, text| {
+                let format = match text {
+                    "text" => LogFormat::Text,
+                    "json" => LogFormat::Json,
+                    _ => return false,
+                };
+                o.server.log_format = format;
+                true
+            },
+        },
+    },
+    Setting {
+        name: "log_level",
+        what: "which log lines are written",
+        access: Access::Text {
+            how: "\"error\", \"warn\", \"info\", \"debug\", \"trace\" or \"off\", or levels by module: \"info,tidegate_store=debug\"",
+            get: |o: &Options| o.server.log_level.clone(),
+            set: |o, text| {
+                let levels = ["error", "warn", "info", "debug", "trace", "off"];
+                let good = |directive: &str| match directive.rsplit_once('=') {
+                    Some((module, level)) => !module.trim().is_empty() && levels.contains(&level.trim()),
+                    None => levels.contains(&directive.trim()),
+                };
+                let good = text.split(',').all(good);
+                if good {
+                    o.server.log_level = text.to_owned();
+                }
+                good
+            },
+        },
+    },
+    time!("head_timeout", "how long a request's head may take to arrive", 100, HOUR, Options, server.head_timeout),
+    time!(
+        "body_timeout",
+        "the longest pause in a request's body, and its head start on least_rate",
+        100,
+        HOUR,
+        Options,
+        server.body_timeout
+    ),
+    time!(
+        "idle_timeout",
+        "how long a connection without a request is kept",
+        100,
+        24 * HOUR,
+        Options,
+        server.idle_timeout
+    ),
+    time!(
+        "write_timeout",
+        "the longest pause in which a client takes nothing of its answer, and its head start on least_rate",
+        100,
+        HOUR,
+        Options,
+        server.write_timeout
+    ),
+    plain!(
+        Bytes,
+        "least_rate",
+        "bytes a second that a client must send or take on average",
+        1,
+        GIB,
+        Options,
+        server.least_rate
+    ),
+    time!("grace", "how long running requests may go on after SIGTERM", 0, HOUR, Options, server.grace),
+    count!(
+        "max_connections",
+        "connections that are served at once; on others only /health is",
+        1,
+        1_000_000,
+        Options,
+        server.max_connections
+    ),
+];
+
+const INGEST: &[Setting<IngestOptions>] = &[
+    bytes!("max_body", "the longest body, as sent and as decompressed", KIB, GIB, IngestOptions, max_body),
+    Setting {
+        name: "key_in_query",
+        what: "whether a token may stand in the query string (?api_key=), where proxies log it",
+        access: Access::Flag { get: |o: &IngestOptions| o.key_in_query, set: |o, flag| o.key_in_query = flag },
+    },
+    bytes!("event_bytes", "the longest event, as JSON", KIB, GIB, IngestOptions, event_bytes),
+    bytes!(
+        "buffer_bytes",
+        "events that are in memory and not yet in segments; beyond, they are refused",
+        MIB,
+        1024 * GIB,
+        IngestOptions,
+        buffer_bytes
+    ),
+    bytes!(
+        "body_memory",
+        "bodies that are received at once; beyond, they are refused",
+        KIB,
+        1024 * GIB,
+        IngestOptions,
+        body_memory
+    ),
+];
+
+const CACHE: &[Setting<CacheOptions>] = &[
+    bytes!("memory", "answers that are kept; 0 keeps none", 0, 1024 * GIB, CacheOptions, memory),
+    count!("warming_concurrency", "endpoints that are warmed at once", 1, 1_000, CacheOptions, warming_concurrency),
+];
+
+const STORE: &[Setting<RetentionOptions>] = &[
+    plain!(
+        Count,
+        "retention_days",
+        "days that logs are kept; 0 is for ever",
+        0,
+        36_500,
+        RetentionOptions,
+        retention_days
+    ),
+    plain!(
+        Bytes,
+        "retention_bytes",
+        "size of all segments over which the oldest go; 0 is no limit",
+        0,
+        1024 * 1024 * GIB,
+        RetentionOptions,
+        retention_bytes
+    ),
+];
+
+const RATE: &[Setting<RateOptions>] = &[
+    plain!(
+        Count,
+        "queries_per_second",
+        "queries of one token; 0 is no limit",
+        0,
+        1_000_000,
+        RateOptions,
+        queries_per_second
+    ),
+    plain!(
+        Count,
+        "ingest_per_second",
+        "ingest requests of one token; 0 is no limit",
+        0,
+        1_000_000,
+        RateOptions,
+        ingest_per_second
+    ),
+    plain!(
+        Count,
+        "burst",
+        "requests that may come at once after a pause; 0 is what two seconds allow",
+        0,
+        10_000_000,
+        RateOptions,
+        burst
+    ),
+];
+
+const ADMISSION: &[Setting<AdmissionOptions>] = &[
+    count!(
+        "concurrency",
+        "queries that run at once; 0 is 8 for each processor and at least 32",
+        0,
+        1_000,
+        AdmissionOptions,
+        concurrency
+    ),
+    count!("queue", "queries that may wait for their turn", 0, 100_000, AdmissionOptions, queue),
+    time!("wait", "how long one may wait", 0, 60_000, AdmissionOptions, wait),
+];
+
+const TRACES: &[Setting<TraceOptions>] = &[
+    Setting {
+        name: "endpoint",
+        what: "the receiver; empty is none",
+        access: Access::Text {
+            how: "an address without a path, such as \"http://127.0.0.1:4318\", or nothing",
+            get: |o: &TraceOptions| o.endpoint.clone(),
+            set: |o, text| {
+                let host = text.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+                let good = text.is_empty()
+                    || host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ']));
+                if good {
+                    o.endpoint = text.trim_end_matches('/').to_owned();
+                }
+                good
+            },
+        },
+    },
+    Setting {
+        name: "service_name",
+        what: "what this service is called there",
+        access: Access::Text {
+            how: "a name",
+            get: |o: &TraceOptions| o.service_name.clone(),
+            set: |o, text| {
+                o.service_name = text.to_owned();
+                !text.is_empty()
+            },
+        },
+    },
+    Setting {
+        name: "sample",
+        what: "the share of requests that are traced, where the caller has not decided",
+        access: Access::Text {
+            how: "a number from 0 to 1",
+            get: |o: &TraceOptions| o.sample.to_string(),
+            set: |o, text| match text.parse::<f64>() {
+                Ok(sample) if (0.0..=1.0).contains(&sample) => {
+                    o.sample = sample;
+                    true
+                }
+                _ => false,
+            },
+        },
+    },
+];
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_can_be_written_back_and_fits() {
+        for section in SECTIONS {
+            for name in section.settings() {
+                let mut options = Options::default();
+                let text = section.show(&options, name).unwrap();
+                section.set(&mut options, name, &text).unwrap();
+                assert_eq!(options, Options::default(), "{name}");
+            }
+        }
+        validate(&Options::default()).unwrap();
+    }
+
+    #[test]
+    fn every_setting_sets_one_thing_of_its_own() {
+        let others = [
+            ("listen", "0.0.0.0:1"),
+            ("data_dir", "elsewhere"),
+            ("log_format", "json"),
+            ("log_level", "off,tidegate_store=debug"),
+            ("key_in_query", "true"),
+            ("endpoint", "http://collector:4318"),
+            ("service_name", "other"),
+            ("sample", "0.5"),
+        ];
+        let all = |options: &Options| -> Vec<String> {
+            let of = |section: &&dyn Section<Options>| -> Vec<String> {
+                section.settings().iter().map(|name| section.show(options, name).unwrap()).collect()
+            };
+            SECTIONS.iter().flat_map(of).collect()
+        };
+        for section in SECTIONS {
+            for name in section.settings() {
+                let mut options = Options::default();
+                let known = others.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
+                // Every number's default is another than one of these.
+                let tries = match known {
+                    Some(text) => vec![text],
+                    None => ["17", "1048577", "70001 ms"].map(str::to_owned).to_vec(),
+                };
+                assert!(tries.iter().any(|text| section.set(&mut options, name, text).is_ok()), "{name}");
+                let (before, after) = (all(&Options::default()), all(&options));
+                assert_eq!(before.iter().zip(&after).filter(|(a, b)| a != b).count(), 1, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn texts_without_their_form_are_refused() {
+        for (section, name, text) in [
+            ("server", "listen", "4000"),
+            ("server", "log_level", "loud"),
+            ("server", "log_level", "tidegate_store=loud"),
+            ("server", "log_format", "xml"),
+            ("ingest", "key_in_query", "yes"),
+            ("traces", "sample", "2"),
+            ("traces", "sample", "NaN"),
+            ("traces", "endpoint", "https://collector"),
+            ("traces", "endpoint", "http://user:secret@collector"),
+            ("traces", "endpoint", "http://collector/v1/traces"),
+        ] {
+            let section = SECTIONS.iter().find(|known| known.name() == section).unwrap();
+            let error = section.set(&mut Options::default(), name, text).unwrap_err();
+            assert!(matches!(error, SettingError::Unreadable { .. }), "{name} = {text}: {error}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_told() {
+        let mut options = Options::default();
+        options.ingest.event_bytes = options.ingest.max_body + 1;
+        assert!(validate(&options).unwrap_err().to_string().contains("lower event_bytes"));
+    }
+}

@@ -1,0 +1,290 @@
+//! What operators see and set: configuration, probes, metrics, log lines, shares of tokens.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, binary, folder, now, request};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// Waits for a line of the server's log.
+fn line(server: &Server, words: &[&str]) -> String {
+    let began = Instant::now();
+    loop {
+        let log = server.log();
+        if let Some(line) = log.lines().find(|line| words.iter().all(|word| line.contains(word))) {
+            return line.to_owned();
+        }
+        assert!(began.elapsed() < LONG, "no line with {words:?}:\n{log}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn print_config(arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, String> {
+    let mut command = Command::new(binary());
+    command.args(["serve", "--print-config"]).args(arguments).envs(environment.iter().copied());
+    let out = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if out.status.success() { Ok(text(&out.stdout)) } else { Err(text(&out.stderr)) }
+}
+
+#[test]
+fn the_configuration_in_effect_is_printed_and_can_be_fed_back() {
+    let environment = [
+        ("TIDEGATE_LIMITS_ROWS", "20"),
+        ("TIDEGATE_PRIVATE_ACCESS_TOKEN", "very-secret-private-token"),
+        ("LOGFLARE_PUBLIC_ACCESS_TOKEN", "very-secret-public-token"),
+    ];
+    let printed = print_config(&["--listen", "127.0.0.1:7"], &environment).unwrap();
+    for line in ["rows = 20  # environment TIDEGATE_LIMITS_ROWS", "listen = \"127.0.0.1:7\"  # flag --listen"] {
+        assert!(printed.contains(line), "{printed}");
+    }
+    assert!(!printed.contains("secret"), "{printed}");
+    let folder = folder();
+    let file = folder.path().join("printed.toml");
+    std::fs::write(&file, &printed).unwrap();
+    let again = print_config(&["--config", file.to_str().unwrap()], &[]).unwrap();
+    let values = |text: &str| -> Vec<String> {
+        let of = |line: &str| line.split("  # ").next().unwrap_or_default().to_owned();
+        text.lines().filter(|line| !line.starts_with('#')).map(of).collect()
+    };
+    assert_eq!(values(&again), values(&printed));
+    assert!(again.contains("rows = 20  # file"), "{again}");
+    let refused = print_config(&[], &[("TIDEGATE_LIMITS_ROWZ", "1")]).unwrap_err();
+    assert!(refused.contains("did you mean TIDEGATE_LIMITS_ROWS?"), "{refused}");
+}
+
+#[test]
+fn health_answers_at_once_whatever_is_wrong_with_the_data() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    // Not a catalog, whatever its name is.
+    let first = Server::start_in(&data);
+    first.stop("-TERM");
+    let catalog = std::fs::read_dir(&data)
+        .unwrap()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|kind| kind == "sqlite" || kind == "db"))
+        .expect("a catalog file");
+    let kept = std::fs::read(&catalog).unwrap();
+    std::fs::write(&catalog, b"this is not a database at all, but long enough to be looked at".repeat(100)).unwrap();
+
+    let mut command = Command::new(binary());
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    command.args(["serve", "--listen", &address, "--data-dir"]).arg(&data);
+    let server = Server::spawn_at(command, folder.path().join("second.log"), &address);
+    assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+    let began = Instant::now();
+    loop {
+        let ready = server.call("GET", "/ready", &[], b"");
+        assert_eq!((ready.status, &ready.body["status"]), (503, &json!("not_ready")), "{}", ready.body);
+        let message = ready.body["problems"][0]["message"].as_str().unwrap();
+        assert!(!message.contains(data.to_str().unwrap()), "no paths: {message}");
+        if ready.body["problems"][0]["what"] == json!("start") {
+            break;
+        }
+        assert!(began.elapsed() < LONG, "{}", ready.body);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.call("GET", "/api/sources", &[("x-api-key", PRIVATE)], b"").refused(503, "overloaded", &["/ready"]);
+    line(&server, &["the service cannot be opened"]);
+    // What is mended is taken up without a restart.
+    std::fs::write(&catalog, kept).unwrap();
+    let began = Instant::now();
+    while server.call("GET", "/ready", &[], b"").status != 200 {
+        assert!(began.elapsed() < LONG * 2, "{}", server.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(server.call("GET", "/api/sources", &[("x-api-key", PRIVATE)], b"").status, 200);
+}
+
+#[test]
+fn each_request_has_an_id_and_a_line_that_tells_no_secret() {
+    let server = Server::start();
+    let path = "/api/endpoints/query/logs.all?project=p1&secret=in-the-query";
+    let headers = [("x-api-key", PRIVATE), ("x-request-id", "my-id-17")];
+    let answer = server.call("GET", path, &headers, b"");
+    assert_eq!((answer.status, answer.header("x-request-id")), (200, Some("my-id-17")));
+    let told = line(&server, &["my-id-17", "milliseconds"]);
+    for word in ["GET", "/api/endpoints/query/{endpoint}", "/api/endpoints/query/logs.all", "status=200", "127.0.0.1:"]
+    {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert!(told.contains("endpoint=\"logs.all\""), "{told}");
+    let log = server.log();
+    assert!(!log.contains("in-the-query") && !log.contains(PRIVATE), "{log}");
+    // An id that could break lines is replaced, and refusals have one too.
+    let refused = server.call("GET", "/nothing/here", &[("x-request-id", "two words")], b"");
+    assert_eq!((refused.status, refused.header("x-request-id").unwrap().len()), (404, 36));
+    // The pair of a text line's span.
+    assert!(told.contains("request{id=\"my-id-17\"}"), "{told}");
+    line(&server, &["/nothing/here", "route=\"none\"", "code=\"not_found\""]);
+}
+
+#[test]
+fn lines_are_json_where_that_is_set() {
+    let server = Server::start_set(&[("TIDEGATE_SERVER_LOG_FORMAT", "json")]);
+    server.query("logs.all", &[("project", "p1")]);
+    let told = line(&server, &["milliseconds", "logs.all"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["status"], &told["endpoint"], &told["method"]), (&json!(200), &json!("logs.all"), &json!("GET")));
+    assert!(told["span"]["id"].as_str().is_some_and(|id| id.len() == 36), "{told}");
+    assert!(told["token"].as_str().is_some_and(|id| !PRIVATE.contains(id)), "{told}");
+    for line in server.log().lines() {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+#[test]
+fn metrics_count_by_route_and_name_nobody() {
+    let server = Server::start();
+    server.send(EDGE, &json!([request("a", now(), "/"), request("b", now(), "/")]));
+    server.query("logs.all", &[("project", "p1")]);
+    server.query("logs.all", &[("project", "p1"), ("sql", "SELECT nothing FROM nowhere")]);
+    server.call("GET", "/api/endpoints/query/logs.all", &[], b"");
+    server.call("GET", "/some/path/of/a/scanner", &[], b"");
+    let metrics = server.text("/metrics");
+    for line in [
+        "tidegate_requests_total{route=\"/api/logs\",method=\"POST\",status=\"2xx\"} 1",
+        "tidegate_requests_total{route=\"/api/endpoints/query/{endpoint}\",method=\"GET\",status=\"2xx\"} 1",
+        "tidegate_requests_total{route=\"/api/endpoints/query/{endpoint}\",method=\"GET\",status=\"4xx\"} 2",
+        "tidegate_requests_total{route=\"none\",method=\"GET\",status=\"4xx\"} 1",
+        "tidegate_failures_total{route=\"/api/endpoints/query/{endpoint}\",code=\"unknown_table\"} 1",
+        "tidegate_failures_total{route=\"/api/endpoints/query/{endpoint}\",code=\"unauthorized\"} 1",
+        "tidegate_request_duration_seconds_count{route=\"/api/logs\"} 1",
+        "tidegate_ingest_events_total 2",
+        "tidegate_queries_running 0",
+    ] {
+        assert!(metrics.lines().any(|known| known == line), "{line}:\n{metrics}");
+    }
+    for word in ["logs.all", "scanner", EDGE, PRIVATE, PUBLIC] {
+        assert!(!metrics.contains(word), "{word}:\n{metrics}");
+    }
+    let memory = metrics.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap();
+    assert!(memory.parse::<u64>().unwrap() > 1 << 20);
+    assert!(metrics.ends_with("# EOF\n"));
+}
+
+#[test]
+fn a_token_has_its_share_and_is_told_what_is_left() {
+    let server = Server::start_set(&[("TIDEGATE_RATE_QUERIES_PER_SECOND", "1"), ("TIDEGATE_RATE_BURST", "3")]);
+    let answer = server.query("logs.all", &[("project", "p1")]);
+    assert_eq!((answer.status, answer.header("ratelimit-policy")), (200, Some("\"queries\";q=3;w=3")));
+    assert!(answer.header("ratelimit").unwrap().starts_with("\"queries\";r=2;t="), "{answer:?}");
+    let began = Instant::now();
+    let refused = loop {
+        let answer = server.query("logs.all", &[("project", "p1")]);
+        if answer.status != 200 {
+            break answer;
+        }
+        assert!(began.elapsed() < LONG, "the share never ends");
+    };
+    refused.refused(429, "too_many_requests", &["1 requests a second"]);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.header("ratelimit").unwrap().starts_with("\"queries\";r=0;t="), "{refused:?}");
+    // Sending is another share, and it has no limit here.
+    server.send(EDGE, &json!([request("a", now(), "/")]));
+}
+
+#[test]
+fn more_queries_than_places_are_told_to_come_again() {
+    let server = Server::start_set(&[
+        ("TIDEGATE_ADMISSION_CONCURRENCY", "1"),
+        ("TIDEGATE_ADMISSION_QUEUE", "1"),
+        ("TIDEGATE_ADMISSION_WAIT", "200 ms"),
+        ("TIDEGATE_LIMITS_REQUEST_TIME", "5 s"),
+    ]);
+    // Slow by its work, not by its rows.
+    let events: Vec<_> = (0..2000).map(|i| request(&i.to_string(), now() - i, "/")).collect();
+    server.send(EDGE, &json!(events));
+    let slow = "SELECT COUNT(*) AS n FROM edge_logs a CROSS JOIN edge_logs b CROSS JOIN edge_logs c WHERE a.event_message < b.event_message AND b.id > c.id AND c.id > a.id";
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..6).map(|_| scope.spawn(|| server.sql(slow))).collect();
+        let answers: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 503).collect();
+        assert!(refused.len() >= 4, "{:?}", answers.iter().map(|answer| answer.status).collect::<Vec<_>>());
+        for answer in refused {
+            answer.refused(503, "overloaded", &["try again"]);
+            assert!(answer.header("retry-after").is_some());
+        }
+    });
+    assert_eq!(server.sql("SELECT COUNT(*) AS n FROM edge_logs").rows()[0]["n"], json!(2000));
+}
+
+#[test]
+fn bodies_beyond_their_memory_are_refused_and_give_it_back() {
+    let server = Server::start_set(&[
+        ("TIDEGATE_INGEST_MAX_BODY", "64 KiB"),
+        ("TIDEGATE_INGEST_EVENT_BYTES", "64 KiB"),
+        ("TIDEGATE_INGEST_BODY_MEMORY", "64 KiB"),
+    ]);
+    let event = json!({"event_message": "x".repeat(40 << 10)}).to_string();
+    // Half of the memory is held by a body that does not end.
+    let held = {
+        use std::io::Write;
+        let mut stream = std::net::TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+        write!(stream, "POST /api/logs?source_name={EDGE} HTTP/1.1\r\nhost: x\r\nx-api-key: {PUBLIC}\r\ncontent-type: application/json\r\ncontent-length: 60000\r\n\r\n").unwrap();
+        stream.write_all(&vec![b' '; 40 << 10]).unwrap();
+        stream
+    };
+    let began = Instant::now();
+    while !server.text("/metrics").lines().any(|line| line == "tidegate_ingest_body_bytes 40960") {
+        assert!(began.elapsed() < LONG);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server.send_raw(EDGE, &[], event.as_bytes()).refused(
+        429,
+        "too_many_requests",
+        &["nothing of the request was stored"],
+    );
+    drop(held);
+    let began = Instant::now();
+    while server.send_raw(EDGE, &[], event.as_bytes()).status != 200 {
+        assert!(began.elapsed() < LONG, "the memory is not given back");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn traces_are_sent_and_continue_those_of_callers() {
+    use std::io::{Read, Write};
+    let receiver = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", receiver.local_addr().unwrap());
+    let received = std::thread::spawn(move || {
+        let (mut stream, _) = receiver.accept().unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            let n = stream.read(&mut buffer).unwrap();
+            bytes.extend_from_slice(&buffer[..n]);
+            let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+            let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            if bytes.len() >= end + 4 + length.trim().parse::<usize>().unwrap() {
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+                return (head, bytes[end + 4..].to_vec());
+            }
+        }
+    });
+    let server = Server::start_set(&[
+        ("TIDEGATE_TRACES_ENDPOINT", &address),
+        ("TIDEGATE_TRACES_SERVICE_NAME", "a-service-of-tests"),
+    ]);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let headers = [("x-api-key", PRIVATE), ("traceparent", &*parent)];
+    assert_eq!(server.call("GET", "/api/endpoints/query/logs.all?project=p1", &headers, b"").status, 200);
+    // The last spans are sent before the end.
+    assert_eq!(server.stop("-TERM"), Some(0));
+    let (head, body) = received.join().unwrap();
+    assert!(head.starts_with("post /v1/traces http/1.1"), "{head}");
+    assert!(head.contains("content-type: application/x-protobuf"), "{head}");
+    let has = |bytes: &[u8]| body.windows(bytes.len()).any(|part| part == bytes);
+    let id: Vec<u8> = (0..16).map(|i| u8::from_str_radix(&trace[2 * i..2 * i + 2], 16).unwrap()).collect();
+    assert!(has(&id), "the caller's trace is continued");
+    assert!(has(b"a-service-of-tests") && has(b"GET /api/endpoints/query/{endpoint}"));
+    assert!(!has(PRIVATE.as_bytes()));
+}
