@@ -43,6 +43,10 @@ pub enum Code {
     MethodNotAllowed,
     /// The request is larger than allowed.
     TooLarge,
+    /// The body is in a form that the route does not read.
+    UnsupportedMediaType,
+    /// The request's body took too long to arrive.
+    SlowRequest,
     /// A limit of the request was reached: rows, bytes, memory, statements.
     LimitExceeded,
     /// The token's or the source's own share is used up; try again later.
@@ -82,6 +86,8 @@ impl Code {
             Self::Conflict => "conflict",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::TooLarge => "too_large",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::SlowRequest => "slow_request",
             Self::LimitExceeded => "limit_exceeded",
             Self::TooManyRequests => "too_many_requests",
             Self::Overloaded => "overloaded",
@@ -110,8 +116,10 @@ impl Code {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
+            Self::SlowRequest => 408,
             Self::Conflict => 409,
             Self::TooLarge => 413,
+            Self::UnsupportedMediaType => 415,
             Self::Refused | Self::LimitExceeded => 422,
             Self::TooManyRequests => 429,
             Self::Internal | Self::ComponentFailed => 500,

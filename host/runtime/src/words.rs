@@ -87,6 +87,8 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
         | Code::Conflict
         | Code::MethodNotAllowed
         | Code::TooLarge
+        | Code::UnsupportedMediaType
+        | Code::SlowRequest
         | Code::ComponentFailed
         | Code::Internal => wit::Failure::Other(message),
     }

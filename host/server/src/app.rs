@@ -6,10 +6,11 @@ use std::sync::Arc;
 use tidegate_model::{Failure, Limits};
 use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
-use tidegate_store::{Store, StoreError, StoreOptions};
+use tidegate_store::{Ingested, Store, StoreError, StoreOptions};
 
 use crate::cache::Cache;
 use crate::compute::Compute;
+use crate::doors::BodyRoom;
 use crate::openapi::Described;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
@@ -35,6 +36,9 @@ pub struct Options {
     pub cache_memory: u64,
     /// Cached answers that are made anew at once.
     pub warming_concurrency: usize,
+    /// Whether senders of events may put their token into the query string (`?api_key=`), where
+    /// proxies and logs may keep it.
+    pub ingest_key_in_query: bool,
 }
 
 impl Options {
@@ -46,10 +50,11 @@ impl Options {
             public_token: None,
             limits: Limits::default(),
             concurrency: 64,
-            max_body: 32 << 20,
             store: StoreOptions::default(),
             cache_memory: 256 << 20,
             warming_concurrency: 2,
+            max_body: 16 << 20,
+            ingest_key_in_query: false,
         }
     }
 }
@@ -97,6 +102,7 @@ pub struct App {
     pub(crate) registry: Registry,
     pub(crate) cache: Cache,
     pub(crate) tokens: Tokens,
+    pub(crate) bodies: BodyRoom,
     /// What endpoints answer, for the OpenAPI document.
     pub(crate) described: Described,
 }
@@ -131,8 +137,9 @@ impl App {
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
         let cache = Cache::new(options.cache_memory);
-        let (engine, described) = (Arc::new(engine), Described::default());
-        let app = Arc::new(Self { options, store, engine, runtime, compute, registry, cache, tokens, described });
+        let (engine, described, bodies) = (Arc::new(engine), Described::default(), BodyRoom::default());
+        let app =
+            Arc::new(Self { options, store, engine, runtime, compute, registry, cache, tokens, bodies, described });
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;
@@ -146,7 +153,7 @@ impl App {
     ///
     /// # Errors
     /// As the store's.
-    pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<usize, StoreError> {
+    pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<Ingested, StoreError> {
         self.store.ingest(source, events).await
     }
 

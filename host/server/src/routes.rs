@@ -14,13 +14,12 @@ use axum::routing::{get, post, put};
 use serde_json::{Value, json};
 use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
-use tower_http::decompression::RequestDecompressionLayer;
 
 use crate::answer::{compressed, tolerant};
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::manage::{endpoints, sources, tokens};
-use crate::{ingest, openapi, query};
+use crate::{doors, openapi, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let cors = CorsLayer::new()
@@ -36,13 +35,13 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         ])
         .expose_headers([HeaderName::from_static("x-result-truncated")])
         .max_age(Duration::from_secs(86_400));
-    let events = || post(ingest::ingest).layer(RequestDecompressionLayer::new().gzip(true).zstd(true));
     Router::new()
         .route("/api/endpoints/query/{endpoint}", get(query::query).post(query::query))
         .route("/endpoints/query/{endpoint}", get(query::query))
-        .route("/api/logs", events())
-        .route("/logs", events())
-        .route("/api/events", events())
+        .route("/api/logs", post(doors::logs))
+        .route("/logs", post(doors::logs))
+        .route("/api/events", post(doors::logs))
+        .route("/v1/logs", post(doors::otlp::logs))
         .route("/api/sources", get(sources::list).post(sources::create))
         .route(
             "/api/sources/{source}",

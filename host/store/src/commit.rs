@@ -6,7 +6,8 @@
 //!
 //! After a failed sync nobody knows what is on disk, and trying again may report success for pages
 //! the kernel has already dropped. So an I/O error ends writing until a restart, which reads back
-//! what is really there; other failures roll back and leave the log usable; [`crate::disk`] says which a full disk is.
+//! what is really there. Other failures roll back and leave the log usable; a full disk is one of
+//! those, see [`crate::disk`].
 
 use std::{
     path::PathBuf,
@@ -18,14 +19,14 @@ use std::{
     time::Instant,
 };
 
-use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{
     disk,
     error::{Result, StoreError},
-    event,
+    log,
     options::StoreOptions,
     source::{Call, Source},
     stats::Counters,
@@ -251,7 +252,7 @@ impl Run {
         let began = Instant::now();
         let result = match earlier {
             Some(reason) => Err(StoreError::ReadOnly(reason)),
-            None => insert(&mut self.conn, &group).map_err(|error| disk::refine(error, &self.data)),
+            None => self.append(&group),
         };
         self.notice_room(&result);
         match result {
@@ -267,7 +268,7 @@ impl Run {
             }
             Err(error) => {
                 self.counters.commit_failed();
-                if !self.full {
+                if !matches!(error, StoreError::DiskFull(_)) {
                     tracing::error!(%error, calls = group.len(), "write-ahead transaction failed");
                 }
                 if let StoreError::Sqlite(inner) = &error
@@ -285,9 +286,12 @@ impl Run {
             }
         }
     }
-}
 
-impl Run {
+    fn append(&mut self, group: &[Pending]) -> Result<Vec<i64>> {
+        log::append(&mut self.conn, group.iter().map(|pending| (pending.source.key, pending.body.as_slice())))
+            .map_err(|error| disk::refine(error, &self.data))
+    }
+
     /// Says once that the disk is full, and once that it no longer is.
     fn notice_room<T>(&mut self, result: &Result<T>) {
         match result {
@@ -307,20 +311,6 @@ impl Run {
     }
 }
 
-fn insert(conn: &mut Connection, group: &[Pending]) -> Result<Vec<i64>> {
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut seqs = Vec::with_capacity(group.len());
-    {
-        let mut statement = tx.prepare_cached("INSERT INTO wal (source, body) VALUES (?1, ?2)")?;
-        for pending in group {
-            statement.execute(params![pending.source.key, pending.body])?;
-            seqs.push(tx.last_insert_rowid());
-        }
-    }
-    tx.commit()?;
-    Ok(seqs)
-}
-
 /// Failures after which the state of the file is uncertain.
 pub(crate) fn is_fatal(error: &rusqlite::Error) -> bool {
     matches!(
@@ -333,28 +323,4 @@ pub(crate) fn is_fatal(error: &rusqlite::Error) -> bool {
                 | ErrorCode::ReadOnly
         )
     )
-}
-
-/// Reads the write-ahead log back into memory, oldest first; returns the rows.
-pub(crate) fn replay(conn: &Connection, find: impl Fn(i64) -> Option<Arc<Source>>) -> Result<usize> {
-    let mut statement = conn.prepare("SELECT seq, source, body FROM wal ORDER BY seq")?;
-    let mut rows = statement.query([])?;
-    let mut replayed = 0;
-    while let Some(row) = rows.next()? {
-        let (seq, key): (i64, i64) = (row.get(0)?, row.get(1)?);
-        let body = row.get_ref(2)?.as_blob().map_err(|e| StoreError::corrupt("the write-ahead log", e))?;
-        let source = find(key)
-            .ok_or_else(|| StoreError::corrupt(format!("write-ahead row {seq}"), format!("no source has key {key}")))?;
-        let events = event::decode(body, seq)?;
-        replayed += events.len();
-        source.push(Call { seq, events, bytes: body.len() });
-    }
-    Ok(replayed)
-}
-
-/// Deletes the write-ahead rows of a flushed batch, in a transaction of the caller.
-pub(crate) fn forget(conn: &Connection, source_key: i64, first_seq: i64, last_seq: i64) -> Result<()> {
-    conn.prepare_cached("DELETE FROM wal WHERE seq BETWEEN ?1 AND ?2 AND source = ?3")?
-        .execute([first_seq, last_seq, source_key])?;
-    Ok(())
 }

@@ -3,7 +3,7 @@
 //! A full disk refuses a write before it is acknowledged and is as certain as any other refusal:
 //! what was tried is rolled back, and writing works again once there is room. Only a failed *sync*
 //! leaves it open what is on disk. SQLite mostly says `SQLITE_FULL`; where it says that a write
-//! failed (a quota, the extension of its shared index), a small file tells whether there is room.
+//! failed (a quota does that), a small file tells whether there is room.
 
 use std::{
     fs::{self, File},
@@ -24,9 +24,10 @@ pub(crate) fn refine(error: StoreError, data: &Path) -> StoreError {
     let full = match &error {
         StoreError::Sqlite(inner) => {
             let code = inner.sqlite_error().map(|error| error.extended_code);
-            // A failed write or extension is certain; a failed sync (SQLITE_IOERR_FSYNC) is not.
-            matches!(code, Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE | ffi::SQLITE_IOERR_TRUNCATE))
-                && !has_room(data)
+            // A write that failed is certain: the transaction is not whole in the log. A sync that
+            // failed is not, nor is the extension of the shared index (SQLITE_IOERR_SHMSIZE), which
+            // comes after the sync: what is said to have failed could come back after a crash.
+            code == Some(ffi::SQLITE_IOERR_WRITE) && !has_room(data)
         }
         StoreError::Io { source, .. } => is_full(source),
         StoreError::Parquet { source: ParquetError::External(inner), .. } => {

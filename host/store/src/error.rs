@@ -19,14 +19,6 @@ pub enum StoreError {
         /// The names that exist.
         known: Vec<String>,
     },
-    /// One event of a call cannot be stored; nothing of the call was.
-    #[error("event {index}: {reason}")]
-    InvalidEvent {
-        /// Position of the event in the call, from 0.
-        index: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
     /// A name is empty, longer than 255 bytes, or holds a control character.
     #[error("invalid name `{name}`: {reason}")]
     InvalidName {

@@ -23,6 +23,7 @@ use crate::{
     directory::Sources,
     disk,
     error::{Result, StoreError},
+    log,
     options::StoreOptions,
     retention::{self, Dropped},
     segment::{self, Fate, Segment},
@@ -246,7 +247,7 @@ impl Run {
             segment::register(tx, key, &segment, &batch)?;
             tx.prepare_cached("UPDATE sources SET shape = ?2 WHERE key = ?1")?
                 .execute(rusqlite::params![key, shape])?;
-            commit::forget(tx, key, batch.first_seq, batch.last_seq)
+            log::forget(tx, key, batch.first_seq, batch.last_seq)
         })
     }
 }

@@ -27,6 +27,8 @@ pub struct StoreOptions {
     /// Bytes in memory, not yet in segments, over all sources; beyond that ingest is refused with
     /// [`StoreError::Overloaded`](crate::StoreError::Overloaded).
     pub max_unflushed_bytes: usize,
+    /// Bytes that one event may have as JSON; a longer one is refused alone.
+    pub max_event_bytes: usize,
     /// Leaf paths a source may have as columns; values at later ones go to the overflow.
     pub max_leaves: usize,
     /// Levels of nesting kept as columns; deeper values go to the overflow whole.
@@ -51,6 +53,7 @@ impl Default for StoreOptions {
             commit_bytes: 16 << 20,
             queue_bytes: 64 << 20,
             max_unflushed_bytes: 1 << 30,
+            max_event_bytes: 1 << 20,
             max_leaves: 1_000,
             max_depth: 32,
             row_group_rows: 16 << 10,

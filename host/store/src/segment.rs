@@ -218,7 +218,8 @@ pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, ba
 /// The segments of a source, as the catalog has them; no file is looked at.
 pub(crate) fn load(conn: &Connection, source_key: i64, folder: &Path) -> Result<Vec<Arc<Segment>>> {
     let mut statement = conn.prepare_cached(
-        "SELECT id, rows, bytes, min_time, max_time, projects, created_at FROM segments WHERE source = ?1 ORDER BY max_time DESC",
+        "SELECT id, rows, bytes, min_time, max_time, projects, created_at FROM segments
+         WHERE source = ?1 ORDER BY max_time DESC",
     )?;
     let read = |row: &Row<'_>| -> rusqlite::Result<(Segment, Option<String>)> {
         let id: Uuid = row.get(0)?;

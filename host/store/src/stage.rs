@@ -33,6 +33,7 @@ impl Stage {
     /// # Errors
     /// [`StoreError::NotEmpty`] when there is something at `target`.
     pub(crate) fn begin(target: &Path) -> Result<Stage> {
+        let target = &std::path::absolute(target).map_err(StoreError::io(format!("finding {}", target.display())))?;
         let inside = match fs::read_dir(target) {
             Ok(mut entries) => {
                 if entries.next().is_some() {
@@ -84,8 +85,7 @@ impl Stage {
             fs::rename(&self.folder, &self.target).map_err(naming(&self.target))?;
             self.finished = true;
             if let Some(parent) = self.target.parent() {
-                // A plain name has an empty parent, which means the working folder.
-                sync_folder(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
+                sync_folder(parent)?;
             }
         }
         Ok(())

@@ -17,13 +17,13 @@ use uuid::Uuid;
 
 use crate::{
     catalog::{Catalog, schema},
-    commit::{self, Writer},
+    commit::Writer,
     directory::Sources,
     error::{Result, StoreError},
-    event,
+    event::{self, Ingested, Prepared},
     flush::{self, Flusher},
     info::{Retention, SourceInfo},
-    now_micros,
+    log, now_micros,
     options::StoreOptions,
     retention::Dropped,
     segment,
@@ -73,7 +73,7 @@ impl Store {
             tracing::info!(files = left, "deleted files of deleted sources");
         }
         let by_key: HashMap<i64, Arc<Source>> = sources.all().into_iter().map(|s| (s.key, s)).collect();
-        let replayed = commit::replay(&conn, |key| by_key.get(&key).cloned())?;
+        let replayed = log::replay(&conn, |key| by_key.get(&key).cloned())?;
         if replayed > 0 {
             tracing::info!(rows = replayed, "recovered from the write-ahead log");
         }
@@ -93,18 +93,20 @@ impl Store {
         Ok(Arc::new(Store { data: dir, sources, catalog, writer, flusher, options, _lock: lock }))
     }
 
-    /// Stores events (JSON objects) and returns how many, once they are on stable storage. Every
-    /// table made afterwards shows them. All or none of a call is stored; a caller that goes away
-    /// while waiting does not know which.
+    /// Stores events (JSON objects) and tells what became of them, once they are on stable
+    /// storage. Every table made afterwards shows them. An event that cannot be stored is refused
+    /// alone: no object, longer than [`StoreOptions::max_event_bytes`], or nested deeper than
+    /// [`MAX_NESTING`](crate::MAX_NESTING). All others of a call are stored, or with an error none;
+    /// a caller that goes away while waiting does not know which.
     ///
     /// # Errors
-    /// [`StoreError::UnknownSource`]; [`StoreError::InvalidEvent`]; [`StoreError::Overloaded`];
+    /// [`StoreError::UnknownSource`]; [`StoreError::Overloaded`];
     /// [`StoreError::DiskFull`]; [`StoreError::CommitFailed`] and [`StoreError::ReadOnly`] when the disk fails;
     /// [`StoreError::Closed`].
-    pub async fn ingest(&self, source: &str, events: Vec<Value>) -> Result<usize> {
+    pub async fn ingest(&self, source: &str, events: Vec<Value>) -> Result<Ingested> {
         let source = self.find(source)?;
         if events.is_empty() {
-            return Ok(0);
+            return Ok(Ingested::default());
         }
         let held = self.sources.unflushed.load(Ordering::Relaxed);
         let limit = self.options.max_unflushed_bytes;
@@ -112,17 +114,21 @@ impl Store {
             return Err(StoreError::Overloaded { held, limit });
         }
         let large = events.len() >= BLOCKING_EVENTS;
-        let prepare = move || {
-            let events = event::normalise(events, now_micros())?;
-            let body = event::encode(&events)?;
-            Ok::<_, StoreError>((events, body))
-        };
-        let (events, body) = if large {
+        let max_bytes = self.options.max_event_bytes;
+        let prepare = move || event::prepare(events, now_micros(), max_bytes);
+        let prepared = if large {
             tokio::task::spawn_blocking(prepare).await.map_err(|e| StoreError::corrupt("a batch of events", e))??
         } else {
             prepare()?
         };
-        self.writer.ingest(source, events, body).await
+        let Prepared { events, body, refused } = prepared;
+        let stored = if events.is_empty() { 0 } else { self.writer.ingest(source, events, body).await? };
+        Ok(Ingested { stored, refused })
+    }
+
+    /// Bytes that one event may have as JSON.
+    pub fn max_event_bytes(&self) -> usize {
+        self.options.max_event_bytes
     }
 
     /// A snapshot of the source, for queries: what is acknowledged by now. Turns what is still

@@ -21,6 +21,7 @@ mod logs_all;
 mod lql;
 mod management;
 mod openapi;
+mod otlp;
 mod restart;
 mod sandbox;
 mod tables;

@@ -1,4 +1,5 @@
-//! `kill -9` while events come in and segments are written: what was acknowledged is there once.
+//! `kill -9` while events come in, segments are written and sources deleted: what was acknowledged is
+//! there once, what was deleted is not.
 //!
 //! The victim is this test binary again, running [`victim`] alone.
 
@@ -25,6 +26,9 @@ async fn victim() {
     let options = StoreOptions { flush_rows: 60, flush_interval: Duration::from_millis(10), ..StoreOptions::default() };
     let store = Store::open(Path::new(&folder), options).unwrap();
     store.ensure_source("s").unwrap();
+    if let Some(left) = store.source("t") {
+        store.delete_source(left.id).unwrap();
+    }
     let run = uuid::Uuid::new_v4();
     let writers = (0..4).map(|writer| {
         let store = Arc::clone(&store);
@@ -37,6 +41,19 @@ async fn victim() {
                 out.flush().unwrap();
             }
         })
+    });
+    let churning = Arc::clone(&store);
+    tokio::spawn(async move {
+        for turn in 0.. {
+            let id = churning.create_source("t").unwrap().id;
+            churning.ingest("t", vec![json!({"id": "a"}), json!({"id": "b"})]).await.unwrap();
+            if turn % 2 == 0 {
+                churning.flush().await.unwrap();
+                churning.ingest("t", vec![json!({"id": "c"})]).await.unwrap();
+            }
+            let store = Arc::clone(&churning);
+            tokio::task::spawn_blocking(move || store.delete_source(id)).await.unwrap().unwrap();
+        }
     });
     for writer in writers.collect::<Vec<_>>() {
         writer.await.unwrap();
@@ -101,6 +118,14 @@ async fn acknowledged_rows_survive_kill_9_exactly_once() {
         assert!(seen.values().all(|count| *count == 1), "a row is there twice");
         let lost = all.iter().filter(|id| !seen.contains_key(*id)).count();
         assert_eq!(lost, 0, "of {} acknowledged rows", all.len());
+        // What a deletion was cut off from is swept.
+        for folder in std::fs::read_dir(dir.path().join("segments")).unwrap() {
+            let folder = folder.unwrap();
+            assert!(store.source(folder.file_name().to_str().unwrap()).is_some(), "{}", folder.path().display());
+        }
+        if store.source("t").is_some() {
+            assert!(frame(&store, "t").count().await.unwrap() <= 3);
+        }
         // A call is stored whole or not at all.
         assert_eq!(seen.len() % 7, 0);
         store.flush().await.unwrap();

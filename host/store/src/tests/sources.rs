@@ -178,7 +178,7 @@ async fn deleting_while_events_and_flushes_are_on_their_way() {
                     for call in 0.. {
                         store.ingest("kept", vec![json!({"call": call})]).await.unwrap();
                         match store.ingest("s", (0..7).map(|i| json!({"i": i})).collect()).await {
-                            Ok(rows) => assert_eq!(rows, 7),
+                            Ok(rows) => assert_eq!(rows.stored, 7),
                             Err(StoreError::UnknownSource { .. }) => return call + 1,
                             Err(other) => panic!("{other}"),
                         }
