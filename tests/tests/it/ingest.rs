@@ -219,6 +219,36 @@ fn a_token_learns_nothing_of_sources_that_are_not_its_own() {
 }
 
 #[test]
+fn a_token_of_one_source_cannot_tell_which_others_there_are() {
+    let server = Server::start();
+    let made = server.manage("POST", "/api/access-tokens", &json!({"scopes": "ingest:source:postgres.logs"}));
+    let own = made.body["token"].as_str().unwrap();
+    let queries = server.manage("POST", "/api/access-tokens", &json!({"scopes": "query"}));
+    let sources = server.manage("GET", "/api/sources", &Value::Null);
+    let edge = sources.body.as_array().unwrap().iter().find(|source| source["name"] == EDGE).unwrap();
+    let send = |token: &str, source: &str, body: &Value| {
+        let path = format!("/api/logs?{}", tidegate_tests::query_string(&[("source_name", source)]));
+        server.call("POST", &path, &[("x-api-key", token)], body.to_string().as_bytes())
+    };
+    let own_event = event("own");
+    assert_eq!(send(own, "postgres.logs", &own_event).status, 200);
+    for token in [own, queries.body["token"].as_str().unwrap()] {
+        // Neither by name nor by id, nor in the body, where it is not known before the body is read.
+        let there = [EDGE, edge["id"].as_str().unwrap()].map(|source| send(token, source, &own_event));
+        let nowhere =
+            ["no.such.logs", "8f0e8f3e-0000-4000-8000-000000000000"].map(|source| send(token, source, &own_event));
+        let in_body =
+            [EDGE, "no.such.logs"].map(|source| send(token, "", &json!({"source_name": source, "batch": []})));
+        let message = &there[0].body["error"]["message"];
+        for answer in there.iter().chain(&nowhere).chain(&in_body) {
+            answer.refused(401, "unauthorized", &[]);
+            assert_eq!(&answer.body["error"]["message"], message);
+        }
+    }
+    assert_eq!(ids(&server), ["own"]);
+}
+
+#[test]
 fn the_body_may_name_its_source() {
     let server = Server::start();
     let send =

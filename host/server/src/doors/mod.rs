@@ -11,6 +11,8 @@ pub(crate) mod otlp;
 mod otlp_json;
 mod otlp_protobuf;
 mod otlp_record;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -8,6 +8,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -149,11 +151,27 @@ fn plain(any: Option<&Value>) -> Result<Value, String> {
             values.iter().map(|value| plain(Some(value))).collect::<Result<Vec<_>, _>>().map(Value::Array)
         }
         ("kvlistValue", Value::Object(pairs)) => list(pairs.get("values")).map(Value::Object),
-        ("stringValue" | "bytesValue" | "boolValue" | "doubleValue" | "arrayValue" | "kvlistValue", _) => {
+        ("bytesValue", _) => bytes(value)
+            .map(|bytes| Value::String(BASE64_STANDARD.encode(bytes)))
+            .ok_or_else(|| "bytesValue is no base64 text".to_owned()),
+        ("stringValue" | "boolValue" | "doubleValue" | "arrayValue" | "kvlistValue", _) => {
             Err(format!("{kind} has a value of another kind"))
         }
         // A later kind of value; what is not known is passed over.
         _ => Ok(Value::Null),
+    }
+}
+
+/// Bytes as numbers, in an array or as `{"0": 1, "1": 2}`: the SDK for JavaScript sent them so for years.
+fn bytes(value: &Value) -> Option<Vec<u8>> {
+    let byte = |value: &Value| u8::try_from(value.as_u64()?).ok();
+    match value {
+        Value::Array(values) => values.iter().map(byte).collect(),
+        Value::Object(values) => {
+            let in_order = values.iter().enumerate();
+            in_order.map(|(i, (key, value))| if key.parse() == Ok(i) { byte(value) } else { None }).collect()
+        }
+        _ => None,
     }
 }
 
@@ -234,6 +252,7 @@ mod tests {
                 {"key": "n", "value": {"doubleValue": "NaN"}},
                 {"key": "t", "value": {"boolValue": true}},
                 {"key": "b", "value": {"bytesValue": "AP8Q"}},
+                {"key": "c", "value": {"bytesValue": {"0": 0, "1": 255, "2": 16}}},
                 {"key": "a", "value": {"arrayValue": {"values": [{"intValue": 1}, {}]}}},
                 {"key": "e", "value": {"arrayValue": {}}},
                 {"key": "k", "value": {"kvlistValue": {"values": [{"key": "x", "value": {"stringValue": "y"}}]}}},
@@ -247,7 +266,7 @@ mod tests {
                 "metadata": {
                     "type": "otel_log", "severity_number": 17, "flags": 1, "severity_text": "ERROR",
                     "trace_id": "5b8efff798038103d269b633813fc60c", "span_id": "eee19b7ec3c1b174",
-                    "attributes": {"i": i64::MIN, "j": 7, "d": 0.25, "n": "NaN", "t": true, "b": "AP8Q", "a": [1, null], "e": [], "k": {"x": "y"}, "z": null},
+                    "attributes": {"i": i64::MIN, "j": 7, "d": 0.25, "n": "NaN", "t": true, "b": "AP8Q", "c": "AP8Q", "a": [1, null], "e": [], "k": {"x": "y"}, "z": null},
                     "resource": {"service.name": "api"}, "scope": {"name": "lib", "version": "1"},
                 },
             })]
@@ -262,6 +281,8 @@ mod tests {
             json!({"attributes": {"a": 1}}),
             json!({"severityText": 5}),
             json!({"body": {"intValue": 0.5}}),
+            json!({"body": {"bytesValue": {"0": 0, "2": 1}}}),
+            json!({"body": {"bytesValue": [256]}}),
             json!([]),
         ] {
             let batch = batch(json!([{"eventName": "a"}, bad, {"eventName": "b"}]));

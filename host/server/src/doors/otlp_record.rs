@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_record_that_is_too_long_is_not_read() {
         let mut collector = Collector::new(100);
-        collector.add(&Common::default(), &Common::default(), 101, || panic!("read")).unwrap();
+        collector.add(&Common::default(), &Common::default(), 101, || unreachable!("it is too long")).unwrap();
         assert_eq!(collector.finish().refused().len(), 1);
     }
 }
