@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schemas::{answer_headers, reference, rows_content};
+use super::schemas::{OTLP_REFUSED, answer_headers, reference, rows_content};
 
 /// A route and a method.
 #[derive(Debug)]
@@ -318,7 +318,11 @@ pub(super) const ROUTES: &[Route] = &[
 
 /// The answers to refused requests, by status.
 pub(super) fn refusals(statuses: &[u16]) -> Map<String, Value> {
-    statuses.iter().map(|status| (status.to_string(), reference("responses", &format!("Refused{status}")))).collect()
+    refusals_of("Refused", statuses)
+}
+
+fn refusals_of(prefix: &str, statuses: &[u16]) -> Map<String, Value> {
+    statuses.iter().map(|status| (status.to_string(), reference("responses", &format!("{prefix}{status}")))).collect()
 }
 
 impl Route {
@@ -346,7 +350,8 @@ impl Route {
         }
         let mut responses: Map<String, Value> =
             self.success.iter().map(|(status, gives)| (status.to_string(), gives.response())).collect();
-        responses.extend(refusals(self.refusals));
+        let prefix = if matches!(self.body, Takes::Otlp) { OTLP_REFUSED } else { "Refused" };
+        responses.extend(refusals_of(prefix, self.refusals));
         put("responses", responses.into());
         Value::Object(operation)
     }

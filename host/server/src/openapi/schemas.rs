@@ -22,6 +22,9 @@ const REFUSALS: [(u16, &str); 14] = [
     (507, "There is no room to store anything; reads go on."),
 ];
 
+/// What refusals of OpenTelemetry's requests are called.
+pub(super) const OTLP_REFUSED: &str = "OtlpRefused";
+
 /// A reference to a component.
 pub(super) fn reference(kind: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{kind}/{name}")})
@@ -52,16 +55,18 @@ pub(super) fn rows_content(result: Value) -> Value {
 
 /// All components.
 pub(super) fn components() -> Value {
-    let refusals = REFUSALS.map(|(status, description)| {
-        let mut response = json!({
-            "description": description,
-            "content": {"application/json": {"schema": reference("schemas", "Error")}},
-        });
+    let error = json!({"schema": reference("schemas", "Error")});
+    let plain = REFUSALS.map(|refusal| (refusal, "Refused", json!({"application/json": error})));
+    // Exporters read `google.rpc.Status`, in the encoding of their request.
+    let otlp = json!({"application/json": error, "application/x-protobuf": {"schema": {}}});
+    let otlp = REFUSALS.map(|refusal| (refusal, OTLP_REFUSED, otlp.clone()));
+    let refusals = plain.into_iter().chain(otlp).map(|((status, description), prefix, content)| {
+        let mut response = json!({"description": description, "content": content});
         if let (Some(fields), 429 | 503 | 507) = (response.as_object_mut(), status) {
             let seconds = json!({"schema": {"type": "integer", "minimum": 0}, "description": "Seconds."});
             fields.insert("headers".to_owned(), json!({"Retry-After": seconds}));
         }
-        (format!("Refused{status}"), response)
+        (format!("{prefix}{status}"), response)
     });
     json!({
         "securitySchemes": {
