@@ -53,6 +53,31 @@ pub struct Answer {
     pub body: Value,
 }
 
+/// An answer whose body is not JSON, or not read as such.
+#[derive(Debug)]
+pub struct Raw {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body as it came.
+    pub body: Vec<u8>,
+}
+
+impl Raw {
+    /// The body as text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// A header; several of one name are joined by commas.
+    pub fn header(&self, name: &str) -> Option<String> {
+        let values: Vec<&str> =
+            self.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect();
+        (!values.is_empty()).then(|| values.join(", "))
+    }
+}
+
 impl Answer {
     /// The rows of a good answer.
     pub fn rows(&self) -> &[Value] {
@@ -212,6 +237,19 @@ impl Server {
 
     /// Any request, where the server may be gone.
     pub fn try_call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Answer, String> {
+        let Raw { status, headers, body } = self.try_fetch(method, path, headers, body)?;
+        let body =
+            if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).map_err(|e| e.to_string())? };
+        Ok(Answer { status, headers, body })
+    }
+
+    /// Any request, whose answer may be in any format.
+    pub fn fetch(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Raw {
+        self.try_fetch(method, path, headers, body)
+            .unwrap_or_else(|error| panic!("{method} {path}: {error}\n{}", self.log()))
+    }
+
+    fn try_fetch(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Raw, String> {
         let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.base));
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -223,11 +261,9 @@ impl Server {
             .iter()
             .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             .collect();
-        let mut text = Vec::new();
-        response.body_mut().as_reader().read_to_end(&mut text).map_err(|error| error.to_string())?;
-        let body =
-            if text.is_empty() { Value::Null } else { serde_json::from_slice(&text).map_err(|e| e.to_string())? };
-        Ok(Answer { status: response.status().as_u16(), headers, body })
+        let mut body = Vec::new();
+        response.body_mut().as_reader().read_to_end(&mut body).map_err(|error| error.to_string())?;
+        Ok(Raw { status: response.status().as_u16(), headers, body })
     }
 
     /// A page of text.

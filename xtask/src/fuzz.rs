@@ -6,10 +6,9 @@
 //! (`RUSTC_WORKSPACE_WRAPPER`), and it adds the flags for the crates under test. Cargo keeps what a
 //! wrapper compiled apart, so that other builds are not disturbed, and uses the same dependencies.
 
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use crate::{Outcome, cargo, root, run, say};
+use crate::{Outcome, built, cargo, root, run, say};
 
 /// Set for the calls that come from cargo.
 const WRAPPER: &str = "TIDEGATE_FUZZ_COMPILER";
@@ -107,10 +106,4 @@ fn explore(target: &str, seconds: u64) -> Outcome {
         .arg(format!("-max_total_time={seconds}"))
         .args(["-timeout=30", "-rss_limit_mb=4096", "-max_len=2048", "-print_final_stats=1", "-verbosity=1"])
         .env("RUST_BACKTRACE", "1"))
-}
-
-/// Where cargo leaves programs, this one among them.
-fn built() -> Result<PathBuf, String> {
-    let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    this.parent().map(PathBuf::from).ok_or_else(|| format!("{} lies nowhere", this.display()))
 }

@@ -1,9 +1,12 @@
 //! The project's own commands, so that a machine with cargo alone can run them all.
 //!
 //! `cargo xtask test` is what the README and CI call: it installs what is missing, says what it
-//! is doing, builds the guests and everything else once, runs every test, and the fuzz targets briefly.
+//! is doing, builds the guests and everything else once, runs every test, real clients, and the fuzz
+//! targets briefly.
 
+mod clients;
 mod fuzz;
+mod python;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -17,7 +20,9 @@ const CARGO_COMPONENT: &str = "0.21.1";
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test     install what is missing, build everything, run all tests and each fuzz target for half a minute
+  test     install what is missing, build everything, run all tests, try real clients,
+           and run each fuzz target for half a minute
+  clients  send logs with real clients (OpenTelemetry for Python and JavaScript, pino) and query them
   guests   build the guest endpoints, with cargo and with cargo component
   fuzz TARGET [SECONDS]
            feed a fuzz target (sql, lql) with texts that it makes up, for a minute or as long as told
@@ -34,6 +39,7 @@ fn main() -> ExitCode {
     let done = match command.as_deref() {
         Some("test") => test(),
         Some("guests") => tools().and_then(|()| guests()),
+        Some("clients") => clients::command(),
         Some("fuzz") => fuzz::command(std::env::args().skip(2)),
         Some("lint") => lint(),
         _ => {
@@ -61,10 +67,10 @@ fn test() -> Outcome {
     run(cargo(&root).args(["build", "--workspace", "--all-targets", "--locked"]))?;
     say("running all tests");
     // The black-box tests find the built guests here.
-    run(cargo(&root).args(["test", "--workspace", "--locked"]).env("TIDEGATE_GUESTS", built()))?;
+    run(cargo(&root).args(["test", "--workspace", "--locked"]).env("TIDEGATE_GUESTS", built_guests()))?;
     say("running the runtime's tests of the built guests");
     // Ignored where the guests are not built. The same packages as before, so that nothing is compiled anew.
-    let guest = |name: &str| built().join(name).display().to_string();
+    let guest = |name: &str| built_guests().join(name).display().to_string();
     run(cargo(&root)
         .args(["test", "--workspace", "--locked", "--test", "it", "guests::", "--", "--ignored"])
         .env(
@@ -72,6 +78,7 @@ fn test() -> Outcome {
             [guest("edge-methods.cargo.wasm"), guest("edge-methods.component.wasm")].join(":"),
         )
         .env("TIDEGATE_HOSTILE", guest("hostile.wasm")))?;
+    clients::clients()?;
     fuzz::briefly()
 }
 
@@ -97,7 +104,7 @@ fn guests() -> Outcome {
     run(cargo(&folder.join("edge-methods"))
         .args(["component", "build", "--release", "--locked", "--target", GUEST_TARGET])
         .env("CARGO_TARGET_DIR", folder.join("target/component")))?;
-    let built = built();
+    let built = built_guests();
     std::fs::create_dir_all(&built).map_err(|error| format!("{}: {error}", built.display()))?;
     let release = format!("{GUEST_TARGET}/release");
     for (from, to) in [
@@ -143,8 +150,14 @@ fn guest_folder() -> PathBuf {
 }
 
 /// Where the built guests are collected.
-fn built() -> PathBuf {
+fn built_guests() -> PathBuf {
     guest_folder().join("target/built")
+}
+
+/// Where cargo leaves programs, this one among them.
+fn built() -> Result<PathBuf, String> {
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    this.parent().map(PathBuf::from).ok_or_else(|| format!("{} lies nowhere", this.display()))
 }
 
 fn cargo(folder: &Path) -> Command {

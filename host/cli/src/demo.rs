@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let mut total = 0;
         for source in sample::source_names() {
             let events: Vec<_> = sample::events(source, EVENTS, now, WEEK, arguments.seed).collect();
-            total += app.ingest(source, events).await?;
+            total += app.ingest(source, events).await?.stored;
         }
         print_requests(&format!("http://{}", listener.local_addr()?), &token, total);
         serve(app, listener).await

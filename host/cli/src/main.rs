@@ -1,11 +1,13 @@
 //! The binary `tidegate`: the service and the tools around it.
 
+mod backup;
 mod commands;
 mod config;
 mod demo;
 mod import;
 mod sample;
 mod serve;
+mod token;
 
 use std::process::ExitCode;
 
@@ -29,12 +31,18 @@ enum Command {
     Serve(serve::Arguments),
     /// Run the service on a fresh folder with sample logs, and print requests to try
     Demo(demo::Arguments),
+    /// Copy a data folder, also while a server runs in it
+    Backup(backup::BackupArguments),
+    /// Make a data folder of a copy
+    Restore(backup::RestoreArguments),
     /// Send files of events to a running server: one JSON object a line
     Import(import::Arguments),
     /// Check an endpoint folder and everything in it that can be known without logs
     Check(commands::FolderArguments),
     /// Build an endpoint folder into a component
     Build(commands::BuildArguments),
+    /// Make, list and revoke access tokens
+    Token(token::Arguments),
     /// Work with the log query language
     #[command(subcommand)]
     Lql(commands::Lql),
@@ -46,9 +54,12 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Check(arguments) => commands::check(&arguments),
         Command::Build(arguments) => commands::build(&arguments),
+        Command::Token(arguments) => token::run(&arguments),
         Command::Lql(command) => commands::lql(&command),
         Command::Redact => commands::redact(),
     };

@@ -41,10 +41,12 @@ pub enum Code {
     Conflict,
     /// The method does not exist on this route.
     MethodNotAllowed,
-    /// The request did not arrive in its time.
-    RequestTimeout,
     /// The request is larger than allowed.
     TooLarge,
+    /// The body is in a form that the route does not read.
+    UnsupportedMediaType,
+    /// The request's body took too long to arrive.
+    SlowRequest,
     /// A limit of the request was reached: rows, bytes, memory, statements.
     LimitExceeded,
     /// The token's or the source's own share is used up; try again later.
@@ -83,8 +85,9 @@ impl Code {
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
             Self::MethodNotAllowed => "method_not_allowed",
-            Self::RequestTimeout => "request_timeout",
             Self::TooLarge => "too_large",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::SlowRequest => "slow_request",
             Self::LimitExceeded => "limit_exceeded",
             Self::TooManyRequests => "too_many_requests",
             Self::Overloaded => "overloaded",
@@ -113,9 +116,10 @@ impl Code {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
-            Self::RequestTimeout => 408,
+            Self::SlowRequest => 408,
             Self::Conflict => 409,
             Self::TooLarge => 413,
+            Self::UnsupportedMediaType => 415,
             Self::Refused | Self::LimitExceeded => 422,
             Self::TooManyRequests => 429,
             Self::Internal | Self::ComponentFailed => 500,
@@ -175,6 +179,12 @@ impl Failure {
         let mut first = failures.next()?;
         first.others.extend(failures);
         Some(first)
+    }
+
+    /// The failure and the others in it, one by one.
+    pub fn each(mut self) -> impl Iterator<Item = Failure> {
+        let others = std::mem::take(&mut self.others);
+        std::iter::once(self).chain(others)
     }
 
     /// The same failure, with the seconds after which to try again.

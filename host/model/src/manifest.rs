@@ -105,6 +105,19 @@ pub enum ManifestError {
     Unreadable(String),
 }
 
+impl ManifestError {
+    /// The field that the rule is about, as the management API calls it.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Name(_) => "name",
+            Self::Parameter(_) => "parameters",
+            Self::Setting { setting, .. } => setting,
+            Self::EmptyQuery => "query",
+            Self::Unreadable(_) => "manifest",
+        }
+    }
+}
+
 impl Manifest {
     /// A manifest with a name and a query and otherwise defaults.
     pub fn new(name: EndpointName, query: impl Into<String>) -> Self {
@@ -123,17 +136,25 @@ impl Manifest {
     /// # Errors
     /// The first rule that is broken.
     pub fn validate(&self) -> Result<(), ManifestError> {
+        self.problems().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Every rule that is broken, in the order of the fields.
+    pub fn problems(&self) -> Vec<ManifestError> {
+        let mut problems = Vec::new();
         if self.query.trim().is_empty() {
-            return Err(ManifestError::EmptyQuery);
+            problems.push(ManifestError::EmptyQuery);
         }
-        let range = |setting, value, ok, allowed| {
-            if ok { Ok(()) } else { Err(ManifestError::Setting { setting, value, allowed }) }
+        let mut range = |setting, value, ok: bool, allowed| {
+            if !ok {
+                problems.push(ManifestError::Setting { setting, value, allowed });
+            }
         };
         let Settings { max_limit, cache_duration_seconds, proactive_requerying_seconds, .. } = self.settings;
-        range("max_limit", max_limit, (1..=MAX_ROWS).contains(&max_limit), "1 to 10000")?;
-        range("cache_duration_seconds", cache_duration_seconds, cache_duration_seconds <= 86_400, "0 (off) to 86400")?;
+        range("max_limit", max_limit, (1..=MAX_ROWS).contains(&max_limit), "1 to 10000");
+        range("cache_duration_seconds", cache_duration_seconds, cache_duration_seconds <= 86_400, "0 (off) to 86400");
         if let Some(seconds) = proactive_requerying_seconds {
-            range("proactive_requerying_seconds", seconds, (1..=86_400).contains(&seconds), "1 to 86400, or null")?;
+            range("proactive_requerying_seconds", seconds, (1..=86_400).contains(&seconds), "1 to 86400, or null");
         }
         let mut seen = std::collections::BTreeSet::new();
         for parameter in &self.parameters {
@@ -141,10 +162,10 @@ impl Manifest {
             let legal = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             if !legal || !seen.insert(name) {
-                return Err(ManifestError::Parameter(name.clone()));
+                problems.push(ManifestError::Parameter(name.clone()));
             }
         }
-        Ok(())
+        problems
     }
 
     /// Checks what a caller sent against the declared parameters. Values of undeclared names are

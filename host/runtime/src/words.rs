@@ -86,8 +86,9 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
         | Code::NotFound
         | Code::Conflict
         | Code::MethodNotAllowed
-        | Code::RequestTimeout
         | Code::TooLarge
+        | Code::UnsupportedMediaType
+        | Code::SlowRequest
         | Code::ComponentFailed
         | Code::Internal => wit::Failure::Other(message),
     }

@@ -6,12 +6,13 @@ use std::sync::atomic::AtomicBool;
 use tidegate_model::Failure;
 use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeError, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
-use tidegate_store::{Store, StoreError, StoreOptions};
+use tidegate_store::{Ingested, Store, StoreError};
 
 use crate::admission::Admission;
+use crate::cache::Cache;
 use crate::compute::Compute;
+use crate::doors::BodyRoom;
 use crate::metrics::Metrics;
-use crate::paced::BodyMemory;
 use crate::rate::Rates;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
@@ -64,10 +65,11 @@ pub struct App {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) compute: Compute,
     pub(crate) registry: Registry,
+    pub(crate) cache: Cache,
     pub(crate) tokens: Tokens,
+    pub(crate) bodies: BodyRoom,
     pub(crate) rates: Rates,
     pub(crate) admission: Admission,
-    pub(crate) bodies: Arc<BodyMemory>,
     pub(crate) metrics: Metrics,
     /// A stop was asked for.
     pub(crate) draining: AtomicBool,
@@ -81,10 +83,7 @@ impl App {
     /// # Errors
     /// What cannot be opened, and why.
     pub async fn open(options: Options) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
-        let store = Store::open(
-            &options.data_dir,
-            StoreOptions { max_unflushed_bytes: options.ingest.buffer_bytes, ..StoreOptions::default() },
-        )?;
+        let store = Store::open(&options.data_dir, options.store.clone())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
         let engine = Engine::new(&EngineOptions {
@@ -106,9 +105,10 @@ impl App {
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
         let app = Arc::new(Self {
+            cache: Cache::new(tidegate_model::number(options.cache.memory)),
+            bodies: BodyRoom::new(options.ingest.body_memory),
             rates: Rates::new(options.rate.clone()),
             admission: Admission::new(&options.admission),
-            bodies: BodyMemory::new(options.ingest.body_memory),
             metrics: Metrics::new(),
             draining: AtomicBool::new(false),
             options,
@@ -122,6 +122,9 @@ impl App {
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;
+        // Both end with the service: they hold no more than a weak pointer to it.
+        tokio::spawn(crate::tokens::watch(Arc::downgrade(&app)));
+        tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.cache.warming_concurrency));
         Ok((app, new))
     }
 
@@ -129,7 +132,7 @@ impl App {
     ///
     /// # Errors
     /// As the store's.
-    pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<usize, StoreError> {
+    pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<Ingested, StoreError> {
         self.store.ingest(source, events).await
     }
 

@@ -1,5 +1,7 @@
 //! Who is calling: the token of a request and what it allows.
 
+use std::sync::Arc;
+
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use tidegate_model::{Code, Failure};
@@ -11,7 +13,7 @@ use crate::tokens::Access;
 ///
 /// # Errors
 /// [`Code::Unauthorized`] without a token or with one that is unknown or expired.
-pub(crate) fn authenticate(app: &App, headers: &HeaderMap, now: i64) -> Result<Access, Failure> {
+pub(crate) fn authenticate(app: &App, headers: &HeaderMap, now: i64) -> Result<Arc<Access>, Failure> {
     let unauthorized = |message: &str| Err(Failure::new(Code::Unauthorized, message));
     let bearer = headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
     let bearer = bearer.and_then(|value| {
@@ -24,7 +26,7 @@ pub(crate) fn authenticate(app: &App, headers: &HeaderMap, now: i64) -> Result<A
     };
     match app.tokens.access(token, now) {
         Some(access) => {
-            crate::observe::note_caller(crate::tokens::hash(token));
+            crate::observe::note_caller(crate::tokens::hash(token), access.id);
             Ok(access)
         }
         None => unauthorized("the access token is unknown, revoked or expired"),

@@ -47,14 +47,26 @@ impl Compute {
         &self,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
-        let Some(runtime) = &self.runtime else {
-            return Err(Failure::new(Code::Overloaded, "the server is shutting down"));
-        };
-        let mut task = AbortOnDrop(runtime.spawn(work.in_current_span()));
+        let mut task = self.start_work(work)?;
         (&mut task.0).await.unwrap_or_else(|error| {
             tracing::error!(%error, "a request's work broke off");
             Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))
         })
+    }
+
+    /// Starts work on these threads that hands over its results by itself. Dropping the task stops
+    /// the work where it next lets go.
+    ///
+    /// # Errors
+    /// While the server shuts down.
+    pub(crate) fn start_work<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<AbortOnDrop<T>, Failure> {
+        match &self.runtime {
+            Some(runtime) => Ok(AbortOnDrop(runtime.spawn(work.in_current_span()))),
+            None => Err(Failure::new(Code::Overloaded, "the server is shutting down")),
+        }
     }
 }
 

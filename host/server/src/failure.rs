@@ -69,15 +69,21 @@ pub(crate) fn of_store(error: StoreError) -> Failure {
             Failure::new(Code::NotFound, format!("there is no source {name}; create it first, or check source_name"))
                 .about(name)
         }
-        StoreError::InvalidEvent { index, .. } => {
-            Failure::new(Code::InvalidBody, format!("{error}; nothing of the request was stored"))
-                .about(format!("[{index}]"))
-        }
         StoreError::InvalidName { .. } => Failure::new(Code::Refused, error.to_string()).about("name"),
-        StoreError::Exists(name) => Failure::new(Code::Conflict, format!("the name {name} is taken")).about("name"),
-        StoreError::Overloaded { .. } | StoreError::Closed => Failure::new(
+        StoreError::Exists(name) => {
+            Failure::new(Code::Refused, format!("the name {name} is taken; names are unique")).about("name")
+        }
+        StoreError::Overloaded { .. } => Failure::new(
+            Code::TooManyRequests,
+            "more events wait to be written than may wait; nothing of the request was stored, try again",
+        ),
+        StoreError::Closed => Failure::new(
             Code::Overloaded,
-            "the store cannot take events right now; nothing of the request was stored, try again",
+            "the service is ending and takes no more events; nothing of the request was stored, try again",
+        ),
+        StoreError::DiskFull(_) => Failure::new(
+            Code::StorageFull,
+            "the disk of the server is full; nothing of the request was stored, reads go on",
         ),
         StoreError::CommitFailed(_) | StoreError::ReadOnly(_) => {
             tracing::error!(%error, "the store refuses events");

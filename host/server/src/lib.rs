@@ -5,14 +5,17 @@
 //! every room become an HTTP answer in one place, `failure`.
 
 mod admission;
+mod admit;
 mod answer;
 mod app;
 mod auth;
+mod cache;
 mod compute;
 mod connection;
 mod door;
+mod doors;
+mod execute;
 mod failure;
-mod ingest;
 mod lql;
 mod manage;
 mod metrics;
@@ -26,10 +29,12 @@ mod ready;
 pub mod redact;
 mod registry;
 mod routes;
+mod scopes;
 mod seed;
 mod serve;
 pub mod settings;
 mod statements;
+mod tables;
 mod tokens;
 mod traces;
 mod unread;
@@ -37,5 +42,5 @@ mod unread;
 pub use app::{App, Options, StartError};
 pub use door::Door;
 pub use serve::serve;
-pub use tokens::{NewTokens, generate_token};
+pub use tokens::{NOTICED, NewToken, NewTokens, generate_token};
 pub use traces::Traces;

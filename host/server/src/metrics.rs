@@ -19,7 +19,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use tidegate_model::{Code, number};
+use tidegate_model::{Code, number, size};
 
 use crate::app::App;
 
@@ -71,6 +71,7 @@ pub(crate) struct Metrics {
     cache_bytes: Gauge,
     ingest_events: Counter,
     ingest_bytes: Counter,
+    ingest_refused: Counter,
     body_bytes: Gauge,
     running: Gauge,
     places: Gauge,
@@ -83,6 +84,15 @@ pub(crate) struct Metrics {
     connections: Gauge,
     refused_connections: Counter,
     sources: Gauge,
+    segments: Gauge,
+    segment_bytes: Gauge,
+    unflushed: Gauge,
+    read_only: Gauge,
+    commits: Gauge,
+    failed_commits: Gauge,
+    failed_flushes: Gauge,
+    dropped_segments: Gauge,
+    unusable: Gauge,
     memory: Gauge,
     files: Gauge,
 }
@@ -101,6 +111,7 @@ impl Metrics {
             cache_bytes: Gauge::default(),
             ingest_events: Counter::default(),
             ingest_bytes: Counter::default(),
+            ingest_refused: Counter::default(),
             body_bytes: Gauge::default(),
             running: Gauge::default(),
             places: Gauge::default(),
@@ -113,6 +124,15 @@ impl Metrics {
             connections: Gauge::default(),
             refused_connections: Counter::default(),
             sources: Gauge::default(),
+            segments: Gauge::default(),
+            segment_bytes: Gauge::default(),
+            unflushed: Gauge::default(),
+            read_only: Gauge::default(),
+            commits: Gauge::default(),
+            failed_commits: Gauge::default(),
+            failed_flushes: Gauge::default(),
+            dropped_segments: Gauge::default(),
+            unusable: Gauge::default(),
             memory: Gauge::default(),
             files: Gauge::default(),
             registry: Registry::default(),
@@ -127,6 +147,7 @@ impl Metrics {
         registry.register("tidegate_failures", "Refused and failed requests by route and code", all.failures.clone());
         registry.register("tidegate_cache_lookups", "Lookups of kept answers", all.cache.clone());
         registry.register("tidegate_ingest_events", "Events that were acknowledged", all.ingest_events.clone());
+        registry.register("tidegate_ingest_refused_events", "Events that were refused", all.ingest_refused.clone());
         registry.register_with_unit(
             "tidegate_ingest",
             "Bodies of events that were acknowledged, decompressed",
@@ -151,7 +172,16 @@ impl Metrics {
             ("tidegate_components_stacks", "Stacks of the pool in use", &all.pool_stacks),
             ("tidegate_components_idle_bytes", "Resident memory of the pool that is not in use", &all.pool_idle),
             ("tidegate_connections", "Open connections", &all.connections),
-            ("tidegate_sources", "Log sources", &all.sources),
+            ("tidegate_store_sources", "Log sources", &all.sources),
+            ("tidegate_store_segments", "Segments of all sources", &all.segments),
+            ("tidegate_store_segment_bytes", "Size of the segments", &all.segment_bytes),
+            ("tidegate_store_unflushed_bytes", "Events in memory that no segment holds yet", &all.unflushed),
+            ("tidegate_store_read_only", "1 when writing has ended until a restart", &all.read_only),
+            ("tidegate_store_commits", "Write-ahead transactions since the start", &all.commits),
+            ("tidegate_store_failed_commits", "Write-ahead transactions that failed", &all.failed_commits),
+            ("tidegate_store_failed_flushes", "Segments that could not be written", &all.failed_flushes),
+            ("tidegate_store_dropped_segments", "Segments that retention dropped", &all.dropped_segments),
+            ("tidegate_endpoints_unusable", "Saved endpoints that cannot be used", &all.unusable),
             ("process_resident_memory_bytes", "Resident memory of the process", &all.memory),
             ("process_open_fds", "Open file descriptors of the process", &all.files),
         ] {
@@ -179,10 +209,16 @@ impl Metrics {
         self.seconds.get_or_create(&OfRoute { route }).observe(answered.taken.as_secs_f64());
     }
 
-    /// Counts acknowledged events and the bytes they came in.
-    pub(crate) fn ingested(&self, events: usize, bytes: usize) {
-        self.ingest_events.inc_by(number(events));
+    /// Counts the events of a request, and the bytes they came in.
+    pub(crate) fn ingested(&self, accepted: usize, refused: usize, bytes: usize) {
+        self.ingest_events.inc_by(number(accepted));
+        self.ingest_refused.inc_by(number(refused));
         self.ingest_bytes.inc_by(number(bytes));
+    }
+
+    /// Counts how an answer was come by: `hit`, `stale`, `miss`, `collapsed`.
+    pub(crate) fn cache_lookup(&self, state: &'static str) {
+        self.cache.get_or_create(&OfCache { state }).inc();
     }
 
     /// A connection is there, or over the limit.
@@ -194,7 +230,7 @@ impl Metrics {
         OpenConnection(self.connections.clone())
     }
 
-    /// Reads what others hold. What the store and the cache tell of themselves belongs here.
+    /// Reads what others hold.
     fn measure(&self, app: &App) {
         let set = |gauge: &Gauge, n: usize| {
             gauge.set(i64::try_from(n).unwrap_or(i64::MAX));
@@ -210,7 +246,24 @@ impl Metrics {
         set(&self.pool_memories, pool.memories);
         set(&self.pool_stacks, pool.stacks);
         set(&self.pool_idle, pool.idle_bytes);
-        set(&self.sources, app.store.sources().len());
+        let (entries, bytes) = app.cache.size();
+        set(&self.cache_entries, size(entries));
+        set(&self.cache_bytes, size(bytes));
+        let store = app.store.stats();
+        for (gauge, n) in [
+            (&self.sources, store.sources),
+            (&self.segments, store.segments),
+            (&self.segment_bytes, store.segment_bytes),
+            (&self.unflushed, store.unflushed_bytes),
+            (&self.read_only, u64::from(store.read_only)),
+            (&self.commits, store.commits),
+            (&self.failed_commits, store.failed_commits),
+            (&self.failed_flushes, store.failed_flushes),
+            (&self.dropped_segments, store.dropped_segments),
+        ] {
+            set(gauge, size(n));
+        }
+        set(&self.unusable, app.registry.unusable());
         set(&self.memory, resident_memory().unwrap_or(0));
         set(&self.files, std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count));
     }

@@ -1,6 +1,5 @@
 //! The routes: which path leads where.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,16 +7,17 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderName, Method, header};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{MethodRouter, get, post, put};
+use axum::routing::{get, post, put};
 use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
-use tower_http::decompression::RequestDecompressionLayer;
 
+use crate::answer::{compressed, tolerant};
 use crate::app::App;
 use crate::failure::Refusal;
+use crate::manage::{endpoints, sources, tokens};
 use crate::metrics::metrics;
 use crate::ready::{health, ready};
-use crate::{ingest, manage, query};
+use crate::{doors, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let cors = CorsLayer::new()
@@ -42,32 +42,37 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             HeaderName::from_static("ratelimit-policy"),
         ])
         .max_age(Duration::from_secs(86_400));
-    let events = || -> MethodRouter<Arc<App>> {
-        post(ingest::ingest)
-            .layer::<_, Infallible>(from_fn_with_state(Arc::clone(&app), crate::paced::count))
-            .layer(RequestDecompressionLayer::new().gzip(true).zstd(true))
-    };
     Router::new()
         .route("/api/endpoints/query/{endpoint}", get(query::query).post(query::query))
         .route("/endpoints/query/{endpoint}", get(query::query))
-        .route("/api/logs", events())
-        .route("/logs", events())
-        .route("/api/events", events())
-        .route("/api/sources", get(manage::list_sources).post(manage::create_source))
-        .route("/api/endpoints", get(manage::list_endpoints).post(manage::create_endpoint))
+        .route("/api/logs", post(doors::logs))
+        .route("/logs", post(doors::logs))
+        .route("/api/events", post(doors::logs))
+        .route("/v1/logs", post(doors::otlp::logs))
+        .route("/api/sources", get(sources::list).post(sources::create))
+        .route(
+            "/api/sources/{source}",
+            get(sources::show).put(sources::update).patch(sources::update).delete(sources::delete),
+        )
+        .route("/api/sources/{source}/schema", get(sources::schema))
+        .route("/api/sources/{source}/recent", get(sources::recent))
+        .route("/api/endpoints", get(endpoints::list).post(endpoints::create))
         .route(
             "/api/endpoints/{endpoint}",
-            get(manage::show_endpoint)
-                .put(manage::update_endpoint)
-                .patch(manage::update_endpoint)
-                .delete(manage::delete_endpoint),
+            get(endpoints::show).put(endpoints::update).patch(endpoints::update).delete(endpoints::delete),
         )
-        .route("/api/endpoints/{endpoint}/component", put(manage::put_component))
+        .route("/api/endpoints/{endpoint}/component", put(endpoints::put_component))
+        .route("/api/endpoints/{endpoint}/versions", get(endpoints::versions))
+        .route("/api/endpoints/{endpoint}/versions/{version}/restore", post(endpoints::restore))
+        .route("/api/access-tokens", get(tokens::list).post(tokens::create))
+        .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(compressed())
+        .layer(from_fn(tolerant))
         .layer(from_fn_with_state(Arc::clone(&app), crate::paced::pace))
         .layer(from_fn(crate::unread::announce_close))
         .layer(cors)

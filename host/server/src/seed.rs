@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidegate_compiler::manifest_of_texts;
 use tidegate_model::{Code, Failure};
 
+use crate::admit::Saving;
 use crate::app::{App, StartError};
 
 /// The sources that log shippers post to.
@@ -56,7 +57,9 @@ pub(crate) async fn endpoints(app: &Arc<App>) -> Result<(), StartError> {
             manifest_of_texts(toml, query).map_err(unreadable).map_err(StartError::setup("a shipped endpoint"))?;
         if app.registry.find(manifest.name.as_str()).is_none() {
             let what = format!("the endpoint {}", manifest.name);
-            app.register_query(None, &manifest).await.map_err(StartError::setup(what))?;
+            app.register_query(&manifest, Saving { author: "the first start", ..Saving::default() })
+                .await
+                .map_err(StartError::setup(what))?;
         }
     }
     app.store.catalog().set_meta(MARK, "1")?;

@@ -4,31 +4,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::ArrayRef;
-use datafusion::catalog::TableProvider;
 use futures::StreamExt;
 use tidegate_compiler::DEFAULT_STATEMENT;
-use tidegate_model::{Arguments, Code, Failure, Kind, Value};
+use tidegate_model::{Code, Failure, Kind, Value};
 use tidegate_runtime::{Column, Rows, Statement, Statements};
-use tidegate_sql::{ColumnEncoder, Engine, Plan, Sources, Stop, Style, Tables, Type};
-use tidegate_store::Store;
+use tidegate_sql::{ColumnEncoder, Plan, ResultStream, Stop, Style, Tables, Type};
 
+use crate::app::App;
 use crate::compute::AbortOnDrop;
+use crate::execute::Asked;
 use crate::lql;
-use crate::registry::Endpoint;
-
-/// The sources of the store, as the resolver sees them.
-#[derive(Debug)]
-pub(crate) struct StoredSources<'s>(pub(crate) &'s Store);
-
-impl Sources for StoredSources<'_> {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        self.0.table(name).ok()
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.0.sources().into_iter().map(|source| source.name).collect()
-    }
-}
+use crate::tables::StoredTables;
 
 /// In which language a request's ad-hoc text is, and what it may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,14 +26,10 @@ pub(crate) enum Language {
 /// The statements of one request.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestStatements {
-    pub(crate) store: Arc<Store>,
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) endpoint: Arc<Endpoint>,
-    pub(crate) arguments: Arc<Arguments>,
+    pub(crate) app: Arc<App>,
+    pub(crate) asked: Arc<Asked>,
     /// The language of ad-hoc text.
     pub(crate) language: Language,
-    /// Ad-hoc text reads the sources instead of the grants.
-    pub(crate) unrestricted: bool,
     /// Microseconds.
     pub(crate) now: i64,
     /// Ends planning that nobody waits for.
@@ -75,45 +57,64 @@ impl Statements for RequestStatements {
     }
 }
 
+/// The rows of a statement, with what encoding them needs.
+pub(crate) fn rows_of(stream: ResultStream) -> Rows {
+    let columns = stream.columns();
+    let types: Arc<ColumnTypes> = Arc::new(columns.iter().map(|(_, ty)| ty.clone()).collect());
+    let described = columns.iter().map(|(name, ty)| (name.clone(), kind_of(ty), true));
+    let cells = Arc::clone(&types);
+    Rows {
+        columns: Column::of_statement(described),
+        batches: stream.boxed(),
+        context: types,
+        json: Arc::new(move |column, array, row| cell(cells.get(column), array, row)),
+    }
+}
+
 impl RequestStatements {
     async fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
         let plan = self.plan(statement, extra)?;
-        let stream = self.engine.run(plan, Some(self.rows)).await?;
-        let columns = stream.columns();
-        let types: Arc<ColumnTypes> = Arc::new(columns.iter().map(|(_, ty)| ty.clone()).collect());
-        let described = columns.iter().map(|(name, ty)| (name.clone(), kind_of(ty), true));
-        let cells = Arc::clone(&types);
-        Ok(Rows {
-            columns: Column::of_statement(described),
-            batches: stream.boxed(),
-            context: types,
-            json: Arc::new(move |column, array, row| cell(cells.get(column), array, row)),
-        })
+        let stream = self.app.engine.run(plan, Some(self.rows)).await?;
+        Ok(rows_of(stream))
     }
 
     fn plan(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Plan, Failure> {
-        let mut arguments = self.arguments.as_ref().clone();
-        arguments.extend(extra);
-        let sources = StoredSources(&self.store);
-        let saved = &self.endpoint.saved;
-        let granted = if self.unrestricted { Tables::Sources } else { Tables::Granted(saved) };
+        let Asked { endpoint, arguments, pinned, unrestricted, .. } = self.asked.as_ref();
+        let mut arguments = arguments.clone();
+        for (name, value) in extra {
+            // The grants filter by these: who writes components chooses no other tenant either.
+            if pinned.keys().any(|fixed| fixed.eq_ignore_ascii_case(&name)) {
+                let message = format!("parameter '{name}' is fixed by the access token");
+                return Err(Failure::new(Code::Forbidden, message).about(name));
+            }
+            arguments.insert(name, value);
+        }
+        // A caller's text that may read all sources names them as they are called now.
+        let bound = !(*unrestricted && matches!(statement, Statement::Text(_)));
+        let sources = StoredTables::of(&self.app.store, &self.app.registry, endpoint, bound);
+        let saved = &endpoint.saved;
+        let granted = if *unrestricted { Tables::Sources } else { Tables::Granted(saved) };
         match statement {
             Statement::Named(name) if name == DEFAULT_STATEMENT => {
-                self.engine.plan_saved(saved, &sources, &arguments, self.now)
+                self.app.engine.plan_saved(saved, &sources, &arguments, self.now)
             }
-            Statement::Named(name) => match self.endpoint.manifest.statements.get(&name) {
-                Some(sql) => self.engine.plan(sql, Tables::Granted(saved), &sources, &arguments, self.now),
+            Statement::Named(name) => match endpoint.manifest.statements.get(&name) {
+                Some(sql) => self.app.engine.plan(sql, Tables::Granted(saved), &sources, &arguments, self.now),
                 None => {
                     let message = format!("the endpoint has no statement {name}");
                     Err(Failure::new(Code::UnknownStatement, message).about(name))
                 }
             },
             Statement::Text(sql) if self.language == Language::Sql => {
-                self.engine.plan(&sql, granted, &sources, &arguments, self.now)
+                self.app.engine.plan(&sql, granted, &sources, &arguments, self.now)
             }
             Statement::Text(text) => {
-                let tables = if self.unrestricted { sources.names() } else { saved.tables() };
-                let plan = |query: &_| self.engine.plan_query(query, granted, &sources, &arguments, self.now);
+                let tables = if *unrestricted {
+                    self.app.store.sources().into_iter().map(|source| source.name).collect()
+                } else {
+                    saved.tables()
+                };
+                let plan = |query: &_| self.app.engine.plan_query(query, granted, &sources, &arguments, self.now);
                 plan(&lql::translate(&text, &tables, plan)?)
             }
         }

@@ -1,20 +1,30 @@
 //! Access tokens: what they are made of, what they may do, how they are found.
 //!
 //! A token is random, so it is looked up by its SHA-256 and nothing else is kept of it. The
-//! lookup is a map in memory, filled from the catalog at start.
+//! lookup is a map in memory, filled from the catalog at start and again when another process (the
+//! command line) has changed the tokens there.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
 use rand::TryRng;
 use sha2::{Digest, Sha256};
+use tidegate_model::Failure;
 use tidegate_store::{Catalog, StoreError, TokenRecord};
 use uuid::Uuid;
 
-use crate::app::{Options, StartError};
+use crate::app::{App, Options, StartError};
+use crate::failure::of_store;
+use crate::scopes::Scopes;
 
 /// The shortest token that is taken from the environment, in characters.
 const MIN_LENGTH: usize = 16;
+/// How often it is looked whether another process changed the tokens. The command line waits
+/// [`NOTICED`] before it says that a token is revoked.
+const LOOK: Duration = Duration::from_millis(200);
+/// After this time a running server has noticed what another process did to its tokens.
+pub const NOTICED: Duration = Duration::from_millis(1000);
 
 /// The tokens made on the first start of a data folder; shown once.
 #[derive(Debug, Clone)]
@@ -26,59 +36,59 @@ pub struct NewTokens {
 }
 
 /// What the holder of a token may do.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(crate) struct Access {
-    scopes: Vec<String>,
+    /// Identity of the token; nothing for those of the environment.
+    pub(crate) id: Option<Uuid>,
+    /// Who it is, for records of what was done: the token's description, or its id.
+    pub(crate) who: String,
+    scopes: Scopes,
     /// Parameter values that the holder cannot choose.
     pub(crate) pinned: BTreeMap<String, String>,
     expires_at: Option<i64>,
 }
 
 impl Access {
-    fn new(scopes: &str) -> Self {
-        Self { scopes: scopes.split_whitespace().map(str::to_owned).collect(), ..Self::default() }
-    }
-
     fn of(record: &TokenRecord) -> Self {
+        let id = Some(record.id);
         // What cannot be read pins nothing and must therefore allow nothing.
-        let Ok(pinned) = serde_json::from_str(&record.pinned) else { return Self::default() };
-        Self { pinned, expires_at: record.expires_at, ..Self::new(&record.scopes) }
-    }
-
-    fn has(&self, scope: &str) -> bool {
-        self.scopes.iter().any(|own| own == scope)
+        let Ok(pinned) = serde_json::from_str(&record.pinned) else { return Self { id, ..Self::default() } };
+        let who = if record.description.is_empty() { record.id.to_string() } else { record.description.clone() };
+        Self { id, who, scopes: Scopes::stored(&record.scopes), pinned, expires_at: record.expires_at }
     }
 
     /// Everything, management included.
     pub(crate) fn is_private(&self) -> bool {
-        self.has("private")
+        self.scopes.is_private()
     }
 
-    pub(crate) fn may_query(&self, endpoint: &str) -> bool {
-        self.is_private() || self.has("query") || self.has(&format!("query:endpoint:{endpoint}"))
+    /// Whether an endpoint may be called; its scope names it by name or identity.
+    pub(crate) fn may_query(&self, endpoint: &str, id: Option<Uuid>) -> bool {
+        self.scopes.may_query(endpoint, id)
     }
 
-    pub(crate) fn may_ingest(&self, source: &str) -> bool {
-        self.is_private() || self.has("ingest") || self.has("public") || self.has(&format!("ingest:source:{source}"))
+    /// Whether a source may be sent events; its scope names it by name or identity.
+    pub(crate) fn may_ingest(&self, source: &str, id: Option<Uuid>) -> bool {
+        self.scopes.may_ingest(source, id)
     }
 }
+
+type Known = HashMap<[u8; 32], Arc<Access>>;
 
 /// All tokens of a service.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    known: RwLock<HashMap<[u8; 32], Access>>,
+    /// Those of the environment.
+    fixed: Known,
+    known: RwLock<Known>,
+    /// The catalog's count of changes that `known` was read at. Held while anything changes, so that
+    /// an older state never replaces a newer one.
+    generation: Mutex<u64>,
 }
 
 impl Tokens {
     pub(crate) fn open(catalog: &Catalog, options: &Options) -> Result<Self, StartError> {
-        let mut known = HashMap::new();
-        for record in catalog.tokens()? {
-            if record.revoked_at.is_none()
-                && let Ok(hash) = <[u8; 32]>::try_from(record.hash.as_slice())
-            {
-                known.insert(hash, Access::of(&record));
-            }
-        }
+        let mut fixed = Known::new();
         for (token, scopes, what) in
             [(&options.public_token, "ingest", "public"), (&options.private_token, "private", "private")]
         {
@@ -86,10 +96,45 @@ impl Tokens {
                 if token.chars().count() < MIN_LENGTH {
                     return Err(StartError::WeakToken(what));
                 }
-                known.insert(hash(token), Access::new(scopes));
+                let who = format!("the {what} token of the environment");
+                let access = Access { who, scopes: Scopes::stored(scopes), ..Access::default() };
+                fixed.insert(hash(token), Arc::new(access));
             }
         }
-        Ok(Self { known: RwLock::new(known) })
+        let tokens = Self { fixed, known: RwLock::default(), generation: Mutex::new(0) };
+        tokens.read(catalog, &mut tokens.generation.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Ok(tokens)
+    }
+
+    /// Reads all tokens of the catalog.
+    fn read(&self, catalog: &Catalog, generation: &mut u64) -> Result<(), StoreError> {
+        // The count first: a change in between is noticed at the next look.
+        *generation = catalog.tokens_generation()?;
+        let mut known = self.fixed.clone();
+        for record in catalog.tokens()? {
+            if record.revoked_at.is_none()
+                && let Ok(hash) = <[u8; 32]>::try_from(record.hash.as_slice())
+            {
+                known.insert(hash, Arc::new(Access::of(&record)));
+            }
+        }
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        Ok(())
+    }
+
+    /// Changes the tokens in the catalog; the change holds from here on.
+    ///
+    /// # Errors
+    /// The change's own; then nothing has changed.
+    pub(crate) fn change<T>(
+        &self,
+        catalog: &Catalog,
+        change: impl FnOnce(&Catalog) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut generation = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(catalog)?;
+        self.read(catalog, &mut generation)?;
+        Ok(changed)
     }
 
     /// Makes the first two tokens, if there are none at all.
@@ -98,32 +143,117 @@ impl Tokens {
             return Ok(None);
         }
         let tokens = NewTokens { private: generate_token(), public: generate_token() };
-        for (token, scopes, description) in [
-            (&tokens.private, "private", "made on the first start"),
-            (&tokens.public, "ingest", "made on the first start"),
-        ] {
-            let record = TokenRecord {
-                id: Uuid::new_v4(),
-                hash: hash(token).to_vec(),
-                description: description.to_owned(),
-                scopes: scopes.to_owned(),
-                pinned: "{}".to_owned(),
-                created_at: chrono::Utc::now().timestamp_micros(),
-                expires_at: None,
-                revoked_at: None,
-            };
-            catalog.put_token(&record)?;
-            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-            known.insert(hash(token), Access::of(&record));
+        for (token, scopes) in [(&tokens.private, "private"), (&tokens.public, "ingest")] {
+            let new = NewToken { description: "made on the first start".to_owned(), ..NewToken::new(scopes) };
+            self.change(catalog, |catalog| catalog.put_token(&new.record(token)))?;
         }
         Ok(Some(tokens))
     }
 
     /// What a token may do; nothing if it is unknown or expired at `now` (microseconds).
-    pub(crate) fn access(&self, token: &str, now: i64) -> Option<Access> {
+    pub(crate) fn access(&self, token: &str, now: i64) -> Option<Arc<Access>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let access = known.get(&hash(token))?;
-        access.expires_at.is_none_or(|expiry| now < expiry).then(|| access.clone())
+        access.expires_at.is_none_or(|expiry| now < expiry).then(|| Arc::clone(access))
+    }
+}
+
+/// Notices what another process does to the tokens, until the service is gone.
+pub(crate) async fn watch(app: Weak<App>) {
+    let mut tick = tokio::time::interval(LOOK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let Some(app) = app.upgrade() else { return };
+        let look = move || {
+            let catalog = app.store.catalog();
+            let mut generation = app.tokens.generation.lock().unwrap_or_else(PoisonError::into_inner);
+            if catalog.tokens_generation()? != *generation {
+                app.tokens.read(catalog, &mut generation)?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(look).await {
+            tracing::warn!(%error, "the tokens cannot be read again; those known before hold");
+        }
+    }
+}
+
+/// A token to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewToken {
+    /// What it is for.
+    pub description: String,
+    /// What it may do, separated by blanks; see [`Scopes`].
+    pub scopes: String,
+    /// Parameter values that it fixes.
+    pub pinned: BTreeMap<String, String>,
+    /// When it stops working, in microseconds since 1970, UTC.
+    pub expires_at: Option<i64>,
+}
+
+impl NewToken {
+    /// A token with scopes and nothing else.
+    pub fn new(scopes: impl Into<String>) -> Self {
+        let scopes = scopes.into();
+        Self { description: String::new(), scopes, pinned: BTreeMap::new(), expires_at: None }
+    }
+
+    /// What is wrong with it at a time (microseconds), if anything.
+    ///
+    /// # Errors
+    /// [`tidegate_model::Code::Refused`], with every field that is wrong.
+    pub fn validate(&self, now: i64) -> Result<(), Failure> {
+        let refused = |field: &str, message: String| Failure::new(tidegate_model::Code::Refused, message).about(field);
+        let mut failures = Vec::new();
+        if let Err(message) = Scopes::parse(&self.scopes) {
+            failures.push(refused("scopes", message));
+        }
+        if !self.pinned.is_empty() && Scopes::stored(&self.scopes).is_private() {
+            let message = "a private token manages everything, so a parameter that it fixes would protect nothing; \
+                           give it the scope query";
+            failures.push(refused("pinned", message.to_owned()));
+        }
+        for (name, value) in &self.pinned {
+            let legal = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if !legal {
+                failures.push(refused("pinned", format!("'{name}' is no name of a parameter")));
+            } else if matches!(name.as_str(), "sql" | "lql") {
+                failures.push(refused("pinned", format!("{name} carries ad-hoc queries and cannot be fixed")));
+            } else if value.is_empty() {
+                // An empty text means "no bound" to many queries: the opposite of what is wanted.
+                failures.push(refused("pinned", format!("the value of {name} is empty")));
+            }
+        }
+        if self.expires_at.is_some_and(|expiry| expiry <= now) {
+            failures.push(refused("expires_at", "expires_at is in the past".to_owned()));
+        }
+        Failure::of_all(failures).map_or(Ok(()), Err)
+    }
+
+    /// Makes the token in a catalog and returns it with its record. The token is nowhere else.
+    ///
+    /// # Errors
+    /// What is wrong with it; the catalog's failure.
+    pub fn make(&self, catalog: &Catalog) -> Result<(String, TokenRecord), Failure> {
+        self.validate(chrono::Utc::now().timestamp_micros())?;
+        let token = generate_token();
+        let record = self.record(&token);
+        catalog.put_token(&record).map_err(of_store)?;
+        Ok((token, record))
+    }
+
+    pub(crate) fn record(&self, token: &str) -> TokenRecord {
+        TokenRecord {
+            id: Uuid::new_v4(),
+            hash: hash(token).to_vec(),
+            description: self.description.clone(),
+            scopes: self.scopes.split_whitespace().collect::<Vec<_>>().join(" "),
+            pinned: serde_json::json!(self.pinned).to_string(),
+            created_at: chrono::Utc::now().timestamp_micros(),
+            expires_at: self.expires_at,
+            revoked_at: None,
+        }
     }
 }
 
@@ -175,23 +305,31 @@ pub(crate) fn artefact_key(catalog: &Catalog) -> Result<[u8; 32], StoreError> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn scopes_allow_what_they_say_and_no_more() {
-        let ingest = Access::new("ingest");
-        assert!(ingest.may_ingest("a") && !ingest.may_query("a") && !ingest.is_private());
-        let one = Access::new("query:endpoint:logs.all ingest:source:a");
-        assert!(one.may_query("logs.all") && !one.may_query("logs.all2"));
-        assert!(one.may_ingest("a") && !one.may_ingest("b"));
-        assert!(Access::new("private").may_query("x"));
-        assert!(!Access::new("").may_ingest("x"));
-    }
 
     #[test]
     fn tokens_are_long_and_differ() {
         assert_eq!(generate_token().len(), 3 + 48);
         assert_ne!(generate_token(), generate_token());
+    }
+
+    #[test]
+    fn what_protects_nothing_is_refused() {
+        let pinned = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        for (token, field) in [
+            (NewToken::new(""), "scopes"),
+            (NewToken::new("query admin"), "scopes"),
+            (NewToken { pinned: pinned("project", "a"), ..NewToken::new("private") }, "pinned"),
+            (NewToken { pinned: pinned("project", ""), ..NewToken::new("query") }, "pinned"),
+            (NewToken { pinned: pinned("sql", "a"), ..NewToken::new("query") }, "pinned"),
+            (NewToken { pinned: pinned("a b", "a"), ..NewToken::new("query") }, "pinned"),
+            (NewToken { expires_at: Some(5), ..NewToken::new("query") }, "expires_at"),
+        ] {
+            assert_eq!(token.validate(5).unwrap_err().location.as_deref(), Some(field), "{token:?}");
+        }
+        let fine = NewToken { pinned: pinned("project", "a"), expires_at: Some(6), ..NewToken::new("query") };
+        assert_eq!(fine.validate(5), Ok(()));
     }
 }

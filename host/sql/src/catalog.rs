@@ -21,6 +21,16 @@ pub trait Sources: Send + Sync {
     fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>>;
     /// The names of all sources, for messages.
     fn names(&self) -> Vec<String>;
+    /// The saved query of another endpoint, which can be read under its name as a table. A source of
+    /// the same name hides it.
+    fn saved(&self, _name: &str) -> Option<Arc<SavedQuery>> {
+        None
+    }
+    /// From here on names stand in the saved query that [`Sources::saved`] gave for this name, and
+    /// mean what they mean there, until [`Sources::leave`].
+    fn enter(&self, _name: &str) {}
+    /// The end of what [`Sources::enter`] began.
+    fn leave(&self) {}
 }
 
 /// No sources: for statements that need none, and for tests.

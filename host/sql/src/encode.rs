@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int64Array, StringViewArray,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, StringViewArray,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::cast;
@@ -86,17 +86,7 @@ impl ColumnEncoder {
             Type::Struct { fields, .. } => Values::Struct(Self::fields(array, fields, style)?),
             Type::Record(fields) => Values::Record(Self::fields(array, fields, style)?),
             Type::Array(item) => {
-                let list = match array.data_type() {
-                    DataType::List(_) => array.clone(),
-                    other => {
-                        let items = match other {
-                            DataType::LargeList(item) | DataType::FixedSizeList(item, _) => item.clone(),
-                            _ => return Err(mismatch(array, ty)),
-                        };
-                        cast(array, &DataType::List(items))?
-                    }
-                };
-                let list = list.as_list::<i32>();
+                let list = as_list(array, ty)?;
                 Values::List(list.offsets().clone(), Box::new(Self::new(list.values(), item, style)?))
             }
         };
@@ -126,7 +116,7 @@ impl ColumnEncoder {
 
     /// How many bytes of text and bytes the value of a row holds: its JSON is at most six times as
     /// long, apart from names and numbers. Found without reading the text.
-    pub(crate) fn text_size(&self, row: usize) -> usize {
+    pub fn text_size(&self, row: usize) -> usize {
         if self.is_null(row) {
             return 0;
         }
@@ -228,6 +218,45 @@ impl ColumnEncoder {
             }
         }
     }
+
+    /// Appends the value of a row as a cell of a table of texts: a text as it is, a TIMESTAMP as ISO
+    /// text, always with microseconds, what is nested as its JSON, NULL as nothing.
+    ///
+    /// # Panics
+    /// If the array has no such row.
+    pub fn write_cell(&self, row: usize, out: &mut Vec<u8>) {
+        if self.is_null(row) {
+            return;
+        }
+        match &self.values {
+            Values::Text(array) => out.extend_from_slice(array.value(row).as_bytes()),
+            Values::Timestamp(array) | Values::Instant(array) => {
+                // One form for all rows: readers take the form of a column from its first rows.
+                if let Some(instant) = chrono::DateTime::from_timestamp_micros(array.value(row)) {
+                    let _ = write!(out, "{}", instant.format("%Y-%m-%dT%H:%M:%S%.6fZ"));
+                }
+            }
+            Values::Json(_) | Values::Struct(_) | Values::Record(_) | Values::List(..) => self.write(row, out),
+            _ => {
+                // What is quoted here has nothing in it that is escaped.
+                let mut value = Vec::new();
+                self.write(row, &mut value);
+                let bare = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(&value);
+                out.extend_from_slice(bare);
+            }
+        }
+    }
+}
+
+/// An array of lists in the one form that is read here.
+pub(crate) fn as_list(array: &ArrayRef, ty: &Type) -> Result<ListArray> {
+    match array.data_type() {
+        DataType::List(_) => Ok(array.as_list::<i32>().clone()),
+        DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Ok(cast(array, &DataType::List(item.clone()))?.as_list::<i32>().clone())
+        }
+        _ => Err(mismatch(array, ty)),
+    }
 }
 
 fn write_object(fields: &[(Vec<u8>, ColumnEncoder)], row: usize, out: &mut Vec<u8>) {
@@ -242,7 +271,6 @@ fn write_object(fields: &[(Vec<u8>, ColumnEncoder)], row: usize, out: &mut Vec<u
     out.push(b'}');
 }
 
-/// Writing to a vector cannot fail.
 /// A point in time as ISO text: microseconds only where there are some.
 fn write_moment(micros: i64, suffix: &str, out: &mut Vec<u8>) {
     match chrono::DateTime::from_timestamp_micros(micros) {
@@ -276,7 +304,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     out
 }
 
-fn mismatch(array: &ArrayRef, ty: &Type) -> datafusion::error::DataFusionError {
+pub(crate) fn mismatch(array: &ArrayRef, ty: &Type) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::Internal(format!("{} cannot hold values of type {ty}", array.data_type()))
 }
 

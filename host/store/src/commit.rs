@@ -6,25 +6,30 @@
 //!
 //! After a failed sync nobody knows what is on disk, and trying again may report success for pages
 //! the kernel has already dropped. So an I/O error ends writing until a restart, which reads back
-//! what is really there; other failures (a full disk) roll back and leave the log usable.
+//! what is really there. Other failures roll back and leave the log usable; a full disk is one of
+//! those, see [`crate::disk`].
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{Receiver, Sender},
     },
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
-use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{
+    disk,
     error::{Result, StoreError},
-    event,
+    log,
     options::StoreOptions,
     source::{Call, Source},
+    stats::Counters,
 };
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -55,24 +60,31 @@ pub(crate) struct Writer {
     room: Arc<Semaphore>,
     room_size: usize,
     failed: Arc<Mutex<Option<String>>>,
+    counters: Arc<Counters>,
+    data: PathBuf,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Writer {
     pub(crate) fn start(
         conn: Connection,
+        data: PathBuf,
         options: &StoreOptions,
         committed: impl Fn() + Send + 'static,
     ) -> Result<Writer> {
         let (queue, receiver) = std::sync::mpsc::channel();
         let failed = Arc::new(Mutex::new(None));
+        let counters = Arc::new(Counters::default());
         let room_size = (options.queue_bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         let run = Run {
             conn,
             receiver,
             failed: Arc::clone(&failed),
+            counters: Arc::clone(&counters),
             commit_rows: options.commit_rows,
             commit_bytes: options.commit_bytes,
+            data: data.clone(),
+            full: false,
         };
         let thread = thread::Builder::new()
             .name("store-commit".to_owned())
@@ -83,6 +95,8 @@ impl Writer {
             room: Arc::new(Semaphore::new(room_size)),
             room_size,
             failed,
+            counters,
+            data,
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -104,8 +118,18 @@ impl Writer {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.transact_then(work, || ())
+    }
+
+    /// The same; once it is committed, `then` runs before the writer does anything else.
+    pub(crate) fn transact_then<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+        then: impl FnOnce() + Send + 'static,
+    ) -> Result<T> {
         self.check()?;
         let (reply, answer) = std::sync::mpsc::channel();
+        let data = self.data.clone();
         let job: Job = Box::new(move |conn| {
             let result = conn
                 .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -113,8 +137,13 @@ impl Writer {
                 .and_then(|tx| {
                     let value = work(&tx)?;
                     tx.commit()?;
+                    then();
                     Ok(value)
-                });
+                })
+                .map_err(|error| disk::refine(error, &data));
+            if matches!(result, Err(StoreError::DiskFull(_))) {
+                disk::recycle_log(conn);
+            }
             // Nobody waits any more: the store is being dropped.
             let _ = reply.send(result);
         });
@@ -126,6 +155,10 @@ impl Writer {
             self.lock_failed().get_or_insert_with(|| error.to_string());
         }
         result
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     fn lock_failed(&self) -> std::sync::MutexGuard<'_, Option<String>> {
@@ -157,8 +190,12 @@ struct Run {
     conn: Connection,
     receiver: Receiver<Message>,
     failed: Arc<Mutex<Option<String>>>,
+    counters: Arc<Counters>,
     commit_rows: usize,
     commit_bytes: usize,
+    data: PathBuf,
+    /// The last transaction found no room.
+    full: bool,
 }
 
 impl Run {
@@ -197,13 +234,31 @@ impl Run {
     }
 
     fn commit(&mut self, group: Vec<Pending>) {
+        let mut kept = Vec::with_capacity(group.len());
+        for pending in group {
+            match pending.source.check() {
+                Ok(()) => kept.push(pending),
+                // Deleted while they waited here.
+                Err(gone) => {
+                    let _ = pending.reply.send(Err(gone));
+                }
+            }
+        }
+        let group = kept;
+        if group.is_empty() {
+            return;
+        }
         let earlier = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let began = Instant::now();
         let result = match earlier {
             Some(reason) => Err(StoreError::ReadOnly(reason)),
-            None => insert(&mut self.conn, &group),
+            None => self.append(&group),
         };
+        self.notice_room(&result);
         match result {
             Ok(seqs) => {
+                let (rows, bytes) = group.iter().fold((0, 0), |(r, b), p| (r + p.events.len(), b + p.body.len()));
+                self.counters.committed(rows, bytes, began.elapsed());
                 for (pending, seq) in group.into_iter().zip(seqs) {
                     let rows = pending.events.len();
                     pending.source.push(Call { seq, events: pending.events, bytes: pending.body.len() });
@@ -212,7 +267,10 @@ impl Run {
                 }
             }
             Err(error) => {
-                tracing::error!(%error, calls = group.len(), "write-ahead transaction failed");
+                self.counters.commit_failed();
+                if !matches!(error, StoreError::DiskFull(_)) {
+                    tracing::error!(%error, calls = group.len(), "write-ahead transaction failed");
+                }
                 if let StoreError::Sqlite(inner) = &error
                     && is_fatal(inner)
                 {
@@ -221,26 +279,36 @@ impl Run {
                 for pending in group {
                     let _ = pending.reply.send(Err(match &error {
                         StoreError::ReadOnly(reason) => StoreError::ReadOnly(reason.clone()),
+                        StoreError::DiskFull(reason) => StoreError::DiskFull(reason.clone()),
                         other => StoreError::CommitFailed(other.to_string()),
                     }));
                 }
             }
         }
     }
-}
 
-fn insert(conn: &mut Connection, group: &[Pending]) -> Result<Vec<i64>> {
-    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut seqs = Vec::with_capacity(group.len());
-    {
-        let mut statement = tx.prepare_cached("INSERT INTO wal (source, body) VALUES (?1, ?2)")?;
-        for pending in group {
-            statement.execute(params![pending.source.key, pending.body])?;
-            seqs.push(tx.last_insert_rowid());
+    fn append(&mut self, group: &[Pending]) -> Result<Vec<i64>> {
+        log::append(&mut self.conn, group.iter().map(|pending| (pending.source.key, pending.body.as_slice())))
+            .map_err(|error| disk::refine(error, &self.data))
+    }
+
+    /// Says once that the disk is full, and once that it no longer is.
+    fn notice_room<T>(&mut self, result: &Result<T>) {
+        match result {
+            Err(StoreError::DiskFull(reason)) => {
+                disk::recycle_log(&self.conn);
+                if !std::mem::replace(&mut self.full, true) {
+                    tracing::error!(reason, "no room for events: they are refused until there is");
+                }
+            }
+            Err(_) => {}
+            Ok(_) => {
+                if std::mem::take(&mut self.full) {
+                    tracing::info!("there is room for events again");
+                }
+            }
         }
     }
-    tx.commit()?;
-    Ok(seqs)
 }
 
 /// Failures after which the state of the file is uncertain.
@@ -255,28 +323,4 @@ pub(crate) fn is_fatal(error: &rusqlite::Error) -> bool {
                 | ErrorCode::ReadOnly
         )
     )
-}
-
-/// Reads the write-ahead log back into memory, oldest first; returns the rows.
-pub(crate) fn replay(conn: &Connection, find: impl Fn(i64) -> Option<Arc<Source>>) -> Result<usize> {
-    let mut statement = conn.prepare("SELECT seq, source, body FROM wal ORDER BY seq")?;
-    let mut rows = statement.query([])?;
-    let mut replayed = 0;
-    while let Some(row) = rows.next()? {
-        let (seq, key): (i64, i64) = (row.get(0)?, row.get(1)?);
-        let body = row.get_ref(2)?.as_blob().map_err(|e| StoreError::corrupt("the write-ahead log", e))?;
-        let source = find(key)
-            .ok_or_else(|| StoreError::corrupt(format!("write-ahead row {seq}"), format!("no source has key {key}")))?;
-        let events = event::decode(body, seq)?;
-        replayed += events.len();
-        source.push(Call { seq, events, bytes: body.len() });
-    }
-    Ok(replayed)
-}
-
-/// Deletes the write-ahead rows of a flushed batch, in a transaction of the caller.
-pub(crate) fn forget(conn: &Connection, source_key: i64, first_seq: i64, last_seq: i64) -> Result<()> {
-    conn.prepare_cached("DELETE FROM wal WHERE seq BETWEEN ?1 AND ?2 AND source = ?3")?
-        .execute([first_seq, last_seq, source_key])?;
-    Ok(())
 }

@@ -19,14 +19,6 @@ pub enum StoreError {
         /// The names that exist.
         known: Vec<String>,
     },
-    /// One event of a call cannot be stored; nothing of the call was.
-    #[error("event {index}: {reason}")]
-    InvalidEvent {
-        /// Position of the event in the call, from 0.
-        index: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
     /// A name is empty, longer than 255 bytes, or holds a control character.
     #[error("invalid name `{name}`: {reason}")]
     InvalidName {
@@ -57,6 +49,12 @@ pub enum StoreError {
         /// What was found.
         reason: String,
     },
+    /// A folder in which no store was ever opened.
+    #[error("there is no catalog in {}: is it a data folder?", .0.display())]
+    NoCatalog(PathBuf),
+    /// A folder that should be made has something in it, or is a file.
+    #[error("{} is there already and is not an empty folder", .0.display())]
+    NotEmpty(PathBuf),
     /// A file operation failed.
     #[error("{what}: {source}")]
     Io {
@@ -67,7 +65,7 @@ pub enum StoreError {
     },
     /// SQLite refused.
     #[error("catalog: {0}")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(#[source] rusqlite::Error),
     /// A segment could not be written or read.
     #[error("segment {segment}: {source}")]
     Parquet {
@@ -82,6 +80,10 @@ pub enum StoreError {
     /// The transaction that held the events failed; none of them was stored.
     #[error("the write-ahead transaction failed: {0}")]
     CommitFailed(String),
+    /// There is no room on the disk, or no more of it for this user. Nothing was changed; it works
+    /// again, without a restart, once there is room.
+    #[error("the disk is full: {0}")]
+    DiskFull(String),
     /// More unflushed data than the store may hold; try again later.
     #[error("{held} bytes wait to be flushed, the limit is {limit}")]
     Overloaded {
@@ -101,6 +103,15 @@ pub enum StoreError {
 
 /// The store's result.
 pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> StoreError {
+        if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
+            return StoreError::DiskFull(format!("catalog: {error}"));
+        }
+        StoreError::Sqlite(error)
+    }
+}
 
 impl StoreError {
     /// Names what was being done when the operating system refused.

@@ -12,7 +12,7 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
@@ -20,20 +20,27 @@ use tokio::sync::oneshot;
 use crate::{
     batch::MemBatch,
     commit::{self, Writer},
+    directory::Sources,
+    disk,
     error::{Result, StoreError},
+    log,
     options::StoreOptions,
-    segment::{self, Segment},
+    retention::{self, Dropped},
+    segment::{self, Fate, Segment},
     shape::Shape,
     source::Source,
-    store::Sources,
 };
 
 /// How often thresholds are looked at when nothing wakes the thread.
 const TICK: Duration = Duration::from_millis(250);
 
+/// How often retention is looked at.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
+
 enum Message {
     Wake,
     Flush(oneshot::Sender<Result<()>>),
+    Retain(oneshot::Sender<Result<Dropped>>),
     Stop,
 }
 
@@ -97,6 +104,12 @@ impl Flusher {
         answer.await.unwrap_or(Err(StoreError::Closed))
     }
 
+    pub(crate) async fn retain(&self) -> Result<Dropped> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(Message::Retain(reply)).map_err(|_| StoreError::Closed)?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
     /// Ends the thread after what it is doing now. Blocks; a second call does nothing.
     pub(crate) fn stop(&self) {
         let _ = self.queue.send(Message::Stop);
@@ -118,15 +131,23 @@ struct Run {
 
 impl Run {
     fn run(self, receiver: &Receiver<Message>, awake: &AtomicBool) {
+        let mut retained: Option<Instant> = None;
         loop {
             match receiver.recv_timeout(TICK) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(Message::Flush(reply)) => {
                     let _ = reply.send(self.sources.all().iter().try_for_each(|source| self.flush(source)));
                 }
+                Ok(Message::Retain(reply)) => {
+                    let _ = reply.send(self.retain());
+                }
                 Ok(Message::Wake) | Err(RecvTimeoutError::Timeout) => {
                     awake.store(false, Ordering::Relaxed);
                     self.flush_due();
+                    if !self.options.manual_flush && retained.is_none_or(|at| at.elapsed() >= RETENTION_INTERVAL) {
+                        retained = Some(Instant::now());
+                        let _ = self.retain();
+                    }
                 }
             }
         }
@@ -143,52 +164,90 @@ impl Run {
             };
             if let Err(error) = done {
                 // The rows stay in memory and in the log; the next tick that is due tries again.
-                tracing::error!(source = source.info.name, %error, "flush failed");
+                tracing::error!(source = source.info().name, %error, "flush failed");
             }
         }
     }
 
+    /// All sources, even when one fails; the first failure counts.
+    fn retain(&self) -> Result<Dropped> {
+        let mut dropped = Dropped::default();
+        let mut failed = None;
+        for source in self.sources.all() {
+            match retention::apply(&source, &self.writer, self.options.retention) {
+                Ok(more) => dropped.add(more),
+                Err(error) => {
+                    tracing::error!(source = source.info().name, %error, "retention failed");
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        failed.map_or(Ok(dropped), Err)
+    }
+
     fn flush(&self, source: &Arc<Source>) -> Result<()> {
+        let done = self.write_segment(source);
+        if done.is_err() {
+            self.writer.counters().flush_failed();
+        }
+        done
+    }
+
+    fn write_segment(&self, source: &Arc<Source>) -> Result<()> {
         // Without the catalog's last word a segment would only fill the disk.
         self.writer.check()?;
         let Some((batch, shape)) = source.begin_flush()? else { return Ok(()) };
-        let folder = segment::folder(&self.data, source.info.id);
-        let identity = (source.info.id, source.info.name.as_str());
+        let folder = segment::folder(&self.data, source.id);
+        let info = source.info();
+        let identity = (source.id, info.name.as_str());
         let segment = match segment::write(&folder, identity, &batch, &self.options) {
-            Ok(segment) => segment,
+            Ok(segment) => Arc::new(segment),
             Err(error) => {
                 source.abort_flush();
-                return Err(error);
+                return Err(disk::refine(error, &self.data));
             }
         };
         match self.register(source, &segment, &shape, batch) {
             Ok(()) => {
-                tracing::debug!(source = source.info.name, segment = %segment.id, rows = segment.rows, "flushed");
+                tracing::debug!(source = info.name, segment = %segment.id, rows = segment.rows, "flushed");
+                self.writer.counters().flushed();
                 source.end_flush(segment);
+                Ok(())
+            }
+            Err(StoreError::UnknownSource { .. }) => {
+                // Deleted meanwhile, with its rows.
+                segment.doom(Fate::GoneWithFolder);
                 Ok(())
             }
             Err(error) => {
                 source.abort_flush();
                 // A rolled back transaction is certain: the file is nobody's. After an I/O error
                 // it may turn out to be registered, and the next open decides.
-                if let StoreError::Sqlite(inner) = &error
-                    && !commit::is_fatal(inner)
-                {
-                    let _ = std::fs::remove_file(&segment.path);
+                match &error {
+                    StoreError::Sqlite(inner) if commit::is_fatal(inner) => {}
+                    StoreError::Sqlite(_) | StoreError::DiskFull(_) => segment.doom(Fate::Gone),
+                    _ => {}
                 }
                 Err(error)
             }
         }
     }
 
-    fn register(&self, source: &Source, segment: &Segment, shape: &Shape, batch: Arc<MemBatch>) -> Result<()> {
+    fn register(
+        &self,
+        source: &Arc<Source>,
+        segment: &Arc<Segment>,
+        shape: &Shape,
+        batch: Arc<MemBatch>,
+    ) -> Result<()> {
         let shape = serde_json::to_string(shape).map_err(|e| StoreError::corrupt("a shape", e))?;
-        let (key, segment) = (source.key, segment.clone());
+        let (key, source, segment) = (source.key, Arc::clone(source), Arc::clone(segment));
         self.writer.transact(move |tx| {
+            source.check()?;
             segment::register(tx, key, &segment, &batch)?;
             tx.prepare_cached("UPDATE sources SET shape = ?2 WHERE key = ?1")?
                 .execute(rusqlite::params![key, shape])?;
-            commit::forget(tx, key, batch.first_seq, batch.last_seq)
+            log::forget(tx, key, batch.first_seq, batch.last_seq)
         })
     }
 }

@@ -10,26 +10,39 @@
 //! 3. In the background memory becomes a segment, and one transaction swaps the write-ahead rows
 //!    for the segment. A crash at any point leaves each acknowledged event exactly once.
 //!
+//! Segments go again by [`Retention`], sources by [`Store::delete_source`]; their files stay until the
+//! last query that reads them ends. [`backup`] copies a folder in which a store is open.
+//!
 //! A record and an array of exactly one record are the same thing, stored as a struct; only where
 //! a path really held several records is it a list. What does not fit its column is kept word for
 //! word in the column `_overflow`.
 
 mod adapt;
+mod backup;
 mod batch;
 mod catalog;
 mod columns;
 mod commit;
+mod describe;
+mod directory;
+mod disk;
 mod error;
 mod event;
 mod expr;
 mod flush;
+mod info;
+mod log;
+mod manage;
 mod options;
 mod prune;
 mod reader;
+mod retention;
 mod segment;
 mod shape;
 mod shred;
 mod source;
+mod stage;
+mod stats;
 mod store;
 mod table;
 #[cfg(test)]
@@ -37,10 +50,15 @@ mod tests;
 mod timestamp;
 mod union;
 
-pub use catalog::{Catalog, EndpointRecord, TokenRecord};
+pub use backup::{BackupReport, backup, restore};
+pub use catalog::{Catalog, EndpointRecord, NewVersion, TokenRecord};
+pub use describe::SourceDescription;
 pub use error::StoreError;
+pub use event::{Ingested, MAX_NESTING, RefusedEvent, too_long};
+pub use info::{Retention, SourceInfo};
 pub use options::StoreOptions;
-pub use source::SourceInfo;
+pub use retention::Dropped;
+pub use stats::StoreStats;
 pub use store::Store;
 
 /// The clock of the store: microseconds since 1970, UTC.

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::info::Retention;
+
 /// How the store commits, holds and flushes. `Default` suits a 2-core server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
     /// Rows of one source held in memory before they become a segment.
     pub flush_rows: usize,
@@ -13,7 +15,8 @@ pub struct StoreOptions {
     /// (under 1,000 rows) may wait twelve times as long: memory is durable through the
     /// write-ahead log, and tiny segments make every later query slower.
     pub flush_interval: Duration,
-    /// No background flush: segments appear only through [`Store::flush`](crate::Store::flush).
+    /// No background work: segments appear only through [`Store::flush`](crate::Store::flush), and
+    /// go only through [`Store::apply_retention`](crate::Store::apply_retention).
     pub manual_flush: bool,
     /// Rows in one write-ahead transaction at most (one call is never split).
     pub commit_rows: usize,
@@ -24,12 +27,17 @@ pub struct StoreOptions {
     /// Bytes in memory, not yet in segments, over all sources; beyond that ingest is refused with
     /// [`StoreError::Overloaded`](crate::StoreError::Overloaded).
     pub max_unflushed_bytes: usize,
+    /// Bytes that one event may have as JSON; a longer one is refused alone.
+    pub max_event_bytes: usize,
     /// Leaf paths a source may have as columns; values at later ones go to the overflow.
     pub max_leaves: usize,
     /// Levels of nesting kept as columns; deeper values go to the overflow whole.
     pub max_depth: usize,
     /// Rows per row group in fresh segments. Small groups let "newest 100" read little.
     pub row_group_rows: usize,
+    /// How long sources without limits of their own keep their rows: 90 days, however many bytes
+    /// that are. Looked at once a minute in the background, unless `manual_flush` says otherwise.
+    pub retention: Retention,
     /// zstd level of segments, 1 to 22.
     pub zstd_level: i32,
 }
@@ -45,9 +53,11 @@ impl Default for StoreOptions {
             commit_bytes: 16 << 20,
             queue_bytes: 64 << 20,
             max_unflushed_bytes: 1 << 30,
+            max_event_bytes: 1 << 20,
             max_leaves: 1_000,
             max_depth: 32,
             row_group_rows: 16 << 10,
+            retention: Retention { max_age: Some(Duration::from_hours(24 * 90)), max_bytes: None },
             zstd_level: 1,
         }
     }

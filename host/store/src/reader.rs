@@ -20,7 +20,8 @@ use parquet::{
     errors::ParquetError,
     file::metadata::ParquetMetaData,
 };
-use uuid::Uuid;
+
+use crate::segment::Segment;
 
 /// Readers over the session's object store and footer cache.
 #[derive(Debug)]
@@ -29,9 +30,10 @@ pub(crate) struct SegmentReaders {
     pub(crate) source: Arc<str>,
 }
 
-/// Which segment a file of the scan is; attached to each.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SegmentId(pub(crate) Uuid);
+/// Which segment a file of the scan is; attached to each, so that the file stays while a plan may
+/// read it.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentOfFile(pub(crate) Arc<Segment>);
 
 impl ParquetFileReaderFactory for SegmentReaders {
     fn create_reader(
@@ -41,19 +43,19 @@ impl ParquetFileReaderFactory for SegmentReaders {
         metadata_size_hint: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<Box<dyn AsyncFileReader + Send>> {
-        let name = match file.extension::<SegmentId>() {
-            Some(SegmentId(id)) => id.to_string(),
-            None => file.path().to_string(),
-        };
+        let segment = file.extension::<SegmentOfFile>().map(|SegmentOfFile(segment)| Arc::clone(segment));
+        let name = segment.as_ref().map_or_else(|| file.path().to_string(), |segment| segment.id.to_string());
         let label = format!("segment {name} of source `{}` cannot be read", self.source);
         let inner = self.inner.create_reader(partition, file, metadata_size_hint, metrics)?;
-        Ok(Box::new(SegmentReader { inner, label }))
+        Ok(Box::new(SegmentReader { inner, label, _segment: segment }))
     }
 }
 
 struct SegmentReader {
     inner: Box<dyn AsyncFileReader + Send>,
     label: String,
+    /// Ranges are opened one by one: the file must stay until the last.
+    _segment: Option<Arc<Segment>>,
 }
 
 fn named(label: &str, error: &ParquetError) -> ParquetError {

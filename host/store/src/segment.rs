@@ -9,7 +9,10 @@ use std::{
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
 };
 
 use parquet::{
@@ -32,7 +35,10 @@ use crate::{
 };
 
 /// What the catalog knows of a segment: enough to plan a query without opening the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Whoever reads the file holds the segment: when the catalog has forgotten it, the file goes with
+/// the last of them.
+#[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) id: Uuid,
     pub(crate) path: PathBuf,
@@ -42,6 +48,47 @@ pub(crate) struct Segment {
     pub(crate) max_time: i64,
     /// The values of `project` in it; nothing when they are too many or not all text.
     pub(crate) projects: Option<Vec<String>>,
+    /// When it was registered.
+    pub(crate) created_at: i64,
+    fate: AtomicU8,
+}
+
+/// What becomes of the file when nobody holds the segment any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Fate {
+    Stays = 0,
+    Gone = 1,
+    /// The source is gone too: the last file takes the folder along.
+    GoneWithFolder = 2,
+}
+
+impl Segment {
+    /// Says that the catalog does not have it, or no longer.
+    pub(crate) fn doom(&self, fate: Fate) {
+        self.fate.fetch_max(fate as u8, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        let fate = *self.fate.get_mut();
+        if fate == Fate::Stays as u8 {
+            return;
+        }
+        if let Err(error) = fs::remove_file(&self.path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            // The next open finds a file that nobody knows, and tries again.
+            tracing::warn!(path = %self.path.display(), %error, "a dropped segment's file stays for now");
+        }
+        if fate == Fate::GoneWithFolder as u8
+            && let Some(folder) = self.path.parent()
+        {
+            // Fails as long as there are others.
+            let _ = fs::remove_dir(folder);
+        }
+    }
 }
 
 /// The folder of a source's segments.
@@ -49,7 +96,8 @@ pub(crate) fn folder(data: &Path, source: Uuid) -> PathBuf {
     data.join("segments").join(source.to_string())
 }
 
-fn file_name(segment: Uuid) -> String {
+/// The name of a segment's file in that folder.
+pub(crate) fn file_name(segment: Uuid) -> String {
     format!("{segment}.parquet")
 }
 
@@ -80,6 +128,8 @@ pub(crate) fn write(folder: &Path, source: (Uuid, &str), batch: &MemBatch, optio
         min_time: batch.min_time,
         max_time: batch.max_time,
         projects: batch.projects(),
+        created_at: now_micros(),
+        fate: AtomicU8::new(Fate::Stays as u8),
     })
 }
 
@@ -131,7 +181,7 @@ pub(crate) fn create_folder(folder: &Path) -> Result<()> {
     folder.parent().map_or(Ok(()), sync_folder)
 }
 
-fn sync_folder(folder: &Path) -> Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(StoreError::io(format!("syncing folder {}", folder.display())))
@@ -160,7 +210,7 @@ pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, ba
         segment.max_time,
         projects,
         serde_json::Value::Object(columns).to_string(),
-        now_micros(),
+        segment.created_at,
     ])?;
     Ok(())
 }
@@ -168,7 +218,8 @@ pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, ba
 /// The segments of a source, as the catalog has them; no file is looked at.
 pub(crate) fn load(conn: &Connection, source_key: i64, folder: &Path) -> Result<Vec<Arc<Segment>>> {
     let mut statement = conn.prepare_cached(
-        "SELECT id, rows, bytes, min_time, max_time, projects FROM segments WHERE source = ?1 ORDER BY max_time DESC",
+        "SELECT id, rows, bytes, min_time, max_time, projects, created_at FROM segments
+         WHERE source = ?1 ORDER BY max_time DESC",
     )?;
     let read = |row: &Row<'_>| -> rusqlite::Result<(Segment, Option<String>)> {
         let id: Uuid = row.get(0)?;
@@ -180,6 +231,8 @@ pub(crate) fn load(conn: &Connection, source_key: i64, folder: &Path) -> Result<
             min_time: row.get(3)?,
             max_time: row.get(4)?,
             projects: None,
+            created_at: row.get(6)?,
+            fate: AtomicU8::new(Fate::Stays as u8),
         };
         Ok((segment, row.get(5)?))
     };
@@ -218,6 +271,22 @@ pub(crate) fn sweep(folder: &Path, segments: &[Arc<Segment>]) -> Result<usize> {
         if leftover {
             fs::remove_file(&path).map_err(StoreError::io(format!("deleting {}", path.display())))?;
             deleted += 1;
+        }
+    }
+    Ok(deleted)
+}
+
+/// Deletes what a crash left of sources that the catalog no longer has; returns the files.
+pub(crate) fn sweep_deleted_sources(data: &Path, exists: impl Fn(Uuid) -> bool) -> Result<usize> {
+    let folder = data.join("segments");
+    let entries = fs::read_dir(&folder).map_err(StoreError::io(format!("listing {}", folder.display())))?;
+    let mut deleted = 0;
+    for entry in entries.flatten() {
+        let source = entry.file_name().to_str().and_then(|name| Uuid::parse_str(name).ok());
+        if source.is_some_and(|source| !exists(source)) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            deleted += sweep(&entry.path(), &[])?;
+            // Stays when it holds what is not ours.
+            let _ = fs::remove_dir(entry.path());
         }
     }
     Ok(deleted)

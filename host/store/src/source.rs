@@ -6,10 +6,11 @@
 //! and moves between them only under that lock, so no snapshot sees it twice or not at all.
 
 use std::{
+    collections::HashSet,
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -21,22 +22,12 @@ use uuid::Uuid;
 use crate::{
     batch::MemBatch,
     error::{Result, StoreError},
+    info::SourceInfo,
     options::StoreOptions,
-    segment::Segment,
+    segment::{Fate, Segment},
     shape::Shape,
     shred::{Caps, shred},
 };
-
-/// A source, as callers see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceInfo {
-    /// Identity; also the name of its folder.
-    pub id: Uuid,
-    /// Unique name.
-    pub name: String,
-    /// Microseconds since 1970, UTC.
-    pub created_at: i64,
-}
 
 /// Small batches in memory are joined up to this size, so that a query between every two ingest
 /// calls does not leave hundreds of them.
@@ -49,10 +40,16 @@ const RAW_ROWS: usize = 8 << 10;
 const TRICKLE_ROWS: usize = 1_000;
 const TRICKLE_PATIENCE: u32 = 12;
 
+/// After a failed flush. What fails costs as much as what works, and mostly fails again.
+const RETRY: Duration = Duration::from_secs(2);
+
 #[derive(Debug)]
 pub(crate) struct Source {
-    pub(crate) info: SourceInfo,
-    /// The catalog's short key.
+    pub(crate) id: Uuid,
+    info: Mutex<Arc<SourceInfo>>,
+    /// The writer's thread sets it, right after the commit that deleted the source.
+    deleted: AtomicBool,
+    /// The catalog's short key. May come back for another source after a deletion.
     pub(crate) key: i64,
     caps: Caps,
     shape: Mutex<Arc<Shape>>,
@@ -71,6 +68,10 @@ struct Lists {
     /// Being written as a segment.
     flushing: Vec<Arc<MemBatch>>,
     segments: Arc<Vec<Arc<Segment>>>,
+    /// The source was deleted.
+    cleared: bool,
+    /// After a failed flush: when the next one may be.
+    not_before: Option<Instant>,
     /// When the oldest row outside of `flushing` came.
     since: Option<Instant>,
 }
@@ -108,13 +109,43 @@ impl Source {
         unflushed: Arc<AtomicUsize>,
     ) -> Source {
         Source {
-            info,
+            id: info.id,
+            info: Mutex::new(Arc::new(info)),
+            deleted: AtomicBool::new(false),
             key,
             caps: Caps { leaves: options.max_leaves, depth: options.max_depth },
             shape: Mutex::new(Arc::new(shape)),
             lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
             unflushed,
         }
+    }
+
+    /// Name and limits as they are now.
+    pub(crate) fn info(&self) -> Arc<SourceInfo> {
+        Arc::clone(&self.info.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes what callers see; the directory calls it, under its lock.
+    pub(crate) fn change_info(&self, change: impl FnOnce(&mut SourceInfo)) -> Arc<SourceInfo> {
+        let mut info = self.info.lock().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut info));
+        Arc::clone(&info)
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Fails once the source is deleted.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_deleted() {
+            return Err(StoreError::UnknownSource { name: self.info().name.clone(), known: Vec::new() });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn mark_deleted(&self) {
+        self.deleted.store(true, Ordering::Release);
     }
 
     fn lists(&self) -> MutexGuard<'_, Lists> {
@@ -182,7 +213,7 @@ impl Source {
                 lists.raw_size.rows += size.rows;
                 lists.raw_size.bytes += size.bytes;
                 Err(StoreError::Corrupt {
-                    what: format!("the memory of source `{}`", self.info.name),
+                    what: format!("the memory of source `{}`", self.info().name),
                     reason: error.to_string(),
                 })
             }
@@ -192,6 +223,9 @@ impl Source {
     /// Whether it is time for a segment.
     pub(crate) fn is_due(&self, options: &StoreOptions) -> bool {
         let lists = self.lists();
+        if lists.not_before.is_some_and(|at| Instant::now() < at) {
+            return false;
+        }
         let Size { mut rows, mut bytes } = lists.raw_size;
         for batch in &lists.memory {
             rows += batch.rows.num_rows();
@@ -236,20 +270,55 @@ impl Source {
                 Ok(joined) => Ok(Some((Arc::new(joined), shape))),
                 Err(error) => {
                     self.abort_flush();
-                    Err(StoreError::corrupt(format!("the memory of source `{}`", self.info.name), error))
+                    Err(StoreError::corrupt(format!("the memory of source `{}`", self.info().name), error))
                 }
             },
         }
     }
 
     /// Swaps the flushed batches for their segment.
-    pub(crate) fn end_flush(&self, segment: Segment) {
+    pub(crate) fn end_flush(&self, segment: Arc<Segment>) {
         let mut lists = self.lists();
+        if lists.cleared {
+            // Registered just before the source was deleted.
+            segment.doom(Fate::GoneWithFolder);
+            return;
+        }
         let bytes = lists.flushing.drain(..).map(|batch| batch.bytes).sum();
         self.unflushed.fetch_sub(bytes, Ordering::Relaxed);
         let mut segments = Vec::clone(&lists.segments);
-        segments.push(Arc::new(segment));
+        segments.push(segment);
         lists.segments = Arc::new(segments);
+    }
+
+    pub(crate) fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
+        Arc::clone(&self.lists().segments)
+    }
+
+    /// Lets go of segments that the catalog has forgotten.
+    pub(crate) fn drop_segments(&self, ids: &HashSet<Uuid>) {
+        let mut lists = self.lists();
+        let (gone, kept) = lists.segments.iter().cloned().partition(|segment| ids.contains(&segment.id));
+        lists.segments = Arc::new(kept);
+        drop(lists);
+        let gone: Vec<Arc<Segment>> = gone;
+        for segment in gone {
+            segment.doom(Fate::Gone);
+        }
+    }
+
+    /// Lets go of everything, after the source was deleted: no more rows come in.
+    pub(crate) fn clear(&self) {
+        // Nobody is in the middle of turning raw rows into columns.
+        let _shape = self.shape();
+        let mut lists = self.lists();
+        let raw = mem::take(&mut lists.raw_size).bytes;
+        let rest: usize = lists.memory.iter().chain(&lists.flushing).map(|batch| batch.bytes).sum();
+        self.unflushed.fetch_sub(raw + rest, Ordering::Relaxed);
+        for segment in lists.segments.iter() {
+            segment.doom(Fate::GoneWithFolder);
+        }
+        *lists = Lists { cleared: true, ..Lists::default() };
     }
 
     /// The flush failed: its batches wait for the next one.
@@ -258,6 +327,7 @@ impl Source {
         let flushing = mem::take(&mut lists.flushing);
         lists.memory.splice(0..0, flushing);
         lists.since = Some(Instant::now());
+        lists.not_before = Some(Instant::now() + RETRY);
     }
 }
 

@@ -30,10 +30,11 @@ use crate::{
     batch::MemBatch,
     event::TIMESTAMP,
     expr::AdapterFactory,
+    info::SourceInfo,
     prune::prune,
-    reader::{SegmentId, SegmentReaders},
+    reader::{SegmentOfFile, SegmentReaders},
     segment::Segment,
-    source::{Snapshot, SourceInfo},
+    source::Snapshot,
     union::SourceUnion,
 };
 
@@ -44,12 +45,12 @@ const MAX_ORDERED_GROUPS: usize = 32;
 /// A snapshot of a source.
 #[derive(Debug)]
 pub(crate) struct SourceTable {
-    info: SourceInfo,
+    info: Arc<SourceInfo>,
     snapshot: Snapshot,
 }
 
 impl SourceTable {
-    pub(crate) fn new(info: SourceInfo, snapshot: Snapshot) -> SourceTable {
+    pub(crate) fn new(info: Arc<SourceInfo>, snapshot: Snapshot) -> SourceTable {
         SourceTable { info, snapshot }
     }
 }
@@ -139,7 +140,7 @@ impl SourceTable {
 
     /// A segment as a file of the scan, with the bounds of its time: the planner proves from them
     /// that the files of a group follow each other.
-    fn file(&self, segment: &Segment) -> Result<PartitionedFile> {
+    fn file(&self, segment: &Arc<Segment>) -> Result<PartitionedFile> {
         let schema = &self.snapshot.schema;
         let meta = ObjectMeta {
             location: ObjectPath::from_absolute_path(&segment.path)?,
@@ -158,7 +159,7 @@ impl SourceTable {
             time.null_count = Precision::Exact(0);
         }
         Ok(PartitionedFile::new_from_meta(meta)
-            .with_extension(SegmentId(segment.id))
+            .with_extension(SegmentOfFile(Arc::clone(segment)))
             .with_statistics(Arc::new(statistics)))
     }
 
@@ -204,11 +205,11 @@ fn newest_first(schema: &SchemaRef) -> Result<LexOrdering> {
 
 /// Files in groups of which each, read one file after the other, is in order; and whether that
 /// could be had. At least `parallel` groups where there are as many files.
-fn group(segments: &[Arc<Segment>], parallel: usize) -> (Vec<Vec<&Segment>>, bool) {
+fn group(segments: &[Arc<Segment>], parallel: usize) -> (Vec<Vec<&Arc<Segment>>>, bool) {
     let parallel = parallel.max(1);
-    let mut sorted: Vec<&Segment> = segments.iter().map(Arc::as_ref).collect();
+    let mut sorted: Vec<&Arc<Segment>> = segments.iter().collect();
     sorted.sort_by_key(|s| (std::cmp::Reverse(s.max_time), std::cmp::Reverse(s.min_time)));
-    let mut groups: Vec<Vec<&Segment>> = Vec::new();
+    let mut groups: Vec<Vec<&Arc<Segment>>> = Vec::new();
     for segment in &sorted {
         // The smallest group that this file can follow, unless another core still has nothing.
         let place = if groups.len() < parallel {
@@ -227,7 +228,7 @@ fn group(segments: &[Arc<Segment>], parallel: usize) -> (Vec<Vec<&Segment>>, boo
     if groups.len() <= MAX_ORDERED_GROUPS.max(parallel) {
         return (groups, true);
     }
-    let mut groups: Vec<Vec<&Segment>> = vec![Vec::new(); parallel];
+    let mut groups: Vec<Vec<&Arc<Segment>>> = vec![Vec::new(); parallel];
     for (segment, turn) in sorted.into_iter().zip((0..parallel).cycle()) {
         if let Some(group) = groups.get_mut(turn) {
             group.push(segment);

@@ -25,6 +25,20 @@ pub(crate) fn micros(value: &Value) -> Option<i64> {
     }
 }
 
+/// 2001-09-09 in seconds: smaller numbers in a field called `date` are rather days, such as 20251120.
+const DATES_FROM: f64 = 1e9;
+
+/// The instant in a field `date`, as shippers write it. A `date` may also be the business of the
+/// event, so a day alone and small numbers are no times.
+pub(crate) fn of_date(value: &Value) -> Option<i64> {
+    let is_moment = match value {
+        Value::Number(number) => number.as_f64().is_some_and(|number| number >= DATES_FROM),
+        Value::String(text) => text.contains(':'),
+        _ => false,
+    };
+    if is_moment { micros(value) } else { None }
+}
+
 fn from_int(int: i64) -> Option<i64> {
     match int.unsigned_abs() {
         ..SECONDS_BELOW => int.checked_mul(1_000_000),

@@ -158,6 +158,11 @@ fn hostile_guests_harm_only_themselves() {
     for _ in 0..3 {
         assert_eq!(attack("marker").body, json!({"result": 0}));
     }
+    // A document is no table.
+    for (format, word) in [("arrow", "no columns"), ("csv", "no array"), ("ndjson", "no array")] {
+        let answer = server.query("hostile", &[("attack", "marker"), ("format", format)]);
+        answer.refused(400, "invalid_parameter", &[word, "ask for json"]);
+    }
     let notes = attack("notes");
     assert_eq!((notes.rows().len(), notes.header("x")), (0, None));
     let ready = server.call("GET", "/ready", &[], b"");

@@ -17,6 +17,22 @@ fn event(id: &str) -> Value {
     json!({"id": id, "project": "p1", "event_message": id, "timestamp": TIME})
 }
 
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// A zstd frame of `blocks` blocks of 128 KiB, all of blanks: four bytes each.
+fn zstd_bomb(blocks: usize) -> Vec<u8> {
+    let head = [0x28, 0xb5, 0x2f, 0xfd, 0x00, (17 - 10) << 3];
+    let block = |last: u32| {
+        let header = ((128 << 10) << 3 | 1 << 1 | last).to_le_bytes();
+        [header[0], header[1], header[2], b' ']
+    };
+    [&head[..], &block(0).repeat(blocks - 1), &block(1)].concat()
+}
+
 /// A zstd frame of one segment and one raw block.
 fn zstd(text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len()).unwrap();
@@ -34,9 +50,8 @@ fn every_shape_of_body_is_taken() {
     server.send(source, &json!([]));
     let lines = format!("{}\n{}\n", event("line-1"), event("line-2"));
     assert_eq!(server.send_raw(source, &[("content-type", "application/x-ndjson")], lines.as_bytes()).status, 200);
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(event("gzip").to_string().as_bytes()).unwrap();
-    assert_eq!(server.send_raw(source, &[("content-encoding", "gzip")], &gzip.finish().unwrap()).status, 200);
+    let packed = gzip(event("gzip").to_string().as_bytes());
+    assert_eq!(server.send_raw(source, &[("content-encoding", "gzip")], &packed).status, 200);
     let headers = [("x-api-key", PUBLIC), ("content-type", "application/json")];
     assert_eq!(server.send_raw(source, &[("content-encoding", "zstd")], &zstd(&event("zstd").to_string())).status, 200);
     for path in ["/logs", "/api/events"] {
@@ -53,27 +68,213 @@ fn every_shape_of_body_is_taken() {
 }
 
 #[test]
-fn a_bad_request_stores_nothing() {
+fn forms_of_the_usual_shippers_are_taken() {
+    let server = Server::start();
+    let source = "postgres.logs";
+    // Vector: an array, or one event a line, with the text in `message`.
+    let vector = |id: &str| json!({"id": id, "project": "p1", "message": "m", "timestamp": "2025-11-20T10:15:02Z"});
+    let lines = format!("{}\n{}", vector("vector-2"), vector("vector-3"));
+    server.send(source, &json!([vector("vector-1")]));
+    let by_line = [("content-type", "application/x-ndjson"), ("content-encoding", "gzip")];
+    assert_eq!(server.send_raw(source, &by_line, &gzip(lines.as_bytes())).status, 200);
+    // Fluent Bit: an array, lines, or objects behind each other; the time in `date`.
+    let bit = |id: &str, date: Value| json!({"id": id, "project": "p1", "log": "m", "date": date});
+    server.send(source, &json!([bit("bit-1", json!(1_763_633_702.0))]));
+    let stream =
+        format!("{}{}", bit("bit-2", json!("2025-11-20T10:15:02.000000Z")), bit("bit-3", json!(1_763_633_702)));
+    assert_eq!(
+        server.send_raw(source, &[], stream.as_bytes()).body,
+        json!({"message": "Logged!", "accepted": 2, "rejected": 0})
+    );
+    let lines = format!(
+        "{}\n{}\n",
+        bit("bit-4", json!("2025-11-20 10:15:02.000000")),
+        bit("bit-5", json!(1_763_633_702_000_i64))
+    );
+    assert_eq!(server.send_raw(source, &[("content-type", "application/json")], lines.as_bytes()).status, 200);
+    let answer = server.sql("select id, timestamp, event_message from postgres_logs order by id");
+    assert_eq!(answer.ids(), ["bit-1", "bit-2", "bit-3", "bit-4", "bit-5", "vector-1", "vector-2", "vector-3"]);
+    assert!(answer.column("timestamp").iter().all(|time| *time == json!(TIME)), "{:?}", answer.rows());
+    assert_eq!(answer.column("event_message")[5], json!("m"));
+}
+
+#[test]
+fn a_bad_event_of_a_batch_is_refused_alone() {
+    let server = Server::start();
+    let source = "postgres.logs";
+    let long = json!({"id": "long", "project": "p1", "event_message": "x".repeat(1 << 20)});
+    let deep = format!("{{\"id\": \"deep\", \"a\": {}1{}}}", "[".repeat(120), "]".repeat(120));
+    let body = format!("[{}, 5, {long}, {deep}, {{\"id\": \"\\ud800\"}}, {}]", event("a"), event("b"));
+    let answer = server.send_raw(source, &[], body.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!((&answer.body["accepted"], &answer.body["rejected"]), (&json!(2), &json!(4)), "{}", answer.body);
+    for (error, (index, word)) in answer.body["errors"].as_array().unwrap().iter().zip([
+        (1, "object"),
+        (2, "1048576"),
+        (3, "100 levels"),
+        (4, "hex escape"),
+    ]) {
+        assert_eq!(error["index"], json!(index));
+        assert!(error["message"].as_str().unwrap().contains(word), "{error}");
+    }
+    let lines = format!("{}\n{{\"id\": \n{}\n", event("c"), event("d"));
+    let answer = server.send_raw(source, &[("content-type", "application/x-ndjson")], lines.as_bytes());
+    assert_eq!((answer.status, &answer.body["accepted"], &answer.body["rejected"]), (200, &json!(2), &json!(1)));
+    assert!(answer.body["errors"][0]["message"].as_str().unwrap().contains("line 2"), "{}", answer.body);
+    // All are counted, a hundred are named.
+    let answer = server.send_raw(source, &[], format!("[{}{}]", "1,".repeat(250), event("e")).as_bytes());
+    assert_eq!((&answer.body["accepted"], &answer.body["rejected"]), (&json!(1), &json!(250)));
+    assert_eq!(answer.body["errors"].as_array().unwrap().len(), 100);
+    assert_eq!(ids(&server), ["a", "b", "c", "d", "e"]);
+}
+
+#[test]
+fn the_deepest_event_survives_a_restart() {
+    let folder = tidegate_tests::folder();
+    let data = folder.path().join("data");
+    let server = Server::start_in(&data);
+    let deep = format!("{{\"project\": \"p1\", \"id\": \"deep\", \"a\": {}1{}}}", "[".repeat(99), "]".repeat(99));
+    let in_id = format!("{{\"project\": \"p1\", \"id\": {}1{}}}", "[".repeat(99), "]".repeat(99));
+    let answer = server.send_raw("postgres.logs", &[], format!("[{deep}, {in_id}]").as_bytes());
+    assert_eq!(answer.body["accepted"], json!(2), "{}", answer.body);
+    server.kill_now();
+    drop(server);
+    let server = Server::start_in(&data);
+    assert_eq!(server.sql("select count(*) as c from postgres_logs").column("c"), [json!(2)]);
+}
+
+#[test]
+fn a_request_without_any_good_event_stores_nothing() {
     let server = Server::start();
     let source = "postgres.logs";
     let send = |body: &str| server.send_raw(source, &[], body.as_bytes());
-    send(&json!([event("good"), "no object"]).to_string()).refused(400, "invalid_body", &["event 1", "nothing"]);
+    send("[\"no object\", 5]").refused(400, "invalid_body", &["event 0", "a string", "nothing", "2 of 2"]);
     send("5").refused(400, "invalid_body", &["object"]);
-    send("{\"id\": ").refused(400, "invalid_body", &["JSON"]);
-    server.send_raw(source, &[("content-encoding", "gzip")], b"{}").refused(400, "invalid_body", &[]);
-    server.send_raw(source, &[("content-type", "application/x-ndjson")], b"{\"id\": \"line\"}\n{").refused(
-        400,
-        "invalid_body",
-        &["line 2"],
-    );
-    server.send_raw("postgres.log", &[], b"{}").refused(404, "not_found", &["postgres.log", "postgres.logs"]);
+    send("").refused(400, "invalid_body", &["empty"]);
+    send("{\"id\": ").refused(400, "invalid_body", &["JSON", "nothing"]);
+    send("[{\"id\": \"x\"},\n{\"id\": }]").refused(400, "invalid_body", &["JSON", "nothing"]);
+    send("id=x&project=p1").refused(400, "invalid_body", &["JSON"]);
+    server.send_raw(source, &[("content-encoding", "gzip")], b"{}").refused(400, "invalid_body", &["gzip"]);
+    server.send_raw(source, &[("content-encoding", "zstd")], b"{}").refused(400, "invalid_body", &["zstd"]);
+    let by_line = [("content-type", "application/x-ndjson")];
+    server.send_raw(source, &by_line, b"{\n{").refused(400, "invalid_body", &["line 1", "line 2"]);
     server.call("POST", "/api/logs", &[("x-api-key", PUBLIC)], b"{}").refused(
         400,
         "invalid_parameter",
         &["source_name"],
     );
-    server.call("POST", "/api/logs?source_name=postgres.logs", &[], b"{}").refused(401, "unauthorized", &[]);
     assert_eq!(ids(&server), Vec::<String>::new());
+}
+
+#[test]
+fn a_body_is_bounded_as_sent_and_as_decompressed() {
+    let server = Server::start();
+    let source = "postgres.logs";
+    let blanks = vec![b' '; (16 << 20) + 1];
+    let too_large = |answer: tidegate_tests::Answer| answer.refused(413, "too_large", &["16777216"]);
+    too_large(server.send_raw(source, &[], &blanks));
+    for bomb in [gzip(&blanks), gzip(&vec![0; 40 << 20])] {
+        too_large(server.send_raw(source, &[("content-encoding", "gzip")], &bomb));
+    }
+    too_large(server.send_raw(source, &[("content-encoding", "zstd")], &zstd_bomb(80_000)));
+    // A window larger than any body.
+    let window = [0x28, 0xb5, 0x2f, 0xfd, 0x00, (30 - 10) << 3, 1, 0, 0];
+    server.send_raw(source, &[("content-encoding", "zstd")], &window).refused(400, "invalid_body", &["zstd"]);
+    for encoding in ["br", "deflate", "gzip, zstd"] {
+        let answer = server.send_raw(source, &[("content-encoding", encoding)], b"{}");
+        answer.refused(415, "unsupported_media_type", &[encoding, "gzip, zstd"]);
+    }
+    let many = format!("[{}]", vec!["{}"; 100_001].join(","));
+    server.send_raw(source, &[], many.as_bytes()).refused(413, "too_large", &["100000 events"]);
+    // As much as is allowed is taken.
+    let body = format!("[{}]", vec![event(&"x".repeat(1000)).to_string(); 7_000].join(","));
+    assert!((13 << 20..16 << 20).contains(&body.len()), "{}", body.len());
+    let answer = server.send_raw(source, &[], body.as_bytes());
+    assert_eq!((answer.status, &answer.body["accepted"]), (200, &json!(7_000)));
+    assert!(server.peak_memory() < 800, "{} MiB", server.peak_memory());
+}
+
+#[test]
+fn a_token_learns_nothing_of_sources_that_are_not_its_own() {
+    let server = Server::start();
+    let send = |token: &str, source: &str| {
+        let path = format!("/api/logs?{}", tidegate_tests::query_string(&[("source_name", source)]));
+        server.call("POST", &path, &[("x-api-key", token)], b"{}")
+    };
+    send(tidegate_tests::PRIVATE, "postgres.log").refused(404, "not_found", &["postgres.log", "postgres.logs"]);
+    let stranger = send(PUBLIC, "postgres.log");
+    stranger.refused(401, "unauthorized", &[]);
+    assert!(!stranger.body.to_string().contains("postgres.logs"), "{}", stranger.body);
+    let anonymous = server.call("POST", "/api/logs?source_name=postgres.logs", &[], b"{}");
+    anonymous.refused(401, "unauthorized", &["X-API-KEY"]);
+    server.call("POST", "/api/logs?source_name=postgres.logs&api_key=nobody", &[], b"{}").refused(
+        401,
+        "unauthorized",
+        &["query string"],
+    );
+    // Not taken from the query string unless that is configured, although it is a good one.
+    let path = format!("/api/logs?source_name=postgres.logs&api_key={PUBLIC}");
+    server.call("POST", &path, &[], b"{}").refused(401, "unauthorized", &["X-API-KEY"]);
+    assert_eq!(ids(&server), Vec::<String>::new());
+}
+
+#[test]
+fn the_body_may_name_its_source() {
+    let server = Server::start();
+    let send =
+        |path: &str, body: Value| server.call("POST", path, &[("x-api-key", PUBLIC)], body.to_string().as_bytes());
+    let event = |id: &str| json!({"id": id, "project": "p1", "timestamp": TIME});
+    assert_eq!(send("/api/logs", json!({"source_name": "postgres.logs", "batch": [event("batch")]})).status, 200);
+    assert_eq!(send("/api/logs", json!({"id": "one", "project": "p1", "source": "postgres.logs"})).status, 200);
+    // The request goes first.
+    let other = json!({"id": "query", "project": "p1", "source_name": "nothing"});
+    assert_eq!(send("/api/logs?source_name=postgres.logs", other).status, 200);
+    send("/api/logs", json!({"source_name": "nothing", "batch": []})).refused(401, "unauthorized", &[]);
+    assert_eq!(ids(&server), ["batch", "one", "query"]);
+}
+
+#[test]
+fn a_refused_request_is_not_read() {
+    let server = Server::start();
+    let head = |token: &str, source: &str| {
+        format!(
+            "POST /api/logs?source_name={source} HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\ncontent-length: 1000000\r\n\r\n"
+        )
+    };
+    // Nothing of the body is sent, and the answer is there.
+    for (token, source) in [("nobody", "postgres.logs"), (PUBLIC, "nothing")] {
+        let answer = server.exchange(&[head(token, source).as_bytes()]);
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    }
+}
+
+#[test]
+fn a_slow_body_is_waited_for_and_a_broken_one_stores_nothing() {
+    let server = Server::start();
+    let head = |length: usize| {
+        format!(
+            "POST /api/logs?source_name=postgres.logs HTTP/1.1\r\nhost: x\r\nx-api-key: {PUBLIC}\r\ncontent-length: {length}\r\n\r\n"
+        )
+    };
+    let body = json!([event("slow-1"), event("slow-2")]).to_string();
+    let (first, second) = body.split_at(body.len() / 2);
+    let answer = server.exchange(&[head(body.len()).as_bytes(), first.as_bytes(), second.as_bytes()]);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    // A body that breaks off where its first event is whole.
+    let lines = format!("{}\n", event("broken"));
+    server.exchange(&[head(lines.len() + 1000).as_bytes(), lines.as_bytes()]);
+    assert_eq!(ids(&server), ["slow-1", "slow-2"]);
+}
+
+#[test]
+fn what_was_answered_is_there_at_once() {
+    let server = Server::start();
+    for round in 0..20_i64 {
+        let events: Vec<Value> = (0..50).map(|i| event(&format!("{round}-{i}"))).collect();
+        server.send("postgres.logs", &Value::Array(events));
+        let count = server.sql("select count(*) as c from postgres_logs").column("c");
+        assert_eq!(count, [json!((round + 1) * 50)]);
+    }
 }
 
 #[test]

@@ -9,17 +9,22 @@
 )]
 
 mod api_counts;
+mod cache;
 mod cancel;
 mod components;
 mod connections;
 mod crash;
 mod demo;
 mod errors;
+mod formats;
 mod import;
 mod ingest;
 mod logs_all;
 mod lql;
+mod management;
 mod operation;
+mod otlp;
 mod restart;
 mod sandbox;
 mod tables;
+mod tokens;

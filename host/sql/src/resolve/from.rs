@@ -236,6 +236,12 @@ impl Resolver<'_> {
         {
             return self.scan(table, alias.map_or_else(|| last_part(&full), |alias| alias.name.value.clone()), parent);
         }
+        if self.sees_sources
+            && let Some(saved) = self.sources.saved(&full)
+        {
+            let resolved = self.endpoint(&full, &saved, order, at)?;
+            return source_of(resolved, alias, Some(last_part(&full).as_str()), &[], parent);
+        }
         let mut known = environment.names();
         if self.sees_sources {
             known.extend(self.sources.names());

@@ -192,6 +192,8 @@ pub(crate) struct Resolver<'a> {
     sees_sources: bool,
     /// Seen by what computes for long when the statement runs.
     pub(crate) stop: Stop,
+    /// The endpoints that are being read as tables, outermost first.
+    reading: Vec<String>,
     next_column: usize,
     relations: usize,
     max_relations: usize,
@@ -213,6 +215,7 @@ impl<'a> Resolver<'a> {
             now,
             stop: Stop::current(),
             sees_sources: false,
+            reading: Vec::new(),
             next_column: 0,
             relations: 0,
             max_relations: limits.relations,
@@ -241,6 +244,34 @@ impl<'a> Resolver<'a> {
         self.sees_sources = true;
         let environment = Environment::default().with(&saved.ctes, true);
         self.query(&saved.body, &environment, None, query::Order::Kept)
+    }
+
+    /// The rows of another endpoint's saved query, which sees its own CTEs and the sources, and
+    /// nothing of where it is read.
+    fn endpoint(
+        &mut self,
+        name: &str,
+        saved: &SavedQuery,
+        order: query::Order,
+        at: Option<Position>,
+    ) -> Result<Resolved> {
+        self.count_relation(at)?;
+        if self.reading.iter().any(|outer| outer == name) {
+            let message = format!("the endpoint {name} reads itself, by way of {}", self.reading.join(", "));
+            return Err(fail(Code::InvalidQuery, message, at).about(name));
+        }
+        self.reading.push(name.to_owned());
+        self.sources.enter(name);
+        let resolved = self.query(&saved.query, &Environment::default(), None, order);
+        self.sources.leave();
+        self.reading.pop();
+        resolved.map_err(|mut failure| {
+            // Its text has places of its own; the failure's place is where it is named.
+            let inside =
+                failure.position.map(|Position { line, column }| format!(" (its line {line}, column {column})"));
+            failure.message = format!("in the endpoint {name}{}: {}", inside.unwrap_or_default(), failure.message);
+            failure.at(at)
+        })
     }
 
     fn fresh(&mut self) -> String {

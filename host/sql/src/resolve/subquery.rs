@@ -17,6 +17,7 @@ use super::expr::{Context, boolean, negate_if};
 use super::query::Order;
 use super::{Output, Resolved, Resolver, Row, Typed};
 use crate::fail::{Planning, Result, invalid, place};
+use crate::functions::nullable;
 use crate::types::{Field, Type};
 
 impl Resolver<'_> {
@@ -130,8 +131,16 @@ impl Resolver<'_> {
         let [column] = resolved.columns.as_slice() else {
             return Err(one_column(resolved.columns.len(), place(query)));
         };
-        let ty = column.ty.clone();
-        Ok((subquery(resolved), ty))
+        let (ty, value) = (column.ty.clone(), Expr::Column(column.column.clone()));
+        let mut subquery = subquery(resolved);
+        // The engine makes a join of one that reads the outer row, and then knows that it may be NULL.
+        let never_null = subquery.subquery.schema().fields().iter().all(|field| !field.is_nullable());
+        if never_null && subquery.outer_ref_columns.is_empty() {
+            let name = self.fresh();
+            let plan = LogicalPlanBuilder::from(subquery.subquery).project([nullable(value).alias(name)]);
+            subquery.subquery = Arc::new(plan.and_then(LogicalPlanBuilder::build).planned()?);
+        }
+        Ok((subquery, ty))
     }
 
     /// `SELECT AS STRUCT` in a subquery: its columns become one struct.

@@ -89,3 +89,46 @@ fn every_table_of_logs_all_has_its_own_project_filter() {
         assert_eq!(rows, json!([{"c": count}]), "{table}");
     }
 }
+
+fn chain() -> World {
+    World::new()
+        .source("s", &[json!({"id": "1", "project": "p1", "n": 2}), json!({"id": "2", "project": "p2", "n": 3})])
+        .endpoint(
+            "own.rows",
+            "WITH mine AS (SELECT id, n FROM s WHERE project = @project) SELECT id, n * 2 AS n FROM mine",
+        )
+        .endpoint("sums", "SELECT SUM(n) AS total FROM `own.rows`")
+        .endpoint("s", "SELECT 'hidden by the source' AS id")
+        .endpoint("a", "SELECT * FROM b")
+        .endpoint("b", "SELECT * FROM a")
+        .endpoint("broken", "SELECT nope(id) AS x FROM s")
+        .with("project", "p2")
+}
+
+#[test]
+fn a_saved_query_reads_another_endpoint_as_a_table() {
+    let world = chain();
+    assert_eq!(world.rows("SELECT o.id, o.n FROM `own.rows` AS o JOIN s ON s.id = o.id"), json!([{"id": "2", "n": 6}]));
+    assert_eq!(world.rows("WITH t AS (SELECT * FROM sums) SELECT total FROM t"), json!([{"total": 6}]));
+    assert_eq!(world.rows("SELECT COUNT(*) AS n FROM s"), json!([{"n": 2}]));
+    // What is read under a name sees nothing of where it is read.
+    assert_eq!(world.rows("WITH mine AS (SELECT 'x' AS id) SELECT id FROM `own.rows`"), json!([{"id": "2"}]));
+}
+
+#[test]
+fn endpoints_are_no_tables_of_a_sandbox_and_no_circles() {
+    let world = chain();
+    let refused = world.granted("WITH t AS (SELECT 1 AS x) SELECT x FROM t", "SELECT * FROM sums").unwrap_err();
+    assert_eq!(refused.code, tidegate_model::Code::UnknownTable, "{refused}");
+    assert_eq!(
+        world.granted("WITH t AS (SELECT * FROM sums) SELECT 1", "SELECT total FROM t").unwrap(),
+        json!([{"total": 6}])
+    );
+    let circle = world.failure("SELECT * FROM a");
+    assert!(circle.message.contains("reads itself") && circle.message.contains("a, b"), "{circle}");
+    let broken = world.failure("SELECT * FROM broken");
+    assert!(
+        broken.message.contains("in the endpoint broken (its line 1, column 8): there is no function NOPE"),
+        "{broken}"
+    );
+}

@@ -111,3 +111,17 @@ fn what_cannot_be_answered_is_told() {
         assert_eq!(failure.code.status() / 100, 4, "{failure:?}");
     }
 }
+
+#[test]
+fn a_subquery_without_rows_is_null_whatever_it_selects() {
+    let world = World::new().source("s", &[json!({"id": "1"})]);
+    for (value, condition) in
+        [("2", "x > 3"), ("'a'", "false"), ("COUNT(*)", "true HAVING COUNT(*) > 5"), ("x", "x > 3")]
+    {
+        let of_list = format!("SELECT (SELECT {value} FROM UNNEST([1, 2]) AS x WHERE {condition}) AS a FROM s");
+        let of_source = format!("SELECT (SELECT {value} FROM (SELECT 1 AS x FROM s) WHERE {condition}) AS a");
+        for sql in [of_list, of_source] {
+            assert_eq!(world.rows(&sql), json!([{"a": null}]), "{sql}");
+        }
+    }
+}

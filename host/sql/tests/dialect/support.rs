@@ -14,6 +14,7 @@ use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, SavedQuery, Sourc
 
 pub(crate) struct World {
     tables: BTreeMap<String, Arc<dyn TableProvider>>,
+    endpoints: BTreeMap<String, Arc<SavedQuery>>,
     engine: Engine,
     arguments: Arguments,
     pub(crate) now: i64,
@@ -25,6 +26,9 @@ impl Sources for World {
     }
     fn names(&self) -> Vec<String> {
         self.tables.keys().cloned().collect()
+    }
+    fn saved(&self, name: &str) -> Option<Arc<SavedQuery>> {
+        self.endpoints.get(name).cloned()
     }
 }
 
@@ -73,7 +77,8 @@ impl World {
         // What the engine says of an internal failure goes to the log only: show it with the test.
         let _ = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::ERROR).try_init();
         let engine = Engine::new(&EngineOptions { partitions: 2, ..EngineOptions::default() }).unwrap();
-        Self { tables: BTreeMap::new(), engine, arguments: Arguments::new(), now: 1_763_633_702_000_000 }
+        let (tables, endpoints, arguments) = (BTreeMap::new(), BTreeMap::new(), Arguments::new());
+        Self { tables, endpoints, engine, arguments, now: 1_763_633_702_000_000 }
     }
 
     /// The same with another bound on what a statement may hold, in bytes.
@@ -106,6 +111,12 @@ impl World {
         };
         let table = MemTable::try_new(schema, vec![vec![batch]]).unwrap();
         self.tables.insert(name.to_owned(), Arc::new(table));
+        self
+    }
+
+    /// Another endpoint, that can be read as a table.
+    pub(crate) fn endpoint(mut self, name: &str, saved: &str) -> Self {
+        self.endpoints.insert(name.to_owned(), Arc::new(SavedQuery::parse(saved).unwrap()));
         self
     }
 

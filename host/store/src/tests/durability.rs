@@ -6,7 +6,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{all, frame, manual, open, rows};
-use crate::{EndpointRecord, Store, StoreError, StoreOptions, TokenRecord};
+use crate::{Store, StoreError, StoreOptions};
 
 #[tokio::test]
 async fn reopening_recovers_memory_and_segments() {
@@ -186,49 +186,6 @@ async fn too_much_in_memory_is_refused() {
     assert!(matches!(store.ingest("s", vec![json!({})]).await, Err(StoreError::Overloaded { .. })));
     store.flush().await.unwrap();
     store.ingest("s", vec![json!({})]).await.unwrap();
-}
-
-#[test]
-fn endpoints_tokens_and_settings() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
-    let catalog = store.catalog();
-    let (a, b) = (Uuid::new_v4(), Uuid::new_v4());
-    let first = catalog.put_endpoint(a, "logs.all", "{}", "d1", b"one").unwrap();
-    assert_eq!(first.version, 1);
-    let second = catalog.put_endpoint(a, "logs.all", "{\"x\":1}", "d2", b"two").unwrap();
-    assert_eq!(EndpointRecord { version: 2, ..second.clone() }, second);
-    assert_eq!(second.created_at, first.created_at);
-    assert!(matches!(catalog.put_endpoint(b, "logs.all", "{}", "d1", b"one"), Err(StoreError::Exists(_))));
-    assert_eq!(catalog.endpoint_by_name("logs.all").unwrap().unwrap(), second);
-    assert_eq!(catalog.endpoint_by_id(a).unwrap().unwrap(), second);
-    assert_eq!(catalog.endpoint_by_id(b).unwrap(), None);
-    assert_eq!(catalog.component("d1").unwrap().unwrap(), b"one");
-    assert_eq!(catalog.component("d3").unwrap(), None);
-    assert!(catalog.delete_endpoint(a).unwrap() && !catalog.delete_endpoint(a).unwrap());
-    assert_eq!(catalog.endpoints().unwrap(), []);
-
-    let token = TokenRecord {
-        id: a,
-        hash: vec![7; 32],
-        description: "test".to_owned(),
-        scopes: "query".to_owned(),
-        pinned: "{}".to_owned(),
-        created_at: 5,
-        expires_at: None,
-        revoked_at: None,
-    };
-    catalog.put_token(&token).unwrap();
-    assert!(matches!(catalog.put_token(&token), Err(StoreError::Exists(_))));
-    assert_eq!(catalog.token_by_hash(&[7; 32]).unwrap().unwrap(), token);
-    assert_eq!(catalog.token_by_hash(&[8; 32]).unwrap(), None);
-    assert!(catalog.revoke_token(a).unwrap() && !catalog.revoke_token(a).unwrap());
-    assert!(catalog.tokens().unwrap()[0].revoked_at.is_some());
-
-    assert_eq!(catalog.meta("k").unwrap(), None);
-    catalog.set_meta("k", "1").unwrap();
-    catalog.set_meta("k", "2").unwrap();
-    assert_eq!(catalog.meta("k").unwrap().unwrap(), "2");
 }
 
 #[test]

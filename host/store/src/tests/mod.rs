@@ -6,10 +6,16 @@
     reason = "a test that fails should fail where it fails"
 )]
 
+mod backup;
+mod catalog;
 mod crash;
+mod describe;
+mod disk;
 mod durability;
+mod retention;
 mod scan;
 mod schema;
+mod sources;
 
 use std::sync::Arc;
 

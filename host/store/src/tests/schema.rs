@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{all, field, frame, open, path, rows};
-use crate::{StoreError, event::normalise};
+use crate::{Ingested, RefusedEvent, StoreError, event::prepare};
 
 #[tokio::test]
 async fn empty_source_has_its_columns_and_no_rows() {
@@ -26,13 +26,19 @@ async fn empty_source_has_its_columns_and_no_rows() {
 }
 
 #[tokio::test]
-async fn nothing_of_a_bad_call_is_stored() {
+async fn a_bad_event_is_refused_alone() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir);
     store.create_source("s").unwrap();
-    let error = store.ingest("s", vec![json!({}), json!("text")]).await.unwrap_err();
-    assert!(matches!(error, StoreError::InvalidEvent { index: 1, .. }));
-    assert_eq!(frame(&store, "s").count().await.unwrap(), 0);
+    let reason = "an event must be a JSON object, not a string".to_owned();
+    let refused = vec![RefusedEvent { index: 1, reason }];
+    let told = store.ingest("s", vec![json!({"id": "a"}), json!("text"), json!({"id": "b"})]).await.unwrap();
+    assert_eq!(told, Ingested { stored: 2, refused });
+    let told = store.ingest("s", vec![json!("text")]).await.unwrap();
+    assert_eq!((told.stored, told.refused.len()), (0, 1));
+    assert_eq!(frame(&store, "s").count().await.unwrap(), 2);
+    drop(store);
+    assert_eq!(frame(&open(&dir), "s").count().await.unwrap(), 2);
 }
 
 /// Every stage of a row's life must read the same: memory, joined memory, segment, reopened.
@@ -380,7 +386,7 @@ proptest! {
             .map(|(i, body)| json!({"id": i.to_string(), "timestamp": i, "body": body, "metadata": {"m": i}}))
             .collect();
         let expected: Vec<Value> =
-            normalise(events.clone(), 0).unwrap().into_iter().map(|e| same_spelling(&restore_input(e))).collect();
+            prepare(events.clone(), 0, usize::MAX).unwrap().events.into_iter().map(|e| same_spelling(&restore_input(e))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let got: Vec<Vec<Value>> = runtime.block_on(async {
             let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
--- The catalog, version 1. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
+-- A frozen copy of the catalog's schema as version 1 had it; the migrations are tested against it. Never change it.
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,

@@ -1,0 +1,134 @@
+//! `tidegate token`: tokens made, listed and revoked in a data folder, whether a server runs on it
+//! or not. Who may write in the folder may do so anyway; over HTTP a private token is needed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use clap::{Args, Subcommand};
+use tidegate_server::{NOTICED, NewToken};
+use tidegate_store::{Catalog, TokenRecord};
+use uuid::Uuid;
+
+use crate::serve::Outcome;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The folder that holds everything
+    #[arg(long, env = "TIDEGATE_DATA_DIR", default_value = "tidegate-data", global = true)]
+    data_dir: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a token and print it, this once
+    Create {
+        /// What it may do, separated by blanks: ingest, ingest:source:NAME, query,
+        /// query:endpoint:NAME, private
+        #[arg(long)]
+        scopes: String,
+        /// A parameter that it fixes, as NAME=VALUE: --pin project=abc makes it a token of that tenant
+        #[arg(long, value_name = "NAME=VALUE", value_parser = pin)]
+        pin: Vec<(String, String)>,
+        /// What it is for
+        #[arg(long, default_value = "")]
+        description: String,
+        /// When it stops working: in days, as 30d, or an ISO 8601 time
+        #[arg(long, value_parser = expiry)]
+        expires: Option<i64>,
+    },
+    /// List the tokens that are not revoked
+    List,
+    /// Revoke a token by its id; a server that runs refuses it from then on
+    Revoke {
+        /// The token's id, as `list` shows it
+        id: Uuid,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let catalog = Catalog::open_beside(&arguments.data_dir)?;
+    match &arguments.command {
+        Command::Create { scopes, pin, description, expires } => {
+            let mut pinned = BTreeMap::new();
+            for (name, value) in pin {
+                if pinned.insert(name.clone(), value.clone()).is_some() {
+                    return Err(format!("--pin {name} is given twice").into());
+                }
+            }
+            let new =
+                NewToken { description: description.clone(), pinned, expires_at: *expires, ..NewToken::new(scopes) };
+            let (token, record) = new.make(&catalog)?;
+            eprintln!("Token {} was made. It is shown this once; keep it:", record.id);
+            println!("{token}");
+            wait();
+        }
+        Command::List => {
+            for record in catalog.tokens()?.iter().filter(|record| record.revoked_at.is_none()) {
+                println!("{}", line(record));
+            }
+        }
+        Command::Revoke { id } => {
+            if !catalog.tokens()?.iter().any(|record| record.id == *id) {
+                return Err(format!("there is no token {id}; tidegate token list shows those there are").into());
+            }
+            catalog.revoke_token(*id)?;
+            wait();
+            eprintln!("Token {id} is revoked.");
+        }
+    }
+    Ok(())
+}
+
+/// A server on the same folder looks for changes: when this returns, it knows of them.
+fn wait() {
+    std::thread::sleep(NOTICED);
+}
+
+fn line(record: &TokenRecord) -> String {
+    let mut line = format!("{}  {}", record.id, record.scopes);
+    if record.pinned != "{}" {
+        line.push_str(&format!("  {}", record.pinned));
+    }
+    if let Some(time) = record.expires_at.and_then(DateTime::from_timestamp_micros) {
+        let word = if time < Utc::now() { "expired" } else { "expires" };
+        line.push_str(&format!("  {word} {}", time.to_rfc3339_opts(SecondsFormat::Secs, true)));
+    }
+    if !record.description.is_empty() {
+        line.push_str(&format!("  {}", record.description));
+    }
+    line
+}
+
+fn pin(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, e.g. project=abc")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn expiry(text: &str) -> Result<i64, String> {
+    if let Some(days) = text.strip_suffix('d').and_then(|days| days.parse::<u32>().ok()) {
+        let age = Duration::from_secs(u64::from(days) * 86_400);
+        return Ok((Utc::now() + age).timestamp_micros());
+    }
+    tidegate_model::parse_timestamp(text).ok_or_else(|| "write 30d, or a time as 2027-01-31T12:00:00Z".to_owned())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_and_expiries_are_read() {
+        assert_eq!(pin("project=a=b").unwrap(), ("project".to_owned(), "a=b".to_owned()));
+        assert!(pin("project").is_err());
+        let day = 86_400_000_000;
+        let away = expiry("2d").unwrap() - Utc::now().timestamp_micros();
+        assert!((2 * day - 60_000_000..=2 * day).contains(&away), "{away}");
+        assert_eq!(expiry("1970-01-02T00:00:00Z").unwrap(), day);
+        assert!(expiry("soon").is_err() && expiry("-1d").is_err());
+    }
+}

@@ -1,0 +1,229 @@
+//! Batches of rows -> bytes, in any format, under the caps of rows and bytes.
+//!
+//! A batch is measured before it is encoded: a text that many rows share is small in memory and
+//! large in every format, so it is cut into parts of bounded size, and refused where it cannot fit.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use csv::{Terminator, WriterBuilder};
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::{Field, Schema};
+use datafusion::arrow::ipc::writer::StreamWriter;
+use tidegate_model::Failure;
+use tidegate_runtime::{Made, Rows};
+use tidegate_sql::{ColumnEncoder, Style, Type, shown_array, shown_type};
+
+use super::redaction::redact_array;
+use super::{Encoded, Format, Shape, lost, too_large};
+use crate::statements::{ColumnTypes, type_of};
+
+/// About how many bytes of text a part has, where parts are copied or sent one by one.
+const PART: usize = 1 << 20;
+
+/// Writes the rows of one answer.
+pub(super) struct Writer {
+    shape: Shape,
+    columns: Vec<(String, Type)>,
+    /// The columns' names as JSON, with their colons.
+    keys: Vec<Vec<u8>>,
+    output: Output,
+    /// Rows written, and bytes that were taken away.
+    rows: usize,
+    taken: usize,
+    truncated: bool,
+}
+
+enum Output {
+    Json(Vec<u8>),
+    NdJson(Vec<u8>),
+    Csv(Box<csv::Writer<Vec<u8>>>),
+    Arrow(Box<StreamWriter<Vec<u8>>>, Arc<Schema>),
+}
+
+/// Some rows of a batch, measured.
+pub(super) struct Part {
+    arrays: Vec<ArrayRef>,
+    rows: usize,
+}
+
+impl Writer {
+    pub(super) fn new(rows: &Rows, shape: Shape) -> Result<Self, Failure> {
+        let columns = columns_of(rows)?;
+        let mut keys = Vec::with_capacity(columns.len());
+        for (name, _) in &columns {
+            let mut key = serde_json::to_vec(name).map_err(lost)?;
+            key.push(b':');
+            keys.push(key);
+        }
+        let output = match shape.format {
+            Format::Json => Output::Json(b"{\"result\":[".to_vec()),
+            Format::NdJson => Output::NdJson(Vec::new()),
+            Format::Csv => {
+                let mut csv = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
+                csv.write_record(columns.iter().map(|(name, _)| name)).map_err(lost)?;
+                Output::Csv(Box::new(csv))
+            }
+            Format::Arrow => {
+                let fields = columns.iter().map(|(name, ty)| Field::new(name, shown_type(ty), true));
+                let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+                Output::Arrow(Box::new(StreamWriter::try_new(Vec::new(), &schema).map_err(lost)?), schema)
+            }
+        };
+        Ok(Self { shape, columns, keys, output, rows: 0, taken: 0, truncated: false })
+    }
+
+    /// Whether there were more rows than the cap; no more are wanted then.
+    pub(super) fn is_full(&self) -> bool {
+        self.truncated
+    }
+
+    /// The rows of a batch that are within the cap, in parts that can be written.
+    pub(super) fn parts(&mut self, batch: &RecordBatch) -> Result<Vec<Part>, Failure> {
+        let wanted = self.shape.rows.saturating_sub(self.rows);
+        let rows = batch.num_rows().min(wanted);
+        self.truncated = batch.num_rows() > wanted;
+        // A batch that is only read can be of any size.
+        let copied = self.shape.redact || matches!(self.output, Output::Arrow(..) | Output::NdJson(_));
+        let most = if copied { PART } else { usize::MAX };
+        let encoders = self.encoders(batch.columns())?;
+        let (mut parts, mut start, mut size, mut total) = (Vec::new(), 0, 0_usize, self.written());
+        let mut cut = |rows: Range<usize>| {
+            let arrays = batch.columns().iter().map(|array| array.slice(rows.start, rows.len())).collect();
+            parts.push(Part { arrays, rows: rows.len() });
+        };
+        for row in 0..rows {
+            let text = encoders.iter().map(|encoder| encoder.text_size(row)).fold(0, usize::saturating_add);
+            total = total.saturating_add(text);
+            if total > self.shape.bytes {
+                return Err(too_large(self.shape.bytes));
+            }
+            if row > start && size + text > most {
+                cut(start..row);
+                (start, size) = (row, 0);
+            }
+            size += text;
+        }
+        if rows > start {
+            cut(start..rows);
+        }
+        Ok(parts)
+    }
+
+    /// Appends the rows of a part.
+    pub(super) fn write(&mut self, part: &Part) -> Result<(), Failure> {
+        let redacted: Vec<ArrayRef>;
+        let arrays = if self.shape.redact {
+            let masked = part.arrays.iter().zip(&self.columns).map(|(array, (_, ty))| redact_array(array, ty));
+            redacted = masked.collect::<Result<_, _>>().map_err(lost)?;
+            &redacted
+        } else {
+            &part.arrays
+        };
+        if let Output::Arrow(writer, schema) = &mut self.output {
+            let shown = arrays.iter().zip(&self.columns).map(|(array, (_, ty))| shown_array(array, ty));
+            let shown = shown.collect::<Result<Vec<_>, _>>().map_err(lost)?;
+            let batch = RecordBatch::try_new(Arc::clone(schema), shown).map_err(lost)?;
+            writer.write(&batch).map_err(lost)?;
+            self.rows += part.rows;
+            return self.check();
+        }
+        let encoders = self.encoders(arrays)?;
+        for row in 0..part.rows {
+            match &mut self.output {
+                Output::Json(out) => {
+                    if self.rows > 0 {
+                        out.push(b',');
+                    }
+                    write_object(&self.keys, &encoders, row, out);
+                }
+                Output::NdJson(out) => {
+                    write_object(&self.keys, &encoders, row, out);
+                    out.push(b'\n');
+                }
+                Output::Csv(csv) => {
+                    let mut cell = Vec::new();
+                    for encoder in &encoders {
+                        cell.clear();
+                        encoder.write_cell(row, &mut cell);
+                        csv.write_field(&cell).map_err(lost)?;
+                    }
+                    csv.write_record(None::<&[u8]>).map_err(lost)?;
+                }
+                Output::Arrow(..) => {}
+            }
+            self.rows += 1;
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// What was written since this was last called. For formats whose parts stand alone.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        match &mut self.output {
+            Output::Json(out) | Output::NdJson(out) => {
+                self.taken += out.len();
+                std::mem::take(out)
+            }
+            Output::Csv(_) | Output::Arrow(..) => Vec::new(),
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<Encoded, Failure> {
+        let body = match self.output {
+            Output::Json(mut out) => {
+                out.extend_from_slice(b"]}");
+                out
+            }
+            Output::NdJson(out) => out,
+            Output::Csv(csv) => csv.into_inner().map_err(lost)?,
+            Output::Arrow(writer, _) => writer.into_inner().map_err(lost)?,
+        };
+        let content_type = self.shape.format.content_type();
+        Ok(Encoded { body: body.into(), content_type, truncated: self.truncated })
+    }
+
+    fn encoders(&self, arrays: &[ArrayRef]) -> Result<Vec<ColumnEncoder>, Failure> {
+        let encoder = |(array, (_, ty)): (&ArrayRef, &(String, Type))| ColumnEncoder::new(array, ty, Style::Result);
+        arrays.iter().zip(&self.columns).map(encoder).collect::<Result<_, _>>().map_err(lost)
+    }
+
+    fn written(&self) -> usize {
+        let held = match &self.output {
+            Output::Json(out) | Output::NdJson(out) => out.len(),
+            // A little may still be in its buffer.
+            Output::Csv(csv) => csv.get_ref().len(),
+            Output::Arrow(writer, _) => writer.get_ref().len(),
+        };
+        self.taken + held
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if self.written() > self.shape.bytes { Err(too_large(self.shape.bytes)) } else { Ok(()) }
+    }
+}
+
+fn write_object(keys: &[Vec<u8>], encoders: &[ColumnEncoder], row: usize, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (i, (key, encoder)) in keys.iter().zip(encoders).enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(key);
+        encoder.write(row, out);
+    }
+    out.push(b'}');
+}
+
+/// The columns with their types in the dialect.
+fn columns_of(rows: &Rows) -> Result<Vec<(String, Type)>, Failure> {
+    let known = rows.context.downcast_ref::<ColumnTypes>();
+    let made = rows.context.is::<Made>();
+    let ty = |column: &tidegate_runtime::Column| match known {
+        _ if made => Some(type_of(column.kind)),
+        Some(types) => types.get(column.origin?).cloned(),
+        None => None,
+    };
+    let columns = rows.columns.iter().map(|column| Some((column.name.clone(), ty(column)?)));
+    columns.collect::<Option<_>>().ok_or_else(|| lost("a column without a type"))
+}

@@ -1,0 +1,82 @@
+//! The key of an answer: a SHA-256 over everything that shapes it.
+//!
+//! Each part is hashed with its length before it, so that no two lists of parts make the same
+//! bytes. What does not shape the answer is not in it: a parameter that nothing uses, the order in
+//! which parameters were sent, the token itself.
+
+use sha2::{Digest, Sha256};
+use tidegate_model::Value;
+
+use crate::execute::Asked;
+use crate::parameters::Adhoc;
+use crate::tokens::hex;
+
+/// What an answer is found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key([u8; 32]);
+
+impl Asked {
+    /// The key of this request's answer.
+    pub(crate) fn key(&self) -> Key {
+        let mut parts = Parts(Sha256::new());
+        parts.add(self.endpoint.id.as_bytes());
+        parts.add(&self.endpoint.version.to_le_bytes());
+        // Endpoints that this one reads as tables.
+        for (id, version) in &self.reads {
+            parts.add(id.as_bytes());
+            parts.add(&version.to_le_bytes());
+        }
+        parts.add(&[u8::from(self.redact), u8::from(self.unrestricted), self.format as u8]);
+        let (language, text) = match &self.adhoc {
+            None => (0, ""),
+            Some(Adhoc::Sql(text)) => (1, text.as_str()),
+            Some(Adhoc::Lql(text)) => (2, text.as_str()),
+        };
+        parts.add(&[language]);
+        parts.add(text.as_bytes());
+        parts.count(self.arguments.len());
+        for (name, value) in &self.arguments {
+            parts.add(name.as_bytes());
+            parts.value(value);
+        }
+        parts.count(self.pinned.len());
+        for (name, value) in &self.pinned {
+            parts.add(name.as_bytes());
+            parts.add(value.as_bytes());
+        }
+        Key(parts.0.finalize().into())
+    }
+}
+
+struct Parts(Sha256);
+
+impl Parts {
+    fn count(&mut self, count: usize) {
+        self.0.update(count.to_le_bytes());
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.0.update(bytes);
+    }
+
+    fn value(&mut self, value: &Value) {
+        let (kind, bytes): (u8, &[u8]) = match value {
+            Value::Null => (0, &[]),
+            Value::Boolean(value) => (1, &[u8::from(*value)]),
+            Value::Int64(value) => (2, &value.to_le_bytes()),
+            Value::Float64(value) => (3, &value.to_bits().to_le_bytes()),
+            Value::Text(value) => (4, value.as_bytes()),
+            Value::Bytes(value) => (5, value),
+            Value::Timestamp(value) => (6, &value.to_le_bytes()),
+        };
+        self.0.update([kind]);
+        self.add(bytes);
+    }
+}
+
+/// The hash of a body, in hex: half of a SHA-256 is more than enough to tell versions apart.
+pub(crate) fn digest(body: &[u8]) -> String {
+    let digest = Sha256::digest(body);
+    hex(digest.get(..16).unwrap_or(&digest))
+}

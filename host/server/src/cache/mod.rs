@@ -1,0 +1,249 @@
+//! The cache of answers: who may have which, for how long, and one execution for all who wait.
+//!
+//! An entry is an encoded answer under a [`Key`] of everything that shapes it, so that a caller
+//! can never be given what was made for another tenant, other parameters or other redaction. What
+//! is held is bounded in bytes; the library beneath evicts what is read least.
+
+mod key;
+mod respond;
+mod warm;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{Shared, WeakShared};
+use moka::Expiry;
+use tidegate_model::Failure;
+use uuid::Uuid;
+
+use crate::answer::Encoded;
+use crate::execute::Asked;
+pub(crate) use key::Key;
+pub(crate) use respond::uncached;
+pub(crate) use warm::warm;
+
+/// What an entry takes beside its body and its texts, in bytes: the structures around it, and those of
+/// the library.
+const OVERHEAD: usize = 1024;
+
+/// The cache of answers.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    entries: moka::sync::Cache<Key, Arc<Entry>>,
+    flights: Arc<Mutex<HashMap<Key, Flight>>>,
+    next_flight: AtomicU64,
+}
+
+/// An answer that may be given again.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) answer: Encoded,
+    /// The hash of the body, for `ETag`.
+    pub(crate) digest: String,
+    /// What was asked, to ask it again.
+    asked: Arc<Asked>,
+    made: Instant,
+    lifetime: Duration,
+    warming: Mutex<Warming>,
+    /// Whether the last attempt to make it anew failed.
+    stale: AtomicBool,
+}
+
+/// When an entry is made anew without a request.
+#[derive(Debug, Clone, Copy)]
+struct Warming {
+    /// When somebody last asked for it.
+    read: Instant,
+    /// When it is to be made anew; never for endpoints without warming.
+    due: Option<Instant>,
+}
+
+/// How an answer was come by, for `Cache-Status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// From the cache; `stale`: it could not be made anew when it was due.
+    Hit {
+        /// See [`How::Hit`].
+        stale: bool,
+    },
+    /// Made for this request, or for one before it that it waited with.
+    Miss {
+        /// Whether it waited with another.
+        collapsed: bool,
+    },
+}
+
+impl How {
+    /// In one word, for the log and the metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hit { stale: false } => "hit",
+            Self::Hit { stale: true } => "stale",
+            Self::Miss { collapsed: false } => "miss",
+            Self::Miss { collapsed: true } => "collapsed",
+        }
+    }
+}
+
+type Execution = Pin<Box<dyn Future<Output = Result<Arc<Entry>, Failure>> + Send>>;
+
+/// An execution that others may wait with. It goes on for as long as anyone waits.
+#[derive(Debug)]
+struct Flight {
+    number: u64,
+    execution: WeakShared<Execution>,
+}
+
+/// Forgets a flight when it ends, also when it ends because nobody waits any more.
+struct Landing {
+    flights: Arc<Mutex<HashMap<Key, Flight>>>,
+    key: Key,
+    number: u64,
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        let mut flights = lock(&self.flights);
+        // Another may have begun since: that one is not over.
+        if flights.get(&self.key).is_some_and(|flight| flight.number == self.number) {
+            flights.remove(&self.key);
+        }
+    }
+}
+
+/// Entries end with the lifetime that their endpoint gives them.
+struct Lifetimes;
+
+impl Expiry<Key, Arc<Entry>> for Lifetimes {
+    fn expire_after_create(&self, _: &Key, entry: &Arc<Entry>, _: Instant) -> Option<Duration> {
+        Some(entry.lifetime)
+    }
+
+    fn expire_after_update(&self, _: &Key, entry: &Arc<Entry>, _: Instant, _: Option<Duration>) -> Option<Duration> {
+        Some(entry.lifetime)
+    }
+}
+
+impl Cache {
+    /// A cache that holds at most so many bytes.
+    pub(crate) fn new(bytes: u64) -> Self {
+        let entries = moka::sync::Cache::builder()
+            .max_capacity(bytes)
+            .weigher(|_: &Key, entry: &Arc<Entry>| u32::try_from(entry.bytes()).unwrap_or(u32::MAX))
+            .expire_after(Lifetimes)
+            .build();
+        Self { entries, flights: Arc::default(), next_flight: AtomicU64::new(0) }
+    }
+
+    /// The answer under a key: from the cache, or made by `make`, once for all who ask meanwhile.
+    ///
+    /// # Errors
+    /// The failure of `make`; it is not kept.
+    pub(crate) async fn answer(
+        &self,
+        asked: &Arc<Asked>,
+        make: impl Future<Output = Result<Encoded, Failure>> + Send + 'static,
+    ) -> Result<(Arc<Entry>, How), Failure> {
+        let key = asked.key();
+        if let Some(entry) = self.entries.get(&key) {
+            entry.warming().read = Instant::now();
+            let stale = entry.stale.load(Ordering::Relaxed);
+            return Ok((entry, How::Hit { stale }));
+        }
+        let (execution, collapsed) = self.fly(key, Arc::clone(asked), Instant::now(), make);
+        Ok((execution.await?, How::Miss { collapsed }))
+    }
+
+    /// Joins the execution for a key, or begins it; tells whether it was joined. `read` is when the
+    /// answer was last asked for.
+    fn fly(
+        &self,
+        key: Key,
+        asked: Arc<Asked>,
+        read: Instant,
+        make: impl Future<Output = Result<Encoded, Failure>> + Send + 'static,
+    ) -> (Shared<Execution>, bool) {
+        let mut flights = lock(&self.flights);
+        if let Some(execution) = flights.get(&key).and_then(|flight| flight.execution.upgrade()) {
+            return (execution, true);
+        }
+        let number = self.next_flight.fetch_add(1, Ordering::Relaxed);
+        let landing = Landing { flights: Arc::clone(&self.flights), key, number };
+        let entries = self.entries.clone();
+        let execution: Execution = Box::pin(async move {
+            let _landing = landing;
+            let entry = Arc::new(Entry::new(make.await?, asked, read));
+            entries.insert(key, Arc::clone(&entry));
+            Ok(entry)
+        });
+        let execution = execution.shared();
+        if let Some(weak) = execution.downgrade() {
+            flights.insert(key, Flight { number, execution: weak });
+        }
+        (execution, false)
+    }
+
+    /// Drops the entries of an endpoint. Those of its older versions cannot be reached any more;
+    /// this gives back what they hold.
+    pub(crate) fn forget(&self, endpoint: Uuid) {
+        for (key, entry) in &self.entries {
+            if entry.asked.endpoint.id == endpoint {
+                self.entries.invalidate(&*key);
+            }
+        }
+    }
+
+    /// How many entries there are, and the bytes that they hold.
+    pub(crate) fn size(&self) -> (u64, u64) {
+        self.entries.run_pending_tasks();
+        (self.entries.entry_count(), self.entries.weighted_size())
+    }
+}
+
+impl Entry {
+    fn new(mut answer: Encoded, asked: Arc<Asked>, read: Instant) -> Self {
+        // Encoders leave up to as much again unused behind the body: here it would be held for long.
+        answer.body = Bytes::copy_from_slice(&answer.body);
+        let settings = &asked.endpoint.manifest.settings;
+        let lifetime = Duration::from_secs(settings.cache_duration_seconds);
+        let made = Instant::now();
+        let due = settings.proactive_requerying_seconds.map(|seconds| made + Duration::from_secs(seconds));
+        Self {
+            digest: key::digest(&answer.body),
+            answer,
+            made,
+            lifetime,
+            warming: Mutex::new(Warming { read, due }),
+            stale: AtomicBool::new(false),
+            asked,
+        }
+    }
+
+    /// How long ago the answer was made.
+    pub(crate) fn age(&self) -> Duration {
+        self.made.elapsed()
+    }
+
+    /// For how much longer it may be given.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.lifetime.saturating_sub(self.age())
+    }
+
+    fn bytes(&self) -> usize {
+        self.answer.body.len() + self.asked.bytes() + OVERHEAD
+    }
+
+    fn warming(&self) -> MutexGuard<'_, Warming> {
+        lock(&self.warming)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

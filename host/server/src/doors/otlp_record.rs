@@ -1,0 +1,236 @@
+//! A log record of OpenTelemetry as an event.
+//!
+//! Both encodings end here, as a [`Record`] of plain values. Names stay as they were sent, dots
+//! included: `metadata.attributes` has a column `http.method`, which SQL writes in backticks.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tidegate_model::{Code, Failure};
+use tidegate_store::too_long;
+
+use super::batch::Batch;
+
+/// Bytes that the records of a request may come to when each has its resource and scope with it:
+/// a large resource with many records must not become more than memory holds.
+const EXPANDED: usize = 64 << 20;
+/// Microseconds from which on the store reads a number as microseconds.
+const PLAIN_MICROS: u64 = 100_000_000_000_000;
+
+/// A log record, whichever way it was encoded. What is absent has its default.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Record {
+    pub(super) time_unix_nano: u64,
+    pub(super) observed_time_unix_nano: u64,
+    pub(super) severity_number: i64,
+    pub(super) severity_text: String,
+    pub(super) body: Value,
+    pub(super) attributes: Map<String, Value>,
+    pub(super) dropped_attributes_count: u64,
+    pub(super) flags: u64,
+    /// Lower-case hexadecimal text.
+    pub(super) trace_id: String,
+    pub(super) span_id: String,
+    pub(super) event_name: String,
+}
+
+/// What all records of one resource or scope have in common, and the bytes that it took.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Common {
+    pub(super) values: Arc<Map<String, Value>>,
+    pub(super) bytes: usize,
+}
+
+/// Collects the records of a request as events.
+#[derive(Debug)]
+pub(super) struct Collector {
+    batch: Batch,
+    max_event: usize,
+    expanded: usize,
+}
+
+impl Collector {
+    pub(super) fn new(max_event: usize) -> Self {
+        Self { batch: Batch::default(), max_event, expanded: 0 }
+    }
+
+    /// Adds a record of so many bytes, which is read if it is not too long.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] when the request comes to too much.
+    pub(super) fn add(
+        &mut self,
+        resource: &Common,
+        scope: &Common,
+        bytes: usize,
+        read: impl FnOnce() -> Result<Record, String>,
+    ) -> Result<(), Failure> {
+        let whole = bytes.saturating_add(resource.bytes).saturating_add(scope.bytes);
+        self.expanded = self.expanded.saturating_add(whole);
+        if whole > self.max_event {
+            self.batch.refuse(too_long(whole, self.max_event));
+        } else if self.expanded > EXPANDED {
+            let message = format!(
+                "the log records come to more than {EXPANDED} bytes, each with its resource; send smaller batches"
+            );
+            return Err(Failure::new(Code::TooLarge, message));
+        } else {
+            match read() {
+                Ok(record) => self.batch.take(record.into_event(&resource.values, &scope.values)),
+                Err(reason) => self.batch.refuse(format!("the log record cannot be read: {reason}")),
+            }
+        }
+        // Told at once: what comes behind is not read.
+        if self.batch.is_full() { std::mem::take(&mut self.batch).checked().map(|_| ()) } else { Ok(()) }
+    }
+
+    pub(super) fn finish(self) -> Batch {
+        self.batch
+    }
+}
+
+impl Record {
+    fn into_event(self, resource: &Map<String, Value>, scope: &Map<String, Value>) -> Value {
+        let mut event = Map::new();
+        if let Some(time) = self.time() {
+            event.insert("timestamp".to_owned(), time);
+        }
+        let message = match &self.body {
+            Value::String(text) => Some(text.clone()),
+            _ if !self.event_name.is_empty() => Some(self.event_name.clone()),
+            Value::Null => None,
+            body => Some(body.to_string()),
+        };
+        if let Some(message) = message {
+            event.insert("event_message".to_owned(), Value::String(message));
+        }
+        if let Some(project) = self.attributes.get("project").or_else(|| resource.get("project")) {
+            event.insert("project".to_owned(), project.clone());
+        }
+        let mut metadata = Map::new();
+        metadata.insert("type".to_owned(), Value::from("otel_log"));
+        let numbers = [
+            ("severity_number", Value::from(self.severity_number)),
+            ("flags", Value::from(self.flags)),
+            ("dropped_attributes_count", Value::from(self.dropped_attributes_count)),
+        ];
+        let texts = [
+            ("severity_text", self.severity_text),
+            ("trace_id", self.trace_id),
+            ("span_id", self.span_id),
+            ("event_name", self.event_name),
+        ];
+        let numbers = numbers.into_iter().filter(|(_, number)| *number != json!(0));
+        let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
+        let values = numbers.chain(texts.map(|(name, text)| (name, Value::String(text))));
+        metadata.extend(values.map(|(name, value)| (name.to_owned(), value)));
+        metadata.insert("attributes".to_owned(), Value::Object(self.attributes));
+        metadata.insert("resource".to_owned(), Value::Object(resource.clone()));
+        metadata.insert("scope".to_owned(), Value::Object(scope.clone()));
+        if !self.body.is_string() {
+            metadata.insert("body".to_owned(), self.body);
+        }
+        event.insert("metadata".to_owned(), Value::Object(metadata));
+        Value::Object(event)
+    }
+
+    /// The time of the event, else the time when it was seen; zero means that nobody knows.
+    fn time(&self) -> Option<Value> {
+        let nanos = [self.time_unix_nano, self.observed_time_unix_nano].into_iter().find(|nanos| *nanos != 0)?;
+        let micros = nanos / 1_000;
+        if micros >= PLAIN_MICROS {
+            return Some(Value::from(micros));
+        }
+        // So early that the number would be read in another unit.
+        let time = chrono::DateTime::from_timestamp_micros(i64::try_from(micros).ok()?)?;
+        Some(Value::String(time.to_rfc3339()))
+    }
+}
+
+/// A floating-point number; what JSON has no number for becomes text instead of being lost.
+pub(super) fn double(number: f64) -> Value {
+    if number.is_nan() {
+        return Value::from("NaN");
+    }
+    match serde_json::Number::from_f64(number) {
+        Some(number) => Value::Number(number),
+        None => Value::from(if number > 0.0 { "Infinity" } else { "-Infinity" }),
+    }
+}
+
+/// What is kept of a scope.
+pub(super) fn scope(name: String, version: String, attributes: Map<String, Value>) -> Map<String, Value> {
+    let texts = [("name", name), ("version", version)].into_iter().filter(|(_, text)| !text.is_empty());
+    let mut scope: Map<String, Value> = texts.map(|(name, text)| (name.to_owned(), Value::String(text))).collect();
+    if !attributes.is_empty() {
+        scope.insert("attributes".to_owned(), Value::Object(attributes));
+    }
+    scope
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    fn event(record: Record) -> Value {
+        record.into_event(&Map::new(), &Map::new())
+    }
+
+    #[test]
+    fn the_message_is_the_text_or_the_name_or_the_body() {
+        let name = || "user.created".to_owned();
+        assert_eq!(event(Record { body: json!("hi"), event_name: name(), ..Record::default() })["event_message"], "hi");
+        let named = event(Record { body: json!({"a": 1}), event_name: name(), ..Record::default() });
+        assert_eq!((&named["event_message"], &named["metadata"]["body"]), (&json!("user.created"), &json!({"a": 1})));
+        assert_eq!(event(Record { body: json!({"a": 1}), ..Record::default() })["event_message"], "{\"a\":1}");
+        assert_eq!(event(Record::default()).get("event_message"), None);
+    }
+
+    #[test]
+    fn the_time_is_the_best_that_is_known() {
+        let at = |time, observed| {
+            event(Record { time_unix_nano: time, observed_time_unix_nano: observed, ..Record::default() })["timestamp"]
+                .clone()
+        };
+        assert_eq!(at(1_763_633_702_123_456_789, 5), 1_763_633_702_123_456_u64);
+        assert_eq!(at(0, 1_763_633_702_123_456_789), 1_763_633_702_123_456_u64);
+        assert_eq!(at(1_000_000, 0), "1970-01-01T00:00:00.001+00:00");
+        assert_eq!(at(u64::MAX, 0), u64::MAX / 1000);
+        assert_eq!(at(0, 0), Value::Null);
+    }
+
+    #[test]
+    fn the_project_is_taken_from_the_record_before_the_resource() {
+        let resource = json!({"project": "r"}).as_object().cloned().unwrap();
+        let own = json!({"project": "a"}).as_object().cloned().unwrap();
+        let of = |attributes| Record { attributes, ..Record::default() }.into_event(&resource, &Map::new());
+        assert_eq!(of(own)["project"], "a");
+        assert_eq!(of(Map::new())["project"], "r");
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_become_text() {
+        assert_eq!(double(0.5), json!(0.5));
+        assert_eq!(
+            [double(f64::NAN), double(f64::INFINITY), double(f64::NEG_INFINITY)],
+            ["NaN", "Infinity", "-Infinity"]
+        );
+    }
+
+    #[test]
+    fn a_large_resource_is_not_multiplied_without_end() {
+        let mut collector = Collector::new(1 << 20);
+        let large = Common { bytes: 1 << 19, ..Common::default() };
+        let mut add = |common: &Common| collector.add(common, &Common::default(), 10, || Ok(Record::default()));
+        let taken = (0..1000).take_while(|_| add(&large).is_ok()).count();
+        assert_eq!(taken, 127);
+    }
+
+    #[test]
+    fn a_record_that_is_too_long_is_not_read() {
+        let mut collector = Collector::new(100);
+        collector.add(&Common::default(), &Common::default(), 101, || panic!("read")).unwrap();
+        assert_eq!(collector.finish().refused().len(), 1);
+    }
+}

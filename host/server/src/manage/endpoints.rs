@@ -1,0 +1,270 @@
+//! `/api/endpoints`: saved queries and components, and all their versions.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::to_bytes;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use tidegate_model::{Code, EndpointName, Failure, Manifest, Settings};
+
+use super::fields::Fields;
+use super::{Answer, created, found, private, time};
+use crate::admit::{Saving, taken};
+use crate::app::App;
+use crate::failure::{Refusal, of_store};
+use crate::registry::Endpoint;
+use tidegate_store::EndpointRecord;
+
+/// What is shown of an endpoint and not taken: it may be sent back as it was shown.
+const SHOWN_ONLY: [&str; 8] =
+    ["id", "token", "version", "author", "inserted_at", "updated_at", "warnings", "source_mapping"];
+
+/// An endpoint as the management API takes it. Fields that are left out keep their value on an
+/// update and have their default on creation.
+fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest> {
+    let old = base.map(|base| base.settings.clone()).unwrap_or_default();
+    let name = match (fields.text("name"), base) {
+        (Some(name), _) => match EndpointName::try_from(name) {
+            Ok(name) => Some(name),
+            Err(error) => {
+                fields.refuse("name", error.to_string());
+                None
+            }
+        },
+        (None, base) => base.map(|base| base.name.clone()),
+    };
+    let query = fields.text("query").or_else(|| base.map(|base| base.query.clone()));
+    let description = fields.text("description").or_else(|| base.map(|base| base.description.clone()));
+    let parameters = fields
+        .take("parameters", "a list of parameters (name, kind, required, default, enum, format, description)")
+        .or_else(|| base.map(|base| base.parameters.clone()));
+    let settings = Settings {
+        max_limit: fields.count("max_limit").unwrap_or(old.max_limit),
+        cache_duration_seconds: fields.count("cache_duration_seconds").unwrap_or(old.cache_duration_seconds),
+        proactive_requerying_seconds: fields
+            .optional_count("proactive_requerying_seconds")
+            .unwrap_or(old.proactive_requerying_seconds),
+        sandboxable: fields.flag("sandboxable").unwrap_or(old.sandboxable),
+        redact_pii: fields.flag("redact_pii").unwrap_or(old.redact_pii),
+        enable_auth: fields.flag("enable_auth").unwrap_or(old.enable_auth),
+        labels: fields.text("labels").unwrap_or(old.labels),
+    };
+    if !settings.enable_auth {
+        fields.refuse("enable_auth", "enable_auth: false is not supported; every call needs a token");
+    }
+    // The incumbent's name for the dialect; there is one.
+    if let Some(language) = fields.text("language")
+        && language != "bq_sql"
+    {
+        fields.refuse("language", format!("the language {language} is not supported; saved queries are bq_sql"));
+    }
+    let manifest = Manifest {
+        description: description.unwrap_or_default(),
+        parameters: parameters.unwrap_or_default(),
+        statements: base.map(|base| base.statements.clone()).unwrap_or_default(),
+        settings,
+        ..Manifest::new(name.clone().or_else(placeholder)?, query.clone().unwrap_or_default())
+    };
+    if base.is_none() && name.is_none() && !fields.has_refused("name") {
+        fields.refuse("name", "an endpoint needs a name");
+    }
+    for problem in manifest.problems() {
+        if !fields.has_refused(problem.field()) {
+            fields.fail(super::of_manifest(&problem));
+        }
+    }
+    Some(manifest)
+}
+
+/// Stands for a name that was refused, so that the other fields can be checked.
+fn placeholder() -> Option<EndpointName> {
+    EndpointName::try_from("unnamed".to_owned()).ok()
+}
+
+/// The definition that a request sends, checked as far as its fields go.
+async fn definition(app: &App, old: Option<&Endpoint>, request: Request) -> Result<Manifest, Failure> {
+    let mut fields = Fields::read(request).await?;
+    fields.ignore(&SHOWN_ONLY);
+    let manifest = manifest_of(&mut fields, old.map(|old| &old.manifest));
+    if let Some(manifest) = &manifest {
+        let name = manifest.name.as_str();
+        if app.registry.find(name).is_some_and(|other| old.is_none_or(|old| old.id != other.id)) {
+            fields.fail(taken(name));
+        }
+    }
+    fields.done()?;
+    manifest.ok_or_else(|| Failure::new(Code::Internal, "the definition could not be read"))
+}
+
+fn shown(endpoint: &Endpoint) -> Value {
+    let mut value = described(&endpoint.manifest);
+    let id = endpoint.id.to_string();
+    if let Value::Object(fields) = &mut value {
+        let warnings: Vec<String> = endpoint.warnings.iter().map(ToString::to_string).collect();
+        fields.insert("id".to_owned(), id.into());
+        fields.insert("version".to_owned(), endpoint.version.into());
+        fields.insert("author".to_owned(), endpoint.author.clone().into());
+        fields.insert("inserted_at".to_owned(), time(endpoint.created_at));
+        fields.insert("updated_at".to_owned(), time(endpoint.updated_at));
+        fields.insert("warnings".to_owned(), warnings.into());
+    }
+    value
+}
+
+/// What a definition says, in the names of the interface.
+fn described(manifest: &Manifest) -> Value {
+    let Manifest { name, description, query, parameters, settings, .. } = manifest;
+    json!({
+        "name": name,
+        "description": description,
+        "query": query,
+        "parameters": parameters,
+        "max_limit": settings.max_limit,
+        "cache_duration_seconds": settings.cache_duration_seconds,
+        "proactive_requerying_seconds": settings.proactive_requerying_seconds,
+        "sandboxable": settings.sandboxable,
+        "redact_pii": settings.redact_pii,
+        "enable_auth": settings.enable_auth,
+        "labels": settings.labels,
+    })
+}
+
+/// What is wrong with a saved query is told as a refusal of that field.
+fn on_save(mut failure: Failure) -> Failure {
+    if failure.code.status() == 400 {
+        failure.location = Some("query".to_owned());
+        failure.code = Code::Refused;
+    }
+    failure
+}
+
+fn known(app: &App, id_or_name: &str) -> Result<Arc<Endpoint>, Failure> {
+    let missing = || Failure::new(Code::NotFound, format!("there is no endpoint {id_or_name}")).about(id_or_name);
+    app.registry.find(id_or_name).ok_or_else(missing)
+}
+
+/// `GET /api/endpoints`.
+pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
+    private(&app, &headers)?;
+    found(app.registry.all().iter().map(|endpoint| shown(endpoint)).collect())
+}
+
+/// `GET /api/endpoints/{id or name}`.
+pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+    private(&app, &headers)?;
+    found(shown(&*known(&app, &id)?))
+}
+
+/// `POST /api/endpoints`.
+pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Answer {
+    let access = private(&app, request.headers())?;
+    let manifest = definition(&app, None, request).await?;
+    let saving = Saving { author: &access.who, ..Saving::default() };
+    created(shown(&*app.register_query(&manifest, saving).await.map_err(on_save)?))
+}
+
+/// `PUT` and `PATCH /api/endpoints/{id or name}`.
+pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Answer {
+    let access = private(&app, request.headers())?;
+    let old = known(&app, &id)?;
+    let manifest = definition(&app, Some(&old), request).await?;
+    let saving = Saving {
+        id: Some(old.id),
+        author: &access.who,
+        known: old.tables.clone(),
+        same_query: old.manifest.query == manifest.query,
+    };
+    found(shown(&*app.register_query(&manifest, saving).await.map_err(on_save)?))
+}
+
+/// `DELETE /api/endpoints/{id or name}`.
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Refusal> {
+    private(&app, &headers)?;
+    app.unregister(known(&app, &id)?.id)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `PUT /api/endpoints/{name}/component`: a packed component, new or a new version.
+pub(crate) async fn put_component(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Answer {
+    let access = private(&app, request.headers())?;
+    let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
+    let too_large = |_| Failure::new(Code::TooLarge, format!("the component is larger than {limit} bytes"));
+    let component = to_bytes(request.into_body(), limit).await.map_err(too_large)?;
+    let declared =
+        tidegate_compiler::inspect(&component).map_err(|error| Failure::new(Code::Refused, error.to_string()))?;
+    let old = app.registry.find(&id);
+    let name = declared.manifest.name.as_str();
+    if old.is_none() && name != id {
+        let message = format!("the component calls itself {name}; put it under that name");
+        return Err(Failure::new(Code::Refused, message).about("name").into());
+    }
+    let saving = Saving {
+        id: old.as_ref().map(|old| old.id),
+        author: &access.who,
+        known: old.as_ref().map(|old| old.tables.clone()).unwrap_or_default(),
+        same_query: old.as_ref().is_some_and(|old| old.manifest.query == declared.manifest.query),
+    };
+    let endpoint = app.register_component(&component, saving).await.map_err(on_save)?;
+    let status = if old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(shown(&endpoint))))
+}
+
+/// A version on record.
+fn version_shown(record: &EndpointRecord) -> Value {
+    let mut value = match serde_json::from_str::<Manifest>(&record.manifest) {
+        Ok(manifest) => described(&manifest),
+        // Written by a version that knew other fields: what is there is shown as it is.
+        Err(_) => json!({"name": record.name}),
+    };
+    if let Value::Object(fields) = &mut value {
+        fields.insert("id".to_owned(), record.id.to_string().into());
+        fields.insert("version".to_owned(), record.version.into());
+        fields.insert("author".to_owned(), record.author.clone().into());
+        fields.insert("component".to_owned(), record.component.clone().into());
+        fields.insert("inserted_at".to_owned(), time(record.updated_at));
+    }
+    value
+}
+
+/// `GET /api/endpoints/{id or name}/versions`: newest first.
+pub(crate) async fn versions(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+    private(&app, &headers)?;
+    let endpoint = known(&app, &id)?;
+    let versions = app.store.catalog().endpoint_versions(endpoint.id).map_err(of_store)?;
+    found(versions.iter().map(version_shown).collect())
+}
+
+/// `POST /api/endpoints/{id or name}/versions/{version}/restore`: what the version said becomes the
+/// newest version, through the same gate as any other.
+pub(crate) async fn restore(
+    State(app): State<Arc<App>>,
+    Path((id, version)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Answer {
+    let access = private(&app, &headers)?;
+    let endpoint = known(&app, &id)?;
+    let wanted = match version.parse() {
+        Ok(number) => app.store.catalog().endpoint_version(endpoint.id, number).map_err(of_store)?,
+        Err(_) => None,
+    };
+    let record = wanted.ok_or_else(|| {
+        let message = format!(
+            "the endpoint {} has no version {version}; its newest is {}",
+            endpoint.manifest.name, endpoint.version
+        );
+        Failure::new(Code::NotFound, message).about("version")
+    })?;
+    if record.version == endpoint.version {
+        let message = format!("version {version} is the current one");
+        return Err(Failure::new(Code::Refused, message).about("version").into());
+    }
+    let component = app.stored_component(&record)?;
+    let saving = Saving { id: Some(endpoint.id), author: &access.who, known: record.sources.clone(), same_query: true };
+    found(shown(&*app.register_component(&component, saving).await.map_err(on_save)?))
+}

@@ -1,0 +1,267 @@
+//! `/api/sources`: what logs there are, what they look like, how long they are kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tidegate_model::{Arguments, Code, Failure};
+use tidegate_runtime::Body;
+use tidegate_sql::{Stop, Tables};
+use tidegate_store::{Retention, SourceDescription, SourceInfo, StoreError};
+use uuid::Uuid;
+
+use super::fields::Fields;
+use super::{Answer, created, found, private, time};
+use crate::answer::{Encoded, Format, Shape, encode};
+use crate::app::App;
+use crate::failure::{Refusal, of_store};
+use crate::statements::rows_of;
+use crate::tables::StoredTables;
+
+const DAY: u64 = 86_400;
+/// The longest retention in days; more is for ever.
+const MOST_DAYS: u64 = 36_500;
+/// Rows that `/recent` shows, unless asked for fewer or more.
+const RECENT: usize = 100;
+const MOST_RECENT: usize = 1_000;
+/// How long `/recent` may take.
+const RECENT_TIME: Duration = Duration::from_secs(10);
+
+/// What is shown of a source and not taken.
+const SHOWN_ONLY: [&str; 12] = [
+    "id",
+    "token",
+    "inserted_at",
+    "rows",
+    "bytes",
+    "segments",
+    "memory_rows",
+    "memory_bytes",
+    "oldest",
+    "newest",
+    "effective_retention_days",
+    "effective_retention_bytes",
+];
+
+/// Calls the store where it may wait for a commit.
+async fn blocking<T: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, Failure> {
+    let app = Arc::clone(app);
+    match tokio::task::spawn_blocking(move || work(&app)).await {
+        Ok(done) => done.map_err(of_store),
+        Err(error) => {
+            tracing::error!(%error, "a management task broke off");
+            Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))
+        }
+    }
+}
+
+fn known(app: &App, id_or_name: &str) -> Result<SourceInfo, Failure> {
+    app.store.source(id_or_name).ok_or_else(|| {
+        let names: Vec<String> = app.store.sources().into_iter().map(|source| source.name).collect();
+        let mut message = format!("there is no source {id_or_name}");
+        if let Some(near) = tidegate_model::nearest(id_or_name, names.iter().map(String::as_str)) {
+            message.push_str(&format!("; did you mean {near}?"));
+        }
+        Failure::new(Code::NotFound, message).about(id_or_name)
+    })
+}
+
+fn days(age: Option<Duration>) -> Value {
+    age.filter(|age| *age != Duration::MAX).map_or(Value::Null, |age| age.as_secs().div_ceil(DAY).into())
+}
+
+fn brief(app: &App, source: &SourceInfo) -> Map<String, Value> {
+    let Retention { max_age, max_bytes } = source.retention;
+    let effective = source.retention.or(app.options.store.retention);
+    let fields = json!({
+        "id": source.id.to_string(),
+        "name": source.name,
+        "inserted_at": time(source.created_at),
+        // 0 keeps for ever, null is as the server's configuration says.
+        "retention_days": if max_age == Some(Duration::MAX) { json!(0) } else { days(max_age) },
+        "retention_bytes": max_bytes.map(|bytes| if bytes == u64::MAX { 0 } else { bytes }),
+        "effective_retention_days": days(effective.max_age),
+        "effective_retention_bytes": effective.max_bytes.filter(|bytes| *bytes != u64::MAX),
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+async fn shown(app: &Arc<App>, id: Uuid) -> Result<Value, Failure> {
+    let description: SourceDescription = blocking(app, move |app| app.store.describe(id)).await?;
+    let mut fields = brief(app, &description.info);
+    let SourceDescription { rows, bytes, segments, memory_rows, memory_bytes, oldest, newest, .. } = description;
+    for (name, value) in [
+        ("rows", rows.into()),
+        ("bytes", bytes.into()),
+        ("segments", segments.into()),
+        ("memory_rows", memory_rows.into()),
+        ("memory_bytes", memory_bytes.into()),
+        ("oldest", oldest.map_or(Value::Null, time)),
+        ("newest", newest.map_or(Value::Null, time)),
+    ] {
+        fields.insert(name.to_owned(), value);
+    }
+    Ok(Value::Object(fields))
+}
+
+/// What a request says of a source.
+struct Definition {
+    name: Option<String>,
+    retention: Option<Retention>,
+}
+
+async fn definition(request: Request, old: Option<&SourceInfo>) -> Result<Definition, Failure> {
+    let mut fields = Fields::read(request).await?;
+    fields.ignore(&SHOWN_ONLY);
+    let name = fields.text("name");
+    if old.is_none() && name.is_none() && !fields.has_refused("name") {
+        fields.refuse("name", "a source needs a name");
+    }
+    let mut retention = old.map(|old| old.retention).unwrap_or_default();
+    let before = retention;
+    if let Some(days) = fields.optional_count("retention_days") {
+        retention.max_age = match days {
+            Some(days) if days > MOST_DAYS => {
+                fields.refuse("retention_days", format!("retention_days is at most {MOST_DAYS}; 0 keeps for ever"));
+                retention.max_age
+            }
+            days => days.map(|days| if days == 0 { Duration::MAX } else { Duration::from_secs(days * DAY) }),
+        };
+    }
+    if let Some(bytes) = fields.optional_count("retention_bytes") {
+        retention.max_bytes = bytes.map(|bytes| if bytes == 0 { u64::MAX } else { bytes });
+    }
+    fields.done()?;
+    Ok(Definition { name, retention: (retention != before).then_some(retention) })
+}
+
+/// `GET /api/sources`.
+pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
+    private(&app, &headers)?;
+    found(app.store.sources().iter().map(|source| Value::Object(brief(&app, source))).collect())
+}
+
+/// `GET /api/sources/{id or name}`: with how much there is.
+pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+    private(&app, &headers)?;
+    let id = known(&app, &id)?.id;
+    found(shown(&app, id).await?)
+}
+
+/// `POST /api/sources`.
+pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Answer {
+    private(&app, request.headers())?;
+    let Definition { name, retention } = definition(request, None).await?;
+    let name = name.unwrap_or_default();
+    let id = blocking(&app, move |app| {
+        let source = app.store.create_source(&name)?;
+        if let Some(retention) = retention {
+            app.store.set_retention(source.id, retention)?;
+        }
+        Ok(source.id)
+    })
+    .await?;
+    created(shown(&app, id).await?)
+}
+
+/// `PUT` and `PATCH /api/sources/{id or name}`: another name, another retention.
+pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Answer {
+    private(&app, request.headers())?;
+    let source = known(&app, &id)?;
+    let Definition { name, retention } = definition(request, Some(&source)).await?;
+    let id = source.id;
+    blocking(&app, move |app| {
+        if let Some(name) = name.filter(|name| *name != source.name) {
+            app.store.rename_source(id, &name)?;
+        }
+        if let Some(retention) = retention {
+            app.store.set_retention(id, retention)?;
+        }
+        Ok(())
+    })
+    .await?;
+    found(shown(&app, id).await?)
+}
+
+/// `DELETE /api/sources/{id or name}`, with all its rows. Refused while an endpoint reads it.
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Refusal> {
+    private(&app, &headers)?;
+    let source = known(&app, &id)?;
+    let readers: Vec<String> = app
+        .registry
+        .all()
+        .iter()
+        .filter(|endpoint| endpoint.tables.values().any(|table| *table == source.id))
+        .map(|endpoint| endpoint.manifest.name.to_string())
+        .collect();
+    if !readers.is_empty() {
+        let message =
+            format!("the source {} is read by {}; change or delete those first", source.name, readers.join(", "));
+        return Err(Failure::new(Code::Refused, message).about("id").into());
+    }
+    blocking(&app, move |app| app.store.delete_source(source.id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `GET /api/sources/{id or name}/schema`: every path that an event had so far, with its type.
+pub(crate) async fn schema(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+    private(&app, &headers)?;
+    let id = known(&app, &id)?.id;
+    let paths = blocking(&app, move |app| app.store.schema(id)).await?;
+    found(Value::Object(paths.into_iter().map(|(path, ty)| (path, ty.into())).collect()))
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Recent {
+    limit: Option<String>,
+}
+
+/// `GET /api/sources/{id or name}/recent?limit=`: the newest rows, newest first.
+pub(crate) async fn recent(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(Recent { limit }): Query<Recent>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    private(&app, &headers)?;
+    let source = known(&app, &id)?;
+    let rows = match limit.map(|limit| limit.parse()) {
+        None => RECENT,
+        Some(Ok(rows)) if (1..=MOST_RECENT).contains(&rows) => rows,
+        Some(_) => {
+            let message = format!("limit is a number from 1 to {MOST_RECENT}");
+            return Err(Failure::new(Code::InvalidParameter, message).about("limit").into());
+        }
+    };
+    let (reader, bytes) = (Arc::clone(&app), app.options.limits.answer_bytes);
+    let stop = Stop::after(RECENT_TIME);
+    let work = app.compute.run(async move {
+        let newest = async {
+            let name = source.name.replace('\\', "\\\\").replace('`', "\\`");
+            let sql = format!("SELECT * FROM `{name}` ORDER BY timestamp DESC LIMIT {rows}");
+            let tables = StoredTables::all(&reader.store, &reader.registry);
+            let now = chrono::Utc::now().timestamp_micros();
+            let plan = reader.engine.plan(&sql, Tables::Sources, &tables, &Arguments::new(), now)?;
+            Ok(Body::Rows(rows_of(reader.engine.run(plan, Some(rows)).await?)))
+        };
+        let newest = encode(newest, Shape { format: Format::Json, rows, bytes, redact: false });
+        stop.clone().cover(newest).await
+    });
+    let late = |_| Err(Failure::new(Code::Timeout, "the newest rows took too long to read"));
+    let encoded: Encoded = tokio::time::timeout(RECENT_TIME, work).await.unwrap_or_else(late)?;
+    Ok(encoded.respond())
+}

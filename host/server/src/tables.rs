@@ -1,0 +1,151 @@
+//! What the names of tables in a saved query mean: sources, and other endpoints.
+//!
+//! A saved query is bound to what its names meant when it was saved. Renaming a source or an
+//! endpoint breaks nobody who reads it, and what takes the old name later is not read by mistake.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use datafusion::catalog::TableProvider;
+use tidegate_sql::{SavedQuery, Sources};
+use uuid::Uuid;
+
+use crate::admit::Saving;
+use crate::app::App;
+use crate::registry::{Endpoint, Registry};
+use tidegate_store::Store;
+
+static NOTHING: BTreeMap<String, Uuid> = BTreeMap::new();
+
+/// The tables of one statement.
+pub(crate) struct StoredTables<'a> {
+    store: &'a Store,
+    registry: &'a Registry,
+    /// What names meant when the query was saved.
+    known: &'a BTreeMap<String, Uuid>,
+    /// Whether that comes first, or what has the name now does.
+    bound: bool,
+    /// The endpoint that is being saved: what it reads must not read it.
+    own: Option<Own<'a>>,
+    state: Mutex<State>,
+}
+
+/// An endpoint that is being saved.
+#[derive(Clone, Copy)]
+struct Own<'a> {
+    id: Option<Uuid>,
+    name: &'a str,
+    saved: &'a Arc<SavedQuery>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What was named, and which it was.
+    named: BTreeMap<String, Uuid>,
+    /// The endpoints in whose queries names stand just now, outermost first; nothing for the one that
+    /// is being saved.
+    inside: Vec<Option<Arc<Endpoint>>>,
+}
+
+impl<'a> StoredTables<'a> {
+    /// The tables of an endpoint's statements; ad-hoc text that may read sources names them as they
+    /// are called now.
+    pub(crate) fn of(store: &'a Store, registry: &'a Registry, endpoint: &'a Endpoint, bound: bool) -> Self {
+        Self { store, registry, known: &endpoint.tables, bound, own: None, state: Mutex::default() }
+    }
+
+    /// All sources and endpoints, as they are called now.
+    pub(crate) fn all(store: &'a Store, registry: &'a Registry) -> Self {
+        Self { store, registry, known: &NOTHING, bound: false, own: None, state: Mutex::default() }
+    }
+
+    /// The tables of an endpoint that is being saved.
+    pub(crate) fn while_saving(
+        app: &'a App,
+        saving: &'a Saving<'_>,
+        name: &'a str,
+        saved: &'a Arc<SavedQuery>,
+    ) -> Self {
+        let own = Some(Own { id: saving.id, name, saved });
+        let (known, bound) = (&saving.known, saving.same_query);
+        Self { store: &app.store, registry: &app.registry, known, bound, own, state: Mutex::default() }
+    }
+
+    /// What the query itself named so far, and which it was.
+    pub(crate) fn named(&self) -> BTreeMap<String, Uuid> {
+        self.state().named.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, name: &str, id: Uuid) {
+        let mut state = self.state();
+        if state.inside.is_empty() {
+            state.named.insert(name.to_owned(), id);
+        }
+    }
+
+    /// What a name means, of a kind: by its binding or by who has it now, in the order that holds
+    /// where it stands.
+    fn find<T>(&self, name: &str, by_id: impl Fn(Uuid) -> Option<T>, by_name: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let (known, bound) = match self.state().inside.last() {
+            Some(Some(endpoint)) => (endpoint.tables.get(name).copied(), true),
+            _ => (self.known.get(name).copied(), self.bound),
+        };
+        let known = || known.and_then(&by_id);
+        if bound { known().or_else(|| by_name(name)) } else { by_name(name).or_else(known) }
+    }
+
+    /// The endpoint of a name; or that it is the one being saved.
+    fn endpoint(&self, name: &str) -> Option<Option<Arc<Endpoint>>> {
+        let own = |id: Option<Uuid>, name: Option<&str>| {
+            self.own.is_some_and(|own| own.id.is_some() && own.id == id || name == Some(own.name))
+        };
+        let by_id = |id: Uuid| if own(Some(id), None) { Some(None) } else { self.registry.by_id(id).map(Some) };
+        let by_name = |name: &str| {
+            if own(None, Some(name)) {
+                return Some(None);
+            }
+            let found = self.registry.find(name).filter(|found| found.manifest.name.as_str() == name)?;
+            // The one being saved may be getting another name: its old one means nothing then.
+            (!own(Some(found.id), None)).then_some(Some(found))
+        };
+        self.find(name, by_id, by_name)
+    }
+}
+
+impl Sources for StoredTables<'_> {
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let by_id = |id: Uuid| Some((id, self.store.table_of(id).ok()?));
+        let by_name = |name: &str| by_id(self.store.source(name).filter(|source| source.name == name)?.id);
+        let (id, table) = self.find(name, by_id, by_name)?;
+        self.note(name, id);
+        Some(table)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let sources = self.store.sources().into_iter().map(|source| source.name);
+        sources.chain(self.registry.all().iter().map(|endpoint| endpoint.manifest.name.to_string())).collect()
+    }
+
+    fn saved(&self, name: &str) -> Option<Arc<SavedQuery>> {
+        match self.endpoint(name)? {
+            Some(endpoint) => {
+                self.note(name, endpoint.id);
+                Some(Arc::clone(&endpoint.saved))
+            }
+            None => self.own.map(|own| Arc::clone(own.saved)),
+        }
+    }
+
+    fn enter(&self, name: &str) {
+        let endpoint = self.endpoint(name).flatten();
+        self.state().inside.push(endpoint);
+    }
+
+    fn leave(&self) {
+        self.state().inside.pop();
+    }
+}

@@ -1,0 +1,185 @@
+//! Saved endpoints in the catalog, with all their versions.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{OptionalExtension, Row, TransactionBehavior, params, types::Type};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::{Catalog, check_name};
+use crate::{
+    error::{Result, StoreError},
+    now_micros,
+};
+
+/// A saved endpoint at one of its versions, mostly the newest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointRecord {
+    /// Identity, the same in every version.
+    pub id: Uuid,
+    /// Unique name.
+    pub name: String,
+    /// 1 for the first version, one more for each later one.
+    pub version: i64,
+    /// The manifest as JSON.
+    pub manifest: String,
+    /// SHA-256 of the component, in hex.
+    pub component: String,
+    /// Who saved this version, as free text; may be empty.
+    pub author: String,
+    /// The sources that the saved query names, and which sources they were when it was saved.
+    pub sources: BTreeMap<String, Uuid>,
+    /// When the first version was saved, microseconds since 1970, UTC.
+    pub created_at: i64,
+    /// When this version was saved, microseconds since 1970, UTC.
+    pub updated_at: i64,
+}
+
+/// What [`Catalog::put_endpoint`] saves.
+#[derive(Debug, Clone, Copy)]
+pub struct NewVersion<'a> {
+    /// Identity of the endpoint; a known one gets its next version.
+    pub id: Uuid,
+    /// Unique name.
+    pub name: &'a str,
+    /// The manifest as JSON.
+    pub manifest: &'a str,
+    /// The component itself.
+    pub component: &'a [u8],
+    /// SHA-256 of the component, in hex.
+    pub component_digest: &'a str,
+    /// Who saves it, as free text; may be empty.
+    pub author: &'a str,
+    /// The sources that the saved query names, and which sources they are now. A source that is
+    /// renamed later stays the endpoint's source, and another one that takes the old name does not
+    /// become it.
+    pub sources: &'a BTreeMap<String, Uuid>,
+}
+
+impl Catalog {
+    /// Saves an endpoint: a new one as version 1, a known `id` as its next version. Older versions
+    /// and their components are kept. All in one transaction.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] when another endpoint has the name; [`StoreError::InvalidName`].
+    pub fn put_endpoint(&self, new: NewVersion<'_>) -> Result<EndpointRecord> {
+        let NewVersion { id, name, .. } = new;
+        check_name(name)?;
+        let sources: Map<String, Value> =
+            new.sources.iter().map(|(name, id)| (name.clone(), id.to_string().into())).collect();
+        let sources = Value::Object(sources).to_string();
+        let mut conn = self.lock();
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let holder: Option<Uuid> =
+            tx.query_row("SELECT id FROM endpoints WHERE name = ?1", [name], |row| row.get(0)).optional()?;
+        if holder.is_some_and(|holder| holder != id) {
+            return Err(StoreError::Exists(name.to_owned()));
+        }
+        let now = now_micros();
+        // Versions count on where a deleted endpoint of the same identity stopped.
+        let version: i64 =
+            tx.query_row("SELECT coalesce(max(version), 0) + 1 FROM endpoint_versions WHERE id = ?1", [id], |row| {
+                row.get(0)
+            })?;
+        tx.execute(
+            "INSERT INTO components (digest, bytes) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            params![new.component_digest, new.component],
+        )?;
+        tx.execute(
+            "INSERT INTO endpoints (id, name, version, manifest, component, author, sources, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+             ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version,
+                 manifest = excluded.manifest, component = excluded.component, author = excluded.author,
+                 sources = excluded.sources, updated_at = excluded.updated_at",
+            params![id, name, version, new.manifest, new.component_digest, new.author, sources, now],
+        )?;
+        tx.execute(
+            "INSERT INTO endpoint_versions (id, version, name, manifest, component, author, sources, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![id, version, name, new.manifest, new.component_digest, new.author, sources, now],
+        )?;
+        let record = tx.query_row(&format!("{ENDPOINTS} WHERE id = ?1"), [id], endpoint)?;
+        tx.commit()?;
+        Ok(record)
+    }
+
+    /// The endpoint with this name.
+    pub fn endpoint_by_name(&self, name: &str) -> Result<Option<EndpointRecord>> {
+        let conn = self.lock();
+        Ok(conn.prepare_cached(&format!("{ENDPOINTS} WHERE name = ?1"))?.query_row([name], endpoint).optional()?)
+    }
+
+    /// The endpoint with this identity.
+    pub fn endpoint_by_id(&self, id: Uuid) -> Result<Option<EndpointRecord>> {
+        let conn = self.lock();
+        Ok(conn.prepare_cached(&format!("{ENDPOINTS} WHERE id = ?1"))?.query_row([id], endpoint).optional()?)
+    }
+
+    /// All endpoints by name.
+    pub fn endpoints(&self) -> Result<Vec<EndpointRecord>> {
+        let conn = self.lock();
+        let mut statement = conn.prepare_cached(&format!("{ENDPOINTS} ORDER BY name"))?;
+        let rows = statement.query_map([], endpoint)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Every version that was ever saved under this identity, newest first; those of a deleted
+    /// endpoint too. Empty when there was none.
+    pub fn endpoint_versions(&self, id: Uuid) -> Result<Vec<EndpointRecord>> {
+        let conn = self.lock();
+        let mut statement = conn.prepare_cached(&format!("{VERSIONS} WHERE v.id = ?1 ORDER BY v.version DESC"))?;
+        let rows = statement.query_map([id], endpoint)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// One version of an endpoint, a deleted one's too.
+    pub fn endpoint_version(&self, id: Uuid, version: i64) -> Result<Option<EndpointRecord>> {
+        let conn = self.lock();
+        let mut statement = conn.prepare_cached(&format!("{VERSIONS} WHERE v.id = ?1 AND v.version = ?2"))?;
+        Ok(statement.query_row(params![id, version], endpoint).optional()?)
+    }
+
+    /// Deletes an endpoint (its old versions stay on record); false when there was none.
+    pub fn delete_endpoint(&self, id: Uuid) -> Result<bool> {
+        Ok(self.lock().execute("DELETE FROM endpoints WHERE id = ?1", [id])? > 0)
+    }
+
+    /// The bytes of a component by its digest.
+    pub fn component(&self, digest: &str) -> Result<Option<Vec<u8>>> {
+        let conn = self.lock();
+        let mut statement = conn.prepare_cached("SELECT bytes FROM components WHERE digest = ?1")?;
+        Ok(statement.query_row([digest], |row| row.get(0)).optional()?)
+    }
+}
+
+const ENDPOINTS: &str = "SELECT id, name, version, manifest, component, author, sources, created_at, updated_at
+    FROM endpoints";
+
+/// The same columns of a version; its first version was saved when the endpoint was.
+const VERSIONS: &str = "SELECT id, name, version, manifest, component, author, sources,
+        (SELECT min(first.created_at) FROM endpoint_versions first WHERE first.id = v.id), created_at
+    FROM endpoint_versions v";
+
+fn endpoint(row: &Row<'_>) -> rusqlite::Result<EndpointRecord> {
+    let sources = row.get_ref(6)?.as_str()?;
+    let sources: BTreeMap<String, String> = serde_json::from_str(sources).map_err(|e| unreadable(Box::new(e)))?;
+    let sources = sources
+        .into_iter()
+        .map(|(name, id)| Ok((name, Uuid::parse_str(&id).map_err(|e| unreadable(Box::new(e)))?)))
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(EndpointRecord {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        version: row.get(2)?,
+        manifest: row.get(3)?,
+        component: row.get(4)?,
+        author: row.get(5)?,
+        sources,
+        created_at: row.get(7)?,
+        updated_at: row.get(8)?,
+    })
+}
+
+fn unreadable(error: Box<dyn std::error::Error + Send + Sync>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(6, Type::Text, error)
+}

@@ -1,0 +1,105 @@
+//! The catalog: one SQLite file that is the truth about everything but the rows in segments.
+//!
+//! The file is opened twice: by the writer thread, which owns the write-ahead log
+//! ([`crate::commit`]), and here, for small reads and writes of endpoints, tokens and settings.
+//! Both sync at every commit (`synchronous=FULL`). The calls here are short but block; call them
+//! off the async threads where that matters.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use rusqlite::{Connection, OptionalExtension};
+
+pub use self::{
+    endpoints::{EndpointRecord, NewVersion},
+    tokens::TokenRecord,
+};
+use crate::error::{Result, StoreError};
+
+mod endpoints;
+pub(crate) mod schema;
+mod tokens;
+
+/// The catalog of a data folder; see [`Store::catalog`](crate::Store::catalog).
+#[derive(Debug)]
+pub struct Catalog {
+    path: PathBuf,
+    conn: Mutex<Connection>,
+}
+
+impl Catalog {
+    pub(crate) fn open(path: &Path) -> Result<Catalog> {
+        let mut conn = schema::connect(path, true)?;
+        schema::migrate(&mut conn, path)?;
+        Ok(Catalog { path: path.to_owned(), conn: Mutex::new(conn) })
+    }
+
+    /// Opens the catalog of a data folder beside a server that may be running there: for the
+    /// command line to manage tokens and endpoints. Takes no lock on the folder, since SQLite lets
+    /// several processes in; the server notices through [`Self::tokens_generation`]. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::NoCatalog`] when the folder has none: nothing is created.
+    /// [`StoreError::Incompatible`] when it has another version: only a store that has the folder
+    /// for itself changes the schema.
+    pub fn open_beside(data_dir: &Path) -> Result<Catalog> {
+        let path = data_dir.join(schema::FILE);
+        if !path.is_file() {
+            return Err(StoreError::NoCatalog(data_dir.to_owned()));
+        }
+        let conn = schema::connect(&path, false)?;
+        match schema::version(&conn, &path)? {
+            schema::VERSION => Ok(Catalog { path, conn: Mutex::new(conn) }),
+            0 => Err(StoreError::NoCatalog(data_dir.to_owned())),
+            old => Err(StoreError::Incompatible {
+                path,
+                reason: format!(
+                    "it has schema version {old}; start the server of this build once, which brings it to version {}",
+                    schema::VERSION
+                ),
+            }),
+        }
+    }
+
+    /// Another connection to the same file, for the writer thread.
+    pub(crate) fn connect(&self) -> Result<Connection> {
+        schema::connect(&self.path, false)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
+        // A panic elsewhere cannot leave SQLite half-way: its transactions roll back on drop.
+        self.conn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A small setting.
+    pub fn meta(&self, key: &str) -> Result<Option<String>> {
+        let conn = self.lock();
+        let mut statement = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+        Ok(statement.query_row([key], |row| row.get(0)).optional()?)
+    }
+
+    /// Writes a small setting.
+    pub fn set_meta(&self, key: &str, value: &str) -> Result<()> {
+        self.lock().execute(
+            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            [key, value],
+        )?;
+        Ok(())
+    }
+}
+
+/// Names of sources and endpoints: 1 to 255 bytes, no control characters.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > 255 {
+        "it is longer than 255 bytes"
+    } else if name.chars().any(char::is_control) {
+        "it holds a control character"
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::InvalidName { name: name.to_owned(), reason })
+}

@@ -1,0 +1,98 @@
+-- The catalog, version 2. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
+
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sources (
+    key        INTEGER PRIMARY KEY,
+    id         BLOB NOT NULL UNIQUE,
+    name       TEXT NOT NULL UNIQUE,
+    shape      TEXT NOT NULL,           -- JSON: the schema that the segments have grown to
+    created_at INTEGER NOT NULL,
+    retention_seconds INTEGER,          -- how long rows are kept; NULL: as the server's options say
+    retention_bytes   INTEGER           -- how large the segments may grow; NULL: likewise
+) STRICT;
+
+-- Acknowledged events that no segment holds yet: one row per ingest call.
+CREATE TABLE wal (
+    seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+    source INTEGER NOT NULL REFERENCES sources (key),
+    body   BLOB NOT NULL                -- JSON array of normalised events
+) STRICT;
+
+CREATE TABLE segments (
+    id          BLOB PRIMARY KEY,
+    source      INTEGER NOT NULL REFERENCES sources (key),
+    rows        INTEGER NOT NULL,
+    bytes       INTEGER NOT NULL,       -- length of the file
+    min_time    INTEGER NOT NULL,
+    max_time    INTEGER NOT NULL,
+    projects    TEXT,                   -- JSON array of the values of `project`; NULL: too many, or not text
+    columns     TEXT NOT NULL,          -- JSON: name -> type of the file's own columns
+    created_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX segments_by_source ON segments (source, max_time);
+
+CREATE TABLE endpoints (
+    id         BLOB PRIMARY KEY,
+    name       TEXT NOT NULL UNIQUE,
+    version    INTEGER NOT NULL,
+    manifest   TEXT NOT NULL,
+    component  TEXT NOT NULL REFERENCES components (digest),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    author     TEXT NOT NULL DEFAULT '',
+    sources    TEXT NOT NULL DEFAULT '{}'  -- JSON: name of a source in the saved query -> its id
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE endpoint_versions (
+    id         BLOB NOT NULL,
+    version    INTEGER NOT NULL,
+    name       TEXT NOT NULL,
+    manifest   TEXT NOT NULL,
+    component  TEXT NOT NULL REFERENCES components (digest),
+    created_at INTEGER NOT NULL,
+    author     TEXT NOT NULL DEFAULT '',
+    sources    TEXT NOT NULL DEFAULT '{}',
+    PRIMARY KEY (id, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE components (
+    digest TEXT PRIMARY KEY,
+    bytes  BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE tokens (
+    id          BLOB PRIMARY KEY,
+    hash        BLOB NOT NULL UNIQUE,
+    description TEXT NOT NULL,
+    scopes      TEXT NOT NULL,
+    pinned      TEXT NOT NULL,          -- JSON object
+    created_at  INTEGER NOT NULL,
+    expires_at  INTEGER,
+    revoked_at  INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Counts every change of tokens and endpoints, whoever makes it: a server that runs compares the
+-- number to notice what another process did to the same file.
+INSERT INTO meta (key, value) VALUES ('tokens_generation', '0');
+CREATE TRIGGER tokens_insert AFTER INSERT ON tokens BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
+END;
+CREATE TRIGGER tokens_update AFTER UPDATE ON tokens BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
+END;
+CREATE TRIGGER tokens_delete AFTER DELETE ON tokens BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
+END;
+CREATE TRIGGER endpoints_insert AFTER INSERT ON endpoints BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
+END;
+CREATE TRIGGER endpoints_update AFTER UPDATE ON endpoints BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
+END;
+CREATE TRIGGER endpoints_delete AFTER DELETE ON endpoints BEGIN
+    UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'tokens_generation';
+END;

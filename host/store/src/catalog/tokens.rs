@@ -1,0 +1,106 @@
+//! Access tokens in the catalog.
+
+use rusqlite::{OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::Catalog;
+use crate::{
+    error::{Result, StoreError},
+    now_micros,
+};
+
+/// An access token; the token itself is stored nowhere, only its hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRecord {
+    /// Identity.
+    pub id: Uuid,
+    /// SHA-256 of the token.
+    pub hash: Vec<u8>,
+    /// What it is for.
+    pub description: String,
+    /// What it may do.
+    pub scopes: String,
+    /// Parameter values it fixes, as a JSON object.
+    pub pinned: String,
+    /// Microseconds since 1970, UTC.
+    pub created_at: i64,
+    /// When it stops working, if ever.
+    pub expires_at: Option<i64>,
+    /// When it was revoked, if it was.
+    pub revoked_at: Option<i64>,
+}
+
+impl Catalog {
+    /// Saves a new token.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] when the identity or the hash is there already.
+    pub fn put_token(&self, token: &TokenRecord) -> Result<()> {
+        let inserted = self.lock().execute(
+            "INSERT INTO tokens (id, hash, description, scopes, pinned, created_at, expires_at, revoked_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+            params![
+                token.id,
+                token.hash,
+                token.description,
+                token.scopes,
+                token.pinned,
+                token.created_at,
+                token.expires_at,
+                token.revoked_at
+            ],
+        )?;
+        if inserted == 0 {
+            return Err(StoreError::Exists(format!("token {}", token.id)));
+        }
+        Ok(())
+    }
+
+    /// The token whose SHA-256 this is, revoked and expired ones included.
+    pub fn token_by_hash(&self, hash: &[u8]) -> Result<Option<TokenRecord>> {
+        let conn = self.lock();
+        Ok(conn.prepare_cached(&format!("{TOKENS} WHERE hash = ?1"))?.query_row([hash], token).optional()?)
+    }
+
+    /// All tokens, oldest first.
+    pub fn tokens(&self) -> Result<Vec<TokenRecord>> {
+        let conn = self.lock();
+        let mut statement = conn.prepare_cached(&format!("{TOKENS} ORDER BY created_at, id"))?;
+        let rows = statement.query_map([], token)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Revokes a token; false when there is none or it was revoked before.
+    pub fn revoke_token(&self, id: Uuid) -> Result<bool> {
+        let changed = self.lock().execute(
+            "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
+            params![id, now_micros()],
+        )?;
+        Ok(changed > 0)
+    }
+
+    /// A number that grows with every change of a token or an endpoint, by this process or by
+    /// another one that has the catalog open: whoever keeps tokens in memory compares it before
+    /// trusting them. Costs one look-up.
+    pub fn tokens_generation(&self) -> Result<u64> {
+        let conn = self.lock();
+        let mut statement =
+            conn.prepare_cached("SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'tokens_generation'")?;
+        Ok(statement.query_row([], |row| row.get::<_, i64>(0)).optional()?.unwrap_or(0).cast_unsigned())
+    }
+}
+
+const TOKENS: &str = "SELECT id, hash, description, scopes, pinned, created_at, expires_at, revoked_at FROM tokens";
+
+fn token(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
+    Ok(TokenRecord {
+        id: row.get(0)?,
+        hash: row.get(1)?,
+        description: row.get(2)?,
+        scopes: row.get(3)?,
+        pinned: row.get(4)?,
+        created_at: row.get(5)?,
+        expires_at: row.get(6)?,
+        revoked_at: row.get(7)?,
+    })
+}

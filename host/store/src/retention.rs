@@ -1,0 +1,98 @@
+//! Retention: segments that are too old, or too many, are dropped.
+//!
+//! One transaction takes them out of the catalog; from then on nobody finds them, and their files
+//! go when the last query that reads them ends. A crash in between leaves files that the next open
+//! sweeps.
+
+use std::{collections::HashSet, sync::Arc};
+
+use uuid::Uuid;
+
+use crate::{
+    commit::Writer,
+    error::{Result, StoreError},
+    info::Retention,
+    now_micros,
+    segment::Segment,
+    source::Source,
+};
+
+/// What retention dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Segments.
+    pub segments: usize,
+    /// Rows in them.
+    pub rows: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+}
+
+impl Dropped {
+    pub(crate) fn add(&mut self, other: Dropped) {
+        self.segments += other.segments;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Drops what a source keeps beyond its limits.
+pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -> Result<Dropped> {
+    let info = source.info();
+    let victims = beyond(&source.segments(), info.retention.or(default), now_micros());
+    if victims.is_empty() {
+        return Ok(Dropped::default());
+    }
+    let dropped = Dropped {
+        segments: victims.len(),
+        rows: victims.iter().map(|segment| segment.rows as u64).sum(),
+        bytes: victims.iter().map(|segment| segment.bytes).sum(),
+    };
+    let ids: HashSet<Uuid> = victims.iter().map(|segment| segment.id).collect();
+    let (owner, forgotten) = (Arc::clone(source), ids.clone());
+    let done = writer.transact(move |tx| {
+        owner.check()?;
+        let mut statement = tx.prepare_cached("DELETE FROM segments WHERE id = ?1")?;
+        forgotten.iter().try_for_each(|id| statement.execute([id]).map(drop))?;
+        Ok(())
+    });
+    match done {
+        Ok(()) => {}
+        // Deleted meanwhile, with everything.
+        Err(StoreError::UnknownSource { .. }) => return Ok(Dropped::default()),
+        Err(error) => return Err(error),
+    }
+    source.drop_segments(&ids);
+    victims.iter().for_each(|segment| writer.counters().dropped(segment));
+    tracing::info!(
+        source = info.name,
+        segments = dropped.segments,
+        rows = dropped.rows,
+        bytes = dropped.bytes,
+        "retention dropped the oldest logs"
+    );
+    Ok(dropped)
+}
+
+/// The segments that are too old, and then the ones with the oldest rows until the rest fits.
+fn beyond(segments: &[Arc<Segment>], limits: Retention, now: i64) -> Vec<Arc<Segment>> {
+    let oldest_kept = limits.max_age.map_or(i64::MIN, |age| {
+        let micros = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+        now.saturating_sub(micros)
+    });
+    let mut sorted: Vec<&Arc<Segment>> = segments.iter().collect();
+    sorted.sort_by_key(|segment| (segment.max_time, segment.created_at));
+    let expired = |segment: &Segment| segment.created_at < oldest_kept;
+    let mut bytes: u64 = sorted.iter().filter(|segment| !expired(segment)).map(|segment| segment.bytes).sum();
+    let limit = limits.max_bytes.unwrap_or(u64::MAX);
+    let mut victims = Vec::new();
+    for segment in sorted {
+        if expired(segment) {
+            victims.push(Arc::clone(segment));
+        } else if bytes > limit {
+            bytes -= segment.bytes;
+            victims.push(Arc::clone(segment));
+        }
+    }
+    victims
+}

@@ -1,0 +1,130 @@
+//! What the store counts, for a page of metrics.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use crate::{segment::Segment, source::Source, store::Store};
+
+/// Totals since the store was opened, and levels as they are now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Write-ahead transactions that were committed.
+    pub commits: u64,
+    /// Events in them.
+    pub committed_rows: u64,
+    /// Bytes of the events in them, as JSON.
+    pub committed_bytes: u64,
+    /// Time that they took together, syncs included, in microseconds.
+    pub commit_micros: u64,
+    /// Write-ahead transactions that failed.
+    pub failed_commits: u64,
+    /// Segments that were written.
+    pub flushes: u64,
+    /// Attempts to write a segment that failed; their rows are tried again.
+    pub failed_flushes: u64,
+    /// Segments that retention dropped.
+    pub dropped_segments: u64,
+    /// Rows in them.
+    pub dropped_rows: u64,
+    /// Bytes of their files.
+    pub dropped_bytes: u64,
+    /// Now: sources.
+    pub sources: u64,
+    /// Now: segments of all sources.
+    pub segments: u64,
+    /// Now: rows in segments.
+    pub segment_rows: u64,
+    /// Now: bytes of the segments' files.
+    pub segment_bytes: u64,
+    /// Now: bytes (as JSON) of events in memory that no segment holds yet.
+    pub unflushed_bytes: u64,
+    /// Now: writing has ended until a restart; see [`StoreError::ReadOnly`](crate::StoreError).
+    pub read_only: bool,
+}
+
+/// The totals while they are counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    commits: AtomicU64,
+    committed_rows: AtomicU64,
+    committed_bytes: AtomicU64,
+    commit_micros: AtomicU64,
+    failed_commits: AtomicU64,
+    flushes: AtomicU64,
+    failed_flushes: AtomicU64,
+    dropped_segments: AtomicU64,
+    dropped_rows: AtomicU64,
+    dropped_bytes: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, more: usize) {
+    counter.fetch_add(more as u64, Ordering::Relaxed);
+}
+
+impl Counters {
+    pub(crate) fn committed(&self, rows: usize, bytes: usize, took: Duration) {
+        add(&self.commits, 1);
+        add(&self.committed_rows, rows);
+        add(&self.committed_bytes, bytes);
+        add(&self.commit_micros, usize::try_from(took.as_micros()).unwrap_or(usize::MAX));
+    }
+
+    pub(crate) fn commit_failed(&self) {
+        add(&self.failed_commits, 1);
+    }
+
+    pub(crate) fn flushed(&self) {
+        add(&self.flushes, 1);
+    }
+
+    pub(crate) fn flush_failed(&self) {
+        add(&self.failed_flushes, 1);
+    }
+
+    pub(crate) fn dropped(&self, segment: &Segment) {
+        add(&self.dropped_segments, 1);
+        add(&self.dropped_rows, segment.rows);
+        self.dropped_bytes.fetch_add(segment.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Store {
+    /// What the store has done since it was opened and what it holds now. Reads counters; touches
+    /// no file.
+    pub fn stats(&self) -> StoreStats {
+        let counters = self.writer.counters();
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = StoreStats {
+            commits: get(&counters.commits),
+            committed_rows: get(&counters.committed_rows),
+            committed_bytes: get(&counters.committed_bytes),
+            commit_micros: get(&counters.commit_micros),
+            failed_commits: get(&counters.failed_commits),
+            flushes: get(&counters.flushes),
+            failed_flushes: get(&counters.failed_flushes),
+            dropped_segments: get(&counters.dropped_segments),
+            dropped_rows: get(&counters.dropped_rows),
+            dropped_bytes: get(&counters.dropped_bytes),
+            unflushed_bytes: self.sources.unflushed.load(Ordering::Relaxed) as u64,
+            read_only: self.writer.check().is_err(),
+            ..StoreStats::default()
+        };
+        for source in self.sources.all() {
+            stats.sources += 1;
+            stats.add_segments(&source);
+        }
+        stats
+    }
+}
+
+impl StoreStats {
+    fn add_segments(&mut self, source: &Source) {
+        for segment in source.segments().iter() {
+            self.segments += 1;
+            self.segment_rows += segment.rows as u64;
+            self.segment_bytes += segment.bytes;
+        }
+    }
+}

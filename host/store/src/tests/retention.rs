@@ -1,0 +1,126 @@
+//! What is too old or too much goes; what is read stays until it was read.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use serde_json::json;
+
+use super::{all, frame, manual, open};
+use crate::{Dropped, Retention, Store, StoreOptions};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn ids(rows: &[serde_json::Value]) -> Vec<&str> {
+    rows.iter().map(|row| row["id"].as_str().unwrap()).collect()
+}
+
+fn files(dir: &Path) -> usize {
+    let folders = std::fs::read_dir(dir.join("segments")).unwrap();
+    folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum()
+}
+
+/// One segment per id, all of events of 1970.
+async fn segments(store: &Store, source: &str, names: &[&str]) {
+    for (time, id) in names.iter().enumerate() {
+        store.ingest(source, vec![json!({"id": id, "timestamp": time + 1})]).await.unwrap();
+        store.flush().await.unwrap();
+    }
+}
+
+/// Makes a segment look as if it had been written that long ago.
+fn age(dir: &Path, max_time: i64, by: Duration) {
+    let store = Store::open(dir, manual()).unwrap();
+    let sql = "UPDATE segments SET created_at = created_at - ?2 WHERE max_time = ?1";
+    assert_eq!(store.catalog().lock().execute(sql, (max_time, by.as_micros() as i64)).unwrap(), 1);
+}
+
+#[tokio::test]
+async fn old_segments_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let id = store.create_source("s").unwrap().id;
+    segments(&store, "s", &["a", "b", "c"]).await;
+    // Old logs that came in just now are not old here.
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    drop(store);
+    let times: Vec<i64> = all(&open(&dir), "s").await.iter().map(|row| row["timestamp"].as_i64().unwrap()).collect();
+    age(dir.path(), times[0], Duration::from_hours(24 * 91));
+    age(dir.path(), times[1], 3 * HOUR);
+
+    let store = open(&dir);
+    store.ingest("s", vec![json!({"id": "memory", "timestamp": 1})]).await.unwrap();
+    let dropped = store.apply_retention().await.unwrap();
+    assert_eq!((dropped.segments, dropped.rows), (1, 1), "the default of 90 days");
+    assert_eq!(ids(&all(&store, "s").await), ["b", "c", "memory"]);
+    store.set_retention(id, Retention { max_age: Some(Duration::MAX), max_bytes: None }).unwrap();
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    store.set_retention(id, Retention { max_age: Some(2 * HOUR), max_bytes: None }).unwrap();
+    assert_eq!(store.apply_retention().await.unwrap().segments, 1);
+    assert_eq!(ids(&all(&store, "s").await), ["c", "memory"]);
+    assert_eq!(files(dir.path()), 1);
+    drop(store);
+    assert_eq!(ids(&all(&open(&dir), "s").await), ["c", "memory"]);
+}
+
+#[tokio::test]
+async fn a_source_is_cut_to_its_size_and_readers_finish() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let id = store.create_source("s").unwrap().id;
+    store.create_source("other").unwrap();
+    segments(&store, "s", &["a", "b", "c", "d"]).await;
+    segments(&store, "other", &["x", "y"]).await;
+    let sizes: Vec<u64> = store.sources.get(id).unwrap().segments().iter().map(|segment| segment.bytes).collect();
+    let two = sizes[2] + sizes[3];
+    let running = frame(&store, "s");
+
+    store.set_retention(id, Retention { max_age: None, max_bytes: Some(two) }).unwrap();
+    let dropped = store.apply_retention().await.unwrap();
+    assert_eq!(dropped, Dropped { segments: 2, rows: 2, bytes: sizes[0] + sizes[1] });
+    assert_eq!(ids(&all(&store, "s").await), ["c", "d"]);
+    assert_eq!(files(dir.path()), 6);
+    assert_eq!(running.count().await.unwrap(), 4);
+    assert_eq!(files(dir.path()), 4);
+    assert_eq!(store.apply_retention().await.unwrap(), Dropped::default());
+    store.set_retention(id, Retention { max_age: None, max_bytes: Some(two - 1) }).unwrap();
+    assert_eq!(store.apply_retention().await.unwrap().segments, 1);
+    store.set_retention(id, Retention { max_age: None, max_bytes: Some(0) }).unwrap();
+    assert_eq!(store.apply_retention().await.unwrap().segments, 1);
+    assert_eq!(all(&store, "s").await.len(), 0);
+    assert_eq!(all(&store, "other").await.len(), 2);
+    segments(&store, "s", &["e"]).await;
+    assert_eq!(all(&store, "s").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_refused_transaction_drops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let id = store.create_source("s").unwrap().id;
+    segments(&store, "s", &["a", "b"]).await;
+    store.set_retention(id, Retention { max_age: None, max_bytes: Some(0) }).unwrap();
+    let sql = |text: &str| store.catalog().lock().execute_batch(text).unwrap();
+    sql("CREATE TRIGGER no BEFORE DELETE ON segments BEGIN SELECT raise(ABORT, 'no'); END");
+    assert!(store.apply_retention().await.is_err());
+    assert_eq!((all(&store, "s").await.len(), files(dir.path())), (2, 2));
+    sql("DROP TRIGGER no");
+    assert_eq!(store.apply_retention().await.unwrap().segments, 2);
+    assert_eq!((all(&store, "s").await.len(), files(dir.path())), (0, 0));
+}
+
+#[tokio::test]
+async fn the_background_applies_the_server_s_default() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    segments(&store, "s", &["a", "b"]).await;
+    drop(store);
+    let retention = Retention { max_age: None, max_bytes: Some(0) };
+    let store: Arc<Store> = Store::open(dir.path(), StoreOptions { retention, ..StoreOptions::default() }).unwrap();
+    for _ in 0..600 {
+        if all(&store, "s").await.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("nothing was dropped in half a minute");
+}

@@ -1,0 +1,186 @@
+//! Endpoints and sources over the management API: what is taken, what is told, what is kept.
+
+use serde_json::{Value, json};
+use tidegate_tests::{EDGE, Server, now, request};
+
+fn fields(answer: &tidegate_tests::Answer) -> Vec<String> {
+    let errors = answer.body["error"]["errors"].as_array().unwrap();
+    errors.iter().map(|error| error["location"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn everything_wrong_with_an_endpoint_is_told_by_field() {
+    let server = Server::start();
+    let answer = server.manage(
+        "POST",
+        "/api/endpoints",
+        &json!({"name": "logs.all", "query": 5, "max_limit": 0, "cache_duration_seconds": -1, "sandbox": true,
+                "proactive_requerying_seconds": "x", "parameters": [{"nam": "a"}], "language": "pg_sql"}),
+    );
+    answer.refused(422, "refused", &["there is an endpoint logs.all already"]);
+    let fields = fields(&answer);
+    for field in [
+        "name",
+        "query",
+        "max_limit",
+        "cache_duration_seconds",
+        "sandbox",
+        "proactive_requerying_seconds",
+        "parameters",
+        "language",
+    ] {
+        assert_eq!(fields.iter().filter(|known| *known == field).count(), 1, "{field}: {fields:?}");
+    }
+    let post = |body: Value| server.manage("POST", "/api/endpoints", &body);
+    post(json!({"name": "x"})).refused(422, "refused", &["the query is empty"]);
+    post(json!({"query": "SELECT 1"})).refused(422, "refused", &["needs a name"]);
+    let bad = post(json!({"name": "x", "query": "SELECT a FROM nowhere"}));
+    bad.refused(422, "refused", &["there is no table nowhere", "line 1, column 15"]);
+    assert_eq!(self::fields(&bad), ["query"]);
+    post(json!("x")).refused(400, "invalid_body", &["JSON object"]);
+    assert_eq!(server.manage("GET", "/api/endpoints/x", &Value::Null).status, 404, "nothing was saved");
+}
+
+#[test]
+fn every_change_is_a_version_that_can_come_back() {
+    let server = Server::start();
+    let saved = server.manage("POST", "/api/endpoints", &json!({"name": "mine", "query": "SELECT 1 AS n"}));
+    assert_eq!((saved.status, &saved.body["version"]), (201, &json!(1)), "{}", saved.body);
+    let id = saved.body["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/endpoints/{id}");
+    // What was read can be sent back, with a change.
+    let mut whole = saved.body.clone();
+    whole["query"] = json!("SELECT 2 AS n");
+    let updated = server.manage("PUT", &path, &whole);
+    assert_eq!((updated.status, &updated.body["version"]), (200, &json!(2)), "{}", updated.body);
+    assert_eq!(server.manage("PATCH", &path, &json!({"name": "ours", "max_limit": 7})).body["version"], json!(3));
+    assert_eq!(server.query("ours", &[]).column("n"), [json!(2)]);
+    let versions = server.manage("GET", &format!("{path}/versions"), &Value::Null);
+    let told: Vec<(i64, String, String)> = versions
+        .body
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|version| {
+            let text = |name: &str| version[name].as_str().unwrap().to_owned();
+            (version["version"].as_i64().unwrap(), text("name"), text("query"))
+        })
+        .collect();
+    let expected = [(3, "ours", "SELECT 2 AS n"), (2, "mine", "SELECT 2 AS n"), (1, "mine", "SELECT 1 AS n")];
+    let expected = expected.map(|(version, name, query)| (version, name.to_owned(), query.to_owned()));
+    assert_eq!(told, expected);
+    assert!(versions.body.to_string().contains("the private token"), "who saved it: {}", versions.body);
+    let restored = server.manage("POST", &format!("{path}/versions/1/restore"), &Value::Null);
+    assert_eq!((restored.status, &restored.body["version"]), (200, &json!(4)), "{}", restored.body);
+    assert_eq!(server.query("mine", &[]).column("n"), [json!(1)]);
+    assert_eq!(server.query(&id, &[]).column("n"), [json!(1)]);
+    let restore = |version: &str| server.manage("POST", &format!("{path}/versions/{version}/restore"), &Value::Null);
+    restore("4").refused(422, "refused", &["current"]);
+    restore("9").refused(404, "not_found", &["newest is 4"]);
+    restore("x").refused(404, "not_found", &["no version x"]);
+    assert_eq!(server.manage("DELETE", &path, &Value::Null).status, 204);
+    server.manage("GET", &path, &Value::Null).refused(404, "not_found", &[]);
+}
+
+#[test]
+fn a_saved_query_reads_another_endpoint() {
+    let server = Server::start();
+    server.send(EDGE, &json!([request("a", now(), "/rest"), request("b", now(), "/auth")]));
+    let post = |body: Value| server.manage("POST", "/api/endpoints", &body);
+    let inner = json!({
+        "name": "paths", "query": format!("WITH own AS (SELECT * FROM `{EDGE}` WHERE project = @project) \
+                  SELECT id, m.request[0].path AS path FROM own, UNNEST(metadata) AS m"),
+        "parameters": [{"name": "project", "required": true}],
+    });
+    let inner = post(inner);
+    assert_eq!(inner.status, 201, "{}", inner.body);
+    let outer = post(
+        json!({"name": "rest", "query": "SELECT id FROM paths WHERE path = '/rest'", "cache_duration_seconds": 600}),
+    );
+    assert_eq!(outer.status, 201, "{}", outer.body);
+    assert_eq!(server.query("rest", &[("project", "p1")]).ids(), ["a"]);
+    server.query("rest", &[]).refused(400, "invalid_parameter", &["'project' is required"]);
+    // A change of what is read takes effect on the next request, cache or not; a new name breaks nothing.
+    let path = format!("/api/endpoints/{}", inner.body["id"].as_str().unwrap());
+    let changed = json!({"name": "renamed", "query": inner.body["query"].as_str().unwrap().replace("AS path", "AS path").replace("id,", "concat(id, '!') AS id,")});
+    let changed = server.manage("PATCH", &path, &changed);
+    assert_eq!(changed.status, 200, "{}", changed.body);
+    assert_eq!(server.query("rest", &[("project", "p1")]).ids(), ["a!"]);
+    let circle = server.manage("PATCH", &path, &json!({"query": "SELECT id, '' AS path FROM rest"}));
+    circle.refused(422, "refused", &["reads itself"]);
+    post(json!({"name": "own", "query": "SELECT * FROM own"})).refused(422, "refused", &["reads itself"]);
+}
+
+#[test]
+fn a_renamed_source_breaks_no_endpoint() {
+    let server = Server::start();
+    let post = |path: &str, body: Value| server.manage("POST", path, &body);
+    let source = post("/api/sources", json!({"name": "shop"}));
+    assert_eq!(source.status, 201, "{}", source.body);
+    let id = source.body["id"].as_str().unwrap().to_owned();
+    server.send("shop", &json!([{"id": "1"}]));
+    assert_eq!(post("/api/endpoints", json!({"name": "sales", "query": "SELECT id FROM shop"})).status, 201);
+    let renamed = server.manage("PATCH", &format!("/api/sources/{id}"), &json!({"name": "store"}));
+    assert_eq!((renamed.status, &renamed.body["name"]), (200, &json!("store")), "{}", renamed.body);
+    server.send("store", &json!([{"id": "2"}]));
+    assert_eq!(tidegate_tests::set(server.query("sales", &[]).ids()).len(), 2);
+    // Another source that takes the old name is not read instead, and settings can still be changed.
+    assert_eq!(post("/api/sources", json!({"name": "shop"})).status, 201);
+    server.send("shop", &json!([{"id": "3"}]));
+    let limited = server.manage("PATCH", "/api/endpoints/sales", &json!({"max_limit": 500}));
+    assert_eq!(limited.status, 200, "{}", limited.body);
+    assert_eq!(tidegate_tests::set(server.query("sales", &[]).ids()).len(), 2);
+    // A new query means what the names mean now.
+    let again = server.manage("PATCH", "/api/endpoints/sales", &json!({"query": "SELECT id FROM  shop"}));
+    assert_eq!(again.status, 200, "{}", again.body);
+    assert_eq!(server.query("sales", &[]).ids(), ["3"]);
+}
+
+#[test]
+fn sources_tell_what_they_hold() {
+    let server = Server::start();
+    let time = now();
+    server.send(EDGE, &json!([request("a", time, "/rest"), request("b", time + 1, "/auth")]));
+    let shown = server.manage("GET", &format!("/api/sources/{EDGE}"), &Value::Null);
+    assert_eq!((&shown.body["rows"], &shown.body["name"]), (&json!(2), &json!(EDGE)), "{}", shown.body);
+    let schema = server.manage("GET", &format!("/api/sources/{EDGE}/schema"), &Value::Null);
+    assert_eq!(schema.body["metadata.request.path"], json!("STRING"), "{}", schema.body);
+    assert_eq!(schema.body["metadata.response.status_code"], json!("INT64"), "{}", schema.body);
+    assert_eq!(schema.body["timestamp"], json!("TIMESTAMP"), "{}", schema.body);
+    let recent = server.manage("GET", &format!("/api/sources/{EDGE}/recent?limit=1"), &Value::Null);
+    assert_eq!(recent.ids(), ["b"]);
+    server.manage("GET", &format!("/api/sources/{EDGE}/recent?limit=x"), &Value::Null).refused(
+        400,
+        "invalid_parameter",
+        &["1000"],
+    );
+    server.manage("GET", "/api/sources/cloudflare.log.prod", &Value::Null).refused(
+        404,
+        "not_found",
+        &["did you mean cloudflare.logs.prod?"],
+    );
+}
+
+#[test]
+fn sources_are_made_kept_and_deleted() {
+    let server = Server::start();
+    let wrong = server.manage("POST", "/api/sources", &json!({"name": 5, "retention_days": 100_000, "retention": 1}));
+    wrong.refused(422, "refused", &["name must be a text", "at most 36500", "did you mean retention_days?"]);
+    server.manage("POST", "/api/sources", &json!({"name": EDGE})).refused(422, "refused", &["is taken"]);
+    let made = server.manage("POST", "/api/sources", &json!({"name": "shop", "retention_days": 7}));
+    assert_eq!((made.status, &made.body["retention_days"]), (201, &json!(7)), "{}", made.body);
+    let path = "/api/sources/shop";
+    let forever = server.manage("PATCH", path, &json!({"retention_days": 0, "retention_bytes": 1_000_000}));
+    assert_eq!((&forever.body["retention_days"], &forever.body["retention_bytes"]), (&json!(0), &json!(1_000_000)));
+    assert_eq!(forever.body["effective_retention_days"], Value::Null);
+    let back = server.manage("PUT", path, &json!({"retention_days": null}));
+    assert_eq!((&back.body["retention_days"], &back.body["effective_retention_days"]), (&Value::Null, &json!(90)));
+    assert_eq!(
+        server.manage("POST", "/api/endpoints", &json!({"name": "s", "query": "SELECT id FROM shop"})).status,
+        201
+    );
+    server.manage("DELETE", path, &Value::Null).refused(422, "refused", &["is read by s"]);
+    assert_eq!(server.manage("DELETE", "/api/endpoints/s", &Value::Null).status, 204);
+    assert_eq!(server.manage("DELETE", path, &Value::Null).status, 204);
+    server.manage("GET", path, &Value::Null).refused(404, "not_found", &["shop"]);
+}

@@ -1,0 +1,210 @@
+//! Access tokens: what each may do and learn, and when that ends.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tidegate_tests::{Answer, EDGE, Server, binary, folder, iso, now, query_string, request};
+
+fn make(server: &Server, token: &Value) -> (String, String) {
+    let answer = server.manage("POST", "/api/access-tokens", token);
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    let text = |name: &str| answer.body[name].as_str().unwrap().to_owned();
+    (text("id"), text("token"))
+}
+
+/// A request with a token, in the query route's parameters.
+fn ask(server: &Server, token: &str, endpoint: &str, parameters: &[(&str, &str)]) -> Answer {
+    let path = format!("/api/endpoints/query/{endpoint}?{}", query_string(parameters));
+    server.call("GET", &path, &[("x-api-key", token)], b"")
+}
+
+fn of_project(id: &str, project: &str) -> Value {
+    let mut event = request(id, now(), "/rest/v1/x");
+    event["project"] = json!(project);
+    event["metadata"]["request"]["url"] = json!(format!("https://{project}.example.test/rest/v1/x"));
+    event
+}
+
+#[test]
+fn a_token_is_shown_once_and_revoked_at_once() {
+    let server = Server::start();
+    let (id, token) = make(&server, &json!({"description": "viewer", "scopes": "query"}));
+    assert_eq!(ask(&server, &token, "logs.all", &[("project", "p1")]).status, 200);
+    let list = server.manage("GET", "/api/access-tokens", &Value::Null);
+    assert!(!list.body.to_string().contains(&token), "{}", list.body);
+    let shown = list.body.as_array().unwrap().iter().find(|shown| shown["id"] == json!(id)).unwrap();
+    assert_eq!((&shown["description"], &shown["scopes"]), (&json!("viewer"), &json!("query")));
+    assert!(!server.log().contains(&token));
+    for _ in 0..2 {
+        assert_eq!(server.manage("DELETE", &format!("/api/access-tokens/{id}"), &Value::Null).status, 204);
+    }
+    ask(&server, &token, "logs.all", &[("project", "p1")]).refused(401, "unauthorized", &["revoked"]);
+    let list = server.manage("GET", "/api/access-tokens", &Value::Null);
+    assert!(!list.body.to_string().contains(&id), "{}", list.body);
+    let shown = server.manage("GET", &format!("/api/access-tokens/{id}"), &Value::Null);
+    assert!(shown.body["revoked_at"].is_string(), "{}", shown.body);
+    server.manage("DELETE", "/api/access-tokens/nobody", &Value::Null).refused(404, "not_found", &["nobody"]);
+}
+
+#[test]
+fn tokens_end_when_they_say_and_outlive_a_restart() {
+    let own = folder();
+    let data = own.path().join("data");
+    let server = Server::start_in(&data);
+    let (_, short) = make(&server, &json!({"scopes": ["query"], "expires_at": iso(now() + 1_500_000)}));
+    let (_, long) = make(&server, &json!({"scopes": "query", "expires_at": iso(now() + 3_600_000_000)}));
+    let (id, gone) = make(&server, &json!({"scopes": "query"}));
+    let all = [("project", "p1")];
+    assert_eq!(ask(&server, &short, "logs.all", &all).status, 200);
+    server.manage("DELETE", &format!("/api/access-tokens/{id}"), &Value::Null);
+    assert_eq!(server.stop("-TERM"), Some(0));
+    std::thread::sleep(std::time::Duration::from_millis(1_600));
+    let server = Server::start_in(&data);
+    ask(&server, &short, "logs.all", &all).refused(401, "unauthorized", &["expired"]);
+    ask(&server, &gone, "logs.all", &all).refused(401, "unauthorized", &["revoked"]);
+    assert_eq!(ask(&server, &long, "logs.all", &all).status, 200);
+}
+
+#[test]
+fn what_is_wrong_with_a_token_is_told_by_field() {
+    let server = Server::start();
+    let answer = server.manage(
+        "POST",
+        "/api/access-tokens",
+        &json!({"scopes": "query everything", "expires_at": "soon", "pinned": {"project": ""}, "descripton": "x"}),
+    );
+    answer.refused(422, "refused", &["there is no scope everything", "'soon'", "empty", "did you mean description?"]);
+    let errors = answer.body["error"]["errors"].as_array().unwrap();
+    let fields: Vec<&str> = errors.iter().map(|error| error["location"].as_str().unwrap()).collect();
+    for field in ["scopes", "expires_at", "pinned", "descripton"] {
+        assert!(fields.contains(&field), "{fields:?}");
+    }
+    let post = |body: Value| server.manage("POST", "/api/access-tokens", &body);
+    post(json!({})).refused(422, "refused", &["needs scopes"]);
+    post(json!({"scopes": "private", "pinned": {"project": "a"}})).refused(422, "refused", &["protect nothing"]);
+    post(json!({"scopes": "query", "expires_at": "2020-01-01T00:00:00Z"})).refused(422, "refused", &["past"]);
+    post(json!({"scopes": 5})).refused(422, "refused", &["scopes must be"]);
+    post(json!([])).refused(400, "invalid_body", &["JSON object"]);
+}
+
+#[test]
+fn a_token_for_one_endpoint_learns_nothing_about_another() {
+    let server = Server::start();
+    let (_, token) = make(&server, &json!({"scopes": "query:endpoint:logs.all"}));
+    assert_eq!(ask(&server, &token, "logs.all", &[("project", "p1")]).status, 200);
+    let there = ask(&server, &token, "usage.api-counts", &[("project", "p1"), ("interval", "daily")]);
+    let id = server.manage("GET", "/api/endpoints/usage.api-counts", &Value::Null).body["id"].clone();
+    let by_id = ask(&server, &token, id.as_str().unwrap(), &[]);
+    let nowhere = ask(&server, &token, "no.such", &[]);
+    let no_id = ask(&server, &token, "8f0e8f3e-0000-4000-8000-000000000000", &[]);
+    there.refused(403, "forbidden", &["scope"]);
+    for other in [by_id, nowhere, no_id] {
+        assert_eq!((other.status, &other.body), (there.status, &there.body));
+    }
+    let (_, all) = make(&server, &json!({"scopes": "query"}));
+    ask(&server, &all, "logs.al", &[]).refused(404, "not_found", &["did you mean logs.all?"]);
+    let (_, ingest) = make(&server, &json!({"scopes": format!("ingest:source:{EDGE}")}));
+    ask(&server, &ingest, "logs.all", &[("project", "p1")]).refused(403, "forbidden", &[]);
+    for path in ["/api/endpoints", "/api/sources", "/api/access-tokens", "/api/endpoints/logs.all/versions"] {
+        server.call("GET", path, &[("x-api-key", &all)], b"").refused(403, "forbidden", &["private"]);
+        server.call("GET", path, &[], b"").refused(401, "unauthorized", &["X-API-KEY"]);
+    }
+}
+
+#[test]
+fn a_scope_by_id_follows_the_endpoint_and_one_by_name_the_name() {
+    let server = Server::start();
+    let saved = server.manage("POST", "/api/endpoints", &json!({"name": "mine", "query": "SELECT 1 AS n"}));
+    let id = saved.body["id"].as_str().unwrap();
+    let (_, by_name) = make(&server, &json!({"scopes": "query:endpoint:mine"}));
+    let (_, by_id) = make(&server, &json!({"scopes": format!("query:endpoint:{id}")}));
+    assert_eq!(server.manage("PATCH", &format!("/api/endpoints/{id}"), &json!({"name": "ours"})).status, 200);
+    assert_eq!(ask(&server, &by_id, "ours", &[]).status, 200);
+    ask(&server, &by_name, "ours", &[]).refused(403, "forbidden", &[]);
+}
+
+/// One token is one tenant: by name, with ad-hoc SQL and with LQL, whatever it sends.
+#[test]
+fn a_pinned_token_never_sees_another_project() {
+    let server = Server::start();
+    server.send(EDGE, &json!([of_project("mine", "abc"), of_project("theirs", "xyz")]));
+    let (_, token) = make(&server, &json!({"scopes": "query", "pinned": {"project": "abc"}}));
+    assert_eq!(ask(&server, &token, "logs.all", &[]).ids(), ["mine"]);
+    assert_eq!(ask(&server, &token, "logs.all", &[("project", "abc")]).ids(), ["mine"]);
+    let sql = [
+        "select id from edge_logs",
+        "select id from edge_logs where project = 'xyz' or true",
+        "select id from edge_logs where @project = 'abc'",
+        "with edge_logs as (select * from edge_logs) select id from edge_logs",
+        "select id from edge_logs union all select id from edge_logs where project = 'xyz'",
+    ];
+    for sql in sql {
+        let answer = ask(&server, &token, "logs.all", &[("sql", sql)]);
+        let rows = answer.body.to_string();
+        assert!(!rows.contains("theirs"), "{sql}: {rows}");
+        if answer.status == 200 {
+            assert!(rows.contains("mine"), "{sql}: {rows}");
+        }
+    }
+    let lql = ask(&server, &token, "logs.all", &[("lql", "f:edge_logs s:id")]);
+    assert_eq!(lql.ids(), ["mine"]);
+    // Another value is refused however it is written, and by whatever way it comes.
+    for name in ["project", "Project", "PROJECT"] {
+        ask(&server, &token, "logs.all", &[(name, "xyz")]).refused(403, "forbidden", &["project", "fixed"]);
+    }
+    let path = "/api/endpoints/query/logs.all";
+    let json = [("x-api-key", token.as_str()), ("content-type", "application/json")];
+    server.call("POST", path, &json, br#"{"project": "xyz"}"#).refused(403, "forbidden", &["fixed"]);
+    let form = [("x-api-key", token.as_str()), ("content-type", "application/x-www-form-urlencoded")];
+    server.call("POST", path, &form, b"project=xyz").refused(403, "forbidden", &["fixed"]);
+    let physical = ask(&server, &token, "logs.all", &[("sql", "select id from `cloudflare.logs.prod`")]);
+    physical.refused(400, "unknown_table", &[]);
+    // An endpoint that does not ask for the parameter would answer for all projects.
+    let free = json!({"name": "free", "query": format!("SELECT id FROM `{EDGE}`"), "cache_duration_seconds": 60});
+    assert_eq!(server.manage("POST", "/api/endpoints", &free).status, 201);
+    assert_eq!(server.query("free", &[]).rows().len(), 2);
+    ask(&server, &token, "free", &[]).refused(403, "forbidden", &["project", "none of that name"]);
+}
+
+#[test]
+fn pinned_tokens_share_no_cached_answers() {
+    let server = Server::start();
+    server.send(EDGE, &json!([of_project("mine", "abc"), of_project("theirs", "xyz")]));
+    let query = format!("SELECT id FROM `{EDGE}` WHERE project = @project");
+    let cached = json!({"name": "cached", "query": query, "cache_duration_seconds": 600});
+    assert_eq!(server.manage("POST", "/api/endpoints", &cached).status, 201);
+    let (_, abc) = make(&server, &json!({"scopes": "query", "pinned": {"project": "abc"}}));
+    let (_, xyz) = make(&server, &json!({"scopes": "query", "pinned": {"project": "xyz"}}));
+    for _ in 0..2 {
+        assert_eq!(ask(&server, &abc, "cached", &[]).ids(), ["mine"]);
+        assert_eq!(ask(&server, &xyz, "cached", &[]).ids(), ["theirs"]);
+        assert_eq!(server.query("cached", &[]).rows().len(), 0, "no project, no rows");
+    }
+}
+
+#[test]
+fn the_command_line_makes_and_revokes_while_the_server_runs() {
+    let own = folder();
+    let data = own.path().join("data");
+    let server = Server::start_in(&data);
+    let run = |arguments: &[&str]| {
+        let out = Command::new(binary()).arg("token").args(arguments).arg("--data-dir").arg(&data).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        (out.status.success(), text(&out.stdout), text(&out.stderr))
+    };
+    let (done, token, told) = run(&["create", "--scopes", "query", "--pin", "project=abc", "--expires", "30d"]);
+    assert!(done && token.starts_with("tg_"), "{told}");
+    server.send(EDGE, &json!([of_project("mine", "abc"), of_project("theirs", "xyz")]));
+    assert_eq!(ask(&server, &token, "logs.all", &[]).ids(), ["mine"]);
+    let (_, list, _) = run(&["list"]);
+    let line = list.lines().find(|line| line.contains("abc")).unwrap();
+    let id = line.split_whitespace().next().unwrap();
+    assert!(line.contains("query") && line.contains("expires") && !list.contains(&token), "{list}");
+    let (done, _, told) = run(&["revoke", id]);
+    assert!(done && told.contains("revoked"), "{told}");
+    ask(&server, &token, "logs.all", &[]).refused(401, "unauthorized", &["revoked"]);
+    let (done, _, told) = run(&["create", "--scopes", "qery"]);
+    assert!(!done && told.contains("there is no scope qery"), "{told}");
+    let (done, _, told) = run(&["revoke", "8f0e8f3e-0000-4000-8000-000000000000"]);
+    assert!(!done && told.contains("there is no token"), "{told}");
+}

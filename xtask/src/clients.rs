@@ -1,0 +1,144 @@
+//! `cargo xtask clients`: real clients send logs to the built service, and queries find them.
+//!
+//! The black-box tests send what clients are known to send; this sends what they do send. The
+//! clients and what is expected of them stand in `tests/clients`, each in its own language. They
+//! are installed below the target folder.
+
+use std::fs::{File, create_dir_all, remove_dir_all};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::{Outcome, built, cargo, python, root, run, say};
+
+const PRIVATE: &str = "private-token-of-the-client-tests";
+const PUBLIC: &str = "public-token-of-the-client-tests";
+/// How long the service may take to listen.
+const START: Duration = Duration::from_secs(60);
+
+/// Builds the service and tries all clients.
+pub(crate) fn command() -> Outcome {
+    say("building the service");
+    // All packages are named, so that the dependencies have the features that every build gives them.
+    run(cargo(&root()).args(["build", "--workspace", "--locked", "--bin", "tidegate"]))?;
+    clients()
+}
+
+/// Tries all clients on the service that is built.
+pub(crate) fn clients() -> Outcome {
+    let folder = root().join("tests/clients");
+    let python = python::environment("clients", &folder.join("requirements.txt"))?;
+    let scripts = node(&folder)?;
+    let service = Service::start(&built()?.join("clients"))?;
+    for (program, script) in [
+        (python.as_path(), folder.join("otel_logs.py")),
+        (Path::new("node"), scripts.join("otel_logs.mjs")),
+        (Path::new("node"), scripts.join("pino.mjs")),
+    ] {
+        say(&format!("sending logs with {}", script.file_name().unwrap_or_default().display()));
+        let sent = run(Command::new(program)
+            .arg(&script)
+            .env("TIDEGATE_URL", &service.url)
+            .env("TIDEGATE_PRIVATE_ACCESS_TOKEN", PRIVATE)
+            .env("TIDEGATE_PUBLIC_ACCESS_TOKEN", PUBLIC)
+            .env("NO_PROXY", "127.0.0.1"));
+        sent.map_err(|error| format!("{error}\nthe service said:\n{}", service.said()))?;
+    }
+    Ok(())
+}
+
+/// Installs the packages of Node.js; the folder where they and the scripts are.
+fn node(from: &Path) -> Result<PathBuf, String> {
+    for program in ["node", "npm"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            python::apt(&["nodejs", "npm"])?;
+        }
+    }
+    let to = built()?.join("node/clients");
+    let told = |error: std::io::Error| format!("{}: {error}", to.display());
+    create_dir_all(&to).map_err(told)?;
+    let installed = to.join("package.json");
+    let is_current = std::fs::read(&installed).ok() == std::fs::read(from.join("package.json")).ok();
+    // Scripts look for packages beside themselves.
+    for name in ["service.mjs", "pino.mjs", "otel_logs.mjs"] {
+        std::fs::copy(from.join(name), to.join(name)).map_err(told)?;
+    }
+    if !is_current || !to.join("node_modules").is_dir() {
+        say("installing packages of Node.js: pino, pino-logflare and the OpenTelemetry SDK");
+        let fresh = to.join("installing");
+        create_dir_all(&fresh).map_err(told)?;
+        std::fs::copy(from.join("package.json"), fresh.join("package.json")).map_err(told)?;
+        run(Command::new("npm")
+            .args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"])
+            .current_dir(&fresh))?;
+        let _ = remove_dir_all(to.join("node_modules"));
+        std::fs::rename(fresh.join("node_modules"), to.join("node_modules")).map_err(told)?;
+        // Last: what is written here is installed.
+        std::fs::rename(fresh.join("package.json"), installed).map_err(told)?;
+        let _ = remove_dir_all(fresh);
+    }
+    Ok(to)
+}
+
+/// A running service; it ends with this value.
+struct Service {
+    process: Child,
+    url: String,
+    log: PathBuf,
+}
+
+impl Service {
+    /// Starts the service on a fresh folder and a free port.
+    fn start(folder: &Path) -> Result<Self, String> {
+        let told = |error: std::io::Error| format!("{}: {error}", folder.display());
+        if folder.exists() {
+            remove_dir_all(folder).map_err(told)?;
+        }
+        create_dir_all(folder).map_err(told)?;
+        let log = folder.join("service.log");
+        let file = File::create(&log).map_err(told)?;
+        let mut command = Command::new(built()?.join("tidegate"));
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("TIDEGATE_") || text.starts_with("LOGFLARE_") {
+                command.env_remove(&name);
+            }
+        }
+        let process = command
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(folder.join("data"))
+            .env("TIDEGATE_PRIVATE_ACCESS_TOKEN", PRIVATE)
+            .env("TIDEGATE_PUBLIC_ACCESS_TOKEN", PUBLIC)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().map_err(told)?)
+            .stderr(file)
+            .spawn()
+            .map_err(|error| format!("the service does not start: {error}"))?;
+        let mut service = Self { process, url: String::new(), log };
+        let began = Instant::now();
+        while service.url.is_empty() {
+            let said = service.said();
+            // A line is read when it is whole: half an address would be another one.
+            let whole = said.rsplit_once('\n').map_or("", |(lines, _)| lines);
+            if let Some(address) = whole.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next()) {
+                service.url = format!("http://{address}");
+            } else if began.elapsed() > START || service.process.try_wait().is_ok_and(|ended| ended.is_some()) {
+                return Err(format!("the service does not listen:\n{said}"));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(service)
+    }
+
+    /// What the service wrote so far.
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
