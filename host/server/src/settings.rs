@@ -441,7 +441,7 @@ mod tests {
                 // Every number's default is another than one of these.
                 let tries = match known {
                     Some(text) => vec![text],
-                    None => ["17", "1048577", "70001 ms"].map(str::to_owned).to_vec(),
+                    None => ["17", "70001", "1048577", "50001 ms"].map(str::to_owned).to_vec(),
                 };
                 assert!(tries.iter().any(|text| section.set(&mut options, name, text).is_ok()), "{name}");
                 let (before, after) = (all(&Options::default()), all(&options));
