@@ -1,5 +1,6 @@
 //! The binary `tidegate`: the service and the tools around it.
 
+mod backup;
 mod commands;
 mod config;
 mod demo;
@@ -30,6 +31,10 @@ enum Command {
     Serve(serve::Arguments),
     /// Run the service on a fresh folder with sample logs, and print requests to try
     Demo(demo::Arguments),
+    /// Copy a data folder, also while a server runs in it
+    Backup(backup::BackupArguments),
+    /// Make a data folder of a copy
+    Restore(backup::RestoreArguments),
     /// Send files of events to a running server: one JSON object a line
     Import(import::Arguments),
     /// Check an endpoint folder and everything in it that can be known without logs
@@ -49,6 +54,8 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Check(arguments) => commands::check(&arguments),
         Command::Build(arguments) => commands::build(&arguments),

@@ -41,8 +41,6 @@ pub enum Code {
     Conflict,
     /// The method does not exist on this route.
     MethodNotAllowed,
-    /// The request did not arrive in its time.
-    RequestTimeout,
     /// The request is larger than allowed.
     TooLarge,
     /// The body is in a form that the route does not read.
@@ -55,6 +53,8 @@ pub enum Code {
     Overloaded,
     /// The disk is full: nothing can be stored until there is room, reads go on.
     StorageFull,
+    /// The body of the request came too slowly.
+    SlowRequest,
     /// The statement or the component ran longer than allowed.
     Timeout,
     /// The component failed (trap, broken contract).
@@ -85,13 +85,13 @@ impl Code {
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
             Self::MethodNotAllowed => "method_not_allowed",
-            Self::RequestTimeout => "request_timeout",
             Self::TooLarge => "too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::LimitExceeded => "limit_exceeded",
             Self::TooManyRequests => "too_many_requests",
             Self::Overloaded => "overloaded",
             Self::StorageFull => "storage_full",
+            Self::SlowRequest => "slow_request",
             Self::Timeout => "timeout",
             Self::ComponentFailed => "component_failed",
             Self::DataUnavailable => "data_unavailable",
@@ -116,7 +116,7 @@ impl Code {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
-            Self::RequestTimeout => 408,
+            Self::SlowRequest => 408,
             Self::Conflict => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,

@@ -86,8 +86,8 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
         | Code::NotFound
         | Code::Conflict
         | Code::MethodNotAllowed
-        | Code::RequestTimeout
         | Code::TooLarge
+        | Code::SlowRequest
         | Code::UnsupportedMediaType
         | Code::ComponentFailed
         | Code::Internal => wit::Failure::Other(message),

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidegate_compiler::{compile_sql, inspect};
 use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value};
@@ -54,7 +53,7 @@ impl App {
                 }
             }
             if failed.len() == before || failed.is_empty() {
-                self.registry.unusable.store(failed.len(), Ordering::Relaxed);
+                self.registry.set_unusable(failed.len());
                 for (record, failure) in failed {
                     tracing::error!(endpoint = record.name, %failure, "the endpoint cannot be used");
                 }

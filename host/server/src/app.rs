@@ -86,7 +86,7 @@ impl App {
     /// # Errors
     /// What cannot be opened, and why.
     pub async fn open(options: Options) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
-        let store = Store::open(&options.data_dir, options.for_the_store())?;
+        let store = Store::open(&options.data_dir, options.store.clone())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
         let engine = Engine::new(&EngineOptions {
@@ -108,11 +108,11 @@ impl App {
         let compute = Compute::start().map_err(StartError::Threads)?;
         let registry = Registry::new(&runtime).await?;
         let app = Arc::new(Self {
+            cache: Cache::new(tidegate_model::number(options.cache.memory)),
+            bodies: BodyRoom::new(options.ingest.body_memory),
             rates: Rates::new(options.rate.clone()),
             admission: Admission::new(&options.admission),
-            bodies: BodyRoom::new(options.ingest.body_memory),
             metrics: Metrics::new(),
-            cache: Cache::new(tidegate_model::number(options.cache.memory)),
             described: Described::default(),
             draining: AtomicBool::new(false),
             options,

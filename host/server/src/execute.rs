@@ -67,14 +67,14 @@ impl Drop for AskOnDrop {
 /// # Errors
 /// Whatever the component, its statements or the limits say.
 pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded, Failure> {
+    let permit = app.admission.enter().await?;
     let (limit, asking) = time_limit(&app);
     let shape = shape(&app, &asked);
-    let permit = app.admission.enter().await?;
-    let encoding = encode(run(Arc::clone(&app), asked, asking.0.clone()), shape);
-    // The place goes with the work, not with who waits for it.
+    let made = run(Arc::clone(&app), asked, asking.0.clone());
+    // The place goes with the work: work that does not stop at once still takes it.
     let work = app.compute.run(async move {
         let _permit = permit;
-        encoding.await
+        encode(made, shape).await
     });
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
         let message = format!(
@@ -90,10 +90,10 @@ pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded,
 /// # Errors
 /// As [`execute`], until the first rows.
 pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Result<Response, Failure> {
+    let permit = app.admission.enter().await?;
     let (limit, asking) = time_limit(app);
     let shape = shape(app, &asked);
     let made = run(Arc::clone(app), asked, asking.0.clone());
-    let permit = app.admission.enter().await?;
     stream(&app.compute, made, shape, (asking, permit), limit).await
 }
 

@@ -58,11 +58,10 @@ pub(crate) fn note(change: impl FnOnce(&mut Notes)) {
     let _ = NOTES.try_with(|notes| change(&mut notes.lock().unwrap_or_else(PoisonError::into_inner)));
 }
 
-/// Notes whose token it is.
+/// Notes whose token it is: its id, or for one of the environment the beginning of its hash.
 pub(crate) fn note_caller(identity: Identity, id: Option<Uuid>) {
     note(|notes| {
         notes.identity = Some(identity);
-        // Tokens of the environment have no id; the beginning of their hash tells them apart.
         let short = || crate::tokens::hex(identity.get(..6).unwrap_or_default());
         notes.token = Some(id.map_or_else(short, |id| id.to_string()));
     });
@@ -155,7 +154,7 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
         !bytes.is_empty() && bytes.len() <= LONGEST_ID && bytes.iter().all(u8::is_ascii_graphic)
     };
     headers.get(REQUEST_ID).filter(sane).cloned().unwrap_or_else(|| {
-        let id = uuid::Uuid::new_v4().to_string();
+        let id = Uuid::new_v4().to_string();
         HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("none"))
     })
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate_model::Limits;
-use tidegate_store::{Retention, StoreOptions};
+use tidegate_store::StoreOptions;
 
 /// How a service is set up.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +27,8 @@ pub struct Options {
     pub ingest: IngestOptions,
     /// Kept answers.
     pub cache: CacheOptions,
-    /// How long logs are kept.
-    pub store: RetentionOptions,
+    /// How the log store works.
+    pub store: StoreOptions,
     /// The share of one token.
     pub rate: RateOptions,
     /// How much is done at once.
@@ -48,22 +48,10 @@ impl Options {
             server: ServerOptions::default(),
             ingest: IngestOptions::default(),
             cache: CacheOptions::default(),
-            store: RetentionOptions::default(),
+            store: StoreOptions::default(),
             rate: RateOptions::default(),
             admission: AdmissionOptions::default(),
             traces: TraceOptions::default(),
-        }
-    }
-}
-
-impl Options {
-    /// What of it concerns the log store.
-    pub(crate) fn for_the_store(&self) -> StoreOptions {
-        StoreOptions {
-            max_unflushed_bytes: self.ingest.buffer_bytes,
-            max_event_bytes: self.ingest.event_bytes,
-            retention: self.store.retention(),
-            ..StoreOptions::default()
         }
     }
 }
@@ -136,23 +124,13 @@ pub struct IngestOptions {
     /// Whether a token may stand in the query string (`?api_key=`) of an ingest request, where
     /// proxies log it.
     pub key_in_query: bool,
-    /// The longest event, in bytes of JSON.
-    pub event_bytes: usize,
-    /// Bytes of events that are in memory and not yet in segments; beyond, ingest is refused.
-    pub buffer_bytes: usize,
-    /// Bytes of bodies that are received at once; beyond, requests are refused.
+    /// Bytes of bodies that are received or stored at once; beyond, requests are refused.
     pub body_memory: usize,
 }
 
 impl Default for IngestOptions {
     fn default() -> Self {
-        Self {
-            max_body: 16 << 20,
-            key_in_query: false,
-            event_bytes: 1 << 20,
-            buffer_bytes: 1 << 30,
-            body_memory: 256 << 20,
-        }
+        Self { max_body: 16 << 20, key_in_query: false, body_memory: 128 << 20 }
     }
 }
 
@@ -168,33 +146,6 @@ pub struct CacheOptions {
 impl Default for CacheOptions {
     fn default() -> Self {
         Self { memory: 256 << 20, warming_concurrency: 2 }
-    }
-}
-
-/// How long logs are kept, in each source that has no rule of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetentionOptions {
-    /// Days; 0 keeps them for ever. The longest that a client of the incumbent asks for is 90.
-    pub retention_days: u64,
-    /// Bytes of a source's segments, the oldest of which go first; 0 is no limit.
-    pub retention_bytes: u64,
-}
-
-impl Default for RetentionOptions {
-    fn default() -> Self {
-        Self { retention_days: 90, retention_bytes: 0 }
-    }
-}
-
-impl RetentionOptions {
-    /// The retention of sources without a rule of their own.
-    pub(crate) fn retention(&self) -> Retention {
-        let Self { retention_days, retention_bytes } = *self;
-        let max_age = match retention_days {
-            0 => Duration::MAX,
-            days => Duration::from_secs(days.saturating_mul(86_400)),
-        };
-        Retention { max_age: Some(max_age), max_bytes: Some(retention_bytes).filter(|bytes| *bytes > 0) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! How slowly the bodies of requests may come.
+//! Bodies of requests: how slowly they may come.
 //!
 //! A handler sees only that its body broke off, and says so; here it is known why, and the answer
 //! becomes the true one: 408.
@@ -83,5 +83,5 @@ pub(crate) async fn pace(State(app): State<Arc<App>>, request: Request, next: Ne
         "the request's body came too slowly: it may pause for {} s and must come at {rate} bytes a second",
         timeout.as_secs_f64()
     );
-    Refusal(Failure::new(Code::RequestTimeout, message)).into_response()
+    Refusal(Failure::new(Code::SlowRequest, message)).into_response()
 }

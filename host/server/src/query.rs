@@ -47,7 +47,7 @@ pub(crate) async fn query(
         return Ok(uncached(make.await?.respond()));
     }
     let (entry, how) = app.cache.answer(&asked, make).await?;
-    app.metrics.looked_up(how.name());
+    app.metrics.cache_lookup(how.name());
     observe::note(|notes| notes.cache = Some(how.name()));
     let wanted = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     Ok(entry.respond(how, wanted))

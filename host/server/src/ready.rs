@@ -81,6 +81,10 @@ fn problems(app: &App) -> Vec<Problem> {
         tracing::error!(%error, "the catalog cannot be read");
         problems.push(Problem::new("catalog", "the catalog cannot be read; the server's log has the details"));
     }
+    if app.store.stats().read_only {
+        let message = "nothing can be stored until a restart, because a write failed; reads go on";
+        problems.push(Problem::new("store", message));
+    }
     match rustix::fs::statvfs(&app.options.data_dir) {
         Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_FREE => {
             problems.push(Problem::new("disk", "the disk is nearly full: less than 64 MiB are free"));

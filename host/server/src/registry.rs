@@ -42,10 +42,10 @@ pub(crate) struct Endpoint {
 pub(crate) struct Registry {
     endpoints: RwLock<Index>,
     pub(crate) adhoc: Arc<Prepared>,
-    /// Endpoints of the catalog that did not pass the gate at start.
-    pub(crate) unusable: AtomicUsize,
     /// One registration at a time: a name is checked and taken without another in between.
     pub(crate) registering: tokio::sync::Mutex<()>,
+    /// Endpoints of the catalog that did not pass the gate at start.
+    unusable: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -64,14 +64,18 @@ impl Registry {
         Ok(Self {
             endpoints: RwLock::default(),
             adhoc,
-            unusable: AtomicUsize::new(0),
             registering: tokio::sync::Mutex::new(()),
+            unusable: AtomicUsize::new(0),
         })
     }
 
     /// How many endpoints of the catalog cannot be used.
     pub(crate) fn unusable(&self) -> usize {
         self.unusable.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_unusable(&self, count: usize) {
+        self.unusable.store(count, Ordering::Relaxed);
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Index> {

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tidegate_model::{Access, GIB, HOUR, KIB, LIMITS, MIB, Part, Section, Setting, SettingError, Unit};
 use tidegate_model::{milliseconds, number, size};
+use tidegate_store::Retention;
 
-use crate::options::{
-    AdmissionOptions, CacheOptions, IngestOptions, LogFormat, Options, RateOptions, RetentionOptions, TraceOptions,
-};
+use crate::options::{AdmissionOptions, CacheOptions, LogFormat, Options, RateOptions, TraceOptions};
 
 /// All sections, in the order in which they are told.
 pub static SECTIONS: &[&dyn Section<Options>] = &[
@@ -19,13 +18,7 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         of: |o: &Options| &o.limits,
         of_mut: |o| &mut o.limits,
     },
-    &Part {
-        name: "ingest",
-        what: "what clients may send",
-        settings: INGEST,
-        of: |o: &Options| &o.ingest,
-        of_mut: |o| &mut o.ingest,
-    },
+    &Part { name: "ingest", what: "what clients may send", settings: INGEST, of: |o| o, of_mut: |o| o },
     &Part {
         name: "cache",
         what: "kept answers",
@@ -37,8 +30,8 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         name: "store",
         what: "how long logs are kept, in each source that has no rule of its own",
         settings: STORE,
-        of: |o: &Options| &o.store,
-        of_mut: |o| &mut o.store,
+        of: |o: &Options| &o.store.retention,
+        of_mut: |o| &mut o.store.retention,
     },
     &Part {
         name: "rate",
@@ -71,7 +64,7 @@ pub fn validate(options: &Options) -> Result<(), SettingError> {
     options.limits.validate()?;
     let ingest = &options.ingest;
     for (least, what, most, of) in [
-        (ingest.event_bytes, "event_bytes", ingest.max_body, "max_body"),
+        (options.store.max_event_bytes, "event_bytes", ingest.max_body, "max_body"),
         (ingest.max_body, "max_body", ingest.body_memory, "body_memory"),
     ] {
         if least > most {
@@ -257,29 +250,29 @@ const SERVER: &[Setting<Options>] = &[
     ),
 ];
 
-const INGEST: &[Setting<IngestOptions>] = &[
-    bytes!("max_body", "the longest body, as sent and as decompressed", KIB, GIB, IngestOptions, max_body),
+const INGEST: &[Setting<Options>] = &[
+    bytes!("max_body", "the longest body, as sent and as decompressed", KIB, GIB, Options, ingest.max_body),
     Setting {
         name: "key_in_query",
         what: "whether a token may stand in the query string (?api_key=), where proxies log it",
-        access: Access::Flag { get: |o: &IngestOptions| o.key_in_query, set: |o, flag| o.key_in_query = flag },
+        access: Access::Flag { get: |o: &Options| o.ingest.key_in_query, set: |o, flag| o.ingest.key_in_query = flag },
     },
-    bytes!("event_bytes", "the longest event, as JSON", KIB, GIB, IngestOptions, event_bytes),
+    bytes!("event_bytes", "the longest event, as JSON", KIB, GIB, Options, store.max_event_bytes),
     bytes!(
         "buffer_bytes",
         "events that are in memory and not yet in segments; beyond, they are refused",
         MIB,
         1024 * GIB,
-        IngestOptions,
-        buffer_bytes
+        Options,
+        store.max_unflushed_bytes
     ),
     bytes!(
         "body_memory",
         "bodies that are received at once; beyond, they are refused",
         KIB,
         1024 * GIB,
-        IngestOptions,
-        body_memory
+        Options,
+        ingest.body_memory
     ),
 ];
 
@@ -288,25 +281,31 @@ const CACHE: &[Setting<CacheOptions>] = &[
     count!("warming_concurrency", "endpoints that are warmed at once", 1, 1_000, CacheOptions, warming_concurrency),
 ];
 
-const STORE: &[Setting<RetentionOptions>] = &[
-    plain!(
-        Count,
-        "retention_days",
-        "days that logs are kept; 0 is for ever",
-        0,
-        36_500,
-        RetentionOptions,
-        retention_days
-    ),
-    plain!(
-        Bytes,
-        "retention_bytes",
-        "size of all segments over which the oldest go; 0 is no limit",
-        0,
-        1024 * 1024 * GIB,
-        RetentionOptions,
-        retention_bytes
-    ),
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+const STORE: &[Setting<Retention>] = &[
+    Setting {
+        name: "retention_days",
+        what: "days that logs are kept after they came in; 0 is for ever",
+        access: Access::Number {
+            unit: Unit::Count,
+            least: 0,
+            most: 36_500,
+            get: |o: &Retention| o.max_age.map_or(0, |age| age.as_secs() / DAY.as_secs()),
+            set: |o, n| o.max_age = u32::try_from(n).ok().filter(|days| *days > 0).map(|days| DAY * days),
+        },
+    },
+    Setting {
+        name: "retention_bytes",
+        what: "size of one source's segments over which the oldest go; 0 is no limit",
+        access: Access::Number {
+            unit: Unit::Bytes,
+            least: 0,
+            most: 1024 * 1024 * GIB,
+            get: |o: &Retention| o.max_bytes.unwrap_or(0),
+            set: |o, n| o.max_bytes = Some(n).filter(|bytes| *bytes > 0),
+        },
+    },
 ];
 
 const RATE: &[Setting<RateOptions>] = &[
@@ -442,7 +441,7 @@ mod tests {
                 // Every number's default is another than one of these.
                 let tries = match known {
                     Some(text) => vec![text],
-                    None => ["17", "1048577", "70001 ms"].map(str::to_owned).to_vec(),
+                    None => ["17", "70001", "1048577", "50001 ms"].map(str::to_owned).to_vec(),
                 };
                 assert!(tries.iter().any(|text| section.set(&mut options, name, text).is_ok()), "{name}");
                 let (before, after) = (all(&Options::default()), all(&options));
@@ -474,7 +473,7 @@ mod tests {
     #[test]
     fn contradictions_are_told() {
         let mut options = Options::default();
-        options.ingest.event_bytes = options.ingest.max_body + 1;
+        options.store.max_event_bytes = options.ingest.max_body + 1;
         assert!(validate(&options).unwrap_err().to_string().contains("lower event_bytes"));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::info::Retention;
 
 /// How the store commits, holds and flushes. `Default` suits a 2-core server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
     /// Rows of one source held in memory before they become a segment.
     pub flush_rows: usize,

@@ -102,7 +102,7 @@ fn a_slow_body_is_closed_with_408() {
         };
         assert!(said.starts_with("HTTP/1.1 408 "), "{said}");
         let lower = said.to_lowercase();
-        assert!(lower.contains("connection: close") && lower.contains("\"request_timeout\""), "{said}");
+        assert!(lower.contains("connection: close") && lower.contains("\"slow_request\""), "{said}");
     }
     assert!(server.sql("SELECT COUNT(*) AS n FROM edge_logs").rows()[0]["n"] == json!(0));
     // A body that comes in time is taken.

@@ -52,12 +52,16 @@ fn files_of_every_packing_are_imported() {
 #[test]
 fn what_is_refused_is_told_by_line_and_the_rest_is_stored() {
     let server = Server::start();
-    let text = format!("{}nonsense\n[1]\n\n{}{{\"a\": ", lines("a", 3), lines("b", 2));
+    // The last but one is an object, and refused by the server for its length.
+    let long = json!({"event_message": "x".repeat(1 << 20)});
+    let text = format!("{}nonsense\n[1]\n\n{}{long}\n{{\"a\": ", lines("a", 3), lines("b", 2));
     let out = import(&server, &["-"], text.as_bytes());
     assert!(!out.status.success());
-    assert_eq!(String::from_utf8_lossy(&out.stdout), "5 events stored, 3 refused\n");
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "5 events stored, 4 refused\n");
     let told = String::from_utf8_lossy(&out.stderr);
-    for words in ["line 4: it is not valid JSON", "line 5: it is no JSON object", "line 9: it is not valid JSON"] {
+    for words in
+        ["line 4: it is not valid JSON", "line 5: it is no JSON object", "line 9: ", "line 10: it is not valid JSON"]
+    {
         assert!(told.contains(words), "{told}");
     }
     assert_eq!(stored(&server), json!(5));
@@ -82,7 +86,7 @@ fn what_no_batch_can_mend_ends_it() {
     let server = Server::start();
     for (arguments, token, words) in [
         (vec!["--source", EDGE, "-"], "a-wrong-token-of-some-length", "the server answers 401"),
-        (vec!["--source", "no.such.source", "-"], PUBLIC, "the server answers 404"),
+        (vec!["--source", "no.such.source", "-"], PUBLIC, "there is no source of this name"),
         (vec!["--source", EDGE, "/nowhere.ndjson"], PUBLIC, "/nowhere.ndjson"),
         (vec!["--source", EDGE, "-"], "", "TIDEGATE_TOKEN"),
     ] {

@@ -157,6 +157,9 @@ fn metrics_count_by_route_and_name_nobody() {
         "tidegate_request_duration_seconds_count{route=\"/api/logs\"} 1",
         "tidegate_ingest_events_total 2",
         "tidegate_queries_running 0",
+        "tidegate_store_read_only 0",
+        "tidegate_store_commits 1",
+        "tidegate_cache_entries 0",
     ] {
         assert!(metrics.lines().any(|known| known == line), "{line}:\n{metrics}");
     }
@@ -235,11 +238,7 @@ fn bodies_beyond_their_memory_are_refused_and_give_it_back() {
         assert!(began.elapsed() < LONG);
         std::thread::sleep(Duration::from_millis(10));
     }
-    server.send_raw(EDGE, &[], event.as_bytes()).refused(
-        429,
-        "too_many_requests",
-        &["nothing of the request was stored"],
-    );
+    server.send_raw(EDGE, &[], event.as_bytes()).refused(503, "overloaded", &["nothing of the request was stored"]);
     drop(held);
     let began = Instant::now();
     while server.send_raw(EDGE, &[], event.as_bytes()).status != 200 {
@@ -287,4 +286,26 @@ fn traces_are_sent_and_continue_those_of_callers() {
     assert!(has(&id), "the caller's trace is continued");
     assert!(has(b"a-service-of-tests") && has(b"GET /api/endpoints/query/{endpoint}"));
     assert!(!has(PRIVATE.as_bytes()));
+}
+
+#[test]
+fn a_backup_of_a_running_server_can_be_restored() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let server = Server::start_in(&path("data"));
+    server.send(EDGE, &json!([request("a", now(), "/"), request("b", now(), "/")]));
+    let run = |arguments: &[&str]| Command::new(binary()).args(arguments).output().unwrap();
+    let (data, copy, again) = (path("data"), path("copy"), path("again"));
+    let (data, copy, again) = (data.to_str().unwrap(), copy.to_str().unwrap(), again.to_str().unwrap());
+    let out = run(&["backup", "--data-dir", data, "--to", copy]);
+    assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("9 sources"), "{out:?}");
+    server.send(EDGE, &json!([request("later", now(), "/")]));
+    let out = run(&["restore", "--from", copy, "--data-dir", again]);
+    assert!(out.status.success(), "{out:?}");
+    let out = run(&["restore", "--from", copy, "--data-dir", again]);
+    assert!(!out.status.success(), "a folder with data is not written over: {out:?}");
+    let restored = Server::start_in(&path("again"));
+    let mut ids = restored.sql("SELECT id FROM edge_logs").ids();
+    ids.sort();
+    assert_eq!(ids, ["a", "b"]);
 }

@@ -79,7 +79,15 @@ impl Total {
                 continue;
             }
             match self.sender.send(&events)? {
-                Sent::Stored => self.stored += u64::try_from(events.len())?,
+                Sent::Stored(named, count) => {
+                    self.stored += u64::try_from(events.len())?.saturating_sub(count);
+                    let before = self.refused;
+                    for (index, reason) in named {
+                        let line = events.get(index).map_or(0, |event| event.line);
+                        self.refuse(path, bar, line, &reason);
+                    }
+                    self.refused = before + count;
+                }
                 Sent::Refused(reason) => {
                     if events.len() == 1 {
                         let line = events.first().map_or(0, |event| event.line);

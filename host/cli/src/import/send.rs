@@ -15,7 +15,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// What became of a batch.
 #[derive(Debug)]
 pub(super) enum Sent {
-    Stored,
+    /// All but these: the place of each in the batch and the reason, and how many there are.
+    Stored(Vec<(usize, String)>, u64),
     /// Nothing of it was stored, and why.
     Refused(String),
 }
@@ -64,7 +65,9 @@ impl Sender {
             })?;
             let status = response.status().as_u16();
             if status == 200 {
-                return Ok(Sent::Stored);
+                let told = response.body_mut().read_to_string().unwrap_or_default();
+                let (named, count) = refused(&told);
+                return Ok(Sent::Stored(named, count));
             }
             let wait = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
             let message = message(&response.body_mut().read_to_string().unwrap_or_default());
@@ -77,6 +80,16 @@ impl Sender {
             }
         }
     }
+}
+
+/// The events of a batch that were not stored; the answer names some and counts all.
+fn refused(body: &str) -> (Vec<(usize, String)>, u64) {
+    let Ok(body) = serde_json::from_str::<serde_json::Value>(body) else { return (Vec::new(), 0) };
+    let named = body.get("errors").and_then(|errors| errors.as_array()).into_iter().flatten().filter_map(|error| {
+        let index = usize::try_from(error.get("index")?.as_u64()?).ok()?;
+        Some((index, error.get("message")?.as_str()?.to_owned()))
+    });
+    (named.collect(), body.get("rejected").and_then(serde_json::Value::as_u64).unwrap_or(0))
 }
 
 /// The message of an error, or the whole if it has another form.

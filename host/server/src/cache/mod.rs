@@ -80,12 +80,13 @@ pub(crate) enum How {
 }
 
 impl How {
-    /// A word for log lines and metrics.
+    /// In one word, for the log and the metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Hit { stale: false } => "hit",
             Self::Hit { stale: true } => "stale",
-            Self::Miss { .. } => "miss",
+            Self::Miss { collapsed: false } => "miss",
+            Self::Miss { collapsed: true } => "collapsed",
         }
     }
 }

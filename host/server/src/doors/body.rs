@@ -37,19 +37,19 @@ const DRAIN_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(crate) struct BodyRoom {
     permits: Arc<Semaphore>,
-    all: usize,
+    most: usize,
 }
 
 impl BodyRoom {
-    /// A room of so many bytes, in whole permits.
+    /// Room for so many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
-        let all = (bytes / PERMIT).clamp(1, Semaphore::MAX_PERMITS);
-        Self { permits: Arc::new(Semaphore::new(all)), all }
+        let most = (bytes / PERMIT).clamp(1, Semaphore::MAX_PERMITS);
+        Self { permits: Arc::new(Semaphore::new(most)), most }
     }
 
-    /// Bytes in use.
+    /// Bytes that are taken.
     pub(crate) fn used(&self) -> usize {
-        self.all.saturating_sub(self.permits.available_permits()) * PERMIT
+        self.most.saturating_sub(self.permits.available_permits()) * PERMIT
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
         if let Some(encoding) = encoding {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
-        let received = read(&BodyRoom::new(16 << 20), &headers, &mut body, LIMIT).await;
+        let received = read(&BodyRoom::new(128 << 20), &headers, &mut body, LIMIT).await;
         received.map(|received| received.bytes.to_vec()).map_err(|failure| failure.code)
     }
 

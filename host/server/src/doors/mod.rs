@@ -55,6 +55,7 @@ async fn take(app: &App, head: &Parts, body: &mut Body) -> Result<Outcome, Failu
     let source = sender.asked.as_ref().map(|asked| find_source(app, &sender.access, asked)).transpose()?;
     let received = body::read(&app.bodies, &head.headers, body, app.options.ingest.max_body).await?;
     let by_line = is_by_line(&head.headers);
+    let count = received.bytes.len();
     let max_event = app.store.max_event_bytes();
     let bytes = received.bytes.clone();
     let parsed = away(bytes.len(), move || json::parse(&bytes, by_line, max_event)).await?;
@@ -63,7 +64,9 @@ async fn take(app: &App, head: &Parts, body: &mut Body) -> Result<Outcome, Failu
         (None, Some(asked)) => find_source(app, &sender.access, &asked)?,
         (None, None) => return Err(no_source()),
     };
-    store(app, &source, parsed.batch, received.bytes.len()).await
+    let outcome = store(app, &source, parsed.batch).await?;
+    app.metrics.ingested(outcome.accepted, outcome.refused.len(), count);
+    Ok(outcome)
 }
 
 fn answer(outcome: &Outcome) -> Value {
@@ -176,11 +179,7 @@ async fn away<T: Send + 'static>(
 ///
 /// # Errors
 /// The store's; [`Code::InvalidBody`] when there were events and none can be stored.
-async fn store(app: &App, source: &str, mut batch: Batch, bytes: usize) -> Result<Outcome, Failure> {
+async fn store(app: &App, source: &str, mut batch: Batch) -> Result<Outcome, Failure> {
     let told = app.store.ingest(source, batch.take_events()).await.map_err(of_store)?;
-    let stored = told.stored;
-    let outcome = batch.outcome(told);
-    let refused = outcome.as_ref().map_or(0, |outcome| outcome.refused.len());
-    app.metrics.ingested(stored, refused, bytes);
-    outcome
+    batch.outcome(told)
 }

@@ -69,6 +69,7 @@ async fn take(app: &App, encoding: Encoding, head: &Parts, body: &mut Body) -> R
     })?;
     let source = find_source(app, &sender.access, asked)?;
     let received = body::read(&app.bodies, &head.headers, body, app.options.ingest.max_body).await?;
+    let count = received.bytes.len();
     let max_event = app.store.max_event_bytes();
     let bytes = received.bytes.clone();
     let batch = away(bytes.len(), move || match encoding {
@@ -76,7 +77,9 @@ async fn take(app: &App, encoding: Encoding, head: &Parts, body: &mut Body) -> R
         Encoding::Json => otlp_json::parse(&bytes, max_event),
     })
     .await?;
-    store(app, &source, batch, received.bytes.len()).await
+    let outcome = store(app, &source, batch).await?;
+    app.metrics.ingested(outcome.accepted, outcome.refused.len(), count);
+    Ok(outcome)
 }
 
 fn encoding(headers: &HeaderMap) -> Option<Encoding> {

@@ -79,7 +79,7 @@ fn days(age: Option<Duration>) -> Value {
 
 fn brief(app: &App, source: &SourceInfo) -> Map<String, Value> {
     let Retention { max_age, max_bytes } = source.retention;
-    let effective = source.retention.or(app.options.store.retention());
+    let effective = source.retention.or(app.options.store.retention);
     let fields = json!({
         "id": source.id.to_string(),
         "name": source.name,

@@ -21,7 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use tidegate_model::{Code, number};
+use tidegate_model::{Code, number, size};
 
 use self::store::OfStore;
 use crate::app::App;
@@ -87,6 +87,7 @@ pub(crate) struct Metrics {
     connections: Gauge,
     refused_connections: Counter,
     store: OfStore,
+    unusable: Gauge,
     memory: Gauge,
     files: Gauge,
 }
@@ -118,6 +119,7 @@ impl Metrics {
             connections: Gauge::default(),
             refused_connections: Counter::default(),
             store: OfStore::register(&mut registry),
+            unusable: Gauge::default(),
             memory: Gauge::default(),
             files: Gauge::default(),
             registry: Registry::default(),
@@ -132,11 +134,7 @@ impl Metrics {
         registry.register("tidegate_failures", "Refused and failed requests by route and code", all.failures.clone());
         registry.register("tidegate_cache_lookups", "Lookups of kept answers", all.cache.clone());
         registry.register("tidegate_ingest_events", "Events that were acknowledged", all.ingest_events.clone());
-        registry.register(
-            "tidegate_ingest_refused",
-            "Events that were refused, beside others of their request that were acknowledged",
-            all.ingest_refused.clone(),
-        );
+        registry.register("tidegate_ingest_refused_events", "Events that were refused", all.ingest_refused.clone());
         registry.register_with_unit(
             "tidegate_ingest",
             "Bodies of events that were acknowledged, decompressed",
@@ -161,6 +159,7 @@ impl Metrics {
             ("tidegate_components_stacks", "Stacks of the pool in use", &all.pool_stacks),
             ("tidegate_components_idle_bytes", "Resident memory of the pool that is not in use", &all.pool_idle),
             ("tidegate_connections", "Open connections", &all.connections),
+            ("tidegate_endpoints_unusable", "Saved endpoints that cannot be used", &all.unusable),
             ("process_resident_memory_bytes", "Resident memory of the process", &all.memory),
             ("process_open_fds", "Open file descriptors of the process", &all.files),
         ] {
@@ -188,16 +187,16 @@ impl Metrics {
         self.seconds.get_or_create(&OfRoute { route }).observe(answered.taken.as_secs_f64());
     }
 
-    /// Counts a lookup of a kept answer: `hit`, `stale`, `miss`.
-    pub(crate) fn looked_up(&self, state: &'static str) {
-        self.cache.get_or_create(&OfCache { state }).inc();
-    }
-
-    /// Counts acknowledged events and the bytes they came in.
-    pub(crate) fn ingested(&self, events: usize, refused: usize, bytes: usize) {
-        self.ingest_events.inc_by(number(events));
+    /// Counts the events of a request, and the bytes they came in.
+    pub(crate) fn ingested(&self, accepted: usize, refused: usize, bytes: usize) {
+        self.ingest_events.inc_by(number(accepted));
         self.ingest_refused.inc_by(number(refused));
         self.ingest_bytes.inc_by(number(bytes));
+    }
+
+    /// Counts how an answer was come by: `hit`, `stale`, `miss`, `collapsed`.
+    pub(crate) fn cache_lookup(&self, state: &'static str) {
+        self.cache.get_or_create(&OfCache { state }).inc();
     }
 
     /// A connection is there, or over the limit.
@@ -209,7 +208,7 @@ impl Metrics {
         OpenConnection(self.connections.clone())
     }
 
-    /// Reads what others hold. What the store and the cache tell of themselves belongs here.
+    /// Reads what others hold.
     fn measure(&self, app: &App) {
         let set = |gauge: &Gauge, n: usize| {
             gauge.set(i64::try_from(n).unwrap_or(i64::MAX));
@@ -226,9 +225,10 @@ impl Metrics {
         set(&self.pool_stacks, pool.stacks);
         set(&self.pool_idle, pool.idle_bytes);
         let (entries, bytes) = app.cache.size();
-        self.cache_entries.set(i64::try_from(entries).unwrap_or(i64::MAX));
-        self.cache_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        set(&self.cache_entries, size(entries));
+        set(&self.cache_bytes, size(bytes));
         self.store.measure(&app.store.stats());
+        set(&self.unusable, app.registry.unusable());
         set(&self.memory, resident_memory().unwrap_or(0));
         set(&self.files, std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count));
     }
