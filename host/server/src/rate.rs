@@ -32,6 +32,9 @@ impl Share {
     }
 }
 
+/// From so many buckets on, those that are full again are let go.
+const MOST_BUCKETS: usize = 10_000;
+
 /// The identity of a token: its SHA-256.
 pub(crate) type Identity = [u8; 32];
 
@@ -84,22 +87,36 @@ impl Rates {
         Self { options, buckets: Mutex::default() }
     }
 
+    fn rate(&self, share: Share) -> u64 {
+        match share {
+            Share::Queries => self.options.queries_per_second,
+            Share::Ingest => self.options.ingest_per_second,
+        }
+    }
+
+    fn burst(&self, share: Share) -> u64 {
+        if self.options.burst == 0 { self.rate(share).saturating_mul(2) } else { self.options.burst }
+    }
+
     /// Takes one request from a token's share; nothing where the share has no limit.
     ///
     /// # Errors
     /// [`Code::TooManyRequests`] with the seconds until there is a request again; with what is
     /// left, which is nothing.
     pub(crate) fn take(&self, share: Share, who: Identity, now: Instant) -> (Result<(), Failure>, Option<Left>) {
-        let rate = match share {
-            Share::Queries => self.options.queries_per_second,
-            Share::Ingest => self.options.ingest_per_second,
-        };
+        let (rate, burst) = (self.rate(share), self.burst(share));
         if rate == 0 {
             return (Ok(()), None);
         }
-        let burst = if self.options.burst == 0 { rate.saturating_mul(2) } else { self.options.burst };
         let (per_second, most) = (as_f64(rate), as_f64(burst));
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() > MOST_BUCKETS {
+            // A bucket that would be full by now is as good as none: those of tokens that are gone go here.
+            buckets.retain(|(of, _), bucket| {
+                let rate = as_f64(self.rate(*of));
+                bucket.level + now.saturating_duration_since(bucket.at).as_secs_f64() * rate < as_f64(self.burst(*of))
+            });
+        }
         let bucket = buckets.entry((share, who)).or_insert(Bucket { level: most, at: now });
         // A clock that goes back fills nothing.
         let passed = now.saturating_duration_since(bucket.at).as_secs_f64();
@@ -204,5 +221,24 @@ mod tests {
         rates.take(Share::Queries, A, now).0.unwrap();
         assert!(rates.take(Share::Queries, A, now - Duration::from_secs(5)).0.is_err());
         assert!(rates.take(Share::Queries, A, now).0.is_err());
+    }
+
+    #[test]
+    fn buckets_that_are_full_again_are_let_go() {
+        let (rates, now) = (rates(1, 1), Instant::now());
+        let who = |n: u64| {
+            let mut identity = [0; 32];
+            identity.iter_mut().zip(n.to_le_bytes()).for_each(|(to, from)| *to = from);
+            identity
+        };
+        for n in 0..=number_of(MOST_BUCKETS) {
+            rates.take(Share::Queries, who(n), now).0.unwrap();
+        }
+        rates.take(Share::Queries, A, now + Duration::from_secs(2)).0.unwrap();
+        assert_eq!(rates.buckets.lock().unwrap().len(), 1);
+    }
+
+    fn number_of(n: usize) -> u64 {
+        tidegate_model::number(n)
     }
 }

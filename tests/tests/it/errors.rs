@@ -130,7 +130,7 @@ fn endpoints_are_checked_when_they_are_saved() {
     );
     assert_eq!(good.status, 201, "{}", good.body);
     assert_eq!(server.query("errors.by.level", &[]).rows(), [json!({"c": 0})]);
-    save("errors.by.level", "select 1").refused(409, "conflict", &["errors.by.level"]);
+    save("errors.by.level", "select 1").refused(422, "refused", &["errors.by.level", "unique"]);
     save("x", "select * from nowhere").refused(422, "refused", &["nowhere"]);
     save("x", "delete from `postgres.logs` where true").refused(422, "refused", &[]);
     save("x", "").refused(422, "refused", &["empty"]);

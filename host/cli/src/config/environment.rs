@@ -48,7 +48,7 @@ pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
 
 impl Environment {
     /// # Errors
-    /// A variable that begins like ours and is unknown.
+    /// A variable that is unknown and stands near one of ours, or in one of our sections.
     pub(super) fn sort(environment: impl Iterator<Item = (String, String)>) -> Outcome<Self> {
         // An empty variable is how many tools say that there is none.
         let all: Vec<(String, String)> = environment.filter(|(_, text)| !text.trim().is_empty()).collect();
@@ -68,7 +68,12 @@ impl Environment {
                 continue;
             }
             let Some((section, setting)) = setting(name) else {
-                return Err(format!("the environment variable {variable} is unknown; {}", hint(variable)).into());
+                match hint(variable) {
+                    Some(hint) => return Err(format!("the environment variable {variable} is unknown; {hint}").into()),
+                    // Nothing that could be meant: somebody's own variable that begins like ours.
+                    None => eprintln!("tidegate: the environment variable {variable} is unknown and does nothing"),
+                }
+                continue;
             };
             settings.push((section, setting, variable.clone(), text.clone()));
         }
@@ -104,7 +109,8 @@ fn of_orchestrator(name: &str) -> bool {
         })
 }
 
-fn hint(variable: &str) -> String {
+/// What may have been meant; nothing if the variable has nothing to do with ours.
+fn hint(variable: &str) -> Option<String> {
     let of = |section: &&'static dyn Section<Options>| {
         let start = section.name().to_uppercase();
         let name = move |name: &str| format!("{start}_{}", name.to_uppercase());
@@ -116,7 +122,12 @@ fn hint(variable: &str) -> String {
     names.extend(others.filter_map(|name| name.strip_prefix(PREFIX)).map(str::to_owned));
     let variable = variable.trim_start_matches(PREFIX);
     match nearest(variable, names.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean {PREFIX}{near}?"),
-        None => "tidegate serve --help lists the settings".to_owned(),
+        Some(near) => Some(format!("did you mean {PREFIX}{near}?")),
+        None => {
+            let ours = SECTIONS.iter().any(|section| {
+                variable.strip_prefix(&section.name().to_uppercase()).is_some_and(|rest| rest.starts_with('_'))
+            });
+            ours.then(|| "tidegate serve --help lists the settings".to_owned())
+        }
     }
 }

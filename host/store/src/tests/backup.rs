@@ -11,7 +11,7 @@ use std::{
 use serde_json::json;
 
 use super::{all, crash, frame, manual, open, rows};
-use crate::{Retention, Store, StoreError, backup, backup::backup_with, restore};
+use crate::{BackupReport, Retention, Store, StoreError, backup, backup::backup_with, restore};
 
 /// The names in a folder, sorted.
 fn names(folder: &Path) -> Vec<String> {
@@ -106,7 +106,8 @@ async fn backups_of_a_busy_store_have_each_event_once() {
         let before = acknowledged.lock().unwrap().clone();
         let (target, restored) = (places.path().join(format!("{round}")), places.path().join(format!("data-{round}")));
         let report = backup(dir.path(), &target).unwrap();
-        assert_eq!(restore(&target, &restored).unwrap(), report);
+        // What was dropped while the copy was made is not in it.
+        assert_eq!(restore(&target, &restored).unwrap(), BackupReport { dropped: 0, ..report });
         segments.push(report.segments);
         let copy = Store::open(&restored, manual()).unwrap();
         for _ in 0..2 {
