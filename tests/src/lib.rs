@@ -146,7 +146,7 @@ impl Server {
 
     /// Starts any command of the binary that listens.
     pub fn spawn(mut command: Command, log: PathBuf, tokens: bool) -> Self {
-        command.env_remove("LOGFLARE_API_KEY").env_remove("TIDEGATE_LOG");
+        command.env_remove("LOGFLARE_API_KEY").env_remove("TIDEGATE_LOG").env_remove("TIDEGATE_GUESTS");
         for name in ["PRIVATE", "PUBLIC"] {
             command
                 .env_remove(format!("TIDEGATE_{name}_ACCESS_TOKEN"))

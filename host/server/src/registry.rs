@@ -48,10 +48,20 @@ pub(crate) struct Registry {
     unusable: AtomicUsize,
 }
 
+/// An endpoint of the catalog that no longer passes the gate: it cannot be called, but it can be
+/// looked at, changed, restored and deleted.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) record: EndpointRecord,
+    pub(crate) manifest: Manifest,
+    pub(crate) failure: Failure,
+}
+
 #[derive(Debug, Default)]
 struct Index {
     by_id: BTreeMap<Uuid, Arc<Endpoint>>,
     by_name: BTreeMap<String, Uuid>,
+    broken: BTreeMap<Uuid, Arc<Broken>>,
 }
 
 impl Registry {
@@ -110,6 +120,7 @@ impl Registry {
     pub(crate) fn insert(&self, endpoint: Endpoint) -> Arc<Endpoint> {
         let endpoint = Arc::new(endpoint);
         let mut index = self.write();
+        index.broken.remove(&endpoint.id);
         index.by_name.retain(|_, id| *id != endpoint.id);
         index.by_name.insert(endpoint.manifest.name.to_string(), endpoint.id);
         index.by_id.insert(endpoint.id, Arc::clone(&endpoint));
@@ -120,6 +131,26 @@ impl Registry {
         let mut index = self.write();
         index.by_name.retain(|_, known| *known != id);
         index.by_id.remove(&id);
+        index.broken.remove(&id);
+    }
+
+    /// Keeps those that cannot be used, so that they can be mended.
+    pub(crate) fn set_broken(&self, broken: Vec<Broken>) {
+        self.write().broken = broken.into_iter().map(|one| (one.record.id, Arc::new(one))).collect();
+    }
+
+    /// The endpoints that cannot be used.
+    pub(crate) fn broken(&self) -> Vec<Arc<Broken>> {
+        self.read().broken.values().cloned().collect()
+    }
+
+    /// Who reads a source or an endpoint as a table, by name.
+    pub(crate) fn readers(&self, table: Uuid) -> Vec<String> {
+        let index = self.read();
+        let usable = index.by_id.values().map(|endpoint| (endpoint.manifest.name.as_str(), &endpoint.tables));
+        let broken = index.broken.values().map(|broken| (broken.record.name.as_str(), &broken.record.sources));
+        let reading = usable.chain(broken).filter(|(_, tables)| tables.values().any(|read| *read == table));
+        reading.map(|(name, _)| name.to_owned()).collect()
     }
 
     /// The endpoints that a saved query reads as tables, directly or through others, as they are now.

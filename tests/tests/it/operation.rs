@@ -158,7 +158,7 @@ fn metrics_count_by_route_and_name_nobody() {
         "tidegate_ingest_events_total 2",
         "tidegate_queries_running 0",
         "tidegate_store_read_only 0",
-        "tidegate_store_commits 1",
+        "tidegate_store_commits_total 1",
         "tidegate_cache_entries 0",
     ] {
         assert!(metrics.lines().any(|known| known == line), "{line}:\n{metrics}");
@@ -238,7 +238,11 @@ fn bodies_beyond_their_memory_are_refused_and_give_it_back() {
         assert!(began.elapsed() < LONG);
         std::thread::sleep(Duration::from_millis(10));
     }
-    server.send_raw(EDGE, &[], event.as_bytes()).refused(503, "overloaded", &["nothing of the request was stored"]);
+    server.send_raw(EDGE, &[], event.as_bytes()).refused(
+        429,
+        "too_many_requests",
+        &["nothing of the request was stored"],
+    );
     drop(held);
     let began = Instant::now();
     while server.send_raw(EDGE, &[], event.as_bytes()).status != 200 {

@@ -32,6 +32,7 @@ use sqlparser::ast::{Cte, Query};
 use tidegate_model::{Arguments, Code, Position, TextLimits};
 
 use crate::catalog::{SavedQuery, Sources, Tables};
+use crate::engine::barrier::bordered;
 use crate::fail::{Planning, Result, fail};
 use crate::stop::Stop;
 use crate::types::Type;
@@ -300,7 +301,10 @@ impl<'a> Resolver<'a> {
             let outside = std::mem::replace(&mut self.sees_sources, visible.sources);
             let resolved = self.query(&visible.cte.query, &visible.environment, None, order);
             self.sees_sources = outside;
-            let resolved = resolved?;
+            let mut resolved = resolved?;
+            if visible.sources && !outside {
+                resolved.plan = bordered(resolved.plan);
+            }
             let mut all = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);
             all.push((order, resolved.clone(), self.relations - before));
             return Ok(resolved);

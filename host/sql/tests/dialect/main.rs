@@ -10,6 +10,7 @@
 mod document;
 mod endpoints;
 mod functions;
+mod grants;
 mod limits;
 mod names;
 mod subqueries;

@@ -140,6 +140,13 @@ impl World {
     }
 
     /// The rows of a statement over the sources, or why there are none.
+    /// The physical plan of a statement over the grants of a saved query.
+    pub(crate) fn physical(&self, saved: &str, sql: &str) -> String {
+        let saved = SavedQuery::parse(saved).unwrap();
+        let plan = self.plan(sql, Tables::Granted(&saved)).unwrap();
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(self.engine.explain(&plan)).unwrap()
+    }
+
     pub(crate) fn attempt(&self, sql: &str) -> Result<Json, Failure> {
         self.run(sql, Tables::Sources)
     }

@@ -1,0 +1,247 @@
+//! The border of a granted table: what a caller computes never sees a row that the grant leaves out.
+//!
+//! The engine is free to evaluate a caller's condition before the grant's own filter, or beside it.
+//! For the result that makes no difference; for an expression that can fail it does: the error tells
+//! of a row of somebody else (`1 / IF(event_message LIKE '%secret%', 0, 1)`), or even quotes it. So a
+//! border stands above each granted table, through which the optimizer moves nothing.
+//!
+//! Most statements have nothing in them that could fail. They lose the border before they are
+//! optimized, and their conditions reach the storage as ever.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchemaRef, Result};
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{
+    Expr, Extension, LogicalPlan, Operator, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+
+use super::through::{Around, through};
+
+/// Functions that cannot fail, whatever they are given. What is not listed may fail: a function that
+/// is forgotten here costs time, one that is here wrongly would tell secrets.
+const INFALLIBLE: [&str; 19] = [
+    "character_length",
+    "coalesce",
+    "date_trunc",
+    "ends_with",
+    "get_field",
+    "json_value",
+    "like",
+    "lower",
+    "named_struct",
+    "nullable",
+    "nullif",
+    "octet_length",
+    "regexp_contains",
+    "safe_divide",
+    "starts_with",
+    "strpos",
+    "struct",
+    "timestamp_trunc",
+    "upper",
+];
+
+/// The plan of a granted table with the border above it.
+pub(crate) fn bordered(plan: LogicalPlan) -> LogicalPlan {
+    LogicalPlan::Extension(Extension { node: Arc::new(Border { input: plan }) })
+}
+
+/// The plan without the borders that nothing above them needs.
+///
+/// # Errors
+/// None that is known: walking a plan does not fail.
+pub(super) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if may_fail(&plan)? {
+        return Ok(plan);
+    }
+    let opened = plan.transform_down_with_subqueries(|node| {
+        Ok(match border(&node) {
+            Some(border) => Transformed::yes(border.input.clone()),
+            None => Transformed::no(node),
+        })
+    });
+    opened.map(|opened| opened.data)
+}
+
+fn border(node: &LogicalPlan) -> Option<&Border> {
+    match node {
+        LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),
+        _ => None,
+    }
+}
+
+/// Whether anything above the borders may fail.
+fn may_fail(plan: &LogicalPlan) -> Result<bool> {
+    let mut fails = false;
+    plan.apply(|node| {
+        if border(node).is_some() {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        node.apply_expressions(|expr| {
+            fails |= expr_may_fail(expr)?;
+            Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(fails)
+}
+
+fn expr_may_fail(expr: &Expr) -> Result<bool> {
+    let mut fails = false;
+    expr.apply(|part| {
+        fails |= match part {
+            Expr::Column(_)
+            | Expr::Literal(..)
+            | Expr::Alias(_)
+            | Expr::OuterReferenceColumn(..)
+            | Expr::Not(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::IsTrue(_)
+            | Expr::IsFalse(_)
+            | Expr::IsUnknown(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsNotFalse(_)
+            | Expr::IsNotUnknown(_)
+            | Expr::Between(_)
+            | Expr::InList(_)
+            | Expr::Case(_)
+            | Expr::TryCast(_)
+            // Aggregates and windows are computed where they stand; their arguments are looked at.
+            | Expr::AggregateFunction(_)
+            | Expr::WindowFunction(_) => false,
+            Expr::BinaryExpr(binary) => match binary.op {
+                Operator::Eq
+                | Operator::NotEq
+                | Operator::Lt
+                | Operator::LtEq
+                | Operator::Gt
+                | Operator::GtEq
+                | Operator::And
+                | Operator::Or
+                | Operator::IsDistinctFrom
+                | Operator::IsNotDistinctFrom => false,
+                Operator::RegexMatch | Operator::RegexNotMatch => !is_literal(&binary.right),
+                _ => true,
+            },
+            Expr::Like(like) => !is_literal(&like.pattern),
+            // Anything can be shown as text.
+            Expr::Cast(cast) => {
+                !matches!(cast.field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+            }
+            Expr::ScalarFunction(call) => {
+                let name = call.func.name();
+                // A pattern or a path that is computed may be none.
+                let patterned = matches!(name, "regexp_contains" | "like" | "json_value");
+                !INFALLIBLE.contains(&name) || patterned && !call.args.iter().skip(1).all(is_literal)
+            }
+            Expr::Exists(exists) => may_fail(&exists.subquery.subquery)?,
+            Expr::InSubquery(of) => may_fail(&of.subquery.subquery)?,
+            // A subquery used as a value fails where it has two rows.
+            _ => true,
+        };
+        Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(fails)
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(..) => true,
+        Expr::Cast(cast) => is_literal(&cast.expr),
+        _ => false,
+    }
+}
+
+/// The border in a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Border {
+    input: LogicalPlan,
+}
+
+impl PartialOrd for Border {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.input.partial_cmp(&other.input)
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Border {
+    fn name(&self) -> &str {
+        "Border"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Border")
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        Ok(inputs.into_iter().next().map_or_else(|| self.clone(), |input| Self { input }))
+    }
+
+    /// Columns that nobody reads are not read below either.
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        Some(vec![output_columns.to_vec()])
+    }
+}
+
+/// Plans borders.
+#[derive(Debug)]
+pub(super) struct Planner;
+
+#[async_trait]
+impl QueryPlanner for Planner {
+    async fn create_physical_plan(&self, plan: &LogicalPlan, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Self)]).create_physical_plan(plan, state).await
+    }
+}
+
+#[async_trait]
+impl ExtensionPlanner for Planner {
+    async fn plan_extension(
+        &self,
+        _: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _: &[&LogicalPlan],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        _: &dyn Session,
+        _: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let of_border = node.as_any().is::<Border>();
+        Ok(inputs.first().filter(|_| of_border).map(|input| through(Arc::clone(input), AtBorder)))
+    }
+}
+
+/// An operator that hands rows on, and nothing through from above.
+#[derive(Debug, Clone)]
+struct AtBorder;
+
+impl Around for AtBorder {
+    const NAME: &'static str = "Border";
+
+    fn around(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
+        rows
+    }
+}
