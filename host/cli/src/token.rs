@@ -98,7 +98,8 @@ fn line(record: &TokenRecord) -> String {
         line.push_str(&format!("  {word} {}", time.to_rfc3339_opts(SecondsFormat::Secs, true)));
     }
     if !record.description.is_empty() {
-        line.push_str(&format!("  {}", record.description));
+        // Whoever may make tokens could otherwise write anything to the terminal.
+        line.push_str(&format!("  {}", record.description.escape_debug()));
     }
     line
 }

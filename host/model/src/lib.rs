@@ -14,7 +14,7 @@ mod value;
 pub use failure::{Code, Failure, Position, nearest};
 pub use limits::{Limits, TextLimits};
 pub use manifest::{EndpointName, Manifest, ManifestError, Settings};
-pub use parameter::{Arguments, Format, Parameter, parse_timestamp};
+pub use parameter::{Arguments, Format, Parameter, parse_timestamp, whole_word};
 pub use settings::{Access, LIMITS, Part, Section, Setting, SettingError, Unit};
 pub use settings::{GIB, HOUR, KIB, MIB, milliseconds, number, size};
 pub use value::{Kind, Value};

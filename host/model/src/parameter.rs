@@ -56,6 +56,12 @@ pub enum Format {
 /// [`Value::Null`] where it was not sent.
 pub type Arguments = BTreeMap<String, Value>;
 
+/// A regular expression for a text as it stands, and as a whole word: with no letter, digit, `_` or `-` on
+/// either side.
+pub fn whole_word(text: &str) -> String {
+    format!("(^|[^0-9A-Za-z_-]){}([^0-9A-Za-z_-]|$)", regex::escape(text))
+}
+
 impl Parameter {
     /// Checks one parameter's text, or its absence, and types it.
     ///

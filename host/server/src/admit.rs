@@ -11,12 +11,12 @@ use tidegate_compiler::{compile_sql, inspect};
 use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value};
 use tidegate_runtime::Endpoint as Prepared;
 use tidegate_sql::{Plan, SavedQuery, Tables};
-use tidegate_store::{EndpointRecord, NewVersion};
+use tidegate_store::{EndpointRecord, NewVersion, StoreError};
 use uuid::Uuid;
 
 use crate::app::{App, StartError};
 use crate::failure::of_store;
-use crate::registry::{Endpoint, with_parameters_of};
+use crate::registry::{Broken, Endpoint, with_parameters_of};
 use crate::tables::StoredTables;
 use crate::tokens::hex;
 
@@ -32,6 +32,8 @@ pub(crate) struct Saving<'a> {
     pub(crate) known: BTreeMap<String, Uuid>,
     /// Whether the query stays as it was.
     pub(crate) same_query: bool,
+    /// The version that the change was made from: a newer one is not overwritten.
+    pub(crate) from: Option<i64>,
 }
 
 impl App {
@@ -53,10 +55,13 @@ impl App {
                 }
             }
             if failed.len() == before || failed.is_empty() {
-                self.registry.set_unusable(failed.len());
-                for (record, failure) in failed {
+                let broken = failed.into_iter().map(|(record, failure)| {
                     tracing::error!(endpoint = record.name, %failure, "the endpoint cannot be used");
-                }
+                    // What cannot even be read is shown by its name.
+                    let manifest = serde_json::from_str(&record.manifest).ok();
+                    Broken { record, manifest, failure }
+                });
+                self.registry.set_broken(broken.collect());
                 return Ok(());
             }
             waiting = failed.into_iter().map(|(record, _)| record).collect();
@@ -65,7 +70,8 @@ impl App {
 
     async fn load(self: &Arc<Self>, record: &EndpointRecord) -> Result<Endpoint, Failure> {
         let component = self.stored_component(record)?;
-        let saving = Saving { id: Some(record.id), known: record.sources.clone(), same_query: true, author: "" };
+        let saving =
+            Saving { id: Some(record.id), known: record.sources.clone(), same_query: true, ..Saving::default() };
         let admitted = self.admitted(&component, &saving).await?;
         Ok(admitted.endpoint(record))
     }
@@ -101,38 +107,96 @@ impl App {
         let admitted = self.admitted(component, &saving).await?;
         let _one = self.registry.registering.lock().await;
         let name = admitted.manifest.name.to_string();
+        if let (Some(id), Some(from)) = (saving.id, saving.from) {
+            self.unchanged_since(id, from)?;
+        }
         let id = saving.id.unwrap_or_else(Uuid::new_v4);
-        if self.registry.find(&name).is_some_and(|other| other.id != id) {
+        let of_broken = |broken: &Arc<Broken>| broken.record.name == name && broken.record.id != id;
+        let of_source = self.store.source(&name).is_some_and(|source| source.name == name);
+        if of_source && saving.from.is_none() {
+            return Err(
+                refused(format!("there is a source {name}; as tables the two could not be told apart")).about("name")
+            );
+        }
+        if self.registry.broken().iter().any(of_broken) || self.registry.find(&name).is_some_and(|other| other.id != id)
+        {
             return Err(taken(&name));
         }
         let text = serde_json::to_string(&admitted.manifest).map_err(|error| refused(error.to_string()))?;
-        let new = NewVersion {
-            id,
-            name: &name,
-            manifest: &text,
-            component,
-            component_digest: &hex(&admitted.digest),
-            author: saving.author,
-            sources: &admitted.tables,
-        };
-        let record = self.store.catalog().put_endpoint(new).map_err(of_store)?;
+        let (component, author) = (component.to_vec(), saving.author.to_owned());
+        let (digest, tables) = (hex(&admitted.digest), admitted.tables.clone());
+        let record = self
+            .blocking(move |app| {
+                app.store.catalog().put_endpoint(NewVersion {
+                    id,
+                    name: &name,
+                    manifest: &text,
+                    component: &component,
+                    component_digest: &digest,
+                    author: &author,
+                    sources: &tables,
+                })
+            })
+            .await?;
         let endpoint = self.registry.insert(admitted.endpoint(&record));
         self.cache.forget(id);
         Ok(endpoint)
     }
 
     /// Removes an endpoint; its versions stay on record.
-    pub(crate) fn unregister(&self, id: Uuid) -> Result<bool, Failure> {
-        let there = self.store.catalog().delete_endpoint(id).map_err(of_store)?;
+    ///
+    /// # Errors
+    /// [`Code::Refused`] while another endpoint reads it.
+    pub(crate) async fn unregister(self: &Arc<Self>, id: Uuid) -> Result<bool, Failure> {
+        let _one = self.registry.registering.lock().await;
+        let readers = self.registry.readers(id);
+        if !readers.is_empty() {
+            let message = format!("the endpoint is read by {}; change or delete those first", readers.join(", "));
+            return Err(refused(message).about("id"));
+        }
+        let there = self.blocking(move |app| app.store.catalog().delete_endpoint(id)).await?;
         self.registry.remove(id);
         self.cache.forget(id);
         Ok(there)
     }
 
+    /// Refuses a change of what was deleted or changed by somebody else meanwhile.
+    fn unchanged_since(&self, id: Uuid, from: i64) -> Result<(), Failure> {
+        let usable = self.registry.by_id(id).map(|endpoint| endpoint.version);
+        match usable.or_else(|| self.registry.broken_by_id(id).map(|broken| broken.record.version)) {
+            Some(version) if version == from => Ok(()),
+            Some(version) => {
+                let message =
+                    format!("the endpoint was changed meanwhile, to version {version}; read it and try again");
+                Err(Failure::new(Code::Conflict, message).about("version"))
+            }
+            None => Err(Failure::new(Code::NotFound, "the endpoint was deleted meanwhile").about("id")),
+        }
+    }
+
+    /// Calls the store where it may wait for a commit, away from those that serve connections.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let app = Arc::clone(self);
+        match tokio::task::spawn_blocking(move || work(&app)).await {
+            Ok(done) => done.map_err(of_store),
+            Err(error) => {
+                tracing::error!(%error, "a management task broke off");
+                Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))
+            }
+        }
+    }
+
     /// The gate, on the threads that compute: its statements are planned, and plans may be deep.
     async fn admitted(self: &Arc<Self>, component: &[u8], saving: &Saving<'_>) -> Result<Admitted, Failure> {
         let (this, component) = (Arc::clone(self), component.to_vec());
-        let saving = Saving { id: saving.id, author: "", known: saving.known.clone(), same_query: saving.same_query };
+        let Saving { id, ref known, same_query, .. } = *saving;
+        let saving = Saving { id, known: known.clone(), same_query, ..Saving::default() };
         self.compute.run(async move { this.admit(&component, &saving).await }).await
     }
 

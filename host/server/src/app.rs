@@ -40,6 +40,9 @@ pub enum StartError {
         /// Why it failed.
         failure: Failure,
     },
+    /// One token would be both.
+    #[error("the private and the public access token are the same: who sends logs would manage everything")]
+    SameToken,
     /// A token from the environment is too weak to be one.
     #[error("the {0} access token is shorter than 16 characters; use at least 128 random bits")]
     WeakToken(&'static str),

@@ -94,7 +94,7 @@ pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Resul
     let (limit, asking) = time_limit(app);
     let shape = shape(app, &asked);
     let made = run(Arc::clone(app), asked, asking.0.clone());
-    stream(&app.compute, made, shape, (asking, permit), limit).await
+    stream(&app.compute, made, shape, asking, permit, limit).await
 }
 
 /// The time of a request, and what stops it: both end with the future that waits, when the time is

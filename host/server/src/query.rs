@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use tidegate_model::{Arguments, Code, Failure, Manifest};
+use tidegate_model::{Arguments, Code, Failure, Format as PatternFormat, Manifest, Parameter, whole_word};
 
 use crate::answer::Format;
 use crate::app::App;
@@ -38,7 +38,8 @@ pub(crate) async fn query(
     let format = Format::take(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let redact = redaction(&endpoint, &access, &head.headers)?;
     let asked = Arc::new(check(&app, endpoint, &access, sent, format, redact)?);
-    let cached = asked.endpoint.manifest.settings.cache_duration_seconds > 0;
+    // What a private token asks of all sources may read anything: nothing tells when it changes.
+    let cached = asked.endpoint.manifest.settings.cache_duration_seconds > 0 && !asked.unrestricted;
     if !cached && format == Format::NdJson {
         return Ok(uncached(execute_streamed(&app, asked).await?));
     }
@@ -61,7 +62,8 @@ fn find(app: &App, access: &Access, id_or_name: &str) -> Result<Arc<Endpoint>, F
         None => (id_or_name, None),
     };
     if !access.may_query(name, id) {
-        let message = "the access token may not query this endpoint; it needs the scope query or private";
+        let message =
+            "the access token may not query this endpoint; it needs the scope query, query:endpoint:NAME or private";
         return Err(Failure::new(Code::Forbidden, message));
     }
     endpoint.ok_or_else(|| {
@@ -112,7 +114,10 @@ fn check(
             return Err(Failure::new(Code::Forbidden, message).about(name));
         }
         values.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
-        values.push((name.clone(), pinned.clone()));
+        // A parameter that is a regular expression would find the tenant in the names of others.
+        let is_pattern = |own: &Parameter| own.name == *name && own.format == Some(PatternFormat::Regex);
+        let value = if manifest.parameters.iter().any(is_pattern) { whole_word(pinned) } else { pinned.clone() };
+        values.push((name.clone(), value));
     }
     values.retain(|(name, _)| is_used(&manifest, adhoc.as_ref(), name));
     let arguments: Arguments = manifest.check_arguments(&values)?;
@@ -133,8 +138,20 @@ fn is_used(manifest: &Manifest, adhoc: Option<&Adhoc>, name: &str) -> bool {
 /// turn an endpoint's own redaction off.
 fn redaction(endpoint: &Endpoint, access: &Access, headers: &HeaderMap) -> Result<bool, Failure> {
     let own = endpoint.manifest.settings.redact_pii;
-    let Some(asked) = REDACT_HEADERS.iter().find_map(|name| headers.get(*name)) else { return Ok(own) };
-    let asked = asked.to_str().is_ok_and(|text| text.trim().eq_ignore_ascii_case("true"));
+    let mut asked = None;
+    for value in REDACT_HEADERS.iter().flat_map(|name| headers.get_all(*name)) {
+        let text = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
+        match text.as_str() {
+            "true" | "1" | "yes" | "on" => asked = Some(true),
+            // Where two headers contradict each other, the safer one holds.
+            "false" | "0" | "no" | "off" | "" => asked = asked.or(Some(false)),
+            _ => {
+                let message = "the header that asks for redaction is true or false";
+                return Err(Failure::new(Code::InvalidParameter, message).about("svc-endpoint-redact-pii"));
+            }
+        }
+    }
+    let Some(asked) = asked else { return Ok(own) };
     if own && !asked && !access.is_private() {
         let message = "the endpoint redacts personal data; only a private token may turn that off";
         return Err(Failure::new(Code::Forbidden, message));

@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sha2::{Digest, Sha256};
@@ -13,6 +12,7 @@ use tidegate_compiler::compile_adhoc;
 use tidegate_model::{Code, Failure, Manifest};
 use tidegate_runtime::{Endpoint as Prepared, Runtime};
 use tidegate_sql::SavedQuery;
+use tidegate_store::EndpointRecord;
 use uuid::Uuid;
 
 use crate::app::StartError;
@@ -44,8 +44,6 @@ pub(crate) struct Registry {
     pub(crate) adhoc: Arc<Prepared>,
     /// One registration at a time: a name is checked and taken without another in between.
     pub(crate) registering: tokio::sync::Mutex<()>,
-    /// Endpoints of the catalog that did not pass the gate at start.
-    unusable: AtomicUsize,
 }
 
 /// An endpoint of the catalog that no longer passes the gate: it cannot be called, but it can be
@@ -53,7 +51,8 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) record: EndpointRecord,
-    pub(crate) manifest: Manifest,
+    /// Nothing if it cannot be read.
+    pub(crate) manifest: Option<Manifest>,
     pub(crate) failure: Failure,
 }
 
@@ -71,21 +70,12 @@ impl Registry {
             failure: Failure::new(Code::Internal, error.to_string()),
         })?;
         let adhoc = runtime.prepare(&component, Sha256::digest(&component).into()).await?;
-        Ok(Self {
-            endpoints: RwLock::default(),
-            adhoc,
-            registering: tokio::sync::Mutex::new(()),
-            unusable: AtomicUsize::new(0),
-        })
+        Ok(Self { endpoints: RwLock::default(), adhoc, registering: tokio::sync::Mutex::new(()) })
     }
 
     /// How many endpoints of the catalog cannot be used.
     pub(crate) fn unusable(&self) -> usize {
-        self.unusable.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_unusable(&self, count: usize) {
-        self.unusable.store(count, Ordering::Relaxed);
+        self.read().broken.len()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Index> {
@@ -142,6 +132,11 @@ impl Registry {
     /// The endpoints that cannot be used.
     pub(crate) fn broken(&self) -> Vec<Arc<Broken>> {
         self.read().broken.values().cloned().collect()
+    }
+
+    /// One of them.
+    pub(crate) fn broken_by_id(&self, id: Uuid) -> Option<Arc<Broken>> {
+        self.read().broken.get(&id).cloned()
     }
 
     /// Who reads a source or an endpoint as a table, by name.

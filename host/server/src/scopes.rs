@@ -32,7 +32,7 @@ impl Scopes {
             matches!(scope, "ingest" | "public" | "query" | "private") || named(OF_SOURCE) || named(OF_ENDPOINT)
         };
         match scopes.0.iter().find(|scope| !known(scope)) {
-            Some(unknown) => Err(format!("there is no scope {unknown}; there are {ALLOWED}")),
+            Some(unknown) => Err(format!("there is no scope '{unknown}'; there are {ALLOWED}, separated by blanks")),
             None => Ok(scopes),
         }
     }
@@ -44,6 +44,11 @@ impl Scopes {
     fn names(&self, prefix: &str, name: &str, id: Option<Uuid>) -> bool {
         let mut named = self.0.iter().filter_map(|own| own.strip_prefix(prefix));
         named.any(|own| own == name || id.is_some() && Uuid::try_parse(own).ok() == id)
+    }
+
+    /// Whether it may send logs anywhere.
+    pub(crate) fn is_of_ingest(&self) -> bool {
+        self.0.iter().any(|own| own == "ingest" || own == "public" || own.starts_with(OF_SOURCE))
     }
 
     pub(crate) fn is_private(&self) -> bool {

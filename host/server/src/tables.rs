@@ -27,6 +27,8 @@ pub(crate) struct StoredTables<'a> {
     bound: bool,
     /// The endpoint that is being saved: what it reads must not read it.
     own: Option<Own<'a>>,
+    /// Whether messages may name what else there is: callers of an endpoint do not learn it.
+    tells_names: bool,
     state: Mutex<State>,
 }
 
@@ -51,12 +53,13 @@ impl<'a> StoredTables<'a> {
     /// The tables of an endpoint's statements; ad-hoc text that may read sources names them as they
     /// are called now.
     pub(crate) fn of(store: &'a Store, registry: &'a Registry, endpoint: &'a Endpoint, bound: bool) -> Self {
-        Self { store, registry, known: &endpoint.tables, bound, own: None, state: Mutex::default() }
+        let known = &endpoint.tables;
+        Self { store, registry, known, bound, own: None, tells_names: !bound, state: Mutex::default() }
     }
 
     /// All sources and endpoints, as they are called now.
     pub(crate) fn all(store: &'a Store, registry: &'a Registry) -> Self {
-        Self { store, registry, known: &NOTHING, bound: false, own: None, state: Mutex::default() }
+        Self { store, registry, known: &NOTHING, bound: false, own: None, tells_names: true, state: Mutex::default() }
     }
 
     /// The tables of an endpoint that is being saved.
@@ -68,7 +71,8 @@ impl<'a> StoredTables<'a> {
     ) -> Self {
         let own = Some(Own { id: saving.id, name, saved });
         let (known, bound) = (&saving.known, saving.same_query);
-        Self { store: &app.store, registry: &app.registry, known, bound, own, state: Mutex::default() }
+        let (store, registry) = (&*app.store, &app.registry);
+        Self { store, registry, known, bound, own, tells_names: true, state: Mutex::default() }
     }
 
     /// What the query itself named so far, and which it was.
@@ -94,8 +98,11 @@ impl<'a> StoredTables<'a> {
             Some(Some(endpoint)) => (endpoint.tables.get(name).copied(), true),
             _ => (self.known.get(name).copied(), self.bound),
         };
-        let known = || known.and_then(&by_id);
-        if bound { known().or_else(|| by_name(name)) } else { by_name(name).or_else(known) }
+        match known {
+            // What a name meant is gone: nothing that has the name now takes its place.
+            Some(id) if bound => by_id(id),
+            known => by_name(name).or_else(|| known.and_then(by_id)),
+        }
     }
 
     /// The endpoint of a name; or that it is the one being saved.
@@ -126,6 +133,9 @@ impl Sources for StoredTables<'_> {
     }
 
     fn names(&self) -> Vec<String> {
+        if !self.tells_names {
+            return Vec::new();
+        }
         let sources = self.store.sources().into_iter().map(|source| source.name);
         sources.chain(self.registry.all().iter().map(|endpoint| endpoint.manifest.name.to_string())).collect()
     }

@@ -96,6 +96,9 @@ impl Tokens {
                 if token.chars().count() < MIN_LENGTH {
                     return Err(StartError::WeakToken(what));
                 }
+                if fixed.contains_key(&hash(token)) {
+                    return Err(StartError::SameToken);
+                }
                 let who = format!("the {what} token of the environment");
                 let access = Access { who, scopes: Scopes::stored(scopes), ..Access::default() };
                 fixed.insert(hash(token), Arc::new(access));
@@ -108,8 +111,9 @@ impl Tokens {
 
     /// Reads all tokens of the catalog.
     fn read(&self, catalog: &Catalog, generation: &mut u64) -> Result<(), StoreError> {
-        // The count first: a change in between is noticed at the next look.
-        *generation = catalog.tokens_generation()?;
+        // The count first, so that a change in between is noticed at the next look; noted last, so that a
+        // reading that fails is tried again.
+        let counted = catalog.tokens_generation()?;
         let mut known = self.fixed.clone();
         for record in catalog.tokens()? {
             if record.revoked_at.is_none()
@@ -119,6 +123,7 @@ impl Tokens {
             }
         }
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        *generation = counted;
         Ok(())
     }
 
@@ -208,6 +213,11 @@ impl NewToken {
         let mut failures = Vec::new();
         if let Err(message) = Scopes::parse(&self.scopes) {
             failures.push(refused("scopes", message));
+        }
+        if !self.pinned.is_empty() && Scopes::stored(&self.scopes).is_of_ingest() {
+            let message = "a parameter that a token fixes binds its queries, and nothing that it sends; \
+                           make one token with the scope ingest and another with query";
+            failures.push(refused("pinned", message.to_owned()));
         }
         if !self.pinned.is_empty() && Scopes::stored(&self.scopes).is_private() {
             let message = "a private token manages everything, so a parameter that it fixes would protect nothing; \

@@ -54,9 +54,22 @@ pub fn backup(data_dir: &Path, target: &Path) -> Result<BackupReport> {
     backup_with(data_dir, target, || ()).map_err(|error| disk::refine(error, target))
 }
 
+/// A copy within what is copied would go with it when it is lost.
+fn refuse_inside(data_dir: &Path, target: &Path) -> Result<()> {
+    let real = |path: &Path| path.ancestors().find_map(|part| part.canonicalize().ok());
+    if let (Some(data), Some(target)) = (real(data_dir), real(target))
+        && target.starts_with(&data)
+    {
+        let what = format!("making a backup in {}, which is in the data folder itself", target.display());
+        return Err(StoreError::io(what)(ErrorKind::InvalidInput.into()));
+    }
+    Ok(())
+}
+
 /// The same, with something to happen between the catalog and the segments.
 pub(crate) fn backup_with(data_dir: &Path, target: &Path, between: impl FnOnce()) -> Result<BackupReport> {
     let live = Catalog::open_beside(data_dir)?;
+    refuse_inside(data_dir, target)?;
     let stage = Stage::begin(target)?;
     let path = stage.folder().join(schema::FILE);
     let name = path.to_str().ok_or_else(|| {

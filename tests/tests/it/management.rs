@@ -184,3 +184,63 @@ fn sources_are_made_kept_and_deleted() {
     assert_eq!(server.manage("DELETE", path, &Value::Null).status, 204);
     server.manage("GET", path, &Value::Null).refused(404, "not_found", &["shop"]);
 }
+
+#[test]
+fn an_endpoint_that_others_read_is_not_deleted_and_nothing_takes_its_place() {
+    let server = Server::start();
+    let post = |path: &str, body: Value| server.manage("POST", path, &body);
+    let inner = json!({"name": "inner", "query": "SELECT 'mine' AS owner WHERE 'x' = @project"});
+    assert_eq!(post("/api/endpoints", inner).status, 201);
+    assert_eq!(post("/api/endpoints", json!({"name": "outer", "query": "SELECT owner FROM inner"})).status, 201);
+    server.manage("DELETE", "/api/endpoints/inner", &Value::Null).refused(422, "refused", &["is read by outer"]);
+    // A source of that name would be read without the endpoint's filter.
+    post("/api/sources", json!({"name": "inner"})).refused(422, "refused", &["there is an endpoint inner"]);
+    post("/api/endpoints", json!({"name": EDGE, "query": "SELECT 1 AS n"})).refused(
+        422,
+        "refused",
+        &["there is a source"],
+    );
+    for name in ["a`b", "a\\b", "8f0e8f3e-0000-4000-8000-000000000000"] {
+        let refused = post("/api/sources", json!({"name": name}));
+        assert_eq!((refused.status, fields(&refused)), (422, vec!["name".to_owned()]), "{name}");
+    }
+}
+
+#[test]
+fn a_change_that_changes_nothing_is_no_version_and_old_parameters_go() {
+    let server = Server::start();
+    let body = json!({"name": "mine", "query": "SELECT @a AS a, @b AS b"});
+    let saved = server.manage("POST", "/api/endpoints", &body);
+    assert_eq!(saved.body["parameters"].as_array().unwrap().len(), 2);
+    for same in [json!({}), json!({"query": body["query"]}), saved.body.clone()] {
+        let answer = server.manage("PATCH", "/api/endpoints/mine", &same);
+        assert_eq!((answer.status, &answer.body["version"]), (200, &json!(1)), "{}", answer.body);
+    }
+    let changed = server.manage("PATCH", "/api/endpoints/mine", &json!({"query": "SELECT @b AS b"}));
+    let names: Vec<&Value> = changed.body["parameters"].as_array().unwrap().iter().map(|own| &own["name"]).collect();
+    assert_eq!((names, &changed.body["version"]), (vec![&json!("b")], &json!(2)));
+}
+
+#[test]
+fn who_deletes_is_not_overruled_by_who_was_changing() {
+    let server = Server::start();
+    let saved = server.manage("POST", "/api/endpoints", &json!({"name": "mine", "query": "SELECT 0 AS n"}));
+    let path = format!("/api/endpoints/{}", saved.body["id"].as_str().unwrap());
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let (server, path) = (&server, &path);
+                scope.spawn(move || {
+                    let change = |n: u64| json!({"query": format!("SELECT {n} AS n")});
+                    (0..20).map(|n| server.manage("PUT", path, &change(writer * 100 + n)).status).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(server.manage("DELETE", &path, &Value::Null).status, 204);
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+    });
+    assert!(statuses.iter().all(|status| [200, 404, 409].contains(status)), "{statuses:?}");
+    server.manage("GET", &path, &Value::Null).refused(404, "not_found", &[]);
+    server.query("mine", &[]).refused(404, "not_found", &[]);
+}

@@ -208,3 +208,63 @@ fn the_command_line_makes_and_revokes_while_the_server_runs() {
     let (done, _, told) = run(&["revoke", "8f0e8f3e-0000-4000-8000-000000000000"]);
     assert!(!done && told.contains("there is no token"), "{told}");
 }
+
+/// Errors tell nothing of other tenants: what fails for their rows is never computed.
+#[test]
+fn a_pinned_token_learns_nothing_from_errors() {
+    let server = Server::start();
+    server.send(EDGE, &json!([of_project("mine", "abc"), of_project("theirs", "xyz")]));
+    let realtime = |id: &str, project: &str| json!({"id": id, "event_message": id, "metadata": {"project": project}});
+    server.send("realtime.logs.prod", &json!([realtime("mine", "abc"), realtime("theirs", "xyz")]));
+    let (_, token) = make(&server, &json!({"scopes": "query", "pinned": {"project": "abc"}}));
+    let fails = [
+        "CAST(IF(id = 'theirs', CONCAT(id, event_message), '1') AS INT64) = 1",
+        "1 / IF(id = 'theirs', 0, 1) > 0",
+        "LENGTH(REPEAT('x', IF(id = 'theirs', 1000000000, 1))) = 1",
+        "REGEXP_CONTAINS('a', IF(id = 'theirs', '(', 'a'))",
+        "PARSE_TIMESTAMP('%Y', IF(id = 'theirs', 'x', '2026')) IS NOT NULL",
+    ];
+    for table in ["edge_logs", "realtime_logs"] {
+        for fails in fails {
+            for sql in [
+                format!("SELECT id FROM {table} WHERE {fails}"),
+                format!("SELECT id FROM (SELECT id, {fails} AS x FROM {table}) WHERE x"),
+                format!("SELECT id FROM {table} ORDER BY {fails}"),
+            ] {
+                assert_eq!(ask(&server, &token, "logs.all", &[("sql", &sql)]).ids(), ["mine"], "{sql}");
+            }
+        }
+    }
+}
+
+/// A regular expression that finds the tenant would find it in the names of others.
+#[test]
+fn a_pin_on_a_pattern_means_the_whole_word() {
+    let server = Server::start();
+    server.send(
+        EDGE,
+        &json!([of_project("1", "a.c"), of_project("2", "abc"), of_project("3", "a.cd"), of_project("4", "xa.c")]),
+    );
+    let count = |token: &str| {
+        let answer = ask(&server, token, "usage.api-counts", &[("interval", "hourly")]);
+        answer.column("total_rest_requests").iter().map(|n| n.as_u64().unwrap()).sum::<u64>()
+    };
+    let (_, token) = make(&server, &json!({"scopes": "query", "pinned": {"project": "a.c"}}));
+    assert_eq!(count(&token), 1);
+}
+
+#[test]
+fn tokens_that_promise_more_than_they_hold_are_refused() {
+    let server = Server::start();
+    let both = json!({"scopes": "ingest query", "pinned": {"project": "abc"}});
+    server.manage("POST", "/api/access-tokens", &both).refused(422, "refused", &["binds its queries"]);
+    let own = folder();
+    let out = Command::new(binary())
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(own.path().join("data"))
+        .env("TIDEGATE_PRIVATE_ACCESS_TOKEN", "the-same-token-for-both")
+        .env("TIDEGATE_PUBLIC_ACCESS_TOKEN", "the-same-token-for-both")
+        .output()
+        .unwrap();
+    assert!(!out.status.success() && String::from_utf8_lossy(&out.stderr).contains("are the same"), "{out:?}");
+}

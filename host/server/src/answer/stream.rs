@@ -36,12 +36,16 @@ pub(crate) async fn stream(
     made: impl Future<Output = Result<Made, Failure>> + Send + 'static,
     shape: Shape,
     guard: impl Send + 'static,
+    place: impl Send + 'static,
     limit: Duration,
 ) -> Result<Response<Body>, Failure> {
     let deadline = Instant::now() + limit;
     let (sender, parts) = mpsc::channel(WAITING);
     let (end, ended) = oneshot::channel();
     let task = compute.start_work(async move {
+        // The place among those that compute goes with the work, which ends in its time; a caller who
+        // reads slowly holds the answer, and no place.
+        let _place = place;
         // The caller's side has the same limit, but is not asked while the caller does not read.
         let done = timeout(limit, produce(made, shape, sender)).await.unwrap_or_else(|_| Err(late(limit)));
         let _ = end.send(done);

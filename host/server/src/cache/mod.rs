@@ -213,7 +213,9 @@ impl Entry {
         let settings = &asked.endpoint.manifest.settings;
         let lifetime = Duration::from_secs(settings.cache_duration_seconds);
         let made = Instant::now();
-        let due = settings.proactive_requerying_seconds.map(|seconds| made + Duration::from_secs(seconds));
+        // Ad-hoc texts are as many as callers like; only what the endpoint itself says is kept warm.
+        let interval = settings.proactive_requerying_seconds.filter(|_| asked.adhoc.is_none());
+        let due = interval.map(|seconds| made + Duration::from_secs(seconds));
         Self {
             digest: key::digest(&answer.body),
             answer,

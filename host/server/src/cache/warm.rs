@@ -49,7 +49,11 @@ fn is_due(app: &App, key: &Key, entry: &Arc<Entry>) -> bool {
     }
     let asked = &entry.asked;
     let current = app.registry.by_id(asked.endpoint.id);
-    let current = current.is_some_and(|endpoint| endpoint.version == asked.endpoint.version);
+    let current = current.is_some_and(|endpoint| {
+        let reads = app.registry.reads(&endpoint.tables);
+        endpoint.version == asked.endpoint.version
+            && reads.iter().map(|read| (read.id, read.version)).eq(asked.reads.iter().copied())
+    });
     if !current {
         // Nobody can reach it any more.
         app.cache.entries.invalidate(key);
@@ -72,7 +76,11 @@ async fn refresh(app: &Arc<App>, key: Key, entry: &Arc<Entry>) {
         Err(failure) => {
             entry.stale.store(true, Ordering::Relaxed);
             let endpoint = entry.asked.endpoint.manifest.name.as_str();
-            tracing::warn!(endpoint, %failure, "a cached answer could not be refreshed; the old one is served");
+            tracing::warn!(
+                endpoint,
+                code = failure.code.name(),
+                "a cached answer could not be refreshed; the old one is served"
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `/api/endpoints`: saved queries and components, and all their versions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -7,15 +8,17 @@ use axum::body::to_bytes;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use tidegate_model::{Code, EndpointName, Failure, Manifest, Settings};
+use tidegate_model::{Code, EndpointName, Failure, Manifest, Parameter, Settings};
+
+use tidegate_store::EndpointRecord;
+use uuid::Uuid;
 
 use super::fields::Fields;
 use super::{Answer, created, found, private, time};
 use crate::admit::{Saving, taken};
 use crate::app::App;
-use crate::failure::{Refusal, of_store};
-use crate::registry::Endpoint;
-use tidegate_store::EndpointRecord;
+use crate::failure::Refusal;
+use crate::registry::{Broken, Endpoint};
 
 /// What is shown of an endpoint and not taken: it may be sent back as it was shown.
 const SHOWN_ONLY: [&str; 8] =
@@ -83,11 +86,17 @@ fn placeholder() -> Option<EndpointName> {
     EndpointName::try_from("unnamed".to_owned()).ok()
 }
 
+/// Takes out the parameters that were only inferred from the old query; what the new one uses is inferred
+/// again.
+fn forget_inferred(manifest: &mut Manifest) {
+    manifest.parameters.retain(|own| *own != Parameter { name: own.name.clone(), ..Parameter::default() });
+}
+
 /// The definition that a request sends, checked as far as its fields go.
-async fn definition(app: &App, old: Option<&Endpoint>, request: Request) -> Result<Manifest, Failure> {
+async fn definition(app: &App, old: Option<&Known>, request: Request) -> Result<Manifest, Failure> {
     let mut fields = Fields::read(request).await?;
     fields.ignore(&SHOWN_ONLY);
-    let manifest = manifest_of(&mut fields, old.map(|old| &old.manifest));
+    let manifest = manifest_of(&mut fields, old.and_then(|old| old.manifest.as_ref()));
     if let Some(manifest) = &manifest {
         let name = manifest.name.as_str();
         if app.registry.find(name).is_some_and(|other| old.is_none_or(|old| old.id != other.id)) {
@@ -98,19 +107,66 @@ async fn definition(app: &App, old: Option<&Endpoint>, request: Request) -> Resu
     manifest.ok_or_else(|| Failure::new(Code::Internal, "the definition could not be read"))
 }
 
-fn shown(endpoint: &Endpoint) -> Value {
-    let mut value = described(&endpoint.manifest);
-    let id = endpoint.id.to_string();
-    if let Value::Object(fields) = &mut value {
-        let warnings: Vec<String> = endpoint.warnings.iter().map(ToString::to_string).collect();
-        fields.insert("id".to_owned(), id.into());
-        fields.insert("version".to_owned(), endpoint.version.into());
-        fields.insert("author".to_owned(), endpoint.author.clone().into());
-        fields.insert("inserted_at".to_owned(), time(endpoint.created_at));
-        fields.insert("updated_at".to_owned(), time(endpoint.updated_at));
-        fields.insert("warnings".to_owned(), warnings.into());
+/// An endpoint as management sees it: one that can be called, or one that no longer passes the gate.
+struct Known {
+    id: Uuid,
+    version: i64,
+    /// Nothing if it cannot be read.
+    manifest: Option<Manifest>,
+    name: String,
+    tables: BTreeMap<String, Uuid>,
+    author: String,
+    created_at: i64,
+    updated_at: i64,
+    warnings: Vec<String>,
+}
+
+impl Known {
+    fn of(endpoint: &Endpoint) -> Self {
+        Self {
+            id: endpoint.id,
+            version: endpoint.version,
+            manifest: Some(endpoint.manifest.clone()),
+            name: endpoint.manifest.name.to_string(),
+            tables: endpoint.tables.clone(),
+            author: endpoint.author.clone(),
+            created_at: endpoint.created_at,
+            updated_at: endpoint.updated_at,
+            warnings: endpoint.warnings.iter().map(ToString::to_string).collect(),
+        }
     }
-    value
+
+    fn of_broken(broken: &Broken) -> Self {
+        let Broken { record, manifest, failure } = broken;
+        Self {
+            id: record.id,
+            version: record.version,
+            manifest: manifest.clone(),
+            name: record.name.clone(),
+            tables: record.sources.clone(),
+            author: record.author.clone(),
+            created_at: record.created_at,
+            updated_at: record.updated_at,
+            warnings: vec![format!("it cannot be used: {failure}")],
+        }
+    }
+
+    fn shown(&self) -> Value {
+        let mut value = self.manifest.as_ref().map_or_else(|| json!({"name": self.name}), described);
+        if let Value::Object(fields) = &mut value {
+            fields.insert("id".to_owned(), self.id.to_string().into());
+            fields.insert("version".to_owned(), self.version.into());
+            fields.insert("author".to_owned(), self.author.clone().into());
+            fields.insert("inserted_at".to_owned(), time(self.created_at));
+            fields.insert("updated_at".to_owned(), time(self.updated_at));
+            fields.insert("warnings".to_owned(), self.warnings.clone().into());
+        }
+        value
+    }
+}
+
+fn shown(endpoint: &Endpoint) -> Value {
+    Known::of(endpoint).shown()
 }
 
 /// What a definition says, in the names of the interface.
@@ -140,21 +196,29 @@ fn on_save(mut failure: Failure) -> Failure {
     failure
 }
 
-fn known(app: &App, id_or_name: &str) -> Result<Arc<Endpoint>, Failure> {
-    let missing = || Failure::new(Code::NotFound, format!("there is no endpoint {id_or_name}")).about(id_or_name);
-    app.registry.find(id_or_name).ok_or_else(missing)
+fn known(app: &App, id_or_name: &str) -> Result<Known, Failure> {
+    let broken = |broken: &Arc<Broken>| {
+        broken.record.name == id_or_name || Uuid::try_parse(id_or_name).is_ok_and(|id| id == broken.record.id)
+    };
+    if let Some(endpoint) = app.registry.find(id_or_name) {
+        return Ok(Known::of(&endpoint));
+    }
+    let broken = app.registry.broken().into_iter().find(broken).map(|broken| Known::of_broken(&broken));
+    broken.ok_or_else(|| Failure::new(Code::NotFound, format!("there is no endpoint {id_or_name}")).about(id_or_name))
 }
 
 /// `GET /api/endpoints`.
 pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
-    found(app.registry.all().iter().map(|endpoint| shown(endpoint)).collect())
+    let broken = app.registry.broken();
+    let broken = broken.iter().map(|broken| Known::of_broken(broken).shown());
+    found(app.registry.all().iter().map(|endpoint| shown(endpoint)).chain(broken).collect())
 }
 
 /// `GET /api/endpoints/{id or name}`.
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
-    found(shown(&*known(&app, &id)?))
+    found(known(&app, &id)?.shown())
 }
 
 /// `POST /api/endpoints`.
@@ -169,13 +233,17 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
 pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Answer {
     let access = private(&app, request.headers())?;
     let old = known(&app, &id)?;
-    let manifest = definition(&app, Some(&old), request).await?;
-    let saving = Saving {
-        id: Some(old.id),
-        author: &access.who,
-        known: old.tables.clone(),
-        same_query: old.manifest.query == manifest.query,
-    };
+    let mut manifest = definition(&app, Some(&old), request).await?;
+    let same_query = old.manifest.as_ref().is_some_and(|old| old.query == manifest.query);
+    if old.manifest.as_ref() == Some(&manifest) && app.registry.by_id(old.id).is_some() {
+        // Nothing is changed: that is no version.
+        return found(old.shown());
+    }
+    if !same_query {
+        forget_inferred(&mut manifest);
+    }
+    let saving =
+        Saving { id: Some(old.id), author: &access.who, known: old.tables, same_query, from: Some(old.version) };
     found(shown(&*app.register_query(&manifest, saving).await.map_err(on_save)?))
 }
 
@@ -186,7 +254,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Refusal> {
     private(&app, &headers)?;
-    app.unregister(known(&app, &id)?.id)?;
+    app.unregister(known(&app, &id)?.id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -198,7 +266,7 @@ pub(crate) async fn put_component(State(app): State<Arc<App>>, Path(id): Path<St
     let component = to_bytes(request.into_body(), limit).await.map_err(too_large)?;
     let declared =
         tidegate_compiler::inspect(&component).map_err(|error| Failure::new(Code::Refused, error.to_string()))?;
-    let old = app.registry.find(&id);
+    let old = known(&app, &id).ok();
     let name = declared.manifest.name.as_str();
     if old.is_none() && name != id {
         let message = format!("the component calls itself {name}; put it under that name");
@@ -208,7 +276,11 @@ pub(crate) async fn put_component(State(app): State<Arc<App>>, Path(id): Path<St
         id: old.as_ref().map(|old| old.id),
         author: &access.who,
         known: old.as_ref().map(|old| old.tables.clone()).unwrap_or_default(),
-        same_query: old.as_ref().is_some_and(|old| old.manifest.query == declared.manifest.query),
+        same_query: old
+            .as_ref()
+            .and_then(|old| old.manifest.as_ref())
+            .is_some_and(|old| old.query == declared.manifest.query),
+        from: old.as_ref().map(|old| old.version),
     };
     let endpoint = app.register_component(&component, saving).await.map_err(on_save)?;
     let status = if old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
@@ -236,7 +308,7 @@ fn version_shown(record: &EndpointRecord) -> Value {
 pub(crate) async fn versions(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
     let endpoint = known(&app, &id)?;
-    let versions = app.store.catalog().endpoint_versions(endpoint.id).map_err(of_store)?;
+    let versions = app.blocking(move |app| app.store.catalog().endpoint_versions(endpoint.id)).await?;
     found(versions.iter().map(version_shown).collect())
 }
 
@@ -249,15 +321,14 @@ pub(crate) async fn restore(
 ) -> Answer {
     let access = private(&app, &headers)?;
     let endpoint = known(&app, &id)?;
+    let of = endpoint.id;
     let wanted = match version.parse() {
-        Ok(number) => app.store.catalog().endpoint_version(endpoint.id, number).map_err(of_store)?,
+        Ok(number) => app.blocking(move |app| app.store.catalog().endpoint_version(of, number)).await?,
         Err(_) => None,
     };
     let record = wanted.ok_or_else(|| {
-        let message = format!(
-            "the endpoint {} has no version {version}; its newest is {}",
-            endpoint.manifest.name, endpoint.version
-        );
+        let message =
+            format!("the endpoint {} has no version {version}; its newest is {}", endpoint.name, endpoint.version);
         Failure::new(Code::NotFound, message).about("version")
     })?;
     if record.version == endpoint.version {
@@ -265,6 +336,12 @@ pub(crate) async fn restore(
         return Err(Failure::new(Code::Refused, message).about("version").into());
     }
     let component = app.stored_component(&record)?;
-    let saving = Saving { id: Some(endpoint.id), author: &access.who, known: record.sources.clone(), same_query: true };
+    let saving = Saving {
+        id: Some(endpoint.id),
+        author: &access.who,
+        known: record.sources.clone(),
+        same_query: true,
+        from: Some(endpoint.version),
+    };
     found(shown(&*app.register_component(&component, saving).await.map_err(on_save)?))
 }

@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 use tidegate_model::{Arguments, Code, Failure};
 use tidegate_runtime::Body;
 use tidegate_sql::{Stop, Tables};
-use tidegate_store::{Retention, SourceDescription, SourceInfo, StoreError};
+use tidegate_store::{Retention, SourceDescription, SourceInfo};
 use uuid::Uuid;
 
 use super::fields::Fields;
 use super::{Answer, created, found, private, time};
 use crate::answer::{Encoded, Format, Shape, encode};
 use crate::app::App;
-use crate::failure::{Refusal, of_store};
+use crate::failure::Refusal;
 use crate::statements::rows_of;
 use crate::tables::StoredTables;
 
@@ -46,21 +46,6 @@ const SHOWN_ONLY: [&str; 12] = [
     "effective_retention_days",
     "effective_retention_bytes",
 ];
-
-/// Calls the store where it may wait for a commit.
-async fn blocking<T: Send + 'static>(
-    app: &Arc<App>,
-    work: impl FnOnce(&App) -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, Failure> {
-    let app = Arc::clone(app);
-    match tokio::task::spawn_blocking(move || work(&app)).await {
-        Ok(done) => done.map_err(of_store),
-        Err(error) => {
-            tracing::error!(%error, "a management task broke off");
-            Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))
-        }
-    }
-}
 
 fn known(app: &App, id_or_name: &str) -> Result<SourceInfo, Failure> {
     app.store.source(id_or_name).ok_or_else(|| {
@@ -97,7 +82,7 @@ fn brief(app: &App, source: &SourceInfo) -> Map<String, Value> {
 }
 
 async fn shown(app: &Arc<App>, id: Uuid) -> Result<Value, Failure> {
-    let description: SourceDescription = blocking(app, move |app| app.store.describe(id)).await?;
+    let description: SourceDescription = app.blocking(move |app| app.store.describe(id)).await?;
     let mut fields = brief(app, &description.info);
     let SourceDescription { rows, bytes, segments, memory_rows, memory_bytes, oldest, newest, .. } = description;
     for (name, value) in [
@@ -120,12 +105,22 @@ struct Definition {
     retention: Option<Retention>,
 }
 
-async fn definition(request: Request, old: Option<&SourceInfo>) -> Result<Definition, Failure> {
+async fn definition(app: &App, request: Request, old: Option<&SourceInfo>) -> Result<Definition, Failure> {
     let mut fields = Fields::read(request).await?;
     fields.ignore(&SHOWN_ONLY);
     let name = fields.text("name");
     if old.is_none() && name.is_none() && !fields.has_refused("name") {
         fields.refuse("name", "a source needs a name");
+    }
+    if let Some(name) = &name {
+        // Within SQL the name stands in backticks, and in requests in the place of an id.
+        if name.contains(['`', '\\']) {
+            fields.refuse("name", "the name has a backtick or a backslash in it, and could not be written in SQL");
+        } else if Uuid::try_parse(name).is_ok() {
+            fields.refuse("name", "the name reads as an id");
+        } else if app.registry.find(name).is_some() {
+            fields.refuse("name", format!("there is an endpoint {name}; as tables the two could not be told apart"));
+        }
     }
     let mut retention = old.map(|old| old.retention).unwrap_or_default();
     let before = retention;
@@ -161,16 +156,17 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, he
 /// `POST /api/sources`.
 pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Answer {
     private(&app, request.headers())?;
-    let Definition { name, retention } = definition(request, None).await?;
+    let Definition { name, retention } = definition(&app, request, None).await?;
     let name = name.unwrap_or_default();
-    let id = blocking(&app, move |app| {
-        let source = app.store.create_source(&name)?;
-        if let Some(retention) = retention {
-            app.store.set_retention(source.id, retention)?;
-        }
-        Ok(source.id)
-    })
-    .await?;
+    let id = app
+        .blocking(move |app| {
+            let source = app.store.create_source(&name)?;
+            if let Some(retention) = retention {
+                app.store.set_retention(source.id, retention)?;
+            }
+            Ok(source.id)
+        })
+        .await?;
     created(shown(&app, id).await?)
 }
 
@@ -178,9 +174,9 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
 pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Answer {
     private(&app, request.headers())?;
     let source = known(&app, &id)?;
-    let Definition { name, retention } = definition(request, Some(&source)).await?;
+    let Definition { name, retention } = definition(&app, request, Some(&source)).await?;
     let id = source.id;
-    blocking(&app, move |app| {
+    app.blocking(move |app| {
         if let Some(name) = name.filter(|name| *name != source.name) {
             app.store.rename_source(id, &name)?;
         }
@@ -201,19 +197,13 @@ pub(crate) async fn delete(
 ) -> Result<StatusCode, Refusal> {
     private(&app, &headers)?;
     let source = known(&app, &id)?;
-    let readers: Vec<String> = app
-        .registry
-        .all()
-        .iter()
-        .filter(|endpoint| endpoint.tables.values().any(|table| *table == source.id))
-        .map(|endpoint| endpoint.manifest.name.to_string())
-        .collect();
+    let readers = app.registry.readers(source.id);
     if !readers.is_empty() {
         let message =
             format!("the source {} is read by {}; change or delete those first", source.name, readers.join(", "));
         return Err(Failure::new(Code::Refused, message).about("id").into());
     }
-    blocking(&app, move |app| app.store.delete_source(source.id)).await?;
+    app.blocking(move |app| app.store.delete_source(source.id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -221,7 +211,7 @@ pub(crate) async fn delete(
 pub(crate) async fn schema(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
     let id = known(&app, &id)?.id;
-    let paths = blocking(&app, move |app| app.store.schema(id)).await?;
+    let paths = app.blocking(move |app| app.store.schema(id)).await?;
     found(Value::Object(paths.into_iter().map(|(path, ty)| (path, ty.into())).collect()))
 }
 
@@ -251,7 +241,8 @@ pub(crate) async fn recent(
     let stop = Stop::after(RECENT_TIME);
     let work = app.compute.run(async move {
         let newest = async {
-            let name = source.name.replace('\\', "\\\\").replace('`', "\\`");
+            // Names have no backticks in them.
+            let name = &source.name;
             let sql = format!("SELECT * FROM `{name}` ORDER BY timestamp DESC LIMIT {rows}");
             let tables = StoredTables::all(&reader.store, &reader.registry);
             let now = chrono::Utc::now().timestamp_micros();

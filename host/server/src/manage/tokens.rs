@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::fields::Fields;
 use super::{Answer, created, found, private, time};
 use crate::app::App;
-use crate::failure::{Refusal, of_store};
+use crate::failure::Refusal;
 use crate::tokens::NewToken;
 
 /// Scopes as a text with blanks between them, or as a list.
@@ -41,26 +41,26 @@ fn shown(record: &TokenRecord) -> Value {
     })
 }
 
-fn records(app: &App) -> Result<Vec<TokenRecord>, Failure> {
-    app.store.catalog().tokens().map_err(of_store)
+async fn records(app: &Arc<App>) -> Result<Vec<TokenRecord>, Failure> {
+    app.blocking(|app| app.store.catalog().tokens()).await
 }
 
-fn known(app: &App, id: &str) -> Result<TokenRecord, Failure> {
+async fn known(app: &Arc<App>, id: &str) -> Result<TokenRecord, Failure> {
     let wanted = Uuid::try_parse(id).ok();
-    let record = records(app)?.into_iter().find(|record| Some(record.id) == wanted);
+    let record = records(app).await?.into_iter().find(|record| Some(record.id) == wanted);
     record.ok_or_else(|| Failure::new(Code::NotFound, format!("there is no access token {id}; tokens are named by id")))
 }
 
 /// `GET /api/access-tokens`: those that are not revoked.
 pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
-    found(records(&app)?.iter().filter(|record| record.revoked_at.is_none()).map(shown).collect())
+    found(records(&app).await?.iter().filter(|record| record.revoked_at.is_none()).map(shown).collect())
 }
 
 /// `GET /api/access-tokens/{id}`.
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
-    found(shown(&known(&app, &id)?))
+    found(shown(&known(&app, &id).await?))
 }
 
 /// `POST /api/access-tokens`.
@@ -108,8 +108,8 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
     fields.done()?;
     let token = crate::tokens::generate_token();
     let record = new.record(&token);
-    app.tokens.change(app.store.catalog(), |catalog| catalog.put_token(&record)).map_err(of_store)?;
     let mut value = shown(&record);
+    app.blocking(move |app| app.tokens.change(app.store.catalog(), |catalog| catalog.put_token(&record))).await?;
     if let Value::Object(fields) = &mut value {
         fields.insert("token".to_owned(), token.into());
     }
@@ -123,7 +123,7 @@ pub(crate) async fn revoke(
     headers: HeaderMap,
 ) -> Result<StatusCode, Refusal> {
     private(&app, &headers)?;
-    let record = known(&app, &id)?;
-    app.tokens.change(app.store.catalog(), |catalog| catalog.revoke_token(record.id)).map_err(of_store)?;
+    let record = known(&app, &id).await?;
+    app.blocking(move |app| app.tokens.change(app.store.catalog(), |catalog| catalog.revoke_token(record.id))).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -10,7 +10,7 @@ use datafusion::logical_expr::ColumnarValue;
 use super::calendar::{DAY, Part, add_months, day};
 use super::strings;
 use super::zone::{Zone, instant_of};
-use crate::functions::kernels::Entry;
+use crate::functions::kernels::{Entry, shortened};
 use crate::functions::rows::{Bad, Body, Item, Items, Made, Out, Row, compute};
 
 pub(in crate::functions) const KERNELS: &[Entry] = &[
@@ -24,7 +24,7 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
         Body::Timestamp(|row| match instant_of(row.text(0), Zone::of(row, 1)?) {
             Some(micros) => Ok(Some(micros)),
             None => {
-                let short: String = row.text(0).chars().take(60).collect();
+                let short = shortened(row.text(0));
                 Err(format!("the text '{short}' cannot be read as TIMESTAMP; SAFE.TIMESTAMP gives NULL instead").into())
             }
         }),
