@@ -51,7 +51,7 @@ pub enum StartError {
 impl StartError {
     /// Whether trying again cannot help, or would hide a mistake from who makes it at a terminal.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::WeakToken(_) | Self::Store(StoreError::Locked(_)))
+        matches!(self, Self::WeakToken(_) | Self::SameToken | Self::Store(StoreError::Locked(_)))
     }
 
     pub(crate) fn setup(what: impl Into<String>) -> impl FnOnce(Failure) -> Self {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tidegate_model::{Code, Failure};
 
 /// The longest body of a query request, in bytes.
-const MAX_BODY: usize = 1 << 20;
+const MAX_BODY: usize = 512 << 10;
 
 /// A query request's parameters.
 #[derive(Debug, Default, Clone, PartialEq)]

@@ -12,7 +12,7 @@ const ENDLESS: [&str; 6] = [
     "select count(*) as c from postgres_logs a cross join postgres_logs b cross join postgres_logs c cross join postgres_logs d",
     "select count(*) as c from postgres_logs a cross join postgres_logs b where concat(a.event_message, b.event_message) like '%zzz%y%'",
     "select count(*) as c from postgres_logs a join postgres_logs b on a.event_message like concat('%', b.id, '%', b.id) join postgres_logs c on true",
-    "select count(*) as c from postgres_logs a join postgres_logs b on a.event_message = b.event_message and regexp_contains(concat(a.id, b.id), 'x+y') join postgres_logs c on c.event_message = a.event_message and c.id like '%y%'",
+    "select count(*) as c from postgres_logs a join postgres_logs b on a.event_message = b.event_message and regexp_contains(concat(a.id, b.id), 'x+y') join postgres_logs c on c.event_message = a.event_message and c.id like '%e%'",
     "select a.event_message as k, max(concat(b.id, c.id)) as m from postgres_logs a cross join postgres_logs b cross join postgres_logs c group by k",
     "select distinct m.n from postgres_logs a cross join postgres_logs b cross join postgres_logs c cross join unnest(a.metadata) as m where concat(b.id, c.id) like '%y%'",
 ];

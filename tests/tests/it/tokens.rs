@@ -73,7 +73,7 @@ fn what_is_wrong_with_a_token_is_told_by_field() {
         "/api/access-tokens",
         &json!({"scopes": "query everything", "expires_at": "soon", "pinned": {"project": ""}, "descripton": "x"}),
     );
-    answer.refused(422, "refused", &["there is no scope everything", "'soon'", "empty", "did you mean description?"]);
+    answer.refused(422, "refused", &["there is no scope 'everything'", "'soon'", "empty", "did you mean description?"]);
     let errors = answer.body["error"]["errors"].as_array().unwrap();
     let fields: Vec<&str> = errors.iter().map(|error| error["location"].as_str().unwrap()).collect();
     for field in ["scopes", "expires_at", "pinned", "descripton"] {
@@ -204,7 +204,7 @@ fn the_command_line_makes_and_revokes_while_the_server_runs() {
     assert!(done && told.contains("revoked"), "{told}");
     ask(&server, &token, "logs.all", &[]).refused(401, "unauthorized", &["revoked"]);
     let (done, _, told) = run(&["create", "--scopes", "qery"]);
-    assert!(!done && told.contains("there is no scope qery"), "{told}");
+    assert!(!done && told.contains("there is no scope 'qery'"), "{told}");
     let (done, _, told) = run(&["revoke", "8f0e8f3e-0000-4000-8000-000000000000"]);
     assert!(!done && told.contains("there is no token"), "{told}");
 }

@@ -7,7 +7,9 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, Statistics};
 
 /// What is done around the rows of an operator. It neither adds, drops nor changes any.
 pub(crate) trait Around: fmt::Debug + Clone + Send + Sync + 'static {
@@ -64,6 +66,23 @@ impl<A: Around> ExecutionPlan for Through<A> {
             Some(input) => through(input, self.around.clone()),
             None => self,
         })
+    }
+
+    /// How many rows there are decides which side of a join is held.
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(inputs.first().map_or_else(|| Statistics::new_unknown(&self.schema()).into(), Arc::clone))
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::Equal
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
