@@ -4,19 +4,26 @@
 //! what is wrong when asked; one that is full must still answer the probes that would otherwise
 //! restart it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONNECTION;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tidegate_model::{Code, Failure};
+use tokio::sync::Notify;
+use tower::ServiceExt;
 
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::ready::{Problem, health, not_ready, ready};
+
+/// How long a request waits for the service to open.
+const OPENING: Duration = Duration::from_secs(10);
 
 /// The way into a service.
 #[derive(Debug)]
@@ -24,13 +31,23 @@ pub struct Door {
     open: OnceLock<(Arc<App>, Router)>,
     closed: OnceLock<Router>,
     problem: RwLock<Problem>,
+    /// It could not be opened so far.
+    failed: AtomicBool,
+    /// It was opened, or could not be.
+    changed: Notify,
 }
 
 impl Door {
     /// A closed door: `/health` is answered, `/ready` says that the service is starting.
     pub fn new() -> Arc<Self> {
         let problem = RwLock::new(Problem::new("starting", "the server is starting"));
-        let door = Arc::new(Self { open: OnceLock::new(), closed: OnceLock::new(), problem });
+        let door = Arc::new(Self {
+            open: OnceLock::new(),
+            closed: OnceLock::new(),
+            problem,
+            failed: AtomicBool::new(false),
+            changed: Notify::new(),
+        });
         let router = Router::new()
             .route("/health", get(health))
             .route("/ready", get(starting))
@@ -52,11 +69,14 @@ impl Door {
     pub fn open(&self, app: Arc<App>) {
         let router = crate::routes::router(Arc::clone(&app));
         let _ = self.open.set((app, router));
+        self.changed.notify_waiters();
     }
 
     /// Says why it does not open, in words that anyone may read.
     pub fn fail(&self, message: &str) {
         *self.problem.write().unwrap_or_else(PoisonError::into_inner) = Problem::new("start", message);
+        self.failed.store(true, Ordering::Relaxed);
+        self.changed.notify_waiters();
     }
 
     /// The service, if it is open.
@@ -79,8 +99,31 @@ async fn starting(State(door): State<std::sync::Weak<Door>>) -> Response {
     not_ready(&problem.into_iter().collect::<Vec<_>>())
 }
 
-async fn not_open() -> Refusal {
-    Refusal(Failure::new(Code::Overloaded, "the server is not open yet; GET /ready says why"))
+/// Opening takes a part of a second. Whoever asks for health and then sends at once is let wait for it,
+/// but not for what cannot be opened.
+async fn not_open(State(door): State<std::sync::Weak<Door>>, request: Request) -> Response {
+    let opened = async {
+        loop {
+            let door = door.upgrade()?;
+            // Asked for before it is looked at, so that an opening in between is not missed.
+            let mut changed = std::pin::pin!(door.changed.notified());
+            changed.as_mut().enable();
+            if let Some((_, router)) = door.open.get() {
+                return Some(router.clone());
+            }
+            if door.failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            changed.await;
+        }
+    };
+    match tokio::time::timeout(OPENING, opened).await {
+        Ok(Some(router)) => router.oneshot(request).await.unwrap_or_else(|never| match never {}),
+        _ => {
+            let message = "the server is not open yet; GET /ready says why";
+            Refusal(Failure::new(Code::Overloaded, message)).into_response()
+        }
+    }
 }
 
 /// The routes of a connection over the limit: probes are answered, the rest is told to come again.

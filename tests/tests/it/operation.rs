@@ -101,6 +101,21 @@ fn health_answers_at_once_whatever_is_wrong_with_the_data() {
     assert_eq!(server.call("GET", "/api/sources", &[("x-api-key", PRIVATE)], b"").status, 200);
 }
 
+/// Who sees that the port is healthy sends at once: it is let wait until the service is open.
+#[test]
+fn what_is_sent_while_the_service_opens_is_not_refused() {
+    for _ in 0..3 {
+        let folder = folder();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let address = format!("127.0.0.1:{port}");
+        let mut command = Command::new(binary());
+        command.args(["serve", "--listen", &address, "--data-dir"]).arg(folder.path().join("data"));
+        let server = Server::spawn_at(command, folder.path().join("log"), &address);
+        server.send(EDGE, &json!([request("a", now(), "/")]));
+        assert_eq!(server.sql("SELECT id FROM edge_logs").ids(), ["a"]);
+    }
+}
+
 #[test]
 fn each_request_has_an_id_and_a_line_that_tells_no_secret() {
     let server = Server::start();
