@@ -8,6 +8,7 @@ mod clients;
 mod conformance;
 mod fuzz;
 mod python;
+mod service;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -84,7 +85,7 @@ fn test() -> Outcome {
         )
         .env("TIDEGATE_HOSTILE", guest("hostile.wasm")))?;
     clients::clients()?;
-    conformance::command(std::iter::empty())?;
+    conformance::conformance(std::iter::empty())?;
     fuzz::briefly()
 }
 
@@ -128,11 +129,21 @@ fn guests() -> Outcome {
 fn tools() -> Outcome {
     target()?;
     let there = Command::new("cargo").args(["component", "--version"]).output().is_ok_and(|out| out.status.success());
+    slow_clients();
     if !there {
         say(&format!("installing cargo-component {CARGO_COMPONENT} (once, some minutes)"));
         run(Command::new("cargo").args(["install", "cargo-component", "--version", CARGO_COMPONENT, "--locked"]))?;
     }
     Ok(())
+}
+
+/// The program that plays slow clients; one test is left out, aloud, where it cannot be had.
+fn slow_clients() {
+    if Command::new("slowhttptest").arg("-h").output().is_err()
+        && let Err(error) = python::apt(&["slowhttptest"])
+    {
+        say(&format!("{error}; the test with it is left out"));
+    }
 }
 
 fn target() -> Outcome {

@@ -377,3 +377,16 @@ fn several_records_are_several_rows() {
     let kept = server.sql("select id from postgres_logs left join unnest(metadata) as m order by id").ids();
     assert_eq!(kept, ["none", "one", "two", "two"]);
 }
+
+/// What waits to be written has a bound; who sends more is told when to come again, and reads go on.
+#[test]
+fn a_full_buffer_is_told_and_reads_go_on() {
+    let server = Server::start_set(&[("TIDEGATE_INGEST_BUFFER_BYTES", "1 MiB")]);
+    let event = |id: &str| json!([{"id": id, "project": "p1", "event_message": "x".repeat(600 << 10)}]);
+    server.send("postgres.logs", &event("a"));
+    server.send("postgres.logs", &event("b"));
+    let refused = server.send_raw("postgres.logs", &[], event("c").to_string().as_bytes());
+    refused.refused(429, "too_many_requests", &["nothing of the request was stored"]);
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(server.sql("select count(*) as n from postgres_logs").column("n"), [json!(2)]);
+}

@@ -417,7 +417,7 @@ impl Gives {
             }),
             Self::Metrics => json!({
                 "description": "The text format of Prometheus.",
-                "content": {"text/plain": {"schema": {"type": "string"}}},
+                "content": {"application/openmetrics-text": {"schema": {"type": "string"}}},
             }),
         }
     }
