@@ -38,7 +38,7 @@ pub enum StartError {
         /// What was being set up.
         what: String,
         /// Why it failed.
-        failure: Failure,
+        failure: Box<Failure>,
     },
     /// One token would be both.
     #[error("the private and the public access token are the same: who sends logs would manage everything")]
@@ -56,7 +56,7 @@ impl StartError {
 
     pub(crate) fn setup(what: impl Into<String>) -> impl FnOnce(Failure) -> Self {
         let what = what.into();
-        move |failure| Self::Setup { what, failure }
+        move |failure| Self::Setup { what, failure: Box::new(failure) }
     }
 }
 

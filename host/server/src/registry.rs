@@ -67,7 +67,7 @@ impl Registry {
     pub(crate) async fn new(runtime: &Runtime) -> Result<Self, StartError> {
         let component = compile_adhoc().map_err(|error| StartError::Setup {
             what: "the component of ad-hoc queries".to_owned(),
-            failure: Failure::new(Code::Internal, error.to_string()),
+            failure: Box::new(Failure::new(Code::Internal, error.to_string())),
         })?;
         let adhoc = runtime.prepare(&component, Sha256::digest(&component).into()).await?;
         Ok(Self { endpoints: RwLock::default(), adhoc, registering: tokio::sync::Mutex::new(()) })
