@@ -296,20 +296,26 @@ impl<'a> Resolver<'a> {
             let resolved = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);
             resolved.iter().find(|(of, ..)| *of == order).map(|(_, resolved, relations)| (resolved.clone(), *relations))
         };
-        let Some((resolved, relations)) = known else {
-            let before = self.relations;
-            let outside = std::mem::replace(&mut self.sees_sources, visible.sources);
-            let resolved = self.query(&visible.cte.query, &visible.environment, None, order);
-            self.sees_sources = outside;
-            let mut resolved = resolved?;
-            if visible.sources && !outside {
-                resolved.plan = bordered(resolved.plan);
+        let resolved = match known {
+            Some((resolved, relations)) => {
+                self.count_relations(relations, at)?;
+                resolved
             }
-            let mut all = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);
-            all.push((order, resolved.clone(), self.relations - before));
-            return Ok(resolved);
+            None => {
+                let before = self.relations;
+                let outside = std::mem::replace(&mut self.sees_sources, visible.sources);
+                let resolved = self.query(&visible.cte.query, &visible.environment, None, order);
+                self.sees_sources = outside;
+                let resolved = resolved?;
+                let mut all = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);
+                all.push((order, resolved.clone(), self.relations - before));
+                resolved
+            }
         };
-        self.count_relations(relations, at)?;
+        // A grant that is read by a statement that sees no sources itself; within another grant there is
+        // no border.
+        let crossed = visible.sources && !self.sees_sources;
+        let plan = if crossed { bordered(resolved.plan) } else { resolved.plan };
         let mut exprs = Vec::with_capacity(resolved.columns.len());
         let mut columns = Vec::with_capacity(resolved.columns.len());
         for output in resolved.columns {
@@ -317,7 +323,7 @@ impl<'a> Resolver<'a> {
             exprs.push(Expr::Column(output.column).alias(&name));
             columns.push(Output { column: Column::new_unqualified(name), ..output });
         }
-        let plan = LogicalPlanBuilder::from(resolved.plan).project(exprs).and_then(LogicalPlanBuilder::build);
+        let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
         Ok(Resolved { plan: plan.planned()?, columns, row: resolved.row })
     }
 

@@ -61,6 +61,9 @@ fn an_expression_never_fails_for_a_row_outside() {
                 format!("SELECT id FROM {table} ORDER BY {fails} LIMIT 1"),
                 format!("SELECT id FROM {table} QUALIFY ROW_NUMBER() OVER (ORDER BY {fails}) = 1"),
                 format!("WITH w AS (SELECT * FROM {table}) SELECT id FROM w WHERE {fails} IS NOT NULL"),
+                // A grant that was read within another one before.
+                format!("SELECT (SELECT COUNT(*) FROM v) AS c, id FROM {table} WHERE {fails} IS NOT NULL"),
+                format!("SELECT id FROM {table} WHERE id IN (SELECT id FROM v) AND {fails} IS NOT NULL"),
                 format!("SELECT IF({fails} IS NULL, 1, 2) AS x FROM {table} WHERE n = 1 LIMIT 5"),
             ] {
                 let told = world.granted(GRANT, &sql);
