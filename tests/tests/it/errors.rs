@@ -61,6 +61,8 @@ fn sql_mistakes_are_told_with_their_place() {
     server.sql("select lowwer(id) from edge_logs").refused(400, "unknown_function", &["LOWER"]);
     server.sql("select id from edge_logs where (").refused(400, "syntax_error", &[]);
     server.sql("select id, count(*) from edge_logs").refused(400, "invalid_query", &["id", "GROUP BY"]);
+    let twice = "select (select count(*) from edge_logs) as n, id, count(*) from edge_logs";
+    server.sql(twice).refused(400, "invalid_query", &["id", "GROUP BY"]);
     server.sql("select cast(event_message as int64) as n from edge_logs").refused(
         400,
         "invalid_value",

@@ -321,6 +321,7 @@ impl<'a> Resolver<'a> {
         for output in resolved.columns {
             let name = self.fresh();
             exprs.push(Expr::Column(output.column).alias(&name));
+            self.labels.insert(name.clone(), output.name.clone());
             columns.push(Output { column: Column::new_unqualified(name), ..output });
         }
         let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
