@@ -22,8 +22,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tower::ServiceExt;
 
 use crate::connection::{Life, Outgoing, Patience, Running, Verdict, Watched};
-use crate::door::{Door, leaving, overfull};
 use crate::metrics::OpenConnection;
+use crate::opening::{Door, leaving, overfull};
 use crate::options::ServerOptions;
 
 /// The longest request head, in bytes: a query string of 64 KiB and headers.

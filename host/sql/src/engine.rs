@@ -1,6 +1,6 @@
 //! Running statements: plan under what may be read, execute under limits, stream the rows.
 
-pub(crate) mod barrier;
+pub(crate) mod border;
 mod held;
 pub(crate) mod memory;
 pub(crate) mod statement;
@@ -116,7 +116,7 @@ impl Engine {
             .with_runtime_env(Arc::clone(&runtime))
             .with_optimizer_rules(stop::logical_rules())
             .with_physical_optimizer_rules(stop::physical_rules())
-            .with_query_planner(Arc::new(barrier::Planner))
+            .with_query_planner(Arc::new(border::Planner))
             .build();
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
         let EngineOptions { statement_memory, text, .. } = *options;
@@ -191,7 +191,7 @@ impl Engine {
     /// If it cannot be started.
     pub async fn run(&self, plan: Plan, rows: Option<usize>) -> Result<ResultStream> {
         let Plan { logical, columns, .. } = plan;
-        let logical = barrier::without_needless(logical).planned()?;
+        let logical = border::without_needless(logical).planned()?;
         let logical = match rows {
             Some(rows) => {
                 LogicalPlanBuilder::from(logical).limit(0, Some(rows)).and_then(LogicalPlanBuilder::build).planned()?
@@ -221,7 +221,7 @@ impl Engine {
     /// # Errors
     /// If the plan cannot be made.
     pub async fn explain(&self, plan: &Plan) -> Result<String> {
-        let logical = barrier::without_needless(plan.logical.clone()).planned()?;
+        let logical = border::without_needless(plan.logical.clone()).planned()?;
         let physical = self.state.create_physical_plan(&logical).await.planned()?;
         Ok(datafusion::physical_plan::displayable(physical.as_ref()).indent(true).to_string())
     }

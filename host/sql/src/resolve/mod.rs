@@ -32,7 +32,7 @@ use sqlparser::ast::{Cte, Query};
 use tidegate_model::{Arguments, Code, Position, TextLimits};
 
 use crate::catalog::{SavedQuery, Sources, Tables};
-use crate::engine::barrier::bordered;
+use crate::engine::border::bordered;
 use crate::fail::{Planning, Result, fail};
 use crate::stop::Stop;
 use crate::types::Type;
