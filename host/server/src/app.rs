@@ -12,6 +12,7 @@ use crate::admission::Admission;
 use crate::cache::Cache;
 use crate::compute::Compute;
 use crate::doors::BodyRoom;
+use crate::manage::components::Kinds;
 use crate::metrics::Metrics;
 use crate::openapi::Described;
 use crate::rate::Rates;
@@ -74,6 +75,8 @@ pub struct App {
     pub(crate) bodies: BodyRoom,
     /// What endpoints answer, for the OpenAPI document.
     pub(crate) described: Described,
+    /// What components are, for management.
+    pub(crate) kinds: Kinds,
     pub(crate) rates: Rates,
     pub(crate) admission: Admission,
     pub(crate) metrics: Metrics,
@@ -117,6 +120,7 @@ impl App {
             admission: Admission::new(&options.admission),
             metrics: Metrics::new(),
             described: Described::default(),
+            kinds: Kinds::new(100_000),
             draining: AtomicBool::new(false),
             options,
             store,
