@@ -113,8 +113,9 @@ impl Reply {
     /// # Errors
     /// The body is no JSON: what answers is likely no Tidegate.
     pub(crate) fn json(&self) -> Result<Value, Box<dyn Error>> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| format!("the answer is not valid JSON ({error}); is a Tidegate server at that address?").into())
+        serde_json::from_slice(&self.body).map_err(|error| {
+            format!("the answer is not valid JSON ({error}); is a Tidegate server at that address?").into()
+        })
     }
 
     /// The message of an error, or the whole body if it has another form.
@@ -128,9 +129,12 @@ impl Reply {
     /// Why the server did not do it: every reason, a line each.
     fn refusal(&self) -> String {
         let mut text = match self.status {
-            300..400 => {
+            300..=399 => {
                 let to = plain(self.location.as_deref().unwrap_or("another address"), 500);
-                format!("the server answers {}: it points to {to}, which is not followed; give that address", self.status)
+                format!(
+                    "the server answers {}: it points to {to}, which is not followed; give that address",
+                    self.status
+                )
             }
             401 => format!("the server does not know the token in TIDEGATE_TOKEN (401): {}", self.message()),
             status => format!("the server answers {status}: {}", self.message()),

@@ -82,7 +82,8 @@ pub enum GateError {
     },
     /// It wants the system interface.
     #[error(
-        "the component imports '{import}' (WASI), and endpoints have no system access; build for the target wasm32-unknown-unknown, not for a wasm32-wasi one. Likely {}", advice::of_wasi(import)
+        "the component imports '{import}' (WASI), and endpoints have no system access; build for the target wasm32-unknown-unknown, not for a wasm32-wasi one. Likely {}",
+        advice::of_wasi(import)
     )]
     Wasi {
         /// The import.

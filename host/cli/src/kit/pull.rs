@@ -93,7 +93,9 @@ fn write(folder: &Path, files: &[File], force: bool) -> Outcome {
     if let Some(first) = in_the_way.first()
         && !force
     {
-        return Err(format!("{} is there already: give another --folder, or --force to overwrite it", first.display()).into());
+        return Err(
+            format!("{} is there already: give another --folder, or --force to overwrite it", first.display()).into()
+        );
     }
     for path in in_the_way {
         fs::remove_file(&path).map_err(of(path))?;

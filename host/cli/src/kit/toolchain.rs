@@ -91,7 +91,9 @@ pub(super) fn command(folder: &Path, build: &Build) -> Result<PathBuf, Box<dyn E
             // Standard output is this program's.
             .stdout(std::io::stderr())
             .status()
-            .map_err(|error| format!("[build] command: {program} cannot be started in {}: {error}", folder.display()))?;
+            .map_err(|error| {
+                format!("[build] command: {program} cannot be started in {}: {error}", folder.display())
+            })?;
         if !status.success() {
             return Err(format!("[build] command: {program} ended with {status}; its messages are above").into());
         }
@@ -111,7 +113,9 @@ mod tests {
     #[test]
     fn the_module_of_the_package_is_found_among_the_messages() {
         let line = |reason: &str, kind: &str, manifest: &str, file: &str| {
-            format!(r#"{{"reason":"{reason}","manifest_path":"{manifest}","target":{{"kind":["{kind}"]}},"filenames":["{file}"]}}"#)
+            format!(
+                r#"{{"reason":"{reason}","manifest_path":"{manifest}","target":{{"kind":["{kind}"]}},"filenames":["{file}"]}}"#
+            )
         };
         let found = |line: &str| module_of(line, Path::new("/e/Cargo.toml"));
         let own = line("compiler-artifact", "cdylib", "/e/Cargo.toml", "/e/target/e.wasm");

@@ -171,7 +171,13 @@ pub(super) const ROUTES: &[Route] = &[
         description: "As it was put, or as it was made of the saved query.",
         parameters: &["endpoint"],
         success: &[(200, Gives::Component)],
-        ..route("/api/endpoints/{endpoint}/component", "get", "get_component", Who::Private, "The component of an endpoint")
+        ..route(
+            "/api/endpoints/{endpoint}/component",
+            "get",
+            "get_component",
+            Who::Private,
+            "The component of an endpoint",
+        )
     },
     Route {
         parameters: &["endpoint"],
