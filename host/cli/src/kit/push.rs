@@ -34,10 +34,16 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let component = built(&folder, arguments.module.as_deref())?;
     let name = folder.manifest.name.as_str();
-    let path = format!("{}/component", endpoint_path(name));
-    let saved = client.call("PUT", &path, Some(("application/wasm", &component)))?.json()?;
-    let number = saved.get("version").and_then(Value::as_i64).unwrap_or_default();
-    println!("{name}: version {number}, {} bytes", component.len());
+    let own = endpoint_path(name);
+    let version = |answer: &Value| answer.get("version").and_then(Value::as_i64).unwrap_or_default();
+    // What is wrong with the token or the address is told by the call after it.
+    let before = client.send("GET", &own, None);
+    let before = before.ok().filter(|reply| reply.status == 200).and_then(|reply| reply.json().ok());
+    let before = before.map_or(0, |endpoint| version(&endpoint));
+    let saved = client.call("PUT", &format!("{own}/component"), Some(("application/wasm", &component)))?.json()?;
+    let number = version(&saved);
+    let same = if number == before { ", unchanged" } else { "" };
+    println!("{name}: version {number}, {} bytes{same}", component.len());
     for warning in saved.get("warnings").and_then(Value::as_array).into_iter().flatten() {
         println!("  warning: {}", plain(warning.as_str().unwrap_or_default(), 500));
     }
