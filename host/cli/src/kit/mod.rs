@@ -1,0 +1,32 @@
+//! The kit for authors of endpoints: what is done with a folder, before a server has it and to get
+//! it there. A file for each command.
+
+pub(crate) mod build;
+mod check;
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+use crate::serve::Outcome;
+
+/// The commands of the kit, beside the others in the binary's help.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check an endpoint folder and everything in it that can be known without logs
+    Check(FolderArguments),
+    /// Build an endpoint folder into a component
+    Build(build::Arguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FolderArguments {
+    /// The endpoint's folder
+    pub(crate) folder: PathBuf,
+}
+
+pub(crate) fn run(command: &Command) -> Outcome {
+    match command {
+        Command::Check(arguments) => check::run(arguments),
+        Command::Build(arguments) => build::run(arguments),
+    }
+}
