@@ -2,7 +2,13 @@
 //! it there. A file for each command.
 
 pub(crate) mod build;
+mod case;
 mod check;
+mod cost;
+mod guest_log;
+mod layout;
+mod test;
+mod update;
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -16,6 +22,8 @@ pub(crate) enum Command {
     Check(FolderArguments),
     /// Build an endpoint folder into a component
     Build(build::Arguments),
+    /// Run the cases of endpoint folders: tests/*.json with logs, parameters and the expected answer
+    Test(test::Arguments),
 }
 
 #[derive(Debug, Args)]
@@ -28,5 +36,6 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::Check(arguments) => check::run(arguments),
         Command::Build(arguments) => build::run(arguments),
+        Command::Test(arguments) => test::run(arguments),
     }
 }
