@@ -39,7 +39,8 @@ pub enum Body {
 pub struct Usage {
     /// Units of work of the guest's code, about one an instruction, and more for instructions that
     /// move many bytes. Only a runtime that counts them knows
-    /// ([`RuntimeOptions::count_instructions`](crate::RuntimeOptions::count_instructions)).
+    /// ([`RuntimeOptions::count_instructions`](crate::RuntimeOptions::count_instructions)). Of a
+    /// guest that was interrupted, those since its last call are missing.
     pub instructions: Option<u64>,
     /// Calls from the component into the host.
     pub host_calls: u64,
