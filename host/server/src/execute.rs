@@ -164,8 +164,10 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran
     let call = Call { arguments: passed, received_at: now, limits };
     // Lines that a guest logs say whose they are.
     let span = tracing::error_span!("endpoint", name = endpoint.manifest.name.as_str());
-    let answer = app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await?;
-    let Answer { body, notes, usage, .. } = answer;
+    let (made, usage, notes) = match app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await {
+        Ok(Answer { body, notes, usage, .. }) => (Ok(body), usage, notes),
+        Err(ended) => (Err(ended.failure), ended.usage, BTreeMap::new()),
+    };
     let _ = ran.set(Ran { usage, notes });
-    Ok(body)
+    made
 }

@@ -89,7 +89,8 @@ impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let time = parse_timestamp(&text);
-        time.map(Self).ok_or_else(|| D::Error::custom(format!("now is '{text}', which is no time such as 2026-01-31T12:00:00Z")))
+        time.map(Self)
+            .ok_or_else(|| D::Error::custom(format!("now is '{text}', which is no time such as 2026-01-31T12:00:00Z")))
     }
 }
 
@@ -99,9 +100,7 @@ struct Scalar(Value);
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match Value::deserialize(from)? {
-            Value::Array(_) | Value::Object(_) => {
-                Err(D::Error::custom("a parameter is a text, a number or a boolean"))
-            }
+            Value::Array(_) | Value::Object(_) => Err(D::Error::custom("a parameter is a text, a number or a boolean")),
             scalar => Ok(Self(scalar)),
         }
     }
@@ -124,8 +123,7 @@ impl Case {
     /// # Errors
     /// What is wrong, with the file and where possible the place.
     pub(super) fn read(path: &Path) -> Result<(Self, String), CaseError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| CaseError::Read { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| CaseError::Read { path: path.to_owned(), source })?;
         Ok((Self::parse(path, &text)?, text))
     }
 
@@ -280,7 +278,9 @@ pub(super) fn aligned(expected: &Value, actual: &Value) -> Value {
         }
         (Value::Array(expected), Value::Array(actual)) => {
             let paired = expected.iter().enumerate();
-            paired.map(|(i, wanted)| actual.get(i).map_or_else(|| wanted.clone(), |value| aligned(wanted, value))).collect()
+            paired
+                .map(|(i, wanted)| actual.get(i).map_or_else(|| wanted.clone(), |value| aligned(wanted, value)))
+                .collect()
         }
         // 2 and 2.0 are one number in JSON.
         (Value::Number(wanted), Value::Number(number))

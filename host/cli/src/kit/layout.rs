@@ -5,7 +5,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 /// Columns of a line, where it can be broken.
-const WIDTH: usize = 110;
+const WIDTH: usize = 160;
 /// Lines that are the same, before and after those that differ.
 const CONTEXT: usize = 3;
 /// The most lines of a difference.

@@ -177,7 +177,9 @@ fn print(verdict: &Verdict, case: &Case) -> std::io::Result<()> {
     if !case.description.is_empty() {
         writeln!(out, "    {}", case.description)?;
     }
-    writeln!(out, "    expected: -, answered: +")?;
+    if case.expect.is_some() {
+        writeln!(out, "    expected: -, answered: +")?;
+    }
     for line in problems.iter().flat_map(|problem| problem.lines()) {
         writeln!(out, "    {line}")?;
     }
@@ -200,5 +202,7 @@ fn machine(endpoint: &str, path: &Path, verdict: &Verdict) -> Value {
 
 /// What is told of a source that exists nowhere.
 pub(super) fn unknown_source(name: &str) -> String {
-    format!("the source {name} is empty here: there are no logs for it, and a server does not have it from its first start")
+    format!(
+        "the source {name} is empty here: there are no logs for it, and a server does not have it from its first start"
+    )
 }

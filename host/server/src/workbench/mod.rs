@@ -133,7 +133,12 @@ impl Workbench {
         let mut options = Options::default();
         // No background work: it would depend on the real time, and old logs would be deleted by it.
         options.store = StoreOptions { manual_flush: true, ..options.store };
-        let runtime = RuntimeOptions { concurrency: 1, limits: options.limits.clone(), ..RuntimeOptions::default() };
+        let runtime = RuntimeOptions {
+            concurrency: 1,
+            limits: options.limits.clone(),
+            count_instructions: true,
+            ..RuntimeOptions::default()
+        };
         // In one partition, batches and the order of rows do not depend on the number of processors.
         let machinery = Machinery::start(runtime, 1)?;
         Ok(Self { machinery, options })
@@ -172,9 +177,7 @@ async fn fill(app: &Arc<App>, source: String, mut events: Vec<Value>) -> Result<
     app.store.ensure_source(&source)?;
     let told = app.ingest(&source, events).await?;
     match told.refused.into_iter().next() {
-        Some(refused) => {
-            Err(TrialError::Log { source_name: source, index: refused.index, reason: refused.reason })
-        }
+        Some(refused) => Err(TrialError::Log { source_name: source, index: refused.index, reason: refused.reason }),
         None => Ok(()),
     }
 }
@@ -207,7 +210,7 @@ impl Trial {
         let none = Ran::default();
         let Ran { usage, notes } = ran.get().unwrap_or(&none);
         let cost = Cost {
-            instructions: 0,
+            instructions: usage.instructions.unwrap_or_default(),
             guest_memory: number(usage.guest_memory),
             host_calls: usage.host_calls,
             statements: usage.statements.into(),
