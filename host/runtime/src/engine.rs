@@ -24,13 +24,14 @@ const WASM_STACK: usize = 256 << 10;
 const FIBER_STACK: usize = 1536 << 10;
 
 /// An engine for `concurrency` requests at once with `memory` bytes each, and whether instances
-/// come from a pool.
+/// come from a pool. `count` makes its code count what it does, which costs a part of its speed.
 ///
 /// The pool reserves address space, not memory: about 8 GiB a request. Where that much is not to
 /// be had (a container's limit), instances are allocated on demand, which is slower and otherwise
 /// the same.
-pub(crate) fn engine(concurrency: usize, memory: usize) -> wasmtime::Result<(Engine, bool)> {
+pub(crate) fn engine(concurrency: usize, memory: usize, count: bool) -> wasmtime::Result<(Engine, bool)> {
     let mut config = config();
+    config.consume_fuel(count);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(concurrency, memory)));
     match Engine::new(&config) {
         Ok(engine) => Ok((engine, true)),

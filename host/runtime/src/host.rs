@@ -12,7 +12,7 @@ use tracing::Instrument;
 use wasmtime::component::{Resource, ResourceTable, ResourceTableError};
 
 use crate::bindings::tidegate::endpoint::{adhoc, log, statements, types as wit};
-use crate::death::Death;
+use crate::ended::HardLimit;
 use crate::limits::{Budget, resource_table};
 use crate::result_set::ResultSet;
 use crate::words::{exhausted, failure_out, shorten, value_in};
@@ -53,7 +53,7 @@ impl State {
     /// A new handle.
     pub(crate) fn push<T: Send + 'static>(&mut self, entry: T) -> wasmtime::Result<Resource<T>> {
         self.table.push(entry).map_err(|error| match error {
-            ResourceTableError::Full => Death::Handles.into(),
+            ResourceTableError::Full => HardLimit::Handles.into(),
             error => error.into(),
         })
     }

@@ -15,7 +15,7 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
 use crate::answer::Usage;
-use crate::death::Death;
+use crate::ended::HardLimit;
 use crate::host::State;
 
 /// Entries of the resource table: open result sets, requests and answers together.
@@ -50,15 +50,20 @@ impl Budget {
         self.used
     }
 
+    /// Notes what the engine counted.
+    pub(crate) fn executed(&mut self, instructions: Option<u64>) {
+        self.used.instructions = instructions;
+    }
+
     /// Whether the guest was refused memory.
     pub(crate) fn memory_denied(&self) -> bool {
         self.denied
     }
 
     /// Counts one call into the host.
-    pub(crate) fn enter(&mut self) -> Result<(), Death> {
+    pub(crate) fn enter(&mut self) -> Result<(), HardLimit> {
         self.used.host_calls += 1;
-        if self.used.host_calls > self.limits.host_calls { Err(Death::HostCalls) } else { Ok(()) }
+        if self.used.host_calls > self.limits.host_calls { Err(HardLimit::HostCalls) } else { Ok(()) }
     }
 
     /// Counts one statement; whether it may run.
@@ -91,9 +96,9 @@ impl Budget {
         self.used.guest_bytes = self.used.guest_bytes.saturating_add(bytes);
     }
 
-    fn tick(&mut self) -> Result<(), Death> {
+    fn tick(&mut self) -> Result<(), HardLimit> {
         self.used.ticks += 1;
-        if self.used.ticks > self.max_ticks { Err(Death::Cpu) } else { Ok(()) }
+        if self.used.ticks > self.max_ticks { Err(HardLimit::Cpu) } else { Ok(()) }
     }
 
     fn grow(&mut self, bytes: usize) -> bool {
@@ -150,8 +155,19 @@ pub(crate) fn resource_table() -> ResourceTable {
     table
 }
 
+/// What a counting engine has counted in this store; nothing in other engines.
+pub(crate) fn instructions(store: &Store<State>) -> Option<u64> {
+    store.get_fuel().ok().map(|left| u64::MAX - left)
+}
+
 /// Puts a store under the limits of its state.
 pub(crate) fn restrain(store: &mut Store<State>) {
+    // Fuel counts here and limits nothing; engines that do not count have none.
+    if store.get_fuel().is_ok()
+        && let Err(error) = store.set_fuel(u64::MAX)
+    {
+        tracing::error!(error = ?error, "instructions cannot be counted");
+    }
     let call_bytes = store.data().budget.limits().call_bytes;
     store.limiter(|state| &mut state.budget);
     store.set_hostcall_fuel(call_bytes);

@@ -10,6 +10,7 @@ use tidegate_store::{Ingested, Store, StoreError};
 
 use crate::admission::Admission;
 use crate::cache::Cache;
+use crate::clock::Clock;
 use crate::compute::Compute;
 use crate::doors::BodyRoom;
 use crate::manage::components::Kinds;
@@ -61,6 +62,31 @@ impl StartError {
     }
 }
 
+/// What answers requests and keeps nothing of a service's data: services may share it.
+#[derive(Debug)]
+pub(crate) struct Machinery {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) compute: Arc<Compute>,
+}
+
+impl Machinery {
+    /// The query engine with so many partitions and the component runtime, under the same limits, and
+    /// the threads for both.
+    pub(crate) fn start(runtime: RuntimeOptions, partitions: usize) -> Result<Self, StartError> {
+        let limits = &runtime.limits;
+        let engine = Engine::new(&EngineOptions {
+            partitions,
+            statement_memory: limits.statement_memory,
+            total_memory: limits.total_memory,
+            text: limits.text,
+        })
+        .map_err(StartError::setup("the query engine"))?;
+        let compute = Compute::start().map_err(StartError::Threads)?;
+        Ok(Self { engine: Arc::new(engine), runtime: Runtime::new(runtime)?, compute: Arc::new(compute) })
+    }
+}
+
 /// A service, ready to answer.
 #[derive(Debug)]
 pub struct App {
@@ -68,7 +94,8 @@ pub struct App {
     pub(crate) store: Arc<Store>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) compute: Compute,
+    pub(crate) compute: Arc<Compute>,
+    pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     pub(crate) cache: Cache,
     pub(crate) tokens: Tokens,
@@ -95,14 +122,7 @@ impl App {
         let store = Store::open(&options.data_dir, options.store.clone())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
-        let engine = Engine::new(&EngineOptions {
-            statement_memory: options.limits.statement_memory,
-            total_memory: options.limits.total_memory,
-            text: options.limits.text,
-            ..EngineOptions::default()
-        })
-        .map_err(StartError::setup("the query engine"))?;
-        let runtime = Runtime::new(RuntimeOptions {
+        let runtime = RuntimeOptions {
             concurrency: options.admission.places(),
             limits: options.limits.clone(),
             artefacts: Some(ArtefactOptions {
@@ -110,10 +130,29 @@ impl App {
                 key: crate::tokens::artefact_key(store.catalog())?,
             }),
             ..RuntimeOptions::default()
-        })?;
-        let compute = Compute::start().map_err(StartError::Threads)?;
-        let registry = Registry::new(&runtime).await?;
-        let app = Arc::new(Self {
+        };
+        let machinery = Machinery::start(runtime, EngineOptions::default().partitions)?;
+        let app = Self::over(options, store, tokens, &machinery, Clock::System).await?;
+        crate::seed::sources(&app)?;
+        app.load_endpoints().await?;
+        crate::seed::endpoints(&app).await?;
+        // Both end with the service: they hold no more than a weak pointer to it.
+        tokio::spawn(crate::tokens::watch(Arc::downgrade(&app)));
+        tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.cache.warming_concurrency));
+        Ok((app, new))
+    }
+
+    /// A service over an open store, with no endpoints yet.
+    pub(crate) async fn over(
+        options: Options,
+        store: Arc<Store>,
+        tokens: Tokens,
+        machinery: &Machinery,
+        clock: Clock,
+    ) -> Result<Arc<Self>, StartError> {
+        let Machinery { engine, runtime, compute } = machinery;
+        let registry = Registry::new(runtime).await?;
+        Ok(Arc::new(Self {
             cache: Cache::new(tidegate_model::number(options.cache.memory)),
             bodies: BodyRoom::new(options.ingest.body_memory),
             rates: Rates::new(options.rate.clone()),
@@ -124,19 +163,13 @@ impl App {
             draining: AtomicBool::new(false),
             options,
             store,
-            engine: Arc::new(engine),
-            runtime,
-            compute,
+            engine: Arc::clone(engine),
+            runtime: Arc::clone(runtime),
+            compute: Arc::clone(compute),
+            clock,
             registry,
             tokens,
-        });
-        crate::seed::sources(&app)?;
-        app.load_endpoints().await?;
-        crate::seed::endpoints(&app).await?;
-        // Both end with the service: they hold no more than a weak pointer to it.
-        tokio::spawn(crate::tokens::watch(Arc::downgrade(&app)));
-        tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.cache.warming_concurrency));
-        Ok((app, new))
+        }))
     }
 
     /// Stores events, as if they had been posted. For the sample logs of the demonstration.
@@ -144,7 +177,7 @@ impl App {
     /// # Errors
     /// As the store's.
     pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<Ingested, StoreError> {
-        self.store.ingest(source, events).await
+        self.store.ingest_at(source, events, self.clock.now()).await
     }
 
     /// Stops background work; everything acknowledged stays.

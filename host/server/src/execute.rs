@@ -1,14 +1,15 @@
 //! Running what was asked of an endpoint: its component over its grants, under the limits.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::response::Response;
 use tidegate_compiler::SQL_ARGUMENT;
 use tidegate_model::{Arguments, Code, Failure, Value};
-use tidegate_runtime::{Body, Request as Call};
+use tidegate_runtime::{Answer, Body, Request as Call, Usage};
 use tidegate_sql::Stop;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::answer::{Encoded, Format, Shape, encode, stream};
@@ -53,6 +54,15 @@ impl Asked {
     }
 }
 
+/// What is known of a component's run beside its answer.
+#[derive(Debug, Default)]
+pub(crate) struct Ran {
+    /// What it used, also where it failed.
+    pub(crate) usage: Usage,
+    /// Its remarks for the caller.
+    pub(crate) notes: BTreeMap<String, String>,
+}
+
 /// Stops planning when nobody waits for it.
 struct AskOnDrop(Stop);
 
@@ -67,10 +77,22 @@ impl Drop for AskOnDrop {
 /// # Errors
 /// Whatever the component, its statements or the limits say.
 pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded, Failure> {
+    execute_telling(app, asked, Arc::default()).await
+}
+
+/// [`execute`] that tells how the component ran, if it did: `ran` is set before the answer is there.
+///
+/// # Errors
+/// As [`execute`].
+pub(crate) async fn execute_telling(
+    app: Arc<App>,
+    asked: Arc<Asked>,
+    ran: Arc<OnceLock<Ran>>,
+) -> Result<Encoded, Failure> {
     let permit = app.admission.enter().await?;
     let (limit, asking) = time_limit(&app);
     let shape = shape(&app, &asked);
-    let made = run(Arc::clone(&app), asked, asking.0.clone());
+    let made = run(Arc::clone(&app), asked, asking.0.clone(), ran);
     // The place goes with the work: work that does not stop at once still takes it.
     let work = app.compute.run(async move {
         let _permit = permit;
@@ -93,7 +115,7 @@ pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Resul
     let permit = app.admission.enter().await?;
     let (limit, asking) = time_limit(app);
     let shape = shape(app, &asked);
-    let made = run(Arc::clone(app), asked, asking.0.clone());
+    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::default());
     stream(&app.compute, made, shape, asking, permit, limit).await
 }
 
@@ -112,8 +134,8 @@ fn shape(app: &App, asked: &Asked) -> Shape {
 }
 
 /// Runs the component.
-async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Body, Failure> {
-    let now = chrono::Utc::now().timestamp_micros();
+async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran>>) -> Result<Body, Failure> {
+    let now = app.clock.now();
     let endpoint = Arc::clone(&asked.endpoint);
     let rows = shape(&app, &asked).rows;
     let mut component = Arc::clone(&endpoint.component);
@@ -140,5 +162,12 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Body, Failu
     };
     let limits = app.options.limits.clone();
     let call = Call { arguments: passed, received_at: now, limits };
-    Ok(app.runtime.handle(&component, call, Arc::new(statements)).await?.body)
+    // Lines that a guest logs say whose they are.
+    let span = tracing::error_span!("endpoint", name = endpoint.manifest.name.as_str());
+    let (made, usage, notes) = match app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await {
+        Ok(Answer { body, notes, usage, .. }) => (Ok(body), usage, notes),
+        Err(ended) => (Err(ended.failure), ended.usage, BTreeMap::new()),
+    };
+    let _ = ran.set(Ran { usage, notes });
+    made
 }

@@ -2,13 +2,19 @@
 //! it there and back. A file for each command.
 
 pub(crate) mod build;
+mod case;
 mod check;
+mod cost;
+mod guest_log;
+mod layout;
 mod new;
 mod pull;
 mod push;
 mod rollback;
 mod sdk;
+mod test;
 mod toolchain;
+mod update;
 mod versions;
 
 use clap::{Args, Subcommand};
@@ -25,6 +31,8 @@ pub(crate) enum Command {
     Check(FolderArguments),
     /// Build an endpoint folder into a component
     Build(build::Arguments),
+    /// Run the cases of endpoint folders: tests/*.json with logs, parameters and the expected answer
+    Test(test::Arguments),
     /// Build an endpoint folder and save it on a server, as a new version
     Push(push::Arguments),
     /// Write the folder of an endpoint that a server has
@@ -48,6 +56,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::New(arguments) => new::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Build(arguments) => build::run(arguments),
+        Command::Test(arguments) => test::run(arguments),
         Command::Push(arguments) => push::run(arguments),
         Command::Pull(arguments) => pull::run(arguments),
         Command::Versions(arguments) => versions::run(arguments),

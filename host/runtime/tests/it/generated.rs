@@ -41,7 +41,7 @@ async fn adhoc_text_reaches_the_statements_whole() {
 #[tokio::test]
 async fn an_adhoc_request_without_a_query_says_so() {
     let (runtime, endpoint) = adhoc().await;
-    let failure = runtime.handle(&endpoint, request(&[]), Arc::new(Fake::default())).await.unwrap_err();
+    let failure = runtime.handle(&endpoint, request(&[]), Arc::new(Fake::default())).await.unwrap_err().failure;
     assert_eq!(failure.code, Code::InvalidParameter);
     assert!(failure.message.contains("'sql'"), "{failure}");
 }
@@ -49,7 +49,8 @@ async fn an_adhoc_request_without_a_query_says_so() {
 #[tokio::test]
 async fn a_failed_statement_is_answered_with_its_own_failure_and_place() {
     let (runtime, endpoint) = adhoc().await;
-    let failure = runtime.handle(&endpoint, request(&[("sql", "fail")]), Arc::new(Fake::default())).await.unwrap_err();
+    let failure =
+        runtime.handle(&endpoint, request(&[("sql", "fail")]), Arc::new(Fake::default())).await.unwrap_err().failure;
     assert_eq!(failure.code, Code::UnknownColumn);
     assert_eq!(failure.message, "no column 'statsu'");
     assert_eq!(failure.location.as_deref(), Some("statsu"));
@@ -59,7 +60,8 @@ async fn a_failed_statement_is_answered_with_its_own_failure_and_place() {
 #[tokio::test]
 async fn a_panic_in_the_engine_is_an_internal_failure() {
     let (runtime, endpoint) = adhoc().await;
-    let failure = runtime.handle(&endpoint, request(&[("sql", "panic")]), Arc::new(Fake::default())).await.unwrap_err();
+    let failure =
+        runtime.handle(&endpoint, request(&[("sql", "panic")]), Arc::new(Fake::default())).await.unwrap_err().failure;
     assert_eq!(failure.code, Code::Internal);
     assert!(!failure.message.contains("bug in the engine"), "{failure}");
 }

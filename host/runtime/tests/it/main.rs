@@ -13,4 +13,5 @@ mod features;
 mod generated;
 mod guests;
 mod hostile;
+mod instructions;
 mod overload;
