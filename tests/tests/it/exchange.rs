@@ -94,6 +94,7 @@ fn a_new_endpoint_in_sql_is_built_pushed_changed_and_rolled_back() {
     let next = author.does(&["new", "requests.hourly", "--lang", "sql"]);
     assert!(next.contains("tidegate push requests.hourly"), "{next}");
     assert!(author.does(&["check", "requests.hourly"]).contains("edge_logs"));
+    assert!(author.does(&["test", "requests.hourly"]).contains("2 cases hold"));
     let built = author.does(&["build", "requests.hourly"]);
     for words in ["requests.hourly: ", "world    endpoint\n", "64 KiB", "wit-component", "requests.hourly.wasm"] {
         assert!(built.contains(words), "{built}");
@@ -247,9 +248,9 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     author.fails(&["versions", "mine", "--url", "http://127.0.0.1:1"], &["http://127.0.0.1:1", "is a server running"]);
     author.edit("mine/query.sql", "cloudflare.logs.prod", "no.such.source");
     author.fails(&["push", "mine"], &["422", "no.such.source"]);
-    author.edit("mine/query.sql", "no.such.source", EDGE);
-    author.edit("mine/query.sql", "t.event_message, ", "t.event_message, t.nothing, ");
-    assert!(author.does(&["push", "mine"]).contains("warning: there is no column"));
+    let early = format!("WITH t AS (SELECT * FROM `{EDGE}` WHERE project = @project) SELECT soon FROM t");
+    std::fs::write(author.path("mine/query.sql"), early).unwrap();
+    assert!(author.does(&["push", "mine"]).contains("warning: there is no column soon"));
     for (token, words) in [("", "TIDEGATE_TOKEN is not set"), ("wrong-token-of-some-length", "401"), (PUBLIC, "403")] {
         let mut command = Command::new(binary());
         command.env("TIDEGATE_URL", &author.server.base).env("TIDEGATE_TOKEN", token).stdin(Stdio::null());
@@ -273,11 +274,13 @@ fn a_new_endpoint_in_rust_is_built_by_cargo() {
     let run = |arguments: &[&str]| {
         let mut command = Command::new(binary());
         command.env("TIDEGATE_URL", &author.server.base).env("TIDEGATE_TOKEN", PRIVATE).stdin(Stdio::null());
-        command.env("CARGO_TARGET_DIR", Path::new(&guests).join("../new"));
+        command.env("CARGO_TARGET_DIR", Path::new(&guests).join(".."));
         command.args(arguments).current_dir(author.home.path()).output().unwrap()
     };
     let pushed = run(&["push", "by.section"]);
     assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
+    let tested = run(&["test", "by.section"]);
+    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stdout));
     let answer = author.server.query("by.section", &[("project", "p1")]);
     assert_eq!(answer.rows(), [json!({"section": "rest", "requests": 2})]);
     // The SDK is refreshed, and another crate in its place is not.
