@@ -7,6 +7,7 @@ mod check;
 mod cost;
 mod guest_log;
 mod layout;
+mod run;
 mod test;
 mod update;
 
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Check(FolderArguments),
     /// Build an endpoint folder into a component
     Build(build::Arguments),
+    /// Ask an endpoint once, over sample logs or given ones
+    Run(run::Arguments),
     /// Run the cases of endpoint folders: tests/*.json with logs, parameters and the expected answer
     Test(test::Arguments),
 }
@@ -36,6 +39,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::Check(arguments) => check::run(arguments),
         Command::Build(arguments) => build::run(arguments),
+        Command::Run(arguments) => run::run(arguments),
         Command::Test(arguments) => test::run(arguments),
     }
 }
