@@ -1,6 +1,7 @@
 //! The binary `tidegate`: the service and the tools around it.
 
 mod backup;
+mod client;
 mod commands;
 mod config;
 mod demo;

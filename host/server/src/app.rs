@@ -13,6 +13,7 @@ use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::compute::Compute;
 use crate::doors::BodyRoom;
+use crate::manage::components::Kinds;
 use crate::metrics::Metrics;
 use crate::openapi::Described;
 use crate::rate::Rates;
@@ -101,6 +102,8 @@ pub struct App {
     pub(crate) bodies: BodyRoom,
     /// What endpoints answer, for the OpenAPI document.
     pub(crate) described: Described,
+    /// What components are, for management.
+    pub(crate) kinds: Kinds,
     pub(crate) rates: Rates,
     pub(crate) admission: Admission,
     pub(crate) metrics: Metrics,
@@ -156,6 +159,7 @@ impl App {
             admission: Admission::new(&options.admission),
             metrics: Metrics::new(),
             described: Described::default(),
+            kinds: Kinds::new(100_000),
             draining: AtomicBool::new(false),
             options,
             store,

@@ -1,5 +1,6 @@
 //! The management routes: endpoints and their versions, sources, access tokens. For private tokens.
 
+pub(crate) mod components;
 pub(crate) mod endpoints;
 mod fields;
 pub(crate) mod sources;
