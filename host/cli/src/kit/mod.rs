@@ -11,6 +11,7 @@ mod new;
 mod pull;
 mod push;
 mod rollback;
+mod run;
 mod sdk;
 mod test;
 mod toolchain;
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     Check(FolderArguments),
     /// Build an endpoint folder into a component
     Build(build::Arguments),
+    /// Ask an endpoint once, over sample logs or given ones
+    Run(run::Arguments),
     /// Run the cases of endpoint folders: tests/*.json with logs, parameters and the expected answer
     Test(test::Arguments),
     /// Build an endpoint folder and save it on a server, as a new version
@@ -56,6 +59,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::New(arguments) => new::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Build(arguments) => build::run(arguments),
+        Command::Run(arguments) => run::run(arguments),
         Command::Test(arguments) => test::run(arguments),
         Command::Push(arguments) => push::run(arguments),
         Command::Pull(arguments) => pull::run(arguments),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate_compiler::Folder;
-use tidegate_server::workbench::{Outcome as Answered, Trial, Workbench};
+use tidegate_server::workbench::{Outcome as Answered, Scene, Trial, Workbench};
 
 use super::build::built;
 use super::case::{Case, Expectation, numbers};
@@ -109,7 +109,8 @@ async fn one(
     case: &Case,
 ) -> Result<(Verdict, Vec<String>), Box<dyn Error>> {
     let of_file = |error| format!("{}: {error}", path.display());
-    let trial: Trial = workbench.trial(component, case.logs(), case.now()).await.map_err(of_file)?;
+    let scene = Scene { logs: case.logs(), now: case.now(), others: Scene::none };
+    let trial: Trial = workbench.trial(component, scene).await.map_err(of_file)?;
     let answered = trial.ask(case.ask()).await;
     let unknown = trial.unknown_sources().to_vec();
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();

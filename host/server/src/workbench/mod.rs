@@ -10,6 +10,7 @@
 //!   it is meant for is not known here;
 //! - nobody is asked for a token, and no answer is kept.
 
+mod check;
 mod sources;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,8 @@ use std::sync::{Arc, OnceLock};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
-use tidegate_model::{Failure, Limits, number};
+use tidegate_compiler::{GateError, inspect};
+use tidegate_model::{Code, Failure, Limits, Manifest, number};
 use tidegate_runtime::RuntimeOptions;
 use tidegate_store::{Store, StoreError, StoreOptions};
 
@@ -31,10 +33,32 @@ use crate::options::Options;
 use crate::parameters::Sent;
 use crate::query::check;
 use crate::registry::Endpoint;
+use crate::seed::SOURCES;
 use crate::tokens::{Access, Tokens};
+
+pub use check::{Checked, Finding, Part};
 
 /// Logs by the names of their sources.
 pub type Logs = BTreeMap<String, Vec<Value>>;
+
+/// What there is to read, and when.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    /// Logs. Those without `timestamp` are of `now`; those without `id` get their number in their
+    /// source, from 1.
+    pub logs: Logs,
+    /// The time, in microseconds since 1970.
+    pub now: i64,
+    /// The logs of a source that the endpoint names and `logs` does not, at that time.
+    pub others: fn(source: &str, now: i64) -> Vec<Value>,
+}
+
+impl Scene {
+    /// No logs: of sources that are empty where nothing is given.
+    pub fn none(_: &str, _: i64) -> Vec<Value> {
+        Vec::new()
+    }
+}
 
 /// What trials share: the query engine, the component runtime with compiled code, threads.
 #[derive(Debug)]
@@ -144,24 +168,54 @@ impl Workbench {
         Ok(Self { machinery, options })
     }
 
-    /// Puts an endpoint over logs: everything that it can read. Logs without `timestamp` are of `now`
-    /// (microseconds since 1970), logs without `id` get their number in their source, from 1.
+    /// Puts an endpoint over the logs of a scene: they are all that it can read.
     ///
     /// # Errors
     /// What the gate refuses; logs that are no logs; no room.
-    pub async fn trial(&self, component: &[u8], logs: Logs, now: i64) -> Result<Trial, TrialError> {
+    pub async fn trial(&self, component: &[u8], scene: Scene) -> Result<Trial, TrialError> {
+        let refused = |error: GateError| TrialError::Refused(Failure::new(Code::Refused, error.to_string()));
+        let manifest = inspect(component).map_err(refused)?.manifest;
+        let Stage { app, unknown, folder } = self.stage(&manifest, scene).await?;
+        let saving = Saving { author: "the workbench", ..Saving::default() };
+        let endpoint = app.register_component(component, saving).await.map_err(TrialError::Refused)?;
+        Ok(Trial { app, endpoint, unknown, folder })
+    }
+
+    /// A service with the logs of a scene, and with the sources that an endpoint names.
+    async fn stage(&self, manifest: &Manifest, scene: Scene) -> Result<Stage, TrialError> {
         let folder = tempfile::Builder::new().prefix("tidegate-").tempdir()?;
         let options = Options { data_dir: folder.path().join("data"), ..self.options.clone() };
         let store = Store::open(&options.data_dir, options.store.clone())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
-        let app = App::over(options, store, tokens, &self.machinery, Clock::Frozen(now)).await?;
-        for (source, events) in logs {
+        let app = App::over(options, store, tokens, &self.machinery, Clock::Frozen(scene.now)).await?;
+        for (source, events) in scene.logs {
             fill(&app, source, events).await?;
         }
-        let unknown = sources::make(&app, component).await.map_err(TrialError::Refused)?;
-        let saving = Saving { author: "the workbench", ..Saving::default() };
-        let endpoint = app.register_component(component, saving).await.map_err(TrialError::Refused)?;
-        Ok(Trial { app, endpoint, unknown, folder })
+        let made = sources::make(&app, manifest).await.map_err(TrialError::Refused)?;
+        let mut unknown = Vec::new();
+        for source in made {
+            let events = (scene.others)(&source, scene.now);
+            if events.is_empty() && !SOURCES.contains(&source.as_str()) {
+                unknown.push(source.clone());
+            }
+            fill(&app, source, events).await?;
+        }
+        Ok(Stage { app, unknown, folder })
+    }
+}
+
+/// A service with logs and without an endpoint.
+struct Stage {
+    app: Arc<App>,
+    unknown: Vec<String>,
+    folder: TempDir,
+}
+
+impl Stage {
+    async fn close(self) -> Result<(), TrialError> {
+        self.app.close().await?;
+        self.folder.close()?;
+        Ok(())
     }
 }
 
@@ -242,9 +296,8 @@ impl Trial {
     /// # Errors
     /// What cannot be closed or removed.
     pub async fn close(self) -> Result<(), TrialError> {
-        self.app.close().await?;
-        self.folder.close()?;
-        Ok(())
+        let Self { app, unknown, folder, .. } = self;
+        Stage { app, unknown, folder }.close().await
     }
 }
 

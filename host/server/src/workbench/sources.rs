@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::catalog::TableProvider;
-use tidegate_compiler::inspect;
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Failure, Manifest};
 use tidegate_sql::{SavedQuery, Sources, Tables};
 use tidegate_store::Store;
 
@@ -16,15 +15,13 @@ use crate::admit::{example_arguments, granted_whole};
 use crate::app::App;
 use crate::seed::SOURCES;
 
-/// Makes the sources that a component's statements name, and says which of them are neither there
-/// already nor among those of a server's first start. Whatever else is wrong is the gate's to tell.
+/// Makes the sources that an endpoint's statements name and that are not there already, and says which.
+/// Whatever else is wrong with the statements is the gate's to tell.
 ///
 /// # Errors
 /// If the statements cannot be looked at, which is a bug.
-pub(super) async fn make(app: &Arc<App>, component: &[u8]) -> Result<Vec<String>, Failure> {
-    let refused = |error: tidegate_compiler::GateError| Failure::new(Code::Refused, error.to_string());
-    let manifest = inspect(component).map_err(refused)?.manifest;
-    let this = Arc::clone(app);
+pub(super) async fn make(app: &Arc<App>, manifest: &Manifest) -> Result<Vec<String>, Failure> {
+    let (this, manifest) = (Arc::clone(app), manifest.clone());
     // Where statements are planned: plans may be deep.
     let work = async move {
         let sources = Demanded { store: &this.store, made: Mutex::default() };
@@ -43,7 +40,7 @@ pub(super) async fn make(app: &Arc<App>, component: &[u8]) -> Result<Vec<String>
             }
         }
         let made = sources.made.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(made.into_iter().filter(|name| !SOURCES.contains(&name.as_str())).collect())
+        Ok(made.into_iter().collect())
     };
     app.compute.run(work).await
 }
