@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use tidegate_model::{EndpointName, Manifest, ManifestError, Parameter, Settings};
+use tidegate_model::{EndpointName, LimitSet, Manifest, ManifestError, Parameter, Settings};
 
 use crate::generate::{DEFAULT_STATEMENT, compile_sql};
 use crate::pack::{CompileError, pack};
@@ -77,6 +77,8 @@ struct EndpointToml {
     parameters: Vec<Parameter>,
     #[serde(default)]
     settings: Settings,
+    #[serde(default)]
+    limits: LimitSet,
 }
 
 impl Folder {
@@ -124,11 +126,12 @@ pub fn manifest_of_texts(toml: &str, query: &str) -> Result<Manifest, FolderErro
 }
 
 fn manifest(toml_path: &Path, toml: &str, query: String) -> Result<Manifest, FolderError> {
-    let EndpointToml { name, description, parameters, settings } = parse_toml(toml_path, toml)?;
+    let EndpointToml { name, description, parameters, settings, limits } = parse_toml(toml_path, toml)?;
     let mut manifest = Manifest::new(name, query);
     manifest.description = description;
     manifest.parameters = parameters;
     manifest.settings = settings;
+    manifest.limits = limits;
     Ok(manifest)
 }
 

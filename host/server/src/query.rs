@@ -123,8 +123,10 @@ fn check(
     let arguments: Arguments = manifest.check_arguments(&values)?;
     let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
     drop(manifest);
+    // A caller can be held to less than the endpoint, and never gets more.
+    let limits = app.options.limits.lowered_by(&endpoint.manifest.limits).lowered_by(&access.limits);
     let pinned = access.pinned.clone();
-    Ok(Asked { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format })
+    Ok(Asked { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format, limits })
 }
 
 /// Whether the answer can depend on a parameter: it is declared, or the ad-hoc text may name it.

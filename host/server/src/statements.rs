@@ -74,7 +74,7 @@ pub(crate) fn rows_of(stream: ResultStream) -> Rows {
 impl RequestStatements {
     async fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
         let plan = self.plan(statement, extra)?;
-        let stream = self.app.engine.run(plan, Some(self.rows)).await?;
+        let stream = self.app.engine.run_within(plan, Some(self.rows), self.asked.limits.statement_memory).await?;
         Ok(rows_of(stream))
     }
 

@@ -19,6 +19,7 @@ mod errors;
 mod formats;
 mod import;
 mod ingest;
+mod limits;
 mod logs_all;
 mod lql;
 mod management;

@@ -8,13 +8,13 @@ use axum::body::to_bytes;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use tidegate_model::{Code, EndpointName, Failure, Manifest, Parameter, Settings};
+use tidegate_model::{Code, EndpointName, Failure, LimitSet, Manifest, Parameter, Settings};
 
 use tidegate_store::EndpointRecord;
 use uuid::Uuid;
 
 use super::fields::Fields;
-use super::{Answer, created, found, private, time};
+use super::{Answer, LIMITS_ARE, created, found, private, time};
 use crate::admit::{Saving, taken};
 use crate::app::App;
 use crate::failure::Refusal;
@@ -54,6 +54,9 @@ fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest>
         enable_auth: fields.flag("enable_auth").unwrap_or(old.enable_auth),
         labels: fields.text("labels").unwrap_or(old.labels),
     };
+    let limits = fields
+        .take::<Option<LimitSet>>("limits", LIMITS_ARE)
+        .map_or_else(|| base.map(|base| base.limits.clone()), |sent| Some(sent.unwrap_or_default()));
     if !settings.enable_auth {
         fields.refuse("enable_auth", "enable_auth: false is not supported; every call needs a token");
     }
@@ -68,6 +71,7 @@ fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest>
         parameters: parameters.unwrap_or_default(),
         statements: base.map(|base| base.statements.clone()).unwrap_or_default(),
         settings,
+        limits: limits.unwrap_or_default(),
         ..Manifest::new(name.clone().or_else(placeholder)?, query.clone().unwrap_or_default())
     };
     if base.is_none() && name.is_none() && !fields.has_refused("name") {
@@ -171,7 +175,7 @@ fn shown(endpoint: &Endpoint) -> Value {
 
 /// What a definition says, in the names of the interface.
 fn described(manifest: &Manifest) -> Value {
-    let Manifest { name, description, query, parameters, settings, .. } = manifest;
+    let Manifest { name, description, query, parameters, settings, limits, .. } = manifest;
     json!({
         "name": name,
         "description": description,
@@ -184,6 +188,7 @@ fn described(manifest: &Manifest) -> Value {
         "redact_pii": settings.redact_pii,
         "enable_auth": settings.enable_auth,
         "labels": settings.labels,
+        "limits": limits,
     })
 }
 
