@@ -68,6 +68,15 @@ pub fn compile_sql(manifest: &Manifest) -> Result<Vec<u8>, CompileError> {
     pack(&encode(World::Endpoint)?, manifest)
 }
 
+/// The code of every SQL endpoint, which their components differ from in the manifest only
+/// ([`crate::code_of`]).
+///
+/// # Errors
+/// None that input can cause.
+pub fn code_of_sql() -> Result<Vec<u8>, CompileError> {
+    Ok(crate::section::code_of(&encode(World::Endpoint)?)?)
+}
+
 /// The component that runs the query in the request argument [`SQL_ARGUMENT`]. One serves every
 /// endpoint: over whose grants the query runs is decided by the host, with each request.
 ///
