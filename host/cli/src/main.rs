@@ -2,6 +2,7 @@
 
 mod backup;
 mod commands;
+mod compile;
 mod config;
 mod demo;
 mod import;
@@ -41,6 +42,9 @@ enum Command {
     Check(commands::FolderArguments),
     /// Build an endpoint folder into a component
     Build(commands::BuildArguments),
+    /// Compile a component for the server that starts this
+    #[command(hide = true)]
+    CompileComponent(compile::Arguments),
     /// Make, list and revoke access tokens
     Token(token::Arguments),
     /// Work with the log query language
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Import(arguments) => import::run(&arguments),
         Command::Check(arguments) => commands::check(&arguments),
         Command::Build(arguments) => commands::build(&arguments),
+        Command::CompileComponent(arguments) => compile::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Lql(command) => commands::lql(&command),
         Command::Redact => commands::redact(),

@@ -15,6 +15,7 @@ use crate::doors::BodyRoom;
 use crate::metrics::Metrics;
 use crate::openapi::Described;
 use crate::rate::Rates;
+use crate::recheck::Recheck;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
 
@@ -79,6 +80,7 @@ pub struct App {
     pub(crate) metrics: Metrics,
     /// A stop was asked for.
     pub(crate) draining: AtomicBool,
+    recheck: Recheck,
 }
 
 impl App {
@@ -106,10 +108,12 @@ impl App {
                 folder: options.data_dir.join("compiled"),
                 key: crate::tokens::artefact_key(store.catalog())?,
             }),
+            compiler: options.components.compilation(),
+            prepared_bytes: options.components.code_memory,
             ..RuntimeOptions::default()
         })?;
         let compute = Compute::start().map_err(StartError::Threads)?;
-        let registry = Registry::new(&runtime).await?;
+        let registry = Registry::new(&runtime, options.limits.text).await?;
         let app = Arc::new(Self {
             cache: Cache::new(tidegate_model::number(options.cache.memory)),
             bodies: BodyRoom::new(options.ingest.body_memory),
@@ -118,6 +122,7 @@ impl App {
             metrics: Metrics::new(),
             described: Described::default(),
             draining: AtomicBool::new(false),
+            recheck: Recheck::default(),
             options,
             store,
             engine: Arc::new(engine),
@@ -127,10 +132,11 @@ impl App {
             tokens,
         });
         crate::seed::sources(&app)?;
-        app.load_endpoints().await?;
+        app.registry.fill(app.store.catalog().endpoint_entries()?);
         crate::seed::endpoints(&app).await?;
-        // Both end with the service: they hold no more than a weak pointer to it.
+        // They end with the service: they hold no more than a weak pointer to it.
         tokio::spawn(crate::tokens::watch(Arc::downgrade(&app)));
+        app.recheck.start(&app);
         tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.cache.warming_concurrency));
         Ok((app, new))
     }
@@ -148,6 +154,7 @@ impl App {
     /// # Errors
     /// As the store's.
     pub async fn close(&self) -> Result<(), StoreError> {
+        self.recheck.stop().await;
         self.store.close().await
     }
 }

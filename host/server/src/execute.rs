@@ -118,11 +118,9 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Body, Failu
     let now = chrono::Utc::now().timestamp_micros();
     let endpoint = Arc::clone(&asked.endpoint);
     let rows = shape(&asked).rows;
-    let mut component = Arc::clone(&endpoint.component);
     let mut passed = asked.arguments.clone();
     let mut language = Language::Sql;
-    if let Some(adhoc) = &asked.adhoc {
-        component = Arc::clone(&app.registry.adhoc);
+    let component = if let Some(adhoc) = &asked.adhoc {
         let text = match adhoc {
             Adhoc::Sql(text) => text,
             Adhoc::Lql(text) => {
@@ -131,7 +129,10 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Body, Failu
             }
         };
         passed = Arguments::from([(SQL_ARGUMENT.to_owned(), Value::Text(text.clone()))]);
-    }
+        Arc::clone(&app.registry.adhoc)
+    } else {
+        app.prepared(&endpoint).await?
+    };
     let statements = RequestStatements {
         app: Arc::clone(&app),
         asked: Arc::clone(&asked),

@@ -92,7 +92,7 @@ impl RequestStatements {
         // A caller's text that may read all sources names them as they are called now.
         let bound = !(*unrestricted && matches!(statement, Statement::Text(_)));
         let sources = StoredTables::of(&self.app.store, &self.app.registry, endpoint, bound);
-        let saved = &endpoint.saved;
+        let saved = endpoint.saved()?;
         let granted = if *unrestricted { Tables::Sources } else { Tables::Granted(saved) };
         match statement {
             Statement::Named(name) if name == DEFAULT_STATEMENT => {

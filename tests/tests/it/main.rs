@@ -11,6 +11,7 @@
 mod api_counts;
 mod cache;
 mod cancel;
+mod compile;
 mod components;
 mod connections;
 mod crash;
@@ -23,6 +24,7 @@ mod limits;
 mod logs_all;
 mod lql;
 mod management;
+mod many;
 mod openapi;
 mod operation;
 mod otlp;

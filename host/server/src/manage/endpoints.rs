@@ -17,8 +17,8 @@ use super::fields::Fields;
 use super::{Answer, LIMITS_ARE, created, found, private, time};
 use crate::admit::{Saving, taken};
 use crate::app::App;
-use crate::failure::Refusal;
-use crate::registry::{Broken, Endpoint};
+use crate::failure::{Refusal, of_store};
+use crate::registry::{Endpoint, Found};
 
 /// What is shown of an endpoint and not taken: it may be sent back as it was shown.
 const SHOWN_ONLY: [&str; 8] =
@@ -111,7 +111,7 @@ async fn definition(app: &App, old: Option<&Known>, request: Request) -> Result<
     manifest.ok_or_else(|| Failure::new(Code::Internal, "the definition could not be read"))
 }
 
-/// An endpoint as management sees it: one that can be called, or one that no longer passes the gate.
+/// An endpoint as management sees it, whether it can be called or no longer passes the gate.
 struct Known {
     id: Uuid,
     version: i64,
@@ -126,7 +126,7 @@ struct Known {
 }
 
 impl Known {
-    fn of(endpoint: &Endpoint) -> Self {
+    fn of(endpoint: &Endpoint, found: Option<&Found>) -> Self {
         Self {
             id: endpoint.id,
             version: endpoint.version,
@@ -136,22 +136,22 @@ impl Known {
             author: endpoint.author.clone(),
             created_at: endpoint.created_at,
             updated_at: endpoint.updated_at,
-            warnings: endpoint.warnings.iter().map(ToString::to_string).collect(),
+            warnings: warnings(endpoint.version, found),
         }
     }
 
-    fn of_broken(broken: &Broken) -> Self {
-        let Broken { record, manifest, failure } = broken;
+    fn of_record(record: EndpointRecord, found: Option<&Found>) -> Self {
         Self {
             id: record.id,
             version: record.version,
-            manifest: manifest.clone(),
-            name: record.name.clone(),
-            tables: record.sources.clone(),
-            author: record.author.clone(),
+            // What cannot even be read is shown by its name.
+            manifest: serde_json::from_str(&record.manifest).ok(),
+            name: record.name,
+            tables: record.sources,
+            author: record.author,
             created_at: record.created_at,
             updated_at: record.updated_at,
-            warnings: vec![format!("it cannot be used: {failure}")],
+            warnings: warnings(record.version, found),
         }
     }
 
@@ -169,8 +169,15 @@ impl Known {
     }
 }
 
-fn shown(endpoint: &Endpoint) -> Value {
-    Known::of(endpoint).shown()
+/// What the gate, or the check after the start, has to tell of a version.
+fn warnings(version: i64, found: Option<&Found>) -> Vec<String> {
+    let Some(found) = found.filter(|found| found.version == version) else { return Vec::new() };
+    let broken = found.broken.iter().map(|failure| format!("it cannot be used: {failure}"));
+    broken.chain(found.warnings.iter().map(ToString::to_string)).collect()
+}
+
+fn shown(app: &App, endpoint: &Endpoint) -> Value {
+    Known::of(endpoint, app.registry.found(endpoint.id).as_deref()).shown()
 }
 
 /// What a definition says, in the names of the interface.
@@ -202,22 +209,26 @@ fn on_save(mut failure: Failure) -> Failure {
 }
 
 fn known(app: &App, id_or_name: &str) -> Result<Known, Failure> {
-    let broken = |broken: &Arc<Broken>| {
-        broken.record.name == id_or_name || Uuid::try_parse(id_or_name).is_ok_and(|id| id == broken.record.id)
+    let entry = app.registry.find(id_or_name);
+    let record = match &entry {
+        Some(entry) => app.store.catalog().endpoint_by_id(entry.id).map_err(of_store)?,
+        None => None,
     };
-    if let Some(endpoint) = app.registry.find(id_or_name) {
-        return Ok(Known::of(&endpoint));
-    }
-    let broken = app.registry.broken().into_iter().find(broken).map(|broken| Known::of_broken(&broken));
-    broken.ok_or_else(|| Failure::new(Code::NotFound, format!("there is no endpoint {id_or_name}")).about(id_or_name))
+    let unknown = || Failure::new(Code::NotFound, format!("there is no endpoint {id_or_name}")).about(id_or_name);
+    let record = record.ok_or_else(unknown)?;
+    let found = app.registry.found(record.id);
+    Ok(Known::of_record(record, found.as_deref()))
 }
 
 /// `GET /api/endpoints`.
 pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
-    let broken = app.registry.broken();
-    let broken = broken.iter().map(|broken| Known::of_broken(broken).shown());
-    found(app.registry.all().iter().map(|endpoint| shown(endpoint)).chain(broken).collect())
+    let records = app.blocking(|app| app.store.catalog().endpoints()).await?;
+    let known = records.into_iter().map(|record| {
+        let found = app.registry.found(record.id);
+        Known::of_record(record, found.as_deref()).shown()
+    });
+    found(known.collect())
 }
 
 /// `GET /api/endpoints/{id or name}`.
@@ -231,7 +242,7 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
     let access = private(&app, request.headers())?;
     let manifest = definition(&app, None, request).await?;
     let saving = Saving { author: &access.who, ..Saving::default() };
-    created(shown(&*app.register_query(&manifest, saving).await.map_err(on_save)?))
+    created(shown(&app, &*app.register_query(&manifest, saving).await.map_err(on_save)?))
 }
 
 /// `PUT` and `PATCH /api/endpoints/{id or name}`.
@@ -240,7 +251,8 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
     let old = known(&app, &id)?;
     let mut manifest = definition(&app, Some(&old), request).await?;
     let same_query = old.manifest.as_ref().is_some_and(|old| old.query == manifest.query);
-    if old.manifest.as_ref() == Some(&manifest) && app.registry.by_id(old.id).is_some() {
+    let usable = app.registry.found(old.id).is_none_or(|found| found.broken.is_none());
+    if old.manifest.as_ref() == Some(&manifest) && usable {
         // Nothing is changed: that is no version.
         return found(old.shown());
     }
@@ -249,7 +261,7 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
     }
     let saving =
         Saving { id: Some(old.id), author: &access.who, known: old.tables, same_query, from: Some(old.version) };
-    found(shown(&*app.register_query(&manifest, saving).await.map_err(on_save)?))
+    found(shown(&app, &*app.register_query(&manifest, saving).await.map_err(on_save)?))
 }
 
 /// `DELETE /api/endpoints/{id or name}`.
@@ -289,7 +301,7 @@ pub(crate) async fn put_component(State(app): State<Arc<App>>, Path(id): Path<St
     };
     let endpoint = app.register_component(&component, saving).await.map_err(on_save)?;
     let status = if old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(shown(&endpoint))))
+    Ok((status, Json(shown(&app, &endpoint))))
 }
 
 /// A version on record.
@@ -340,7 +352,7 @@ pub(crate) async fn restore(
         let message = format!("version {version} is the current one");
         return Err(Failure::new(Code::Refused, message).about("version").into());
     }
-    let component = app.stored_component(&record)?;
+    let component = app.stored_component(&record.component)?;
     let saving = Saving {
         id: Some(endpoint.id),
         author: &access.who,
@@ -348,5 +360,5 @@ pub(crate) async fn restore(
         same_query: true,
         from: Some(endpoint.version),
     };
-    found(shown(&*app.register_component(&component, saving).await.map_err(on_save)?))
+    found(shown(&app, &*app.register_component(&component, saving).await.map_err(on_save)?))
 }
