@@ -43,6 +43,15 @@ pub(crate) fn engine(concurrency: usize, memory: usize, count: bool) -> wasmtime
     }
 }
 
+/// An engine that only compiles, one function after the other: what it makes fits [`engine`]. No
+/// memory is set aside for instances.
+pub(crate) fn compiling_engine() -> wasmtime::Result<Engine> {
+    let mut config = config();
+    config.parallel_compilation(false);
+    config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+    Engine::new(&config)
+}
+
 fn config() -> Config {
     let mut config = Config::new();
     config.strategy(Strategy::Cranelift);

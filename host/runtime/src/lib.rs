@@ -12,6 +12,7 @@
 //! - `limits`: how a guest is stopped; `artefacts`: how compiled code is kept.
 
 mod answer;
+mod apart;
 mod artefacts;
 mod batch;
 mod bindings;
@@ -32,6 +33,7 @@ mod words;
 mod tests;
 
 pub use answer::{Answer, Body, Usage};
+pub use apart::{Compilation, CompileCommand, compile_alone};
 pub use artefacts::ArtefactOptions;
 pub use ended::{Class, Ended, Fault, Quota};
 pub use prepared::Endpoint;
