@@ -20,6 +20,7 @@ mod exchange;
 mod formats;
 mod import;
 mod ingest;
+mod kit;
 mod logs_all;
 mod lql;
 mod management;
