@@ -88,7 +88,10 @@ mod tests {
             tracing::info!("nothing to see");
             tracing::warn!(code = "timeout", "the component was stopped");
         });
-        assert_eq!(log.take(), ["guest debug: half\\u{1b}[2J\nway", "warn: the component was stopped code=\"timeout\""]);
+        assert_eq!(
+            log.take(),
+            ["guest debug: half\\u{1b}[2J\nway", "warn: the component was stopped code=\"timeout\""]
+        );
         assert!(log.take().is_empty());
     }
 }

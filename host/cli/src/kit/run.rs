@@ -143,8 +143,7 @@ fn events(path: &Path) -> Result<Vec<Value>, String> {
     }
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let event = |(i, line): (usize, &str)| {
-        let event: Map<String, Value> =
-            serde_json::from_str(line).map_err(|error| failed(i + 1, &place(&error)))?;
+        let event: Map<String, Value> = serde_json::from_str(line).map_err(|error| failed(i + 1, &place(&error)))?;
         Ok(Value::Object(event))
     };
     lines.map(event).collect()

@@ -120,9 +120,8 @@ impl Statements<'_> {
         }
         for grant in saved.tables() {
             if saved.parameters_of(&grant).is_empty() {
-                let message = format!(
-                    "no parameter narrows the grant {grant}: whoever may call the endpoint may read all of it"
-                );
+                let message =
+                    format!("no parameter narrows the grant {grant}: whoever may call the endpoint may read all of it");
                 checked.warn(Part::Query, Failure::new(Code::Refused, message).about(grant));
             }
         }
@@ -133,8 +132,7 @@ impl Statements<'_> {
                 Some(sql) => engine.plan(sql, Tables::Granted(saved), sources, &arguments, now),
                 None => engine.plan_saved(saved, sources, &arguments, now),
             };
-            let reads =
-                resolved.and_then(|_| engine.reads_of_statement(saved, sql, sources, &arguments, now));
+            let reads = resolved.and_then(|_| engine.reads_of_statement(saved, sql, sources, &arguments, now));
             match reads {
                 Ok(reads) => checked.statements.push((name.to_owned(), reads)),
                 // A mistake in a grant is met again by each statement that reads it.
@@ -160,7 +158,10 @@ impl Checked {
     }
 
     fn knows(&self, failure: &Failure) -> bool {
-        self.errors.iter().chain(&self.warnings).any(|finding| finding.part == Part::Query && finding.failure == *failure)
+        self.errors
+            .iter()
+            .chain(&self.warnings)
+            .any(|finding| finding.part == Part::Query && finding.failure == *failure)
     }
 
     fn parameters(&mut self, manifest: &Manifest, used: &BTreeSet<String>, computed: bool) {

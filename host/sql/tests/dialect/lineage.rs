@@ -38,12 +38,21 @@ fn a_statement_reads_what_it_uses_of_its_grants() {
     let cases = [
         ("SELECT id FROM t", "t: id"),
         ("SELECT COUNT(*) AS n FROM t", ""),
-        ("SELECT r.path FROM t CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS r", "t: metadata.request.path"),
+        (
+            "SELECT r.path FROM t CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS r",
+            "t: metadata.request.path",
+        ),
         ("SELECT id FROM t, UNNEST(metadata) AS m", "t: id, metadata"),
-        ("SELECT id FROM t WHERE metadata[0].response[0].status > 400 ORDER BY timestamp", "t: id, metadata.response.status, timestamp"),
+        (
+            "SELECT id FROM t WHERE metadata[0].response[0].status > 400 ORDER BY timestamp",
+            "t: id, metadata.response.status, timestamp",
+        ),
         ("SELECT metadata FROM t, UNNEST(metadata) AS m, UNNEST(m.request) AS r WHERE r.path = '/'", "t: metadata"),
         ("SELECT i.name FROM t, UNNEST(items) AS i", "t: items.name"),
-        ("SELECT COUNTIF(r.headers.agent = 'x') AS n FROM t, UNNEST(metadata) AS m, UNNEST(m.request) AS r GROUP BY n % 2", "t: metadata.request.headers.agent, n"),
+        (
+            "SELECT COUNTIF(r.headers.agent = 'x') AS n FROM t, UNNEST(metadata) AS m, UNNEST(m.request) AS r GROUP BY n % 2",
+            "t: metadata.request.headers.agent, n",
+        ),
         ("SELECT a.id FROM t AS a JOIN u AS b USING (id) WHERE b.path = '/'", "t: id|u: id, path"),
         ("SELECT id FROM t WHERE id IN (SELECT id FROM u WHERE path = 'x')", "t: id|u: id, path"),
         ("SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.id = t.id)", "t: id|u: id"),
