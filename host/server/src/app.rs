@@ -106,6 +106,7 @@ impl App {
                 folder: options.data_dir.join("compiled"),
                 key: crate::tokens::artefact_key(store.catalog())?,
             }),
+            memory: Some(engine.memory()),
             ..RuntimeOptions::default()
         })?;
         let compute = Compute::start().map_err(StartError::Threads)?;

@@ -1,18 +1,19 @@
 //! Running what was asked of an endpoint: its component over its grants, under the limits.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::response::Response;
 use tidegate_compiler::SQL_ARGUMENT;
 use tidegate_model::{Arguments, Code, Failure, Value};
-use tidegate_runtime::{Body, Request as Call};
+use tidegate_runtime::{Body, Class, Request as Call};
 use tidegate_sql::Stop;
 use uuid::Uuid;
 
 use crate::answer::{Encoded, Format, Shape, encode, stream};
 use crate::app::App;
+use crate::observe;
 use crate::parameters::Adhoc;
 use crate::registry::Endpoint;
 use crate::statements::{Language, RequestStatements};
@@ -70,13 +71,16 @@ pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded,
     let permit = app.admission.enter().await?;
     let (limit, asking) = time_limit(&app);
     let shape = shape(&app, &asked);
-    let made = run(Arc::clone(&app), asked, asking.0.clone());
+    let ended = Arc::new(OnceLock::new());
+    let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ended));
     // The place goes with the work: work that does not stop at once still takes it.
     let work = app.compute.run(async move {
         let _permit = permit;
         encode(made, shape).await
     });
-    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+    let encoded = tokio::time::timeout(limit, work).await;
+    note_class(&ended);
+    encoded.unwrap_or_else(|_| {
         let message = format!(
             "the request took longer than {} s; narrow the time range or select less",
             app.options.limits.wall_clock.as_secs()
@@ -93,8 +97,18 @@ pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Resul
     let permit = app.admission.enter().await?;
     let (limit, asking) = time_limit(app);
     let shape = shape(app, &asked);
-    let made = run(Arc::clone(app), asked, asking.0.clone());
-    stream(&app.compute, made, shape, asking, permit, limit).await
+    let ended = Arc::new(OnceLock::new());
+    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ended));
+    let response = stream(&app.compute, made, shape, asking, permit, limit).await;
+    note_class(&ended);
+    response
+}
+
+/// Puts the class of a component that did not answer into the line of the request.
+fn note_class(ended: &OnceLock<Class>) {
+    if let Some(class) = ended.get() {
+        observe::note(|notes| notes.ended = Some(*class));
+    }
 }
 
 /// The time of a request, and what stops it: both end with the future that waits, when the time is
@@ -111,8 +125,8 @@ fn shape(app: &App, asked: &Asked) -> Shape {
     Shape { format: asked.format, rows, bytes: app.options.limits.answer_bytes, redact: asked.redact }
 }
 
-/// Runs the component.
-async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Body, Failure> {
+/// Runs the component; `ended` is the class in which it ended, if that is without an answer.
+async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ended: Arc<OnceLock<Class>>) -> Result<Body, Failure> {
     let now = chrono::Utc::now().timestamp_micros();
     let endpoint = Arc::clone(&asked.endpoint);
     let rows = shape(&app, &asked).rows;
@@ -140,5 +154,15 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop) -> Result<Body, Failu
     };
     let limits = app.options.limits.clone();
     let call = Call { arguments: passed, received_at: now, limits };
-    Ok(app.runtime.handle(&component, call, Arc::new(statements)).await?.body)
+    match app.runtime.handle(&component, call, Arc::new(statements)).await {
+        Ok(answer) => {
+            app.metrics.component(None);
+            Ok(answer.body)
+        }
+        Err(end) => {
+            app.metrics.component(Some(end.class));
+            let _ = ended.set(end.class);
+            Err(end.failure)
+        }
+    }
 }
