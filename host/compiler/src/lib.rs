@@ -21,4 +21,4 @@ pub use folder::{Folder, FolderError, manifest_of_texts};
 pub use gate::{FEATURES, GateError, Inspection, MAX_COMPONENT_BYTES, MAX_GUEST_MEMORY, inspect};
 pub use generate::{DEFAULT_STATEMENT, SQL_ARGUMENT, compile_adhoc, compile_sql};
 pub use pack::{CompileError, pack};
-pub use section::{MANIFEST_SECTION, manifest_of};
+pub use section::{MANIFEST_SECTION, MAX_MANIFEST_BYTES, manifest_of};
