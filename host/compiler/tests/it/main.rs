@@ -2,6 +2,7 @@
 //! with a reason that an author can act on.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 
+mod contract;
 mod folder;
 mod gate;
 

@@ -303,7 +303,7 @@ mod tests {
         assert!(send(2 * PERMIT).await.is_ok());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_rest_of_a_refused_body_is_read_while_it_comes() {
         let chunk = Bytes::from(vec![0; 1 << 20]);
         let chunks = |count| {
