@@ -17,6 +17,7 @@ mod crash;
 mod demo;
 mod errors;
 mod formats;
+mod hostile;
 mod import;
 mod ingest;
 mod logs_all;
