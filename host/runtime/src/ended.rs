@@ -8,10 +8,15 @@ use std::fmt;
 
 use tidegate_model::{Code, Failure};
 use wasmtime::component::ResourceTableError;
-use wasmtime::{PoolConcurrencyLimitError, Trap, WasmtimeBug};
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace, WasmtimeBug};
 
 use crate::answer::Usage;
-use crate::limits::Budget;
+use crate::limits::{Budget, Denied, no_memory};
+use crate::words::shorten;
+
+/// The longest text of the engine, and the longest name of a function, in a detail.
+const MAX_CAUSE: usize = 1024;
+const MAX_NAME: usize = 200;
 
 /// A request that a component did not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +27,9 @@ pub struct Ended {
     pub failure: Failure,
     /// What the component had used by then; nothing if it did not run.
     pub usage: Usage,
+    /// The trap and the names of the functions on the guest's stack, innermost first, where it was
+    /// stopped by one. For the log, and for an author who runs an endpoint; never for a caller.
+    pub detail: Option<String>,
 }
 
 impl fmt::Display for Ended {
@@ -213,6 +221,13 @@ impl Fault {
     }
 }
 
+impl Ended {
+    /// An end that is no error of the engine.
+    pub(crate) fn plain(class: Class, failure: Failure, usage: Usage) -> Box<Self> {
+        Box::new(Self { class, failure, usage, detail: None })
+    }
+}
+
 /// A limit that ends the guest where it stands. Limits that it may handle are failures instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HardLimit {
@@ -229,15 +244,33 @@ pub(crate) enum HardLimit {
 pub(crate) fn of_error(error: &wasmtime::Error, budget: &Budget, digest: &str) -> Ended {
     let class = class_of(error, budget);
     let failure = failure_of(class, budget);
-    match class {
-        Class::HostBug => {
-            tracing::error!(component = digest, class = class.name(), error = ?error, "a defect of the engine or of this server");
-        }
-        _ => {
-            tracing::warn!(component = digest, class = class.name(), reason = class.reason(), error = ?error, "the component was stopped");
+    let detail = detail_of(error);
+    let (name, reason) = (class.name(), class.reason());
+    if class == Class::HostBug {
+        tracing::error!(component = digest, class = name, detail, "a defect of the engine or of this server");
+    } else {
+        tracing::warn!(component = digest, class = name, reason, detail, "the component was stopped");
+    }
+    Ended { class, failure, usage: budget.used(), detail: Some(detail) }
+}
+
+/// What the engine says, without addresses: the same text every time.
+fn detail_of(error: &wasmtime::Error) -> String {
+    let backtrace = error.downcast_ref::<WasmBacktrace>();
+    let cause = error.root_cause().to_string();
+    let mut detail = shorten(&cause, MAX_CAUSE).to_owned();
+    for (number, frame) in backtrace.map(WasmBacktrace::frames).unwrap_or_default().iter().enumerate() {
+        detail.push_str(if number == 0 { "; in " } else { " < " });
+        match frame.func_name() {
+            // Names are the guest's own words.
+            Some(name) => {
+                let name = format!("{:#}", rustc_demangle::demangle(shorten(name, MAX_NAME)));
+                detail.extend(shorten(&name, MAX_NAME).chars().map(|c| if c.is_control() { '?' } else { c }));
+            }
+            None => detail.push_str(&format!("function {}", frame.func_index())),
         }
     }
-    Ended { class, failure, usage: budget.used() }
+    detail
 }
 
 fn class_of(error: &wasmtime::Error, budget: &Budget) -> Class {
@@ -249,7 +282,7 @@ fn class_of(error: &wasmtime::Error, budget: &Budget) -> Class {
         });
     }
     // What a guest does with a refusal of memory is its own affair, a trap mostly.
-    if budget.memory_denied() {
+    if budget.memory_denied().is_some() {
         return Class::Exhausted(Quota::Memory);
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
@@ -291,6 +324,7 @@ fn failure_of(class: Class, budget: &Budget) -> Failure {
         Class::Exhausted(Quota::CallBytes) => {
             limit(format!("the component passed more than {} bytes in one call", limits.call_bytes))
         }
+        Class::Exhausted(Quota::Memory) if budget.memory_denied() == Some(Denied::Shared) => no_memory(),
         Class::Exhausted(Quota::Memory) => {
             limit(format!("the component needs more than its limit of {} bytes of memory", limits.guest_memory))
         }

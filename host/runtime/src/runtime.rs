@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use datafusion::execution::memory_pool::MemoryPool;
 use tidegate_model::{Arguments, Code, Failure, Limits, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -20,7 +21,7 @@ use crate::artefacts::{ArtefactOptions, Artefacts, hex};
 use crate::bindings::EndpointAdhoc;
 use crate::call::{answer, call, of_problem};
 use crate::ended::{self, Class, Ended, Quota};
-use crate::engine::{engine, start_ticking};
+use crate::engine::{TRIALS, engine, start_ticking};
 use crate::host::State;
 use crate::limits::{Budget, instructions, restrain};
 use crate::prepared::{Compiler, Endpoint, Prepared, link};
@@ -38,6 +39,9 @@ pub struct RuntimeOptions {
     pub limits: Limits,
     /// Where compiled code is kept; nowhere if absent.
     pub artefacts: Option<ArtefactOptions>,
+    /// The memory that components share with statements; none if absent, and each component has its
+    /// own limit only.
+    pub memory: Option<Arc<dyn MemoryPool>>,
     /// Components that are kept ready in memory.
     pub prepared: usize,
     /// How often running components are interrupted: the grain of the CPU limit.
@@ -55,6 +59,7 @@ impl Default for RuntimeOptions {
             patience: Duration::from_millis(250),
             limits: Limits::default(),
             artefacts: None,
+            memory: None,
             prepared: 1024,
             tick: Duration::from_millis(5),
             count_instructions: false,
@@ -145,6 +150,8 @@ pub struct Runtime {
     compiler: Compiler,
     prepared: Prepared,
     permits: Arc<Semaphore>,
+    /// Places for components that are tried.
+    trials: Semaphore,
 }
 
 impl fmt::Debug for Runtime {
@@ -172,7 +179,8 @@ impl Runtime {
         let prepared = Prepared::new(options.prepared);
         let permits = Arc::new(Semaphore::new(options.concurrency));
         let compiler = Compiler::new(engine, artefacts.transpose()?);
-        Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits }))
+        let trials = Semaphore::new(TRIALS);
+        Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits, trials }))
     }
 
     /// Makes a component ready: compiles it or loads its artefact, links it, and instantiates it
@@ -205,7 +213,7 @@ impl Runtime {
         statements: Arc<dyn Statements>,
     ) -> Result<Answer, Box<Ended>> {
         let permit = self.permit().await;
-        let _permit = permit.map_err(|(class, failure)| Box::new(Ended { class, failure, usage: Usage::default() }))?;
+        let _permit = permit.map_err(|(class, failure)| Ended::plain(class, failure, Usage::default()))?;
         let Request { arguments, received_at, limits } = request;
         let wall_clock = limits.wall_clock;
         // Declared after the permit, so dropped before it: memory is free when the permit is.
@@ -227,7 +235,8 @@ impl Runtime {
                 (Class::Exhausted(Quota::WallClock), Failure::new(Code::Timeout, message))
             }
         };
-        Err(Box::new(Ended { class, failure, usage: state.budget.used() }))
+        let usage = Usage { handles_left: state.left_open(), ..state.budget.used() };
+        Err(Ended::plain(class, failure, usage))
     }
 
     /// How full the runtime is, for metrics.
@@ -258,7 +267,7 @@ impl Runtime {
 
     fn store(&self, mut limits: Limits, arguments: Arguments, statements: Arc<dyn Statements>) -> Store<State> {
         limits.guest_memory = limits.guest_memory.min(self.options.limits.guest_memory);
-        let budget = Budget::new(limits, self.options.tick);
+        let budget = Budget::new(limits, self.options.tick, self.options.memory.as_ref());
         let mut store = Store::new(self.engine(), State::new(budget, arguments, statements));
         restrain(&mut store);
         store
@@ -266,6 +275,7 @@ impl Runtime {
 
     /// Instantiates once: start functions run, memory is allocated, nothing is called.
     async fn try_out(&self, endpoint: &Endpoint) -> Result<(), RuntimeError> {
+        let _place = self.trials.acquire().await.map_err(|_| RuntimeError::Stopped)?;
         let limits = self.options.limits.clone();
         let wall_clock = limits.wall_clock;
         let mut store = self.store(limits, Arguments::new(), Arc::new(NoStatements));

@@ -18,6 +18,7 @@ mod demo;
 mod errors;
 mod exchange;
 mod formats;
+mod hostile;
 mod import;
 mod ingest;
 mod kit;

@@ -8,6 +8,7 @@
 )]
 
 mod artefacts;
+mod attacks;
 mod fake;
 mod features;
 mod generated;
@@ -15,3 +16,4 @@ mod guests;
 mod hostile;
 mod instructions;
 mod overload;
+mod text_guest;

@@ -263,7 +263,7 @@ impl Trial {
             Err(failure) => (failure.code.status(), crate::failure::document(&failure), false),
         };
         let none = Ran::default();
-        let Ran { usage, notes } = ran.get().unwrap_or(&none);
+        let Ran { usage, notes, .. } = ran.get().unwrap_or(&none);
         let cost = Cost {
             instructions: usage.instructions.unwrap_or_default(),
             guest_memory: number(usage.guest_memory),
