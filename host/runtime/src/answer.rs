@@ -33,19 +33,27 @@ pub enum Body {
     Empty,
 }
 
-/// What one request used of its limits.
+/// What one request used of its limits. All but the ticks are the same whenever the same component
+/// does the same over the same rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
+    /// Units of work of the guest's code, about one an instruction, and more for instructions that
+    /// move many bytes. Only a runtime that counts them knows
+    /// ([`RuntimeOptions::count_instructions`](crate::RuntimeOptions::count_instructions)). Of a
+    /// guest that was interrupted, those since its last call are missing.
+    pub instructions: Option<u64>,
     /// Calls from the component into the host.
     pub host_calls: u64,
     /// Statements that it ran.
     pub statements: u32,
-    /// Bytes of memory and tables that it held in the end.
+    /// Bytes of memory and tables that it held at its peak, which is the end: they only grow.
     pub guest_memory: usize,
     /// Rows that it read into its memory.
     pub guest_rows: u64,
     /// Bytes of column batches that it read into its memory.
     pub guest_bytes: usize,
+    /// Result sets and responses that it neither returned nor dropped; they end with the request.
+    pub handles_left: usize,
     /// Epoch ticks that passed while its code ran.
     pub ticks: u64,
 }

@@ -16,7 +16,7 @@ mod artefacts;
 mod batch;
 mod bindings;
 mod call;
-mod death;
+mod ended;
 mod engine;
 mod exchange;
 mod host;
@@ -33,6 +33,7 @@ mod tests;
 
 pub use answer::{Answer, Body, Usage};
 pub use artefacts::ArtefactOptions;
+pub use ended::{Class, Ended, Fault, Quota};
 pub use prepared::Endpoint;
 pub use rows::{CellJson, Column, Made, Rows, Statement, Statements};
 pub use runtime::{PoolUse, Request, Runtime, RuntimeError, RuntimeOptions};

@@ -5,17 +5,20 @@
 //!   yields to the executor, so that the wall-clock timeout around the call can fire. A long wait
 //!   inside a host function costs one tick at most, because the deadline is always the next tick.
 //! - Memory: the engine's own limits are for each memory. One sum over all memories and tables is
-//!   kept here, and a refusal is remembered, because the guest's answer to it is a plain trap.
+//!   kept here, taken from the memory that components share with statements, and a refusal is
+//!   remembered, because the guest's answer to it is a plain trap.
 //! - Everything that crosses the border is counted: calls, statements, rows, bytes, log lines.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_model::Limits;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use tidegate_model::{Code, Failure, Limits};
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
 use crate::answer::Usage;
-use crate::death::Death;
+use crate::ended::HardLimit;
 use crate::host::State;
 
 /// Entries of the resource table: open result sets, requests and answers together.
@@ -32,14 +35,32 @@ pub(crate) struct Budget {
     max_ticks: u64,
     used: Usage,
     log_lines: u32,
-    denied: bool,
+    denied: Option<Denied>,
+    /// What the guest holds of the memory that it shares with statements.
+    shared: Option<MemoryReservation>,
+}
+
+/// Why a guest was refused memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// Its own limit.
+    Own,
+    /// All components and statements together hold what they may.
+    Shared,
 }
 
 impl Budget {
-    pub(crate) fn new(limits: Limits, tick: Duration) -> Self {
+    pub(crate) fn new(limits: Limits, tick: Duration, pool: Option<&Arc<dyn MemoryPool>>) -> Self {
         let ticks = limits.cpu.as_nanos().div_ceil(tick.as_nanos().max(1));
         let max_ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
-        Self { limits, max_ticks, used: Usage::default(), log_lines: 0, denied: false }
+        Self {
+            limits,
+            max_ticks,
+            used: Usage::default(),
+            log_lines: 0,
+            denied: None,
+            shared: pool.map(|pool| MemoryConsumer::new("component").register(pool)),
+        }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -50,15 +71,29 @@ impl Budget {
         self.used
     }
 
-    /// Whether the guest was refused memory.
-    pub(crate) fn memory_denied(&self) -> bool {
+    /// Notes what the engine counted.
+    pub(crate) fn executed(&mut self, instructions: Option<u64>) {
+        self.used.instructions = instructions;
+    }
+
+    /// Whether the guest was refused memory, and why.
+    pub(crate) fn memory_denied(&self) -> Option<Denied> {
         self.denied
     }
 
+    /// Reserves memory of the host for what the guest made, until the reservation is dropped;
+    /// nothing where memory is not shared.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<Option<MemoryReservation>, Failure> {
+        let Some(shared) = &self.shared else { return Ok(None) };
+        let made = shared.new_empty();
+        made.try_grow(bytes).map_err(|_| no_memory())?;
+        Ok(Some(made))
+    }
+
     /// Counts one call into the host.
-    pub(crate) fn enter(&mut self) -> Result<(), Death> {
+    pub(crate) fn enter(&mut self) -> Result<(), HardLimit> {
         self.used.host_calls += 1;
-        if self.used.host_calls > self.limits.host_calls { Err(Death::HostCalls) } else { Ok(()) }
+        if self.used.host_calls > self.limits.host_calls { Err(HardLimit::HostCalls) } else { Ok(()) }
     }
 
     /// Counts one statement; whether it may run.
@@ -91,20 +126,22 @@ impl Budget {
         self.used.guest_bytes = self.used.guest_bytes.saturating_add(bytes);
     }
 
-    fn tick(&mut self) -> Result<(), Death> {
+    fn tick(&mut self) -> Result<(), HardLimit> {
         self.used.ticks += 1;
-        if self.used.ticks > self.max_ticks { Err(Death::Cpu) } else { Ok(()) }
+        if self.used.ticks > self.max_ticks { Err(HardLimit::Cpu) } else { Ok(()) }
     }
 
     fn grow(&mut self, bytes: usize) -> bool {
         let wanted = self.used.guest_memory.saturating_add(bytes);
-        let allowed = wanted <= self.limits.guest_memory;
-        if allowed {
-            self.used.guest_memory = wanted;
+        if wanted > self.limits.guest_memory {
+            self.denied = Some(Denied::Own);
+        } else if self.shared.as_ref().is_some_and(|shared| shared.try_grow(bytes).is_err()) {
+            self.denied = Some(Denied::Shared);
         } else {
-            self.denied = true;
+            self.used.guest_memory = wanted;
+            return true;
         }
-        allowed
+        false
     }
 }
 
@@ -119,7 +156,7 @@ impl ResourceLimiter for Budget {
 
     fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
         tracing::debug!(error = ?error, "memory could not grow");
-        self.denied = true;
+        self.denied = Some(Denied::Own);
         Ok(())
     }
 
@@ -143,6 +180,12 @@ impl ResourceLimiter for Budget {
     }
 }
 
+/// The refusal of memory that components and statements share.
+pub(crate) fn no_memory() -> Failure {
+    let message = "components and statements hold all the memory that they may hold together; try again later";
+    Failure::new(Code::Overloaded, message).about("memory")
+}
+
 /// A table that refuses to hold more than [`MAX_RESOURCES`].
 pub(crate) fn resource_table() -> ResourceTable {
     let mut table = ResourceTable::new();
@@ -150,8 +193,19 @@ pub(crate) fn resource_table() -> ResourceTable {
     table
 }
 
+/// What a counting engine has counted in this store; nothing in other engines.
+pub(crate) fn instructions(store: &Store<State>) -> Option<u64> {
+    store.get_fuel().ok().map(|left| u64::MAX - left)
+}
+
 /// Puts a store under the limits of its state.
 pub(crate) fn restrain(store: &mut Store<State>) {
+    // Fuel counts here and limits nothing; engines that do not count have none.
+    if store.get_fuel().is_ok()
+        && let Err(error) = store.set_fuel(u64::MAX)
+    {
+        tracing::error!(error = ?error, "instructions cannot be counted");
+    }
     let call_bytes = store.data().budget.limits().call_bytes;
     store.limiter(|state| &mut state.budget);
     store.set_hostcall_fuel(call_bytes);

@@ -9,20 +9,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use datafusion::execution::memory_pool::MemoryPool;
 use tidegate_model::{Arguments, Code, Failure, Limits, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Engine, Store};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Usage};
 use crate::artefacts::{ArtefactOptions, Artefacts, hex};
 use crate::bindings::EndpointAdhoc;
-use crate::call::{answer, call, failure_of_problem};
-use crate::death;
-use crate::engine::{engine, start_ticking};
+use crate::call::{answer, call, of_problem};
+use crate::ended::{self, Class, Ended, Quota};
+use crate::engine::{TRIALS, engine, start_ticking};
 use crate::host::State;
-use crate::limits::{Budget, restrain};
+use crate::limits::{Budget, instructions, restrain};
 use crate::prepared::{Compiler, Endpoint, Prepared, link};
 use crate::rows::{Rows, Statement, Statements};
 
@@ -38,10 +39,17 @@ pub struct RuntimeOptions {
     pub limits: Limits,
     /// Where compiled code is kept; nowhere if absent.
     pub artefacts: Option<ArtefactOptions>,
+    /// The memory that components share with statements; none if absent, and each component has its
+    /// own limit only.
+    pub memory: Option<Arc<dyn MemoryPool>>,
     /// Components that are kept ready in memory.
     pub prepared: usize,
     /// How often running components are interrupted: the grain of the CPU limit.
     pub tick: Duration,
+    /// Whether the engine counts what components do ([`Usage::instructions`](crate::Usage)): the
+    /// same number every run, at the price of slower code. For the cost report of authors, not for
+    /// a server.
+    pub count_instructions: bool,
 }
 
 impl Default for RuntimeOptions {
@@ -51,8 +59,10 @@ impl Default for RuntimeOptions {
             patience: Duration::from_millis(250),
             limits: Limits::default(),
             artefacts: None,
+            memory: None,
             prepared: 1024,
             tick: Duration::from_millis(5),
+            count_instructions: false,
         }
     }
 }
@@ -140,6 +150,8 @@ pub struct Runtime {
     compiler: Compiler,
     prepared: Prepared,
     permits: Arc<Semaphore>,
+    /// Places for components that are tried.
+    trials: Semaphore,
 }
 
 impl fmt::Debug for Runtime {
@@ -155,7 +167,8 @@ impl Runtime {
     /// The engine does not start, or the folder of compiled code cannot be used.
     pub fn new(options: RuntimeOptions) -> Result<Arc<Self>, RuntimeError> {
         let broken = |error: wasmtime::Error| RuntimeError::Engine(format!("{error:#}"));
-        let (engine, pooled) = engine(options.concurrency, options.limits.guest_memory).map_err(broken)?;
+        let RuntimeOptions { concurrency, count_instructions, .. } = options;
+        let (engine, pooled) = engine(concurrency, options.limits.guest_memory, count_instructions).map_err(broken)?;
         start_ticking(&engine, options.tick).map_err(|error| RuntimeError::Engine(error.to_string()))?;
         let mut linker = Linker::new(&engine);
         EndpointAdhoc::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).map_err(broken)?;
@@ -166,7 +179,8 @@ impl Runtime {
         let prepared = Prepared::new(options.prepared);
         let permits = Arc::new(Semaphore::new(options.concurrency));
         let compiler = Compiler::new(engine, artefacts.transpose()?);
-        Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits }))
+        let trials = Semaphore::new(TRIALS);
+        Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits, trials }))
     }
 
     /// Makes a component ready: compiles it or loads its artefact, links it, and instantiates it
@@ -197,24 +211,32 @@ impl Runtime {
         endpoint: &Endpoint,
         request: Request,
         statements: Arc<dyn Statements>,
-    ) -> Result<Answer, Failure> {
-        let _permit = self.permit().await?;
+    ) -> Result<Answer, Box<Ended>> {
+        let permit = self.permit().await;
+        let _permit = permit.map_err(|(class, failure)| Ended::plain(class, failure, Usage::default()))?;
         let Request { arguments, received_at, limits } = request;
         let wall_clock = limits.wall_clock;
         // Declared after the permit, so dropped before it: memory is free when the permit is.
         let mut store = self.store(limits, arguments, statements);
         let called = timeout(wall_clock, call(&mut store, endpoint, received_at)).await;
+        let counted = instructions(&store);
         let state = store.data_mut();
-        match called {
-            Ok(Ok(Ok(response))) => answer(state, response),
-            Ok(Ok(Err(problem))) => Err(failure_of_problem(&problem, state.last_failure.take())),
-            Ok(Err(error)) => Err(death::failure_of(&error, &state.budget, endpoint.digest())),
+        state.budget.executed(counted);
+        let (class, failure) = match called {
+            Ok(Ok(Ok(response))) => match answer(state, response) {
+                Ok(answer) => return Ok(answer),
+                Err(ended) => ended,
+            },
+            Ok(Ok(Err(problem))) => of_problem(&problem, state.last_failure.take()),
+            Ok(Err(error)) => return Err(Box::new(ended::of_error(&error, &state.budget, endpoint.digest()))),
             Err(_) => {
                 tracing::warn!(component = endpoint.digest(), "the request ran out of time");
                 let message = format!("the request took longer than its limit of {} ms", wall_clock.as_millis());
-                Err(Failure::new(Code::Timeout, message))
+                (Class::Exhausted(Quota::WallClock), Failure::new(Code::Timeout, message))
             }
-        }
+        };
+        let usage = Usage { handles_left: state.left_open(), ..state.budget.used() };
+        Err(Ended::plain(class, failure, usage))
     }
 
     /// How full the runtime is, for metrics.
@@ -234,20 +256,18 @@ impl Runtime {
         &self.compiler.engine
     }
 
-    async fn permit(&self) -> Result<OwnedSemaphorePermit, Failure> {
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, (Class, Failure)> {
         let acquire = Arc::clone(&self.permits).acquire_owned();
         match timeout(self.options.patience, acquire).await {
             Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) => Err(Failure::new(Code::Internal, "the runtime has stopped")),
-            Err(_) => {
-                Err(Failure::new(Code::Overloaded, "all places for running components are taken; try again later"))
-            }
+            Ok(Err(_)) => Err((Class::HostBug, Failure::new(Code::Internal, "the runtime has stopped"))),
+            Err(_) => Err((Class::Exhausted(Quota::Concurrency), ended::overloaded())),
         }
     }
 
     fn store(&self, mut limits: Limits, arguments: Arguments, statements: Arc<dyn Statements>) -> Store<State> {
         limits.guest_memory = limits.guest_memory.min(self.options.limits.guest_memory);
-        let budget = Budget::new(limits, self.options.tick);
+        let budget = Budget::new(limits, self.options.tick, self.options.memory.as_ref());
         let mut store = Store::new(self.engine(), State::new(budget, arguments, statements));
         restrain(&mut store);
         store
@@ -255,13 +275,14 @@ impl Runtime {
 
     /// Instantiates once: start functions run, memory is allocated, nothing is called.
     async fn try_out(&self, endpoint: &Endpoint) -> Result<(), RuntimeError> {
+        let _place = self.trials.acquire().await.map_err(|_| RuntimeError::Stopped)?;
         let limits = self.options.limits.clone();
         let wall_clock = limits.wall_clock;
         let mut store = self.store(limits, Arguments::new(), Arc::new(NoStatements));
         match timeout(wall_clock, endpoint.pre.instantiate_async(&mut store)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => {
-                Err(RuntimeError::Start(death::failure_of(&error, &store.data().budget, endpoint.digest())))
+                Err(RuntimeError::Start(ended::of_error(&error, &store.data().budget, endpoint.digest()).failure))
             }
             Err(_) => Err(RuntimeError::Start(Failure::new(Code::Timeout, "it takes too long"))),
         }

@@ -3,6 +3,7 @@
 use tidegate_model::{Code, Failure, Kind, Value};
 
 use crate::bindings::tidegate::endpoint::types as wit;
+use crate::ended::Quota;
 
 /// The longest text of a failure that is copied into a guest.
 const MAX_MESSAGE: usize = 4096;
@@ -100,11 +101,11 @@ pub(crate) fn exhausted(quota: &'static str, message: String) -> Failure {
 }
 
 fn quota_of(failure: &Failure) -> wit::Quota {
-    match failure.location.as_deref() {
-        Some("rows") => wit::Quota::Rows,
-        Some("bytes") => wit::Quota::Bytes,
-        Some("statements") => wit::Quota::Statements,
-        Some("memory") => wit::Quota::Memory,
+    match Quota::of(failure.location.as_deref()) {
+        Quota::Rows => wit::Quota::Rows,
+        Quota::Bytes => wit::Quota::Bytes,
+        Quota::Statements => wit::Quota::Statements,
+        Quota::Memory => wit::Quota::Memory,
         _ => wit::Quota::Other,
     }
 }

@@ -72,7 +72,7 @@ pub struct Engine {
 /// A statement that can run: its names are resolved, its types are known.
 #[derive(Debug)]
 pub struct Plan {
-    logical: LogicalPlan,
+    pub(crate) logical: LogicalPlan,
     columns: Vec<(String, Type)>,
 }
 
@@ -121,6 +121,11 @@ impl Engine {
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
         let EngineOptions { statement_memory, text, .. } = *options;
         Ok(Self { state, runtime, total_memory, statement_memory, text })
+    }
+
+    /// The memory of all statements together, to be shared with what else works for requests.
+    pub fn memory(&self) -> Arc<dyn MemoryPool> {
+        Arc::clone(&self.total_memory)
     }
 
     /// Reads and resolves a statement over what it may read. `now` is the time of the request in

@@ -49,8 +49,9 @@ fn judge(released: &str, present: &str) -> Result<(), String> {
     for world in [World::Endpoint, World::EndpointAdhoc] {
         let world = world.name();
         let [old, new] = [old, new].map(|package| resolve.select_world(&[package], Some(world)).unwrap());
-        semver_check(resolve.clone(), old, new)
-            .map_err(|error| format!("{new_version} breaks what was built for {old_version}, world {world}: {error:#}"))?;
+        semver_check(resolve.clone(), old, new).map_err(|error| {
+            format!("{new_version} breaks what was built for {old_version}, world {world}: {error:#}")
+        })?;
     }
     Ok(())
 }

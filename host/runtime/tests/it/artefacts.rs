@@ -78,6 +78,6 @@ async fn the_code_of_another_component_under_this_name_is_ignored() {
     fs::write(other, &bytes).unwrap();
     let runtime = Runtime::new(with_artefacts(&folder, 1)).unwrap();
     let endpoint = prepare(&runtime, &adhoc).await.unwrap();
-    let failure = runtime.handle(&endpoint, request(&[]), Arc::new(Fake::default())).await.unwrap_err();
+    let failure = runtime.handle(&endpoint, request(&[]), Arc::new(Fake::default())).await.unwrap_err().failure;
     assert!(failure.message.contains("'sql'"), "the ad-hoc component ran, not the other: {failure}");
 }

@@ -41,7 +41,7 @@ async fn adhoc_text_reaches_the_statements_whole() {
 #[tokio::test]
 async fn an_adhoc_request_without_a_query_says_so() {
     let (runtime, endpoint) = adhoc().await;
-    let failure = runtime.handle(&endpoint, request(&[]), Arc::new(Fake::default())).await.unwrap_err();
+    let failure = runtime.handle(&endpoint, request(&[]), Arc::new(Fake::default())).await.unwrap_err().failure;
     assert_eq!(failure.code, Code::InvalidParameter);
     assert!(failure.message.contains("'sql'"), "{failure}");
 }
@@ -49,7 +49,8 @@ async fn an_adhoc_request_without_a_query_says_so() {
 #[tokio::test]
 async fn a_failed_statement_is_answered_with_its_own_failure_and_place() {
     let (runtime, endpoint) = adhoc().await;
-    let failure = runtime.handle(&endpoint, request(&[("sql", "fail")]), Arc::new(Fake::default())).await.unwrap_err();
+    let failure =
+        runtime.handle(&endpoint, request(&[("sql", "fail")]), Arc::new(Fake::default())).await.unwrap_err().failure;
     assert_eq!(failure.code, Code::UnknownColumn);
     assert_eq!(failure.message, "no column 'statsu'");
     assert_eq!(failure.location.as_deref(), Some("statsu"));
@@ -59,7 +60,8 @@ async fn a_failed_statement_is_answered_with_its_own_failure_and_place() {
 #[tokio::test]
 async fn a_panic_in_the_engine_is_an_internal_failure() {
     let (runtime, endpoint) = adhoc().await;
-    let failure = runtime.handle(&endpoint, request(&[("sql", "panic")]), Arc::new(Fake::default())).await.unwrap_err();
+    let failure =
+        runtime.handle(&endpoint, request(&[("sql", "panic")]), Arc::new(Fake::default())).await.unwrap_err().failure;
     assert_eq!(failure.code, Code::Internal);
     assert!(!failure.message.contains("bug in the engine"), "{failure}");
 }
@@ -72,23 +74,4 @@ async fn preparing_is_done_once_for_a_digest() {
     assert!(Arc::ptr_eq(&one.unwrap(), &two.unwrap()));
     let error = runtime.prepare(&component, [7; 32]).await.unwrap_err();
     assert!(error.to_string().contains("does not have the digest 0707"), "{error}");
-}
-
-/// Not a benchmark: says what an instance costs, where the figure matters to a reader of the tests.
-#[tokio::test]
-#[ignore = "prints timings; run with --ignored --nocapture, in a release build"]
-async fn what_a_request_costs() {
-    let runtime = Runtime::new(options()).unwrap();
-    let component = sql_component();
-    let start = std::time::Instant::now();
-    let endpoint = prepare(&runtime, &component).await.unwrap();
-    println!("component {} bytes, prepared in {:?}", component.len(), start.elapsed());
-    let rounds = 20_000;
-    let fake = Arc::new(Fake::default());
-    let start = std::time::Instant::now();
-    for _ in 0..rounds {
-        runtime.handle(&endpoint, request(&[]), fake.clone()).await.unwrap();
-    }
-    println!("handle, instance and statement task together: {:?}", start.elapsed() / rounds);
-    println!("{:?}", runtime.pool_use());
 }

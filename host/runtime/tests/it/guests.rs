@@ -113,7 +113,7 @@ async fn every_attack_ends_as_it_must_and_the_next_request_is_served() {
         ("false-reason", Code::ComponentFailed),
         ("no-such-attack", Code::NotFound),
     ] {
-        let failure = attack(name).await.expect_err(name);
+        let failure = attack(name).await.expect_err(name).failure;
         assert_eq!(failure.code, code, "{name}: {failure}");
         assert!(!failure.message.contains("a secret of the guest"), "{name}: {failure}");
         assert!(failure.message.len() < 4096, "{name}");

@@ -10,7 +10,7 @@ use tidegate_runtime::{Runtime, RuntimeError};
 use super::fake::{Fake, component, guest, options, prepare, request, run};
 
 async fn failure(items: &str, handle: &str) -> Failure {
-    let failure = run(&guest(items, handle)).await.unwrap_err();
+    let failure = run(&guest(items, handle)).await.unwrap_err().failure;
     for detail in ["wasm", "backtrace", "unreachable", "handler"] {
         assert!(!failure.message.contains(detail), "{failure}");
     }
@@ -39,7 +39,7 @@ async fn spinning_leaves_the_executor_free() {
         }
     };
     tokio::select! {
-        result = spin => assert_eq!(result.unwrap_err().code, Code::Timeout),
+        result = spin => assert_eq!(result.unwrap_err().failure.code, Code::Timeout),
         () = beat => unreachable!("the beat does not end"),
     }
     assert!(beats >= 5, "one thread ran the guest and {beats} beats");
@@ -52,7 +52,7 @@ async fn wall_clock_is_its_own_limit() {
     let mut request = request(&[]);
     request.limits.cpu = Duration::from_secs(60);
     request.limits.wall_clock = Duration::from_millis(50);
-    let failure = runtime.handle(&endpoint, request, Arc::new(Fake::default())).await.unwrap_err();
+    let failure = runtime.handle(&endpoint, request, Arc::new(Fake::default())).await.unwrap_err().failure;
     assert_eq!(failure.code, Code::Timeout);
     assert!(failure.message.contains("50 ms"), "{failure}");
     assert_eq!(runtime.pool_use().running, 0);
@@ -134,7 +134,7 @@ async fn statements_are_counted_and_the_guest_may_name_that_as_its_reason() {
                 (call $drop-set (i32.load (i32.const 1028)))
                 (br $l))))
         (i32.const 512)";
-    let failure = run(&guest(items, handle)).await.unwrap_err();
+    let failure = run(&guest(items, handle)).await.unwrap_err().failure;
     assert_eq!(failure.code, Code::LimitExceeded);
     assert_eq!(failure.message, "one request may run at most 32 statements");
 }
@@ -154,7 +154,7 @@ async fn problems_have_a_small_table_of_codes() {
                (data (i32.const 512) "\01\00\00\00\00\03\00\00\{:02x}\00\00\00\20\03\00\00\06\00\00\00")"#,
             code.len()
         );
-        let failure = run(&guest(&problem, "(i32.const 512)")).await.unwrap_err();
+        let failure = run(&guest(&problem, "(i32.const 512)")).await.unwrap_err().failure;
         assert_eq!(failure.code, expected, "{code}");
         assert!(failure.message.contains("why so") || code == "statement-failed", "{failure}");
     }

@@ -8,9 +8,12 @@
 )]
 
 mod artefacts;
+mod attacks;
 mod fake;
 mod features;
 mod generated;
 mod guests;
 mod hostile;
+mod instructions;
 mod overload;
+mod text_guest;

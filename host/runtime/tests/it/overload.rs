@@ -34,7 +34,7 @@ async fn a_full_house_is_refused_soon_and_serves_again_when_callers_hang_up() {
     eventually("all four run", || fake.running.load(Ordering::SeqCst) == 4).await;
     assert_eq!((runtime.pool_use().running, runtime.pool_use().memories), (4, 4));
 
-    let refused = runtime.handle(&endpoint, request(&[("sql", "x")]), fake.clone()).await.unwrap_err();
+    let refused = runtime.handle(&endpoint, request(&[("sql", "x")]), fake.clone()).await.unwrap_err().failure;
     assert_eq!(refused.code, Code::Overloaded);
 
     for caller in &waiting {
@@ -64,7 +64,7 @@ async fn a_statement_that_never_answers_is_cut_by_the_wall_clock() {
     let fake = Arc::new(Fake::default());
     let mut request = request(&[("sql", "wait")]);
     request.limits.wall_clock = Duration::from_millis(60);
-    let failure = runtime.handle(&endpoint, request, fake.clone()).await.unwrap_err();
+    let failure = runtime.handle(&endpoint, request, fake.clone()).await.unwrap_err().failure;
     assert_eq!(failure.code, Code::Timeout);
     eventually("the statement is aborted", || fake.running.load(Ordering::SeqCst) == 0).await;
 }
@@ -75,6 +75,6 @@ async fn waiting_for_a_statement_costs_no_cpu_budget() {
     let mut request = request(&[("sql", "wait")]);
     request.limits.cpu = Duration::from_millis(5);
     request.limits.wall_clock = Duration::from_millis(300);
-    let failure = runtime.handle(&endpoint, request, Arc::new(Fake::default())).await.unwrap_err();
+    let failure = runtime.handle(&endpoint, request, Arc::new(Fake::default())).await.unwrap_err().failure;
     assert!(failure.message.contains("300 ms"), "{failure}");
 }
