@@ -16,6 +16,7 @@ mod artefacts;
 mod batch;
 mod bindings;
 mod call;
+mod class;
 mod ended;
 mod engine;
 mod exchange;
@@ -33,7 +34,8 @@ mod tests;
 
 pub use answer::{Answer, Body, Usage};
 pub use artefacts::ArtefactOptions;
-pub use ended::{Class, Ended, Fault, Quota};
+pub use class::{Class, Fault, Quota};
+pub use ended::Ended;
 pub use prepared::Endpoint;
 pub use rows::{CellJson, Column, Made, Rows, Statement, Statements};
 pub use runtime::{PoolUse, Request, Runtime, RuntimeError, RuntimeOptions};
