@@ -1,12 +1,14 @@
-//! What must hold for any text that a caller sends, whatever it is.
+//! What must hold for any text that a caller sends, and for any component that is uploaded,
+//! whatever it is.
 //!
-//! [`sql`] and [`lql`] check one text each and panic where a promise is broken. The fuzz targets
+//! [`sql`], [`lql`] and [`upload`] check one input each and panic where a promise is broken. The fuzz targets
 //! call them with texts that they make up (`cargo xtask fuzz`), the tests with the corpus that the
 //! targets have found (`corpus/`) and with every text that once broke a promise (`regressions/`).
 #![expect(clippy::panic, reason = "a broken promise ends the run")]
 
 mod log;
 mod tokens;
+mod upload;
 mod world;
 
 use std::time::Duration;
@@ -17,6 +19,7 @@ use tidegate_model::{Arguments, Code, Failure, Value};
 use tidegate_sql::{ColumnEncoder, Plan, Style, Tables};
 
 pub use crate::tokens::Tokens;
+pub use crate::upload::upload;
 use crate::world::{MARKER, World};
 
 /// The most rows that a statement is asked for.

@@ -12,9 +12,10 @@ use crate::{Outcome, built, cargo, root, run, say};
 
 /// Set for the calls that come from cargo.
 const WRAPPER: &str = "TIDEGATE_FUZZ_COMPILER";
-const TARGETS: [&str; 2] = ["sql", "lql"];
+const TARGETS: [&str; 3] = ["sql", "lql", "upload"];
 /// The crates whose code is to be explored.
-const INSTRUMENTED: [&str; 6] = ["tidegate_sql", "tidegate_lql", "tidegate_model", "tidegate_fuzz", "sql", "lql"];
+const INSTRUMENTED: [&str; 8] =
+    ["tidegate_sql", "tidegate_lql", "tidegate_compiler", "tidegate_model", "tidegate_fuzz", "sql", "lql", "upload"];
 const FLAGS: [&str; 6] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -56,7 +57,7 @@ pub(crate) fn compile() -> ExitCode {
 pub(crate) fn command(mut arguments: impl Iterator<Item = String>) -> Outcome {
     let target = arguments.next().unwrap_or_default();
     if !TARGETS.contains(&target.as_str()) {
-        return Err(format!("there is no fuzz target {target:?}; there are {}", TARGETS.join(" and ")));
+        return Err(format!("there is no fuzz target {target:?}; there are {}", TARGETS.join(", ")));
     }
     let seconds = match arguments.next() {
         None => SECONDS,
@@ -89,6 +90,11 @@ fn build() -> Outcome {
         .env(WRAPPER, "1"))
 }
 
+/// The longest input: a text of a few lines, a component of a few functions.
+fn longest(target: &str) -> usize {
+    if target == "upload" { 16 << 10 } else { 2 << 10 }
+}
+
 /// Runs a target. What it finds on the way is kept in the target folder; a text that breaks a promise
 /// is left there too, and its path is printed.
 fn explore(target: &str, seconds: u64) -> Outcome {
@@ -104,6 +110,7 @@ fn explore(target: &str, seconds: u64) -> Outcome {
         .arg(format!("-dict={}", fuzz.join(format!("{target}.dict")).display()))
         .arg(format!("-artifact_prefix={}/", work.display()))
         .arg(format!("-max_total_time={seconds}"))
-        .args(["-timeout=30", "-rss_limit_mb=4096", "-max_len=2048", "-print_final_stats=1", "-verbosity=1"])
+        .arg(format!("-max_len={}", longest(target)))
+        .args(["-timeout=30", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=1"])
         .env("RUST_BACKTRACE", "1"))
 }

@@ -27,7 +27,7 @@ cargo xtask COMMAND
   clients  send logs with real clients (OpenTelemetry for Python and JavaScript, pino) and query them
   guests   build the guest endpoints, with cargo and with cargo component
   fuzz TARGET [SECONDS]
-           feed a fuzz target (sql, lql) with texts that it makes up, for a minute or as long as told
+           feed a fuzz target (sql, lql, upload) with what it makes up, for a minute or as long as told
   conformance [ARGUMENT...]
            try the running service against its own OpenAPI document, with tools in Python; arguments are
            handed to schemathesis

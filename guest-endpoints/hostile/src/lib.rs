@@ -1,8 +1,12 @@
 //! Every attack in one guest, chosen by the parameter `attack`.
 //!
 //! The tests assert for each how the request ends, that the next request works, and that nothing of
-//! the guest is held afterwards. `none` does what it should, so that the tests are not vacuous.
+//! the guest is held afterwards. Each attack is named in the log before it begins, and `none` does what
+//! it should, so that the tests are not vacuous. What Rust cannot say (bad pointers, an allocator that
+//! lies) is written as text in the runtime's own tests.
 #![expect(clippy::panic, reason = "this guest misbehaves on purpose")]
+
+mod memory;
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,6 +25,7 @@ fn handle(request: &Request) -> Result<Response, Problem> {
         Some(Value::Text(attack)) => attack,
         _ => return Err(Problem::new("invalid-argument", "which attack?")),
     };
+    record_line(Level::Info, &format!("attack {attack}"));
     match attack.as_str() {
         "none" => {}
         "spin" => loop {
@@ -31,6 +36,12 @@ fn handle(request: &Request) -> Result<Response, Problem> {
         "recurse" => drop(black_box(recurse(1))),
         "panic" => panic!("a secret of the guest"),
         "handles" => hoard(),
+        "divide" => drop(black_box(1 / black_box(i32::from(attack.is_empty())))),
+        "wild-pointer" => memory::read_beyond(),
+        "runs" => loop {
+            // Whatever the host says, again.
+            drop(run("default", &[]));
+        },
         "log" => (0..1_000_000).for_each(|_| record_line(Level::Info, "again")),
         "long-line" => record_line(Level::Info, &"x".repeat(4 << 20)),
         "leak" => leak()?,
@@ -40,6 +51,14 @@ fn handle(request: &Request) -> Result<Response, Problem> {
             let everyone = ("project".to_owned(), Value::Text("someone-else".to_owned()));
             return Ok(Response::rows(run("default", &[everyone])?));
         }
+        "wrong-kind" => {
+            return Ok(Response::rows(run("default", &[("extra".to_owned(), Value::Bytes(vec![0xff; 9]))])?));
+        }
+        "sql-in-argument" => {
+            let extra = ("extra".to_owned(), Value::Text("' OR 1 = 1; DROP TABLE edge_logs --".to_owned()));
+            return Ok(Response::rows(run("with-argument", &[extra])?));
+        }
+        "remember" => return Ok(Response::document(&memory::remember(&text_of(request, "project")).to_string())?),
         "read-all" => {
             let set = run("default", &[])?;
             for batch in batches(&set, u32::MAX) {
@@ -53,6 +72,11 @@ fn handle(request: &Request) -> Result<Response, Problem> {
             return Ok(Response::rows(set));
         }
         "lie-about-rows" => return Ok(Response::rows(lie()?)),
+        "huge-note" => {
+            let response = Response::empty();
+            response.note("big", &"n".repeat(500_000));
+            return Ok(response);
+        }
         "bad-json" => return Ok(Response::document("{\"open\": [")?),
         "huge-document" => return Ok(Response::document(&["\"", &"x".repeat(4 << 20), "\""].concat())?),
         "deep-document" => return Ok(Response::document(&["[".repeat(200_000), "]".repeat(200_000)].concat())?),
@@ -69,6 +93,13 @@ fn handle(request: &Request) -> Result<Response, Problem> {
         _ => return Err(Problem::new("not-found", "no such attack")),
     }
     Ok(Response::rows(run("default", &[])?))
+}
+
+fn text_of(request: &Request, name: &str) -> String {
+    match request.argument(name) {
+        Some(Value::Text(text)) => text,
+        _ => String::new(),
+    }
 }
 
 fn grow() {

@@ -25,6 +25,8 @@ const MAX_MEMORIES: u64 = 2;
 const MAX_TABLES: u64 = 16;
 const MAX_TABLE_ELEMENTS: u64 = 100_000;
 const MAX_MODULES: u64 = 32;
+/// The longest text of a refusal that quotes the component, in bytes.
+const MAX_QUOTED: usize = 1000;
 const PAGE: u64 = 64 << 10;
 
 /// What a component may use of WebAssembly: exactly what the runtime's engine has switched on.
@@ -150,7 +152,7 @@ pub fn inspect(component: &[u8]) -> Result<Inspection, GateError> {
     }
     Validator::new_with_features(FEATURES)
         .validate_all(component)
-        .map_err(|error| GateError::Invalid { reason: error.to_string() })?;
+        .map_err(|error| GateError::Invalid { reason: brief(&error.to_string()) })?;
     let initial_memory = weigh(component)?;
     let contract = contract().map_err(GateError::Contract)?;
     // The decoder is written for the output of compilers; here it reads what anyone may send.
@@ -160,6 +162,14 @@ pub fn inspect(component: &[u8]) -> Result<Inspection, GateError> {
     Ok(Inspection { manifest, world, imports, digest: Sha256::digest(component).into(), initial_memory })
 }
 
+/// The beginning of a text that quotes the component: its names may be as long as the file.
+fn brief(text: &str) -> String {
+    match text.get(..text.floor_char_boundary(MAX_QUOTED)) {
+        Some(beginning) if beginning.len() < text.len() => format!("{beginning} ..."),
+        _ => text.to_owned(),
+    }
+}
+
 /// Whether the bytes are an artefact of an engine: those are ELF files.
 pub(crate) fn precompiled(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
@@ -167,7 +177,7 @@ pub(crate) fn precompiled(bytes: &[u8]) -> bool {
 
 /// Adds up what the modules declare; the initial memory in bytes.
 fn weigh(component: &[u8]) -> Result<u64, GateError> {
-    let invalid = |error: wasmparser::Error| GateError::Invalid { reason: error.to_string() };
+    let invalid = |error: wasmparser::Error| GateError::Invalid { reason: brief(&error.to_string()) };
     let (mut modules, mut memories, mut memory, mut tables, mut elements) = (0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
     for payload in Parser::new(0).parse_all(component) {
         match payload.map_err(invalid)? {
@@ -203,7 +213,7 @@ fn weigh(component: &[u8]) -> Result<u64, GateError> {
 
 /// The smallest world that the component fits, and its imports.
 fn world_of(contract: &Contract, component: &[u8]) -> Result<(World, Vec<String>), GateError> {
-    let undecodable = |error: &dyn std::fmt::Display| GateError::Undecodable { reason: error.to_string() };
+    let undecodable = |error: &dyn std::fmt::Display| GateError::Undecodable { reason: brief(&error.to_string()) };
     let decoded = decode(component).map_err(|error| undecodable(&format_args!("{error:#}")))?;
     let DecodedWasm::Component(resolve, id) = decoded else {
         return Err(undecodable(&"it is a WIT package, not a component"));
@@ -214,11 +224,11 @@ fn world_of(contract: &Contract, component: &[u8]) -> Result<(World, Vec<String>
     let granted = contract.imports(World::EndpointAdhoc);
     for import in &imports {
         if import.starts_with("wasi:") || import.starts_with("wasi_") {
-            return Err(GateError::Wasi { import: import.clone() });
+            return Err(GateError::Wasi { import: brief(import) });
         }
         // Versions of one track fit each other; whether these do is the type check's business.
         if !granted.iter().any(|name| unversioned(name) == unversioned(import)) {
-            return Err(GateError::Import { import: import.clone(), allowed: granted.join(", ") });
+            return Err(GateError::Import { import: brief(import), allowed: granted.join(", ") });
         }
     }
     let expected = crate::contract::HANDLER;
@@ -231,7 +241,7 @@ fn world_of(contract: &Contract, component: &[u8]) -> Result<(World, Vec<String>
     }
     match fits(World::EndpointAdhoc) {
         Ok(()) => Ok((World::EndpointAdhoc, imports)),
-        Err(error) => Err(GateError::World { reason: format!("{error:#}") }),
+        Err(error) => Err(GateError::World { reason: brief(&format!("{error:#}")) }),
     }
 }
 

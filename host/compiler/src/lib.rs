@@ -26,4 +26,4 @@ pub use gate::{FEATURES, GateError, Inspection, MAX_COMPONENT_BYTES, MAX_GUEST_M
 pub use generate::{DEFAULT_STATEMENT, SQL_ARGUMENT, code_of_sql, compile_adhoc, compile_sql, is_generated};
 pub use pack::{CompileError, pack};
 pub use producers::{Tool, tools};
-pub use section::{MANIFEST_SECTION, code_of, manifest_of};
+pub use section::{MANIFEST_SECTION, MAX_MANIFEST_BYTES, code_of, manifest_of};

@@ -10,11 +10,15 @@ use wasmparser::{BinaryReaderError, Encoding, Parser, Payload};
 /// [`Manifest`], no blanks, defaults of optional parts left out.
 pub const MANIFEST_SECTION: &str = "tidegate:manifest";
 
+/// The largest manifest that is taken: several texts of statements of the greatest length that is
+/// usual. It is parsed whole, and kept in memory with its endpoint.
+pub const MAX_MANIFEST_BYTES: usize = 1 << 20;
+
 /// The manifest that a component carries.
 ///
 /// # Errors
-/// [`ManifestError::Unreadable`] if there is none, more than one, or it is no manifest; other cases
-/// if it breaks its rules.
+/// [`ManifestError::Unreadable`] if there is none, more than one, one that is longer than
+/// [`MAX_MANIFEST_BYTES`], or no manifest; other cases if it breaks its rules.
 pub fn manifest_of(component: &[u8]) -> Result<Manifest, ManifestError> {
     let unreadable = |error: &dyn std::fmt::Display| ManifestError::Unreadable(error.to_string());
     let mut found: Option<&[u8]> = None;
@@ -30,6 +34,7 @@ pub fn manifest_of(component: &[u8]) -> Result<Manifest, ManifestError> {
         let message = format!("there is no section '{MANIFEST_SECTION}'; pack the component with `tidegate build`");
         return Err(ManifestError::Unreadable(message));
     };
+    fits(json).map_err(ManifestError::Unreadable)?;
     let manifest: Manifest = serde_json::from_slice(json).map_err(|error| unreadable(&error))?;
     manifest.validate()?;
     Ok(manifest)
@@ -38,6 +43,7 @@ pub fn manifest_of(component: &[u8]) -> Result<Manifest, ManifestError> {
 /// The same component with this manifest in place of any that it has.
 pub(crate) fn with_manifest(component: &[u8], manifest: &Manifest) -> Result<Vec<u8>, String> {
     let json = serde_json::to_vec(manifest).map_err(|error| error.to_string())?;
+    fits(&json)?;
     let mut out = without_manifest(component).map_err(|error| error.to_string())?;
     out.section(&CustomSection { name: Cow::Borrowed(MANIFEST_SECTION), data: Cow::Borrowed(&json) });
     Ok(out.finish())
@@ -63,6 +69,14 @@ fn without_manifest(component: &[u8]) -> Result<Component, BinaryReaderError> {
         }
     }
     Ok(out)
+}
+
+fn fits(manifest: &[u8]) -> Result<(), String> {
+    let size = manifest.len();
+    if size <= MAX_MANIFEST_BYTES {
+        return Ok(());
+    }
+    Err(format!("the manifest has {size} bytes; at most {MAX_MANIFEST_BYTES} are allowed"))
 }
 
 /// One section of the outermost component.

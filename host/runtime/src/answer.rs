@@ -52,6 +52,8 @@ pub struct Usage {
     pub guest_rows: u64,
     /// Bytes of column batches that it read into its memory.
     pub guest_bytes: usize,
+    /// Result sets and responses that it neither returned nor dropped; they end with the request.
+    pub handles_left: usize,
     /// Epoch ticks that passed while its code ran.
     pub ticks: u64,
 }

@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_compiled_apart_fits_the_engine_that_runs_it() {
-        let (runs, _) = engine(2, 1 << 20).unwrap();
+        let (runs, _) = engine(2, 1 << 20, false).unwrap();
         assert_eq!(compatibility(&compiling_engine().unwrap()), compatibility(&runs));
         let component = tidegate_compiler::compile_adhoc().unwrap();
         let made = compile_alone(&component).unwrap();

@@ -6,9 +6,9 @@ use tidegate_model::{Code, Failure};
 use wasmtime::Store;
 use wasmtime::component::Resource;
 
-use crate::answer::{Answer, Body};
+use crate::answer::{Answer, Body, Usage};
 use crate::bindings::exports::tidegate::endpoint::handler::Problem;
-use crate::ended::{Class, Fault};
+use crate::class::{Class, Fault};
 use crate::exchange::{BodyEntry, RequestEntry, ResponseEntry};
 use crate::host::State;
 use crate::prepared::Endpoint;
@@ -30,24 +30,28 @@ pub(crate) async fn call(
     let instance = endpoint.pre.instantiate_async(&mut *store).await?;
     let request = store.data_mut().push(RequestEntry { received_at })?;
     let borrowed = Resource::new_borrow(request.rep());
-    instance.tidegate_endpoint_handler().call_handle(&mut *store, borrowed).await
+    let returned = instance.tidegate_endpoint_handler().call_handle(&mut *store, borrowed).await?;
+    // The guest borrowed it; it is the host's to end.
+    store.data_mut().take(request)?;
+    Ok(returned)
 }
 
 /// Takes the response out of the store. The engine has checked that the handle is one, so that a
 /// response which is not there is the host's mistake.
 pub(crate) fn answer(state: &mut State, response: Resource<ResponseEntry>) -> Result<Answer, (Class, Failure)> {
-    let ResponseEntry { body, max_age, notes } = state.table.delete(response).map_err(|error| {
+    let ResponseEntry { body, max_age, notes } = state.take(response).map_err(|error| {
         tracing::error!(%error, "the response is not in the table");
         let message = "the answer of the component was lost; the server's log has the details";
         (Class::HostBug, Failure::new(Code::Internal, message))
     })?;
     let body = match body {
         BodyEntry::Rows(set) => Body::Rows(set.into_rows()),
-        BodyEntry::Document(json) => Body::Document(json),
+        BodyEntry::Document { json, .. } => Body::Document(json),
         BodyEntry::Empty => Body::Empty,
     };
     let max_age = max_age.map(|seconds| Duration::from_secs(seconds.into()));
-    Ok(Answer { body, max_age, notes, saw_time: state.saw_time, usage: state.budget.used() })
+    let usage = Usage { handles_left: state.left_open(), ..state.budget.used() };
+    Ok(Answer { body, max_age, notes, saw_time: state.saw_time, usage })
 }
 
 /// What a problem means. The table of codes is part of the contract (`handler.problem`).

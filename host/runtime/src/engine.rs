@@ -6,6 +6,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use tidegate_model::Limits;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy, WasmBacktraceDetails,
     WasmFeatures,
@@ -17,6 +18,8 @@ pub(crate) const MAX_INSTANCES: usize = 32;
 pub(crate) const MAX_MEMORIES: usize = 2;
 /// Tables of one component.
 pub(crate) const MAX_TABLES: usize = 16;
+/// Components that are instantiated at once to try them, beside those that answer requests.
+pub(crate) const TRIALS: usize = 4;
 /// Elements of one table.
 const TABLE_ELEMENTS: usize = 100_000;
 /// Stack of guest code; what is left of the fiber's stack is for host functions.
@@ -30,7 +33,7 @@ const FIBER_STACK: usize = 1536 << 10;
 /// be had (a container's limit), instances are allocated on demand, which is slower and otherwise
 /// the same.
 pub(crate) fn engine(concurrency: usize, memory: usize, count: bool) -> wasmtime::Result<(Engine, bool)> {
-    let mut config = config();
+    let mut config = config(memory);
     config.consume_fuel(count);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(concurrency, memory)));
     match Engine::new(&config) {
@@ -44,15 +47,16 @@ pub(crate) fn engine(concurrency: usize, memory: usize, count: bool) -> wasmtime
 }
 
 /// An engine that only compiles, one function after the other: what it makes fits [`engine`]. No
-/// memory is set aside for instances.
+/// memory is set aside for instances, and images of memory are made as large as any component
+/// may begin with.
 pub(crate) fn compiling_engine() -> wasmtime::Result<Engine> {
-    let mut config = config();
+    let mut config = config(Limits::default().guest_memory);
     config.parallel_compilation(false);
     config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
     Engine::new(&config)
 }
 
-fn config() -> Config {
+fn config(memory: usize) -> Config {
     let mut config = Config::new();
     config.strategy(Strategy::Cranelift);
 
@@ -86,19 +90,23 @@ fn config() -> Config {
     config.wasm_backtrace_details(WasmBacktraceDetails::Disable);
     config.wasm_backtrace_max_frames(NonZeroUsize::new(16));
     config.memory_init_cow(true);
+    // Also the image of a guest that fills all the memory it may have (an interpreter) is mapped, not
+    // copied for each request.
+    config.memory_guaranteed_dense_image_size(u64::try_from(memory).unwrap_or(u64::MAX));
     config
 }
 
 fn pool(concurrency: usize, memory: usize) -> PoolingAllocationConfig {
-    // One more than there are permits: a component that is being prepared is instantiated too.
-    let places = u32::try_from(concurrency.saturating_add(1)).unwrap_or(u32::MAX);
+    // More than there are permits: components that are being prepared are instantiated too. Each has
+    // room for the most that one component may have, so that no component takes another's.
+    let places = u32::try_from(concurrency.saturating_add(TRIALS)).unwrap_or(u32::MAX);
     let times = |count: u32| places.saturating_mul(count);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(places)
         .total_stacks(places.saturating_add(8))
-        .total_memories(times(2))
-        .total_tables(times(8))
-        .total_core_instances(times(16))
+        .total_memories(times(MAX_MEMORIES as u32))
+        .total_tables(times(MAX_TABLES as u32))
+        .total_core_instances(times(MAX_INSTANCES as u32))
         .max_memory_size(memory)
         .max_tables_per_module(MAX_TABLES as u32)
         .table_elements(TABLE_ELEMENTS)

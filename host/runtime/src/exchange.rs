@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use datafusion::execution::memory_pool::MemoryReservation;
 use tidegate_model::{Code, Failure};
 use wasmtime::component::Resource;
 
@@ -34,7 +35,11 @@ pub struct ResponseEntry {
 #[derive(Debug)]
 pub(crate) enum BodyEntry {
     Rows(ResultSet),
-    Document(String),
+    Document {
+        json: String,
+        /// The memory of the text, while the guest may make more.
+        _held: Option<MemoryReservation>,
+    },
     Empty,
 }
 
@@ -78,7 +83,7 @@ impl exchange::HostRequest for State {
 
     fn drop(&mut self, request: Resource<RequestEntry>) -> wasmtime::Result<()> {
         self.enter()?;
-        self.table.delete(request)?;
+        self.take(request)?;
         Ok(())
     }
 }
@@ -86,7 +91,7 @@ impl exchange::HostRequest for State {
 impl exchange::HostResponse for State {
     fn rows(&mut self, input: Resource<ResultSet>) -> wasmtime::Result<Resource<ResponseEntry>> {
         self.enter()?;
-        let rows = self.table.delete(input)?;
+        let rows = self.take(input)?;
         self.respond(BodyEntry::Rows(rows))
     }
 
@@ -94,7 +99,13 @@ impl exchange::HostResponse for State {
         self.enter()?;
         match self.refuse_document(&json) {
             Some(failure) => Ok(Err(self.fail(failure))),
-            None => Ok(Ok(self.respond(BodyEntry::Document(json))?)),
+            None => {
+                let held = match self.budget.reserve(json.len()) {
+                    Ok(held) => held,
+                    Err(failure) => return Ok(Err(self.fail(failure))),
+                };
+                Ok(Ok(self.respond(BodyEntry::Document { json, _held: held })?))
+            }
         }
     }
 
@@ -124,7 +135,7 @@ impl exchange::HostResponse for State {
 
     fn drop(&mut self, response: Resource<ResponseEntry>) -> wasmtime::Result<()> {
         self.enter()?;
-        self.table.delete(response)?;
+        self.take(response)?;
         Ok(())
     }
 }

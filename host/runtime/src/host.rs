@@ -31,11 +31,13 @@ pub(crate) struct State {
     /// The failure that a host function returned last.
     pub(crate) last_failure: Option<Failure>,
     pub(crate) saw_time: bool,
+    /// Entries of the table: a check that none is lost or taken twice.
+    open: usize,
 }
 
 impl State {
     pub(crate) fn new(budget: Budget, arguments: Arguments, statements: Arc<dyn Statements>) -> Self {
-        Self { table: resource_table(), budget, arguments, statements, last_failure: None, saw_time: false }
+        Self { table: resource_table(), budget, arguments, statements, last_failure: None, saw_time: false, open: 0 }
     }
 
     /// The door of every host function.
@@ -52,10 +54,25 @@ impl State {
 
     /// A new handle.
     pub(crate) fn push<T: Send + 'static>(&mut self, entry: T) -> wasmtime::Result<Resource<T>> {
-        self.table.push(entry).map_err(|error| match error {
+        let handle = self.table.push(entry).map_err(|error| match error {
             ResourceTableError::Full => HardLimit::Handles.into(),
-            error => error.into(),
-        })
+            error => wasmtime::Error::from(error),
+        })?;
+        self.open += 1;
+        Ok(handle)
+    }
+
+    /// What a handle stands for, which ends with it.
+    pub(crate) fn take<T: Send + 'static>(&mut self, handle: Resource<T>) -> wasmtime::Result<T> {
+        let entry = self.table.delete(handle)?;
+        self.open = self.open.saturating_sub(1);
+        Ok(entry)
+    }
+
+    /// Handles that the guest did not give back, at the end of a request. They end with the store.
+    pub(crate) fn left_open(&self) -> usize {
+        debug_assert_eq!(self.table.is_empty(), self.open == 0, "an entry was lost, or taken twice");
+        self.open
     }
 
     /// The arguments that a guest gives to a statement, if they are additions. A grant may filter by

@@ -5,12 +5,15 @@
 //!   yields to the executor, so that the wall-clock timeout around the call can fire. A long wait
 //!   inside a host function costs one tick at most, because the deadline is always the next tick.
 //! - Memory: the engine's own limits are for each memory. One sum over all memories and tables is
-//!   kept here, and a refusal is remembered, because the guest's answer to it is a plain trap.
+//!   kept here, taken from the memory that components share with statements, and a refusal is
+//!   remembered, because the guest's answer to it is a plain trap.
 //! - Everything that crosses the border is counted: calls, statements, rows, bytes, log lines.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_model::Limits;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use tidegate_model::{Code, Failure, Limits};
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Store, UpdateDeadline};
 
@@ -32,14 +35,32 @@ pub(crate) struct Budget {
     max_ticks: u64,
     used: Usage,
     log_lines: u32,
-    denied: bool,
+    denied: Option<Denied>,
+    /// What the guest holds of the memory that it shares with statements.
+    shared: Option<MemoryReservation>,
+}
+
+/// Why a guest was refused memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// Its own limit.
+    Own,
+    /// All components and statements together hold what they may.
+    Shared,
 }
 
 impl Budget {
-    pub(crate) fn new(limits: Limits, tick: Duration) -> Self {
+    pub(crate) fn new(limits: Limits, tick: Duration, pool: Option<&Arc<dyn MemoryPool>>) -> Self {
         let ticks = limits.cpu.as_nanos().div_ceil(tick.as_nanos().max(1));
         let max_ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
-        Self { limits, max_ticks, used: Usage::default(), log_lines: 0, denied: false }
+        Self {
+            limits,
+            max_ticks,
+            used: Usage::default(),
+            log_lines: 0,
+            denied: None,
+            shared: pool.map(|pool| MemoryConsumer::new("component").register(pool)),
+        }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -55,9 +76,18 @@ impl Budget {
         self.used.instructions = instructions;
     }
 
-    /// Whether the guest was refused memory.
-    pub(crate) fn memory_denied(&self) -> bool {
+    /// Whether the guest was refused memory, and why.
+    pub(crate) fn memory_denied(&self) -> Option<Denied> {
         self.denied
+    }
+
+    /// Reserves memory of the host for what the guest made, until the reservation is dropped;
+    /// nothing where memory is not shared.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<Option<MemoryReservation>, Failure> {
+        let Some(shared) = &self.shared else { return Ok(None) };
+        let made = shared.new_empty();
+        made.try_grow(bytes).map_err(|_| no_memory())?;
+        Ok(Some(made))
     }
 
     /// Counts one call into the host.
@@ -103,13 +133,15 @@ impl Budget {
 
     fn grow(&mut self, bytes: usize) -> bool {
         let wanted = self.used.guest_memory.saturating_add(bytes);
-        let allowed = wanted <= self.limits.guest_memory;
-        if allowed {
-            self.used.guest_memory = wanted;
+        if wanted > self.limits.guest_memory {
+            self.denied = Some(Denied::Own);
+        } else if self.shared.as_ref().is_some_and(|shared| shared.try_grow(bytes).is_err()) {
+            self.denied = Some(Denied::Shared);
         } else {
-            self.denied = true;
+            self.used.guest_memory = wanted;
+            return true;
         }
-        allowed
+        false
     }
 }
 
@@ -124,7 +156,7 @@ impl ResourceLimiter for Budget {
 
     fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
         tracing::debug!(error = ?error, "memory could not grow");
-        self.denied = true;
+        self.denied = Some(Denied::Own);
         Ok(())
     }
 
@@ -146,6 +178,12 @@ impl ResourceLimiter for Budget {
     fn memories(&self) -> usize {
         crate::engine::MAX_MEMORIES
     }
+}
+
+/// The refusal of memory that components and statements share.
+pub(crate) fn no_memory() -> Failure {
+    let message = "components and statements hold all the memory that they may hold together; try again later";
+    Failure::new(Code::Overloaded, message).about("memory")
 }
 
 /// A table that refuses to hold more than [`MAX_RESOURCES`].

@@ -24,8 +24,8 @@ use crate::words::{json_fault, kind_in};
 const MAX_COLUMNS: usize = 1000;
 const MAX_NAME: usize = 1024;
 
-/// The rows, or what is wrong with them.
-pub(crate) fn made(columns: Vec<wit::Column>, batches: Vec<wit::Batch>) -> Result<Rows, String> {
+/// The rows and the bytes that they hold, or what is wrong with them.
+pub(crate) fn made(columns: Vec<wit::Column>, batches: Vec<wit::Batch>) -> Result<(Rows, usize), String> {
     if columns.len() > MAX_COLUMNS {
         return Err(format!("there are {} columns; at most {MAX_COLUMNS} are allowed", columns.len()));
     }
@@ -38,9 +38,11 @@ pub(crate) fn made(columns: Vec<wit::Column>, batches: Vec<wit::Batch>) -> Resul
         fields.push(Field::new(&column.name, data_type(column.kind), column.nullable));
     }
     let schema = Arc::new(Schema::new(fields));
+    let mut bytes = 0_usize;
     let mut record_batches = Vec::with_capacity(batches.len());
     for (number, batch) in batches.into_iter().enumerate() {
         let batch = record_batch(&columns, &schema, batch).map_err(|reason| format!("batch {number}: {reason}"))?;
+        bytes = bytes.saturating_add(batch.get_array_memory_size());
         record_batches.push(Ok(batch));
     }
     let column = |column: wit::Column| Column {
@@ -49,12 +51,13 @@ pub(crate) fn made(columns: Vec<wit::Column>, batches: Vec<wit::Batch>) -> Resul
         nullable: column.nullable,
         origin: None,
     };
-    Ok(Rows {
+    let rows = Rows {
         columns: columns.into_iter().map(column).collect(),
         batches: stream::iter(record_batches).boxed(),
         context: Arc::new(Made),
         json: text_cells(),
-    })
+    };
+    Ok((rows, bytes))
 }
 
 fn data_type(kind: wit::Kind) -> DataType {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::execution::memory_pool::MemoryReservation;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use tidegate_model::{Code, Failure, nearest};
@@ -238,7 +239,7 @@ impl results::HostResultSet for State {
         columns: Vec<String>,
     ) -> wasmtime::Result<Result<Resource<ResultSet>, wit::Failure>> {
         self.enter()?;
-        let mut set = self.table.delete(input)?;
+        let mut set = self.take(input)?;
         match set.select(&columns) {
             Ok(()) => Ok(Ok(self.push(set)?)),
             Err(failure) => Ok(Err(self.fail(failure))),
@@ -247,7 +248,7 @@ impl results::HostResultSet for State {
 
     fn limit(&mut self, input: Resource<ResultSet>, rows: u32) -> wasmtime::Result<Resource<ResultSet>> {
         self.enter()?;
-        let mut set = self.table.delete(input)?;
+        let mut set = self.take(input)?;
         set.limit(usize::try_from(rows).unwrap_or(usize::MAX));
         self.push(set)
     }
@@ -289,7 +290,13 @@ impl results::HostResultSet for State {
     ) -> wasmtime::Result<Result<Resource<ResultSet>, wit::Failure>> {
         self.enter()?;
         match made(columns, batches) {
-            Ok(rows) => Ok(Ok(self.push(ResultSet::new(rows))?)),
+            Ok((rows, bytes)) => {
+                let held = match self.budget.reserve(bytes) {
+                    Ok(held) => held,
+                    Err(failure) => return Ok(Err(self.fail(failure))),
+                };
+                Ok(Ok(self.push(ResultSet::new(holding(rows, held)))?))
+            }
             Err(reason) => {
                 let message = format!("the component's rows are not well made: {reason}");
                 Ok(Err(self.fail(Failure::new(Code::ComponentFailed, message))))
@@ -299,9 +306,22 @@ impl results::HostResultSet for State {
 
     fn drop(&mut self, set: Resource<ResultSet>) -> wasmtime::Result<()> {
         self.enter()?;
-        self.table.delete(set)?;
+        self.take(set)?;
         Ok(())
     }
+}
+
+/// Rows that hold a reservation of memory until they are read or dropped.
+fn holding(mut rows: Rows, held: Option<MemoryReservation>) -> Rows {
+    if let Some(held) = held {
+        let batches = std::mem::replace(&mut rows.batches, stream::empty().boxed());
+        rows.batches = batches
+            .inspect(move |_| {
+                let _ = &held;
+            })
+            .boxed();
+    }
+    rows
 }
 
 /// The encoder of nested cells of rows that have none: what a guest made holds JSON already.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use datafusion::execution::memory_pool::MemoryPool;
 use tidegate_model::{Arguments, Code, Failure, Limits, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -20,8 +21,9 @@ use crate::apart::Compilation;
 use crate::artefacts::{ArtefactOptions, Artefacts, hex};
 use crate::bindings::EndpointAdhoc;
 use crate::call::{answer, call, of_problem};
-use crate::ended::{self, Class, Ended, Quota};
-use crate::engine::{engine, start_ticking};
+use crate::class::{Class, Quota};
+use crate::ended::{self, Ended};
+use crate::engine::{TRIALS, engine, start_ticking};
 use crate::host::State;
 use crate::limits::{Budget, instructions, restrain};
 use crate::prepared::{Compiler, Endpoint, Prepared, link};
@@ -39,6 +41,9 @@ pub struct RuntimeOptions {
     pub limits: Limits,
     /// Where compiled code is kept; nowhere if absent.
     pub artefacts: Option<ArtefactOptions>,
+    /// The memory that components share with statements; none if absent, and each component has its
+    /// own limit only.
+    pub memory: Option<Arc<dyn MemoryPool>>,
     /// Where components are compiled.
     pub compiler: Compilation,
     /// Components that are kept ready in memory, at most.
@@ -60,6 +65,7 @@ impl Default for RuntimeOptions {
             patience: Duration::from_millis(250),
             limits: Limits::default(),
             artefacts: None,
+            memory: None,
             compiler: Compilation::Here,
             prepared: 1024,
             prepared_bytes: 256 << 20,
@@ -160,6 +166,8 @@ pub struct Runtime {
     compiler: Compiler,
     prepared: Prepared,
     permits: Arc<Semaphore>,
+    /// Places for components that are tried.
+    trials: Semaphore,
 }
 
 impl fmt::Debug for Runtime {
@@ -187,7 +195,8 @@ impl Runtime {
         let prepared = Prepared::new(options.prepared, options.prepared_bytes);
         let permits = Arc::new(Semaphore::new(options.concurrency));
         let compiler = Compiler::new(engine, artefacts.transpose()?, options.compiler.clone());
-        Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits }))
+        let trials = Semaphore::new(TRIALS);
+        Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits, trials }))
     }
 
     /// Makes a component ready: compiles it or loads its artefact, links it, and instantiates it
@@ -248,7 +257,7 @@ impl Runtime {
         statements: Arc<dyn Statements>,
     ) -> Result<Answer, Box<Ended>> {
         let permit = self.permit().await;
-        let _permit = permit.map_err(|(class, failure)| Box::new(Ended { class, failure, usage: Usage::default() }))?;
+        let _permit = permit.map_err(|(class, failure)| Ended::plain(class, failure, Usage::default()))?;
         let Request { arguments, received_at, limits } = request;
         let wall_clock = limits.wall_clock;
         // Declared after the permit, so dropped before it: memory is free when the permit is.
@@ -270,7 +279,8 @@ impl Runtime {
                 (Class::Exhausted(Quota::WallClock), Failure::new(Code::Timeout, message))
             }
         };
-        Err(Box::new(Ended { class, failure, usage: state.budget.used() }))
+        let usage = Usage { handles_left: state.left_open(), ..state.budget.used() };
+        Err(Ended::plain(class, failure, usage))
     }
 
     /// How full the runtime is, for metrics.
@@ -302,7 +312,7 @@ impl Runtime {
 
     fn store(&self, mut limits: Limits, arguments: Arguments, statements: Arc<dyn Statements>) -> Store<State> {
         limits.guest_memory = limits.guest_memory.min(self.options.limits.guest_memory);
-        let budget = Budget::new(limits, self.options.tick);
+        let budget = Budget::new(limits, self.options.tick, self.options.memory.as_ref());
         let mut store = Store::new(self.engine(), State::new(budget, arguments, statements));
         restrain(&mut store);
         store
@@ -310,6 +320,7 @@ impl Runtime {
 
     /// Instantiates once: start functions run, memory is allocated, nothing is called.
     async fn try_out(&self, endpoint: &Endpoint) -> Result<(), RuntimeError> {
+        let _place = self.trials.acquire().await.map_err(|_| RuntimeError::Stopped)?;
         let limits = self.options.limits.clone();
         let wall_clock = limits.wall_clock;
         let mut store = self.store(limits, Arguments::new(), Arc::new(NoStatements));

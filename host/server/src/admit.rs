@@ -172,9 +172,6 @@ impl App {
         }
         let saved = Arc::new(SavedQuery::parse_within(&manifest.query, &self.options.limits.text)?);
         declare_used(&mut manifest, &saved);
-        for sql in manifest.statements.clone().values() {
-            declare_used(&mut manifest, &SavedQuery::parse_within(sql, &self.options.limits.text)?);
-        }
         let sources = StoredTables::while_saving(self, saving, manifest.name.as_str(), &saved);
         let warnings = self.check_statements(&manifest, &saved, &sources)?;
         let tables = sources.named();
@@ -248,7 +245,8 @@ pub(crate) fn refused(message: String) -> Failure {
     Failure::new(Code::Refused, message)
 }
 
-/// Parameters that the query uses and the manifest does not declare are optional texts.
+/// Parameters that the saved query uses and the manifest does not declare are optional texts. Not so those of other
+/// statements: only the component runs these, and it binds what the request does not.
 fn declare_used(manifest: &mut Manifest, saved: &SavedQuery) {
     for name in saved.parameters() {
         if !manifest.parameters.iter().any(|parameter| parameter.name == name) {

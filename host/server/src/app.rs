@@ -83,8 +83,10 @@ impl Machinery {
             text: limits.text,
         })
         .map_err(StartError::setup("the query engine"))?;
+        // What guests hold and what statements hold is one sum.
+        let runtime = Runtime::new(RuntimeOptions { memory: Some(engine.memory()), ..runtime })?;
         let compute = Compute::start().map_err(StartError::Threads)?;
-        Ok(Self { engine: Arc::new(engine), runtime: Runtime::new(runtime)?, compute: Arc::new(compute) })
+        Ok(Self { engine: Arc::new(engine), runtime, compute: Arc::new(compute) })
     }
 }
 

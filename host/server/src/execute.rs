@@ -7,13 +7,14 @@ use std::time::Duration;
 use axum::response::Response;
 use tidegate_compiler::SQL_ARGUMENT;
 use tidegate_model::{Arguments, Code, Failure, Limits, Unit, Value, milliseconds};
-use tidegate_runtime::{Answer, Body, Request as Call, Usage};
+use tidegate_runtime::{Answer, Body, Class, Request as Call, Usage};
 use tidegate_sql::Stop;
 use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::answer::{Encoded, Format, Shape, encode, stream};
 use crate::app::App;
+use crate::observe;
 use crate::parameters::Adhoc;
 use crate::registry::Endpoint;
 use crate::statements::{Language, RequestStatements};
@@ -59,6 +60,8 @@ impl Asked {
 /// What is known of a component's run beside its answer.
 #[derive(Debug, Default)]
 pub(crate) struct Ran {
+    /// The class in which it ended, if that was without an answer.
+    pub(crate) ended: Option<Class>,
     /// What it used, also where it failed.
     pub(crate) usage: Usage,
     /// Its remarks for the caller.
@@ -101,13 +104,15 @@ pub(crate) async fn execute_telling(
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let shape = shape(&asked);
-    let made = run(Arc::clone(&app), asked, asking.0.clone(), ran);
+    let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ran));
     // The place goes with the work: work that does not stop at once still takes it.
     let work = app.compute.run(async move {
         let _permit = permit;
         encode(made, shape).await
     });
-    tokio::time::timeout(limit + GRACE, work).await.unwrap_or_else(|_| Err(late(limit)))
+    let encoded = tokio::time::timeout(limit + GRACE, work).await;
+    note_class(&ran);
+    encoded.unwrap_or_else(|_| Err(late(limit)))
 }
 
 /// The failure of a request that ran out of time.
@@ -125,8 +130,18 @@ pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Resul
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let shape = shape(&asked);
-    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::default());
-    stream(&app.compute, made, shape, asking, permit, limit).await
+    let ran = Arc::default();
+    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ran));
+    let response = stream(&app.compute, made, shape, asking, permit, limit).await;
+    note_class(&ran);
+    response
+}
+
+/// Puts the class of a component that did not answer into the line of the request.
+fn note_class(ran: &OnceLock<Ran>) {
+    if let Some(class) = ran.get().and_then(|ran| ran.ended) {
+        observe::note(|notes| notes.ended = Some(class));
+    }
 }
 
 fn shape(asked: &Asked) -> Shape {
@@ -135,7 +150,7 @@ fn shape(asked: &Asked) -> Shape {
     Shape { format: asked.format, rows, bytes: asked.limits.answer_bytes, redact: asked.redact }
 }
 
-/// Runs the component.
+/// Runs the component; `ran` tells how.
 async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran>>) -> Result<Body, Failure> {
     let now = app.clock.now();
     let endpoint = Arc::clone(&asked.endpoint);
@@ -166,10 +181,11 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran
     let call = Call { arguments: passed, received_at: now, limits: asked.limits.clone() };
     // Lines that a guest logs say whose they are.
     let span = tracing::error_span!("endpoint", name = endpoint.manifest.name.as_str());
-    let (made, usage, notes) = match app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await {
-        Ok(Answer { body, notes, usage, .. }) => (Ok(body), usage, notes),
-        Err(ended) => (Err(ended.failure), ended.usage, BTreeMap::new()),
+    let (made, told) = match app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await {
+        Ok(Answer { body, notes, usage, .. }) => (Ok(body), Ran { ended: None, usage, notes }),
+        Err(end) => (Err(end.failure), Ran { ended: Some(end.class), usage: end.usage, notes: BTreeMap::new() }),
     };
-    let _ = ran.set(Ran { usage, notes });
+    app.metrics.component(told.ended);
+    let _ = ran.set(told);
     made
 }

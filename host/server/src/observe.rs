@@ -19,6 +19,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tidegate_model::{Code, Failure};
+use tidegate_runtime::Class;
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
@@ -45,6 +46,8 @@ pub(crate) struct Notes {
     pub(crate) endpoint: Option<String>,
     /// Whether the answer was kept: `hit`, `stale`, `miss`.
     pub(crate) cache: Option<&'static str>,
+    /// How the component ended, where it did not answer.
+    pub(crate) ended: Option<Class>,
     /// What is left of the token's share.
     left: Option<Left>,
 }
@@ -109,6 +112,7 @@ impl Drop for Record {
         let milliseconds = (taken.as_secs_f64() * 1e6).round() / 1e3;
         let (token, endpoint, cache) = (notes.token.as_deref(), notes.endpoint.as_deref(), notes.cache);
         let (code, peer) = (self.code.map(Code::name), self.peer.as_deref());
+        let (class, reason) = (notes.ended.map(Class::name), notes.ended.map(Class::reason));
         let _entered = self.span.enter();
         crate::traces::end(&self.span, status);
         // Probes come every few seconds; they are told where they fail.
@@ -126,6 +130,8 @@ impl Drop for Record {
                 endpoint,
                 cache,
                 code,
+                class,
+                reason,
                 peer,
                 "request"
             );

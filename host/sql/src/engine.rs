@@ -123,6 +123,11 @@ impl Engine {
         Ok(Self { state, runtime, total_memory, statement_memory, text })
     }
 
+    /// The memory of all statements together, to be shared with what else works for requests.
+    pub fn memory(&self) -> Arc<dyn MemoryPool> {
+        Arc::clone(&self.total_memory)
+    }
+
     /// Reads and resolves a statement over what it may read. `now` is the time of the request in
     /// microseconds; at most `rows` rows will come, and one more to tell that there were more.
     ///

@@ -332,6 +332,8 @@ impl Follower {
                 self.follow(&of.expr, &[]);
                 self.follow_outputs(&of.subquery.subquery);
             }
+            // Whether it is there, not what it is.
+            Expr::IsNull(of) | Expr::IsNotNull(of) => self.follow(of, &[PRESENCE_FIELD.to_owned()]),
             // Whether there is a row; what decides about that is among what is used.
             Expr::Exists(_) => {}
             _ => {
@@ -393,7 +395,9 @@ impl Follower {
             match origin {
                 Origin::Computed(expr) => computed.push(expr.clone()),
                 Origin::Stored { table, column } => {
-                    let whole = std::iter::once(column.clone()).chain(path.iter().cloned()).collect();
+                    let mut whole: Vec<_> = std::iter::once(column.clone()).chain(path.iter().cloned()).collect();
+                    // The hidden field is asked for by name as well.
+                    whole.dedup_by(|one, other| one == other && one == PRESENCE_FIELD);
                     self.found.entry(table.clone()).or_default().insert(whole);
                 }
             }

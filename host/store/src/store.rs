@@ -64,6 +64,10 @@ impl Store {
         segment::create_folder(&dir.join("segments"))?;
         let catalog = Catalog::open(&dir.join(schema::FILE))?;
         let conn = catalog.connect()?;
+        if !options.durable {
+            schema::relax(&conn)?;
+            schema::relax(&catalog.lock())?;
+        }
         let sources = Arc::new(Sources::default());
         for source in load_sources(&conn, &dir, &options, &sources.unflushed)? {
             sources.insert(source);

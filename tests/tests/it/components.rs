@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, request};
 
 /// The built guests, which `cargo xtask guests` collects.
-fn guest(name: &str) -> PathBuf {
+pub(crate) fn guest(name: &str) -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-endpoints/target/built");
     let folder = std::env::var_os("TIDEGATE_GUESTS").map_or(own, PathBuf::from);
     let path = folder.join(name);
@@ -15,7 +15,7 @@ fn guest(name: &str) -> PathBuf {
     path
 }
 
-fn pack(endpoint: &str, module: &Path, output: &Path) {
+pub(crate) fn pack(endpoint: &str, module: &Path, output: &Path) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-endpoints").join(endpoint);
     let out = Command::new(binary())
         .arg("build")
@@ -29,7 +29,7 @@ fn pack(endpoint: &str, module: &Path, output: &Path) {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
-fn put(server: &Server, name: &str, component: &[u8]) -> tidegate_tests::Answer {
+pub(crate) fn put(server: &Server, name: &str, component: &[u8]) -> tidegate_tests::Answer {
     let path = format!("/api/endpoints/{name}/component");
     server.call("PUT", &path, &[("x-api-key", PRIVATE), ("content-type", "application/wasm")], component)
 }
@@ -127,7 +127,7 @@ fn the_system_interface_is_refused_by_name() {
 }
 
 #[test]
-fn hostile_guests_harm_only_themselves() {
+fn what_a_guest_remarks_or_hands_back_stays_in_its_place() {
     let server = Server::start();
     server.send(EDGE, &request("1", now(), "/x"));
     let folder = folder();
@@ -136,29 +136,6 @@ fn hostile_guests_harm_only_themselves() {
     let answer = put(&server, "hostile", &std::fs::read(&packed).unwrap());
     assert_eq!(answer.status, 201, "{}", answer.body);
     let attack = |name: &str| server.query("hostile", &[("attack", name)]);
-    for (name, status, code) in [
-        ("spin", 504, "timeout"),
-        ("grow", 422, "limit_exceeded"),
-        ("grow-at-once", 422, "limit_exceeded"),
-        ("recurse", 500, "component_failed"),
-        ("panic", 500, "component_failed"),
-        ("handles", 422, "limit_exceeded"),
-        ("leak", 422, "limit_exceeded"),
-        ("log", 422, "limit_exceeded"),
-        ("undeclared", 400, "unknown_statement"),
-        ("sql-as-name", 400, "unknown_statement"),
-        ("lie-about-rows", 500, "component_failed"),
-        ("bad-json", 500, "component_failed"),
-        ("huge-problem", 500, "component_failed"),
-        ("no-such-attack", 404, "not_found"),
-    ] {
-        let answer = attack(name);
-        answer.refused(status, code, &[]);
-        let text = answer.body.to_string();
-        assert!(text.len() < 8192 && !text.contains("a secret of the guest"), "{name}: {text}");
-        assert_eq!(attack("none").ids(), ["1"], "after {name}");
-        assert_eq!(server.query("logs.all", &[("project", "p1")]).ids(), ["1"], "after {name}");
-    }
     // No instance serves two requests, and notes cannot become headers.
     for _ in 0..3 {
         assert_eq!(attack("marker").body, json!({"result": 0}));
@@ -170,6 +147,4 @@ fn hostile_guests_harm_only_themselves() {
     }
     let notes = attack("notes");
     assert_eq!((notes.rows().len(), notes.header("x")), (0, None));
-    let ready = server.call("GET", "/ready", &[], b"");
-    assert_eq!(ready.body["running"], 0, "nothing is held: {}", ready.body);
 }

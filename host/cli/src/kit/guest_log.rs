@@ -39,11 +39,17 @@ impl<S: Subscriber> Layer<S> for GuestLog {
         let mut text = Text::default();
         event.record(&mut text);
         let line = match of_guest {
-            true => format!("guest {}: {}", level.as_str().to_lowercase(), text.line),
+            true => format!("guest {}: {}", level.as_str().to_lowercase(), harmless(&text.line)),
             false => format!("{}: {}{}", level.as_str().to_lowercase(), text.message, text.others),
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
+}
+
+/// A guest's text without what a terminal would obey.
+fn harmless(text: &str) -> String {
+    let shown = |c: char| if c.is_control() && c != '\n' { c.escape_debug().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
 }
 
 #[derive(Default)]
@@ -78,11 +84,14 @@ mod tests {
         let log = GuestLog::default();
         let subscriber = tracing_subscriber::registry().with(log.clone());
         tracing::subscriber::with_default(subscriber, || {
-            tracing::debug!(target: "tidegate::guest", line = "half way");
+            tracing::debug!(target: "tidegate::guest", line = "half\x1b[2J\nway");
             tracing::info!("nothing to see");
             tracing::warn!(code = "timeout", "the component was stopped");
         });
-        assert_eq!(log.take(), ["guest debug: half way", "warn: the component was stopped code=\"timeout\""]);
+        assert_eq!(
+            log.take(),
+            ["guest debug: half\\u{1b}[2J\nway", "warn: the component was stopped code=\"timeout\""]
+        );
         assert!(log.take().is_empty());
     }
 }

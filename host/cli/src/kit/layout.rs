@@ -15,18 +15,19 @@ const MOST_LINES: usize = 200;
 /// end.
 pub(super) fn laid_out(value: &Value, indent: usize, column: usize) -> String {
     let mut out = String::new();
-    write(value, indent, column, &mut out);
+    write(value, 0, indent, column, &mut out);
     out
 }
 
-fn write(value: &Value, indent: usize, column: usize, out: &mut String) {
+/// The first `broken` levels are broken into lines, even where they would fit on one.
+fn write(value: &Value, broken: usize, indent: usize, column: usize, out: &mut String) {
     let line = on_a_line(value);
     let (open, close, items): (_, _, Vec<(Option<&str>, &Value)>) = match value {
         Value::Array(items) => ('[', ']', items.iter().map(|item| (None, item)).collect()),
         Value::Object(fields) => ('{', '}', fields.iter().map(|(key, item)| (Some(key.as_str()), item)).collect()),
         _ => (' ', ' ', Vec::new()),
     };
-    if items.is_empty() || column + line.chars().count() <= WIDTH {
+    if items.is_empty() || broken == 0 && column + line.chars().count() <= WIDTH {
         out.push_str(&line);
         return;
     }
@@ -37,7 +38,7 @@ fn write(value: &Value, indent: usize, column: usize, out: &mut String) {
         out.extend(std::iter::repeat_n(' ', inner));
         let key = key.map_or_else(String::new, |key| format!("{}: ", Value::from(key)));
         out.push_str(&key);
-        write(item, inner, inner + key.chars().count(), out);
+        write(item, broken.saturating_sub(1), inner, inner + key.chars().count(), out);
     }
     out.push('\n');
     out.extend(std::iter::repeat_n(' ', indent));
@@ -61,7 +62,12 @@ fn on_a_line(value: &Value) -> String {
 /// What differs: lines of the expected value that are missing begin with `-`, lines of the actual one
 /// that are too many with `+`. Empty if nothing does.
 pub(super) fn difference(expected: &Value, actual: &Value, colour: bool) -> String {
-    let [expected, actual] = [expected, actual].map(|value| laid_out(value, 0, 0) + "\n");
+    // An object around an array: its elements have lines of their own, so that only some of them differ.
+    let [expected, actual] = [expected, actual].map(|value| {
+        let mut text = String::new();
+        write(value, 2, 0, 0, &mut text);
+        text + "\n"
+    });
     let diff = TextDiff::from_lines(&expected, &actual);
     let mut lines = Vec::new();
     for (i, group) in diff.grouped_ops(CONTEXT).iter().enumerate() {

@@ -29,7 +29,7 @@ pub(crate) enum Command {
     /// Make the folder of a new endpoint, which builds, tests and runs at once
     New(new::Arguments),
     /// Check an endpoint folder and everything in it that can be known without logs
-    Check(FolderArguments),
+    Check(check::Arguments),
     /// Build an endpoint folder into a component
     Build(build::Arguments),
     /// Ask an endpoint once, over sample logs or given ones

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate_compiler::Folder;
-use tidegate_server::workbench::{Outcome as Answered, Scene, Trial, Workbench};
+use tidegate_server::workbench::{Outcome as Answered, Scene, Trial, TrialError, Workbench};
 
 use super::build::built;
 use super::case::{Case, Expectation, numbers};
@@ -108,7 +108,10 @@ async fn one(
     path: &Path,
     case: &Case,
 ) -> Result<(Verdict, Vec<String>), Box<dyn Error>> {
-    let of_file = |error| format!("{}: {error}", path.display());
+    let of_file = |error| match error {
+        TrialError::Refused(failure) => format!("{failure}; tidegate check tells in which file"),
+        error => format!("{}: {error}", path.display()),
+    };
     let scene = Scene { logs: case.logs(), now: case.now(), others: Scene::none };
     let trial: Trial = workbench.trial(component, scene).await.map_err(of_file)?;
     let answered = trial.ask(case.ask()).await;

@@ -1,6 +1,6 @@
 //! What the gate refuses, and how it says so.
 
-use tidegate_compiler::{GateError, MAX_COMPONENT_BYTES, compile_sql, inspect, pack};
+use tidegate_compiler::{GateError, MAX_COMPONENT_BYTES, MAX_MANIFEST_BYTES, compile_sql, inspect, pack};
 
 use super::manifest;
 
@@ -97,6 +97,53 @@ fn a_component_without_a_manifest_or_with_two_is_refused() {
     twice.extend(name.as_bytes());
     twice.extend(b"{}");
     assert!(refusal(&twice).contains("twice"));
+}
+
+#[test]
+fn a_megabyte_of_manifest_is_refused_before_it_is_read() {
+    let mut big = manifest();
+    big.description = "d".repeat(MAX_MANIFEST_BYTES);
+    let packed = compile_sql(&big).unwrap_err().to_string();
+    assert!(packed.contains("the manifest has") && packed.contains("1048576"), "{packed}");
+    // By hand, as no packer would; it is not even JSON.
+    let name = tidegate_compiler::MANIFEST_SECTION;
+    let mut component = wasm_encoder::Component::new();
+    component.section(&wasm_encoder::CustomSection { name: name.into(), data: vec![b'['; 2 << 20].into() });
+    let refusal = tidegate_compiler::manifest_of(&component.finish()).unwrap_err().to_string();
+    assert!(refusal.contains("2097152 bytes"), "{refusal}");
+}
+
+#[test]
+fn what_nests_or_is_named_without_end_is_refused_in_few_words() {
+    for depth in [90, 5_000] {
+        let mut component = wasm_encoder::Component::new().finish();
+        for _ in 0..depth {
+            let mut outer = wasm_encoder::Component::new();
+            outer.section(&wasm_encoder::RawSection { id: 4, data: &component });
+            component = outer.finish();
+        }
+        assert!(refusal(&component).len() < 2_000);
+    }
+    let types: String = (1..20_000).map(|n| format!("(type $t{n} (list $t{}))", n - 1)).collect();
+    let lists =
+        wat::parse_str(format!(r#"(component (type $t0 (list u8)) {types} (import "f" (func (param "x" $t19999))))"#));
+    let lists = refusal(&lists.unwrap());
+    assert!(lists.contains("not valid here"), "{lists}");
+    let long = wat::parse_str(format!(r#"(component (import "{}:b/c" (instance)))"#, "a".repeat(100_000))).unwrap();
+    assert!(refusal(&long).len() < 2_000);
+}
+
+#[test]
+fn one_function_too_many_is_refused_also_in_an_interface_that_is_granted() {
+    let more = r#"(component
+        (import "tidegate:endpoint/log@0.1.0" (instance (export "delete-lines" (func))))
+        (core module $m (func (export "handle")))
+        (core instance $i (instantiate $m))
+        (func $handle (canon lift (core func $i "handle")))
+        (instance $handler (export "handle" (func $handle)))
+        (export "tidegate:endpoint/handler@0.1.0" (instance $handler)))"#;
+    let refusal = refusal(&component(more));
+    assert!(refusal.contains("delete-lines"), "{refusal}");
 }
 
 #[test]

@@ -75,22 +75,3 @@ async fn preparing_is_done_once_for_a_digest() {
     let error = runtime.prepare(&component, [7; 32]).await.unwrap_err();
     assert!(error.to_string().contains("does not have the digest 0707"), "{error}");
 }
-
-/// Not a benchmark: says what an instance costs, where the figure matters to a reader of the tests.
-#[tokio::test]
-#[ignore = "prints timings; run with --ignored --nocapture, in a release build"]
-async fn what_a_request_costs() {
-    let runtime = Runtime::new(options()).unwrap();
-    let component = sql_component();
-    let start = std::time::Instant::now();
-    let endpoint = prepare(&runtime, &component).await.unwrap();
-    println!("component {} bytes, prepared in {:?}", component.len(), start.elapsed());
-    let rounds = 20_000;
-    let fake = Arc::new(Fake::default());
-    let start = std::time::Instant::now();
-    for _ in 0..rounds {
-        runtime.handle(&endpoint, request(&[]), fake.clone()).await.unwrap();
-    }
-    println!("handle, instance and statement task together: {:?}", start.elapsed() / rounds);
-    println!("{:?}", runtime.pool_use());
-}

@@ -8,10 +8,13 @@
 )]
 
 mod artefacts;
+mod attacks;
 mod fake;
 mod features;
 mod generated;
 mod guests;
 mod hostile;
+mod house;
 mod instructions;
 mod overload;
+mod text_guest;

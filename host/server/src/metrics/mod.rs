@@ -22,6 +22,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_model::{Code, number, size};
+use tidegate_runtime::Class;
 
 use self::store::OfStore;
 use crate::app::App;
@@ -52,6 +53,12 @@ struct OfCache {
     state: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfComponent {
+    class: &'static str,
+    reason: &'static str,
+}
+
 /// A request that is through.
 #[derive(Debug)]
 pub(crate) struct Answered<'a> {
@@ -70,6 +77,7 @@ pub(crate) struct Metrics {
     seconds: Family<OfRoute, Histogram, fn() -> Histogram>,
     failures: Family<OfFailure, Counter>,
     cache: Family<OfCache, Counter>,
+    components: Family<OfComponent, Counter>,
     cache_entries: Gauge,
     cache_bytes: Gauge,
     ingest_events: Counter,
@@ -104,6 +112,7 @@ impl Metrics {
             seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
             failures: Family::default(),
             cache: Family::default(),
+            components: Family::default(),
             cache_entries: Gauge::default(),
             cache_bytes: Gauge::default(),
             ingest_events: Counter::default(),
@@ -137,6 +146,11 @@ impl Metrics {
         );
         registry.register("tidegate_failures", "Refused and failed requests by route and code", all.failures.clone());
         registry.register("tidegate_cache_lookups", "Lookups of kept answers", all.cache.clone());
+        registry.register(
+            "tidegate_component_outcomes",
+            "Requests that came to a component, by how it ended and which limit or fault ended it",
+            all.components.clone(),
+        );
         registry.register("tidegate_ingest_events", "Events that were acknowledged", all.ingest_events.clone());
         registry.register("tidegate_ingest_refused_events", "Events that were refused", all.ingest_refused.clone());
         registry.register_with_unit(
@@ -207,6 +221,13 @@ impl Metrics {
     /// Counts how an answer was come by: `hit`, `stale`, `miss`, `collapsed`.
     pub(crate) fn cache_lookup(&self, state: &'static str) {
         self.cache.get_or_create(&OfCache { state }).inc();
+    }
+
+    /// Counts how a component ended: with an answer, or in this class.
+    pub(crate) fn component(&self, ended: Option<Class>) {
+        let class = ended.map_or("answered", Class::name);
+        let reason = ended.map_or("", Class::reason);
+        self.components.get_or_create(&OfComponent { class, reason }).inc();
     }
 
     /// A connection is there, or over the limit.

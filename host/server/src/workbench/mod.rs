@@ -156,8 +156,9 @@ impl Workbench {
     /// What does not start.
     pub fn start() -> Result<Self, StartError> {
         let mut options = Options::default();
-        // No background work: it would depend on the real time, and old logs would be deleted by it.
-        options.store = StoreOptions { manual_flush: true, ..options.store };
+        // No background work: it would depend on the real time, and old logs would be deleted by it. And
+        // no waiting for a disk: nothing outlives the trial.
+        options.store = StoreOptions { manual_flush: true, durable: false, ..options.store };
         let runtime = RuntimeOptions {
             concurrency: 1,
             limits: options.limits.clone(),
@@ -264,7 +265,7 @@ impl Trial {
             Err(failure) => (failure.code.status(), crate::failure::document(&failure), false),
         };
         let none = Ran::default();
-        let Ran { usage, notes } = ran.get().unwrap_or(&none);
+        let Ran { usage, notes, .. } = ran.get().unwrap_or(&none);
         let cost = Cost {
             instructions: usage.instructions.unwrap_or_default(),
             guest_memory: number(usage.guest_memory),
