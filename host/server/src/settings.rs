@@ -6,7 +6,7 @@ use tidegate_model::{Access, GIB, HOUR, KIB, LIMITS, MIB, Part, Section, Setting
 use tidegate_model::{milliseconds, number, size};
 use tidegate_store::Retention;
 
-use crate::options::{AdmissionOptions, CacheOptions, LogFormat, Options, RateOptions, TraceOptions};
+use crate::options::{AdmissionOptions, CacheOptions, ComponentOptions, LogFormat, Options, RateOptions, TraceOptions};
 
 /// All sections, in the order in which they are told.
 pub static SECTIONS: &[&dyn Section<Options>] = &[
@@ -46,6 +46,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         settings: ADMISSION,
         of: |o: &Options| &o.admission,
         of_mut: |o| &mut o.admission,
+    },
+    &Part {
+        name: "components",
+        what: "compiling the components of endpoints with code, and keeping them ready",
+        settings: COMPONENTS,
+        of: |o: &Options| &o.components,
+        of_mut: |o| &mut o.components,
     },
     &Part {
         name: "traces",
@@ -349,6 +356,34 @@ const ADMISSION: &[Setting<AdmissionOptions>] = &[
     ),
     count!("queue", "queries that may wait for their turn", 0, 100_000, AdmissionOptions, queue),
     time!("wait", "how long one may wait", 0, 60_000, AdmissionOptions, wait),
+];
+
+const COMPONENTS: &[Setting<ComponentOptions>] = &[
+    time!(
+        "compile_time",
+        "how long compiling one may take before it is refused",
+        100,
+        HOUR,
+        ComponentOptions,
+        compile_time
+    ),
+    plain!(
+        Bytes,
+        "compile_memory",
+        "memory that compiling one may take before it is refused",
+        256 * MIB,
+        1024 * GIB,
+        ComponentOptions,
+        compile_memory
+    ),
+    bytes!(
+        "code_memory",
+        "compiled code that is kept ready; the rest is read from disk when it is called",
+        MIB,
+        1024 * GIB,
+        ComponentOptions,
+        code_memory
+    ),
 ];
 
 const TRACES: &[Setting<TraceOptions>] = &[

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rand::TryRng;
 use sha2::{Digest, Sha256};
-use tidegate_model::Failure;
+use tidegate_model::{Failure, LimitSet};
 use tidegate_store::{Catalog, StoreError, TokenRecord};
 use uuid::Uuid;
 
@@ -45,16 +45,22 @@ pub(crate) struct Access {
     scopes: Scopes,
     /// Parameter values that the holder cannot choose.
     pub(crate) pinned: BTreeMap<String, String>,
+    /// What a request of the holder may use, where that is less than the server's limits.
+    pub(crate) limits: LimitSet,
     expires_at: Option<i64>,
 }
 
 impl Access {
     fn of(record: &TokenRecord) -> Self {
         let id = Some(record.id);
-        // What cannot be read pins nothing and must therefore allow nothing.
-        let Ok(pinned) = serde_json::from_str(&record.pinned) else { return Self { id, ..Self::default() } };
+        // What cannot be read pins and limits nothing, and must therefore allow nothing.
+        let (Ok(pinned), Ok(limits)) = (serde_json::from_str(&record.pinned), serde_json::from_str(&record.limits))
+        else {
+            tracing::error!(token = %record.id, "what the access token fixes or may use cannot be read; it allows nothing");
+            return Self { id, ..Self::default() };
+        };
         let who = if record.description.is_empty() { record.id.to_string() } else { record.description.clone() };
-        Self { id, who, scopes: Scopes::stored(&record.scopes), pinned, expires_at: record.expires_at }
+        Self { id, who, scopes: Scopes::stored(&record.scopes), pinned, limits, expires_at: record.expires_at }
     }
 
     /// Access to everything, for who has the service to himself.
@@ -198,6 +204,8 @@ pub struct NewToken {
     pub scopes: String,
     /// Parameter values that it fixes.
     pub pinned: BTreeMap<String, String>,
+    /// What a request with it may use, where that is less than the server's limits.
+    pub limits: LimitSet,
     /// When it stops working, in microseconds since 1970, UTC.
     pub expires_at: Option<i64>,
 }
@@ -206,7 +214,7 @@ impl NewToken {
     /// A token with scopes and nothing else.
     pub fn new(scopes: impl Into<String>) -> Self {
         let scopes = scopes.into();
-        Self { description: String::new(), scopes, pinned: BTreeMap::new(), expires_at: None }
+        Self { description: String::new(), scopes, pinned: BTreeMap::new(), limits: LimitSet::new(), expires_at: None }
     }
 
     /// What is wrong with it at a time (microseconds), if anything.
@@ -228,6 +236,10 @@ impl NewToken {
             let message = "a private token manages everything, so a parameter that it fixes would protect nothing; \
                            give it the scope query";
             failures.push(refused("pinned", message.to_owned()));
+        }
+        if !self.limits.is_empty() && !Scopes::stored(&self.scopes).is_of_queries() {
+            let message = "limits bind queries, and the token may not query; give it the scope query, or no limits";
+            failures.push(refused("limits", message.to_owned()));
         }
         for (name, value) in &self.pinned {
             let legal = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -265,6 +277,7 @@ impl NewToken {
             description: self.description.clone(),
             scopes: self.scopes.split_whitespace().collect::<Vec<_>>().join(" "),
             pinned: serde_json::json!(self.pinned).to_string(),
+            limits: serde_json::json!(self.limits).to_string(),
             created_at: chrono::Utc::now().timestamp_micros(),
             expires_at: self.expires_at,
             revoked_at: None,
@@ -333,6 +346,8 @@ mod tests {
     #[test]
     fn what_protects_nothing_is_refused() {
         let pinned = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let mut rows = LimitSet::new();
+        rows.set("rows", "5").unwrap();
         for (token, field) in [
             (NewToken::new(""), "scopes"),
             (NewToken::new("query admin"), "scopes"),
@@ -341,10 +356,14 @@ mod tests {
             (NewToken { pinned: pinned("sql", "a"), ..NewToken::new("query") }, "pinned"),
             (NewToken { pinned: pinned("a b", "a"), ..NewToken::new("query") }, "pinned"),
             (NewToken { expires_at: Some(5), ..NewToken::new("query") }, "expires_at"),
+            (NewToken { limits: rows.clone(), ..NewToken::new("ingest") }, "limits"),
         ] {
             assert_eq!(token.validate(5).unwrap_err().location.as_deref(), Some(field), "{token:?}");
         }
         let fine = NewToken { pinned: pinned("project", "a"), expires_at: Some(6), ..NewToken::new("query") };
         assert_eq!(fine.validate(5), Ok(()));
+        for scopes in ["query", "query:endpoint:logs.all ingest", "private"] {
+            assert_eq!(NewToken { limits: rows.clone(), ..NewToken::new(scopes) }.validate(5), Ok(()), "{scopes}");
+        }
     }
 }
