@@ -155,6 +155,8 @@ pub struct Runtime {
     compiler: Compiler,
     prepared: Prepared,
     permits: Arc<Semaphore>,
+    /// One component is tried at a time.
+    trials: Semaphore,
 }
 
 impl fmt::Debug for Runtime {
@@ -181,7 +183,8 @@ impl Runtime {
         let prepared = Prepared::new(options.prepared, options.prepared_bytes);
         let permits = Arc::new(Semaphore::new(options.concurrency));
         let compiler = Compiler::new(engine, artefacts.transpose()?, options.compiler.clone());
-        Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits }))
+        let trials = Semaphore::new(1);
+        Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits, trials }))
     }
 
     /// Makes a component ready: compiles it or loads its artefact, links it, and instantiates it
@@ -192,27 +195,49 @@ impl Runtime {
     /// # Errors
     /// The component is not fit to run.
     pub async fn prepare(&self, component: &[u8], digest: [u8; 32]) -> Result<Arc<Endpoint>, RuntimeError> {
-        let make = async { self.ready_to_run(digest, self.compiler.component(component, digest).await?).await };
+        let make = async {
+            let compiled = self.compiler.component(component, digest).await?;
+            let tried = async {
+                let endpoint = self.linked(digest, &compiled)?;
+                self.try_out(&endpoint).await.map(|()| Arc::new(endpoint))
+            };
+            // Nothing is left of what is refused.
+            tried.await.inspect_err(|_| self.compiler.forget(&digest))
+        };
         self.prepared.get(digest, make).await
     }
 
-    /// The same for a component that this program generated itself, which is compiled in this
-    /// process: nobody else decided what that costs.
+    /// The same for a component that was prepared before, by this process or an earlier one: it is
+    /// not tried again.
+    ///
+    /// # Errors
+    /// As [`Runtime::prepare`].
+    pub async fn prepare_again(&self, component: &[u8], digest: [u8; 32]) -> Result<Arc<Endpoint>, RuntimeError> {
+        let make = async {
+            let compiled = self.compiler.component(component, digest).await?;
+            self.linked(digest, &compiled).map(Arc::new)
+        };
+        self.prepared.get(digest, make).await
+    }
+
+    /// The same for a component that this program generated itself: it needs no trial, and is
+    /// compiled in this process, because nobody else decided what that costs.
     ///
     /// # Errors
     /// As [`Runtime::prepare`].
     pub async fn prepare_own(&self, component: &[u8], digest: [u8; 32]) -> Result<Arc<Endpoint>, RuntimeError> {
-        let make = async { self.ready_to_run(digest, self.compiler.own_component(component, digest).await?).await };
+        let make = async {
+            let compiled = self.compiler.own_component(component, digest).await?;
+            self.linked(digest, &compiled).map(Arc::new)
+        };
         self.prepared.get(digest, make).await
     }
 
-    async fn ready_to_run(&self, digest: [u8; 32], compiled: Component) -> Result<Arc<Endpoint>, RuntimeError> {
-        let pre = link(&self.linker, &compiled, self.options.limits.guest_memory)?;
+    fn linked(&self, digest: [u8; 32], compiled: &Component) -> Result<Endpoint, RuntimeError> {
+        let pre = link(&self.linker, compiled, self.options.limits.guest_memory)?;
         let code = compiled.image_range();
         let bytes = code.end.addr().saturating_sub(code.start.addr());
-        let endpoint = Endpoint { digest: hex(&digest), bytes, pre };
-        self.try_out(&endpoint).await?;
-        Ok(Arc::new(endpoint))
+        Ok(Endpoint { digest: hex(&digest), bytes, pre })
     }
 
     /// The component with this digest, if it is ready: found at no cost.
@@ -299,6 +324,8 @@ impl Runtime {
 
     /// Instantiates once: start functions run, memory is allocated, nothing is called.
     async fn try_out(&self, endpoint: &Endpoint) -> Result<(), RuntimeError> {
+        // The pool has one place more than requests may take.
+        let _turn = self.trials.acquire().await.map_err(|_| RuntimeError::Stopped)?;
         let limits = self.options.limits.clone();
         let wall_clock = limits.wall_clock;
         let mut store = self.store(limits, Arguments::new(), Arc::new(NoStatements));
