@@ -92,6 +92,7 @@ fn known(error: &DataFusionError) -> Option<Failure> {
             Code::InvalidValue,
             "a scalar subquery returned more than one row; add LIMIT 1 or an aggregate",
         )),
+        DataFusionError::Execution(reason) if about_range(reason) => Some(beyond_time()),
         DataFusionError::NotImplemented(reason) | DataFusionError::Plan(reason) if about_correlation(reason) => {
             tracing::info!(%reason, "a correlated subquery cannot be planned");
             Some(Failure::new(
@@ -115,6 +116,8 @@ fn of_filter(text: &str) -> Option<Failure> {
         Some(divided_by_zero())
     } else if error.contains("ArithmeticOverflow") {
         Some(overflowed())
+    } else if about_range(error) {
+        Some(beyond_time())
     } else {
         error.contains("ResourcesExhausted").then(|| memory_failure(error))
     }
@@ -126,6 +129,18 @@ fn divided_by_zero() -> Failure {
 
 fn overflowed() -> Failure {
     Failure::new(Code::InvalidValue, "an integer overflowed 64 bits")
+}
+
+fn beyond_time() -> Failure {
+    Failure::new(Code::InvalidValue, "a TIMESTAMP is too far away to be computed with; its years are 1 to 9999")
+}
+
+/// Whether the engine says that a time is out of the range of its calendar: `Timestamp 9223372036854775807
+/// out of range`.
+fn about_range(reason: &str) -> bool {
+    let times = reason.match_indices("Timestamp ").filter_map(|(at, word)| reason.get(at + word.len()..));
+    let mut after = times.map(|text| text.trim_start_matches('-').trim_start_matches(|c: char| c.is_ascii_digit()));
+    after.any(|text| text.starts_with(" out of range"))
 }
 
 fn not_converted(reason: &str) -> Failure {

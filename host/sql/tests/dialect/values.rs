@@ -181,7 +181,7 @@ fn aggregates() {
 
 #[test]
 fn values_that_do_not_convert_are_told_clearly() {
-    let world = World::new().source("t", &[json!({"s": "abc"})]);
+    let world = World::new().source("t", &[json!({"s": "abc", "far": i64::MAX})]);
     for (sql, needle) in [
         ("select cast(s as int64) as v from t", "'abc' cannot be read as INT64"),
         ("select 1 / length('') as v", "division by zero"),
@@ -189,6 +189,10 @@ fn values_that_do_not_convert_are_told_clearly() {
         ("select regexp_contains(s, '(') from t", "unclosed group"),
         ("select repeat('a', 1000000000) as v", "at most"),
         ("select generate_array(1, 1000000000) as v", "at most"),
+        ("select timestamp_trunc(9223372036854775807, hour) as v", "too far away"),
+        ("select timestamp_trunc(timestamp_micros(-9223372036854775807), week) as v from t", "too far away"),
+        ("select timestamp_trunc(timestamp_micros(far), month) as v from t", "too far away"),
+        ("select s from t where date_trunc('year', timestamp_micros(far)) > timestamp '2020-01-01'", "too far away"),
     ] {
         let failure = world.failure(sql);
         assert!(failure.to_string().contains(needle), "{sql}\n{failure}");
