@@ -80,6 +80,16 @@ impl Artefacts {
         }
     }
 
+    /// Removes the compiled code of a component, if there is any.
+    pub(crate) fn remove(&self, digest: &[u8; 32]) {
+        let path = self.path(digest);
+        if let Err(error) = fs::remove_file(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %path.display(), %error, "compiled code cannot be removed");
+        }
+    }
+
     fn write(&self, path: &Path, digest: &[u8; 32], code: &[u8]) -> io::Result<()> {
         let mac = self.mac(digest, code).ok_or_else(|| io::Error::other("no key"))?;
         let temporary = path.with_extension(format!("{}.tmp", std::process::id()));

@@ -147,6 +147,13 @@ impl Compiler {
         self.compiled(bytes, digest, Compilation::Here).await
     }
 
+    /// Forgets what was compiled.
+    pub(crate) fn forget(&self, digest: &[u8; 32]) {
+        if let Some(artefacts) = &self.artefacts {
+            artefacts.remove(digest);
+        }
+    }
+
     async fn compiled(
         &self,
         bytes: &[u8],

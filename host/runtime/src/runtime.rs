@@ -207,27 +207,49 @@ impl Runtime {
     /// # Errors
     /// The component is not fit to run.
     pub async fn prepare(&self, component: &[u8], digest: [u8; 32]) -> Result<Arc<Endpoint>, RuntimeError> {
-        let make = async { self.ready_to_run(digest, self.compiler.component(component, digest).await?).await };
+        let make = async {
+            let compiled = self.compiler.component(component, digest).await?;
+            let tried = async {
+                let endpoint = self.linked(digest, &compiled)?;
+                self.try_out(&endpoint).await.map(|()| Arc::new(endpoint))
+            };
+            // Nothing is left of what is refused.
+            tried.await.inspect_err(|_| self.compiler.forget(&digest))
+        };
         self.prepared.get(digest, make).await
     }
 
-    /// The same for a component that this program generated itself, which is compiled in this
-    /// process: nobody else decided what that costs.
+    /// The same for a component that was prepared before, by this process or an earlier one: it is
+    /// not tried again.
+    ///
+    /// # Errors
+    /// As [`Runtime::prepare`].
+    pub async fn prepare_again(&self, component: &[u8], digest: [u8; 32]) -> Result<Arc<Endpoint>, RuntimeError> {
+        let make = async {
+            let compiled = self.compiler.component(component, digest).await?;
+            self.linked(digest, &compiled).map(Arc::new)
+        };
+        self.prepared.get(digest, make).await
+    }
+
+    /// The same for a component that this program generated itself: it needs no trial, and is
+    /// compiled in this process, because nobody else decided what that costs.
     ///
     /// # Errors
     /// As [`Runtime::prepare`].
     pub async fn prepare_own(&self, component: &[u8], digest: [u8; 32]) -> Result<Arc<Endpoint>, RuntimeError> {
-        let make = async { self.ready_to_run(digest, self.compiler.own_component(component, digest).await?).await };
+        let make = async {
+            let compiled = self.compiler.own_component(component, digest).await?;
+            self.linked(digest, &compiled).map(Arc::new)
+        };
         self.prepared.get(digest, make).await
     }
 
-    async fn ready_to_run(&self, digest: [u8; 32], compiled: Component) -> Result<Arc<Endpoint>, RuntimeError> {
-        let pre = link(&self.linker, &compiled, self.options.limits.guest_memory)?;
+    fn linked(&self, digest: [u8; 32], compiled: &Component) -> Result<Endpoint, RuntimeError> {
+        let pre = link(&self.linker, compiled, self.options.limits.guest_memory)?;
         let code = compiled.image_range();
         let bytes = code.end.addr().saturating_sub(code.start.addr());
-        let endpoint = Endpoint { digest: hex(&digest), bytes, pre };
-        self.try_out(&endpoint).await?;
-        Ok(Arc::new(endpoint))
+        Ok(Endpoint { digest: hex(&digest), bytes, pre })
     }
 
     /// The component with this digest, if it is ready: found at no cost.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tidegate_compiler::{code_of, compile_sql, inspect};
-use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value};
+use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value, number};
 use tidegate_sql::{Plan, SavedQuery, Tables};
 use tidegate_store::{NewVersion, StoreError};
 use uuid::Uuid;
@@ -170,13 +170,21 @@ impl App {
         if let Some(failure) = Failure::of_all(manifest.problems().iter().map(crate::manage::of_manifest)) {
             return Err(failure);
         }
+        let limits = self.options.limits.lowered_by(&manifest.limits);
+        if inspection.initial_memory > number(limits.guest_memory) {
+            let message = format!(
+                "the component starts with {} bytes of memory, and its limit component_memory is {}",
+                inspection.initial_memory, limits.guest_memory
+            );
+            return Err(refused(message).about("limits"));
+        }
         let saved = Arc::new(SavedQuery::parse_within(&manifest.query, &self.options.limits.text)?);
         declare_used(&mut manifest, &saved);
         let sources = StoredTables::while_saving(self, saving, manifest.name.as_str(), &saved);
         let warnings = self.check_statements(&manifest, &saved, &sources)?;
         let tables = sources.named();
         let (code, bytes) = code(component)?;
-        self.make_ready(&bytes, code).await?;
+        self.prepare(&bytes, code).await?;
         Ok(Admitted { manifest, saved, code, digest: inspection.digest, tables, warnings })
     }
 

@@ -12,6 +12,7 @@ use tidegate_sql::Stop;
 use tracing::Instrument;
 use uuid::Uuid;
 
+use crate::admission::Tenant;
 use crate::answer::{Encoded, Format, Shape, encode, stream};
 use crate::app::App;
 use crate::observe;
@@ -37,6 +38,8 @@ pub(crate) struct Asked {
     pub(crate) format: Format,
     /// What it may use: the smallest of what the server, the endpoint and the token allow.
     pub(crate) limits: Limits,
+    /// Whose token asks.
+    pub(crate) tenant: Tenant,
 }
 
 impl Asked {
@@ -83,12 +86,13 @@ impl Drop for AskOnDrop {
     }
 }
 
-/// Runs the request and encodes what comes of it. Dropping the wait stops it.
+/// Runs the request and encodes what comes of it, in one of the places of a tenant. Dropping the
+/// wait stops it.
 ///
 /// # Errors
 /// Whatever the component, its statements or the limits say.
-pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded, Failure> {
-    execute_telling(app, asked, Arc::default()).await
+pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>, tenant: Tenant) -> Result<Encoded, Failure> {
+    execute_telling(app, asked, tenant, Arc::default()).await
 }
 
 /// [`execute`] that tells how the component ran, if it did: `ran` is set before the answer is there.
@@ -98,9 +102,10 @@ pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded,
 pub(crate) async fn execute_telling(
     app: Arc<App>,
     asked: Arc<Asked>,
+    tenant: Tenant,
     ran: Arc<OnceLock<Ran>>,
 ) -> Result<Encoded, Failure> {
-    let permit = app.admission.enter().await?;
+    let permit = app.admission.enter(tenant).await?;
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let shape = shape(&asked);
@@ -126,7 +131,7 @@ pub(crate) fn late(limit: Duration) -> Failure {
 /// # Errors
 /// As [`execute`], until the first rows.
 pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Result<Response, Failure> {
-    let permit = app.admission.enter().await?;
+    let permit = app.admission.enter(asked.tenant).await?;
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let shape = shape(&asked);

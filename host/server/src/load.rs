@@ -58,22 +58,26 @@ impl App {
             return Ok(ready);
         }
         let (digest, code) = self.code(endpoint)?;
-        self.make_ready(&code, digest).await
+        Ok(if digest == self.registry.generated {
+            self.runtime.prepare_own(&code, digest).await
+        } else {
+            self.runtime.prepare_again(&code, digest).await
+        }?)
     }
 
-    /// Makes code ready to run: compiles it where that was not done before. The code of saved queries
-    /// is our own, whatever the queries are, and is compiled here; the code of authors is compiled in a
-    /// process apart.
+    /// The same in the gate, for code that nobody has seen yet. That of saved queries is our own,
+    /// whatever the queries are, and is compiled here; that of authors is compiled in a process apart,
+    /// and tried.
     ///
     /// # Errors
-    /// As [`App::prepared`].
-    pub(crate) async fn make_ready(&self, code: &[u8], digest: [u8; 32]) -> Result<Arc<Prepared>, Failure> {
-        let made = if digest == self.registry.generated {
-            self.runtime.prepare_own(code, digest).await
+    /// It is not fit to run.
+    pub(crate) async fn prepare(&self, code: &[u8], digest: [u8; 32]) -> Result<(), Failure> {
+        if digest == self.registry.generated {
+            self.runtime.prepare_own(code, digest).await?;
         } else {
-            self.runtime.prepare(code, digest).await
-        };
-        Ok(made?)
+            self.runtime.prepare(code, digest).await?;
+        }
+        Ok(())
     }
 
     /// The code of an endpoint's component, with its digest. It passed the gate when it was saved,

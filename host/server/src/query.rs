@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use tidegate_model::{Arguments, Code, Failure, Format as PatternFormat, Manifest, Parameter, whole_word};
 
+use crate::admission::Tenant;
 use crate::answer::Format;
 use crate::app::App;
 use crate::auth::authenticate;
@@ -44,7 +45,7 @@ pub(crate) async fn query(
     if !cached && format == Format::NdJson {
         return Ok(uncached(execute_streamed(&app, asked).await?));
     }
-    let make = execute(Arc::clone(&app), Arc::clone(&asked));
+    let make = execute(Arc::clone(&app), Arc::clone(&asked), asked.tenant);
     if !cached {
         return Ok(uncached(make.await?.respond()));
     }
@@ -134,10 +135,11 @@ pub(crate) fn check(
     let arguments: Arguments = manifest.check_arguments(&values)?;
     let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
     drop(manifest);
+    let tenant = Tenant::Token(access.identity);
     // A caller can be held to less than the endpoint, and never gets more.
     let limits = app.options.limits.lowered_by(&endpoint.manifest.limits).lowered_by(&access.limits);
     let pinned = access.pinned.clone();
-    Ok(Asked { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format, limits })
+    Ok(Asked { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format, limits, tenant })
 }
 
 /// Whether the answer can depend on a parameter: it is declared, or the ad-hoc text may name it.

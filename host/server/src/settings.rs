@@ -348,7 +348,7 @@ const RATE: &[Setting<RateOptions>] = &[
 const ADMISSION: &[Setting<AdmissionOptions>] = &[
     count!(
         "concurrency",
-        "queries that run at once; 0 is 8 for each processor and at least 32",
+        "queries that run at once, half of them for one token; 0 is 8 for each processor and at least 32",
         0,
         1_000,
         AdmissionOptions,
@@ -476,7 +476,7 @@ mod tests {
                 // Every number's default is another than one of these.
                 let tries = match known {
                     Some(text) => vec![text],
-                    None => ["17", "70001", "1048577", "50001 ms"].map(str::to_owned).to_vec(),
+                    None => ["17", "70001", "1048577", "300000001", "50001 ms"].map(str::to_owned).to_vec(),
                 };
                 assert!(tries.iter().any(|text| section.set(&mut options, name, text).is_ok()), "{name}");
                 let (before, after) = (all(&Options::default()), all(&options));

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::app::{App, Options, StartError};
 use crate::failure::of_store;
+use crate::rate::Identity;
 use crate::scopes::Scopes;
 
 /// The shortest token that is taken from the environment, in characters.
@@ -42,6 +43,8 @@ pub(crate) struct Access {
     pub(crate) id: Option<Uuid>,
     /// Who it is, for records of what was done: the token's description, or its id.
     pub(crate) who: String,
+    /// The token's SHA-256.
+    pub(crate) identity: Identity,
     scopes: Scopes,
     /// Parameter values that the holder cannot choose.
     pub(crate) pinned: BTreeMap<String, String>,
@@ -60,7 +63,8 @@ impl Access {
             return Self { id, ..Self::default() };
         };
         let who = if record.description.is_empty() { record.id.to_string() } else { record.description.clone() };
-        Self { id, who, scopes: Scopes::stored(&record.scopes), pinned, limits, expires_at: record.expires_at }
+        let scopes = Scopes::stored(&record.scopes);
+        Self { id, who, scopes, pinned, limits, expires_at: record.expires_at, ..Self::default() }
     }
 
     /// Access to everything, for who has the service to himself.
@@ -111,8 +115,9 @@ impl Tokens {
                     return Err(StartError::SameToken);
                 }
                 let who = format!("the {what} token of the environment");
-                let access = Access { who, scopes: Scopes::stored(scopes), ..Access::default() };
-                fixed.insert(hash(token), Arc::new(access));
+                let identity = hash(token);
+                let access = Access { who, identity, scopes: Scopes::stored(scopes), ..Access::default() };
+                fixed.insert(identity, Arc::new(access));
             }
         }
         let tokens = Self { fixed, known: RwLock::default(), generation: Mutex::new(0) };
@@ -130,7 +135,7 @@ impl Tokens {
             if record.revoked_at.is_none()
                 && let Ok(hash) = <[u8; 32]>::try_from(record.hash.as_slice())
             {
-                known.insert(hash, Arc::new(Access::of(&record)));
+                known.insert(hash, Arc::new(Access { identity: hash, ..Access::of(&record) }));
             }
         }
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
@@ -285,7 +290,7 @@ impl NewToken {
     }
 }
 
-pub(crate) fn hash(token: &str) -> [u8; 32] {
+pub(crate) fn hash(token: &str) -> Identity {
     Sha256::digest(token.as_bytes()).into()
 }
 

@@ -5,7 +5,11 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tidegate_tests::{Answer, EDGE, Server, binary, folder, now, query_string, request};
 
-/// A server that gives ten rows at most, with twenty logs.
+/// Computes for as long as it may.
+const ENDLESS: &str = "select count(*) as c from unnest(generate_array(1, 100000)) a \
+                       cross join unnest(generate_array(1, 100000)) b where mod(a * b, 7) = 8";
+
+/// A server with settings, and twenty logs.
 fn server(settings: &[(&str, &str)]) -> Server {
     let server = Server::start_set(settings);
     let events: Vec<Value> = (0..20).map(|i| request(&format!("e{i}"), now(), "/x")).collect();
@@ -60,26 +64,24 @@ fn time_memory_and_size_are_limited_for_one_token_and_free_for_the_next() {
     let server = server(&[]);
     save(&server, "plain", &json!({}));
     let all = token(&server, &json!({}));
-    let endless = "select count(*) as c from unnest(generate_array(1, 100000)) a cross join unnest(generate_array(1, 100000)) b \
-                   where mod(a * b, 7) = 8";
     let large = "select repeat('x', 1000) as t from unnest(generate_array(1, 20))";
     let sorted = "select sum(length(t)) as n from (select t from (select concat(repeat('x', 500), cast(n as string)) as t \
                   from unnest(generate_array(1, 20000)) n) order by t limit 19999)";
     for (limits, sql, status, code, words) in [
-        (json!({"request_time": "300 ms"}), endless, 504, "timeout", "300 ms"),
+        (json!({"request_time": "300 ms"}), ENDLESS, 504, "timeout", "300 ms"),
         (json!({"answer_bytes": "2 KiB"}), large, 422, "limit_exceeded", "2048"),
         (json!({"statement_memory": "1 MiB"}), sorted, 422, "limit_exceeded", "memory"),
     ] {
         let held = token(&server, &limits);
         ask(&server, &held, "plain", &[("sql", sql)]).refused(status, code, &[words]);
         assert_eq!(ask(&server, &held, "plain", &[]).rows().len(), 20, "{limits}");
-        if sql != endless {
+        if sql != ENDLESS {
             assert_eq!(ask(&server, &all, "plain", &[("sql", sql)]).status, 200, "{limits}");
         }
     }
     // The same, where the rows are sent as they come.
     let held = token(&server, &json!({"request_time": "300 ms"}));
-    let parameters = [("sql", endless), ("format", "ndjson")];
+    let parameters = [("sql", ENDLESS), ("format", "ndjson")];
     ask(&server, &held, "plain", &parameters).refused(504, "timeout", &["300 ms"]);
 }
 
@@ -160,4 +162,34 @@ fn the_command_line_makes_tokens_with_limits() {
         let told = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(!refused.status.success() && told.contains(words), "{limits:?}: {told}");
     }
+}
+
+#[test]
+fn a_token_that_takes_its_half_of_the_places_leaves_the_other_half() {
+    let server = server(&[
+        ("TIDEGATE_ADMISSION_CONCURRENCY", "4"),
+        ("TIDEGATE_ADMISSION_QUEUE", "4"),
+        ("TIDEGATE_ADMISSION_WAIT", "300 ms"),
+        ("TIDEGATE_LIMITS_REQUEST_TIME", "4 s"),
+    ]);
+    save(&server, "plain", &json!({}));
+    let (greedy, other) = (token(&server, &json!({})), token(&server, &json!({})));
+    let running = || server.call("GET", "/ready", &[], b"").body["running"].as_u64().unwrap();
+    std::thread::scope(|scope| {
+        let ask_slowly = || ask(&server, &greedy, "plain", &[("sql", ENDLESS)]);
+        let slow: Vec<_> = (0..8).map(|_| scope.spawn(ask_slowly)).collect();
+        while running() < 2 {
+            assert!(!slow.iter().all(|thread| thread.is_finished()), "none of them ran");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        for _ in 0..5 {
+            assert_eq!(ask(&server, &other, "plain", &[]).rows().len(), 20);
+            assert!(running() <= 2, "only its half runs");
+        }
+        let mut statuses: Vec<u16> = slow.into_iter().map(|thread| thread.join().unwrap().status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [429, 429, 429, 429, 429, 429, 504, 504]);
+    });
+    let refused = ask(&server, &greedy, "plain", &[]);
+    assert_eq!(refused.rows().len(), 20, "its places are free again");
 }

@@ -284,7 +284,8 @@ impl Trial {
         let access = Access::to_all("the workbench");
         let reads = self.app.registry.load_reads(&self.app.store, &self.endpoint.tables)?;
         let asked = check(&self.app, Arc::clone(&self.endpoint), &reads, &access, sent, Format::Json, redact)?;
-        execute_telling(Arc::clone(&self.app), Arc::new(asked), ran).await
+        let tenant = asked.tenant;
+        execute_telling(Arc::clone(&self.app), Arc::new(asked), tenant, ran).await
     }
 
     /// What a request may use: the server's limits and the endpoint's own.
