@@ -2,7 +2,7 @@
 
 #[cfg(not(feature = "adhoc"))]
 wit_bindgen::generate!({
-    path: "../../wit",
+    path: "wit",
     world: "endpoint",
     pub_export_macro: true,
     export_macro_name: "export_handler",
@@ -11,7 +11,7 @@ wit_bindgen::generate!({
 
 #[cfg(feature = "adhoc")]
 wit_bindgen::generate!({
-    path: "../../wit",
+    path: "wit",
     world: "endpoint-adhoc",
     pub_export_macro: true,
     export_macro_name: "export_handler",

@@ -1,30 +1,10 @@
-//! The small commands: endpoint folders, and filters from standard input to standard output.
+//! The small commands: filters from standard input to standard output.
 
 use std::io::{BufRead, Write};
-use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use tidegate_compiler::{Folder, inspect};
+use clap::Subcommand;
 
 use crate::serve::Outcome;
-
-#[derive(Debug, Args)]
-pub(crate) struct FolderArguments {
-    /// The endpoint's folder
-    folder: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BuildArguments {
-    /// The endpoint's folder
-    folder: PathBuf,
-    /// The module or component that cargo built, for an endpoint with code
-    #[arg(long)]
-    module: Option<PathBuf>,
-    /// Where to write the component
-    #[arg(long, short)]
-    output: PathBuf,
-}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Lql {
@@ -34,44 +14,6 @@ pub(crate) enum Lql {
         #[arg(long, required = true)]
         jsonl: bool,
     },
-}
-
-pub(crate) fn check(arguments: &FolderArguments) -> Outcome {
-    let folder = Folder::read(&arguments.folder)?;
-    let saved = tidegate_sql::SavedQuery::parse(&folder.manifest.query)
-        .map_err(|failure| format!("{}: {failure}", arguments.folder.join("query.sql").display()))?;
-    println!("{}: grants {}", folder.manifest.name, saved.tables().join(", "));
-    for name in saved.parameters() {
-        if !folder.manifest.parameters.iter().any(|parameter| parameter.name == name) {
-            println!("  @{name} is used and not declared: it is an optional text");
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn build(arguments: &BuildArguments) -> Outcome {
-    let folder = Folder::read(&arguments.folder)?;
-    if folder.has_code && arguments.module.is_none() {
-        return Err(format!(
-            "{} has code: build it with cargo build --release --target wasm32-unknown-unknown and name the result with --module",
-            arguments.folder.display()
-        )
-        .into());
-    }
-    let read = |path: &PathBuf| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
-    let built = arguments.module.as_ref().map(read).transpose()?;
-    let component = folder.component(built.as_deref())?;
-    let inspection = inspect(&component)?;
-    std::fs::write(&arguments.output, &component)
-        .map_err(|error| format!("{}: {error}", arguments.output.display()))?;
-    println!(
-        "{}: {} bytes, world {}, imports {}",
-        inspection.manifest.name,
-        component.len(),
-        inspection.world.name(),
-        inspection.imports.join(", ")
-    );
-    Ok(())
 }
 
 pub(crate) fn lql(command: &Lql) -> Outcome {

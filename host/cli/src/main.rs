@@ -1,10 +1,12 @@
 //! The binary `tidegate`: the service and the tools around it.
 
 mod backup;
+mod client;
 mod commands;
 mod config;
 mod demo;
 mod import;
+mod kit;
 mod sample;
 mod serve;
 mod token;
@@ -37,10 +39,8 @@ enum Command {
     Restore(backup::RestoreArguments),
     /// Send files of events to a running server: one JSON object a line
     Import(import::Arguments),
-    /// Check an endpoint folder and everything in it that can be known without logs
-    Check(commands::FolderArguments),
-    /// Build an endpoint folder into a component
-    Build(commands::BuildArguments),
+    #[command(flatten)]
+    Kit(kit::Command),
     /// Make, list and revoke access tokens
     Token(token::Arguments),
     /// Work with the log query language
@@ -57,8 +57,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Import(arguments) => import::run(&arguments),
-        Command::Check(arguments) => commands::check(&arguments),
-        Command::Build(arguments) => commands::build(&arguments),
+        Command::Kit(command) => kit::run(&command),
         Command::Token(arguments) => token::run(&arguments),
         Command::Lql(command) => commands::lql(&command),
         Command::Redact => commands::redact(),

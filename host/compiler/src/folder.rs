@@ -4,9 +4,9 @@
 //! and kept in git. Unknown keys are refused: a misspelt setting must not be a silent default.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tidegate_model::{EndpointName, Manifest, ManifestError, Parameter, Settings};
 
 use crate::generate::{DEFAULT_STATEMENT, compile_sql};
@@ -19,11 +19,42 @@ pub struct Folder {
     pub path: PathBuf,
     /// What it declares.
     pub manifest: Manifest,
-    /// Whether code replaces the body of the query: the folder has a `Cargo.toml`.
+    /// Whether code replaces the body of the query.
     pub has_code: bool,
+    /// What its component is made of.
+    pub source: Source,
     /// The cases in `tests/*.json`, sorted.
     pub tests: Vec<PathBuf>,
 }
+
+/// What a folder's component is made of. Where a folder has several, the first of these counts:
+/// `[build]`, `Cargo.toml`, `component.wasm`, the query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The query alone: the component is generated.
+    Sql,
+    /// What cargo builds for `wasm32-unknown-unknown`.
+    Cargo,
+    /// What a command of the author's makes.
+    Command(Build),
+    /// A component that is there, as `tidegate pull` writes it.
+    Component(PathBuf),
+}
+
+/// The section `[build]` of `endpoint.toml`: code in a language that this program does not know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    /// The program and its arguments, started in the folder and without a shell; empty where
+    /// somebody else builds.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// The module or component that is there afterwards, as a path in the folder.
+    pub module: PathBuf,
+}
+
+/// The file that stands for the code of an endpoint whose sources are elsewhere.
+pub const COMPONENT_FILE: &str = "component.wasm";
 
 /// Why a folder is no endpoint.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +87,12 @@ pub enum FolderError {
         /// The file.
         path: PathBuf,
     },
+    /// `[build]` names a file that is not in the folder.
+    #[error("{}: the module of [build] must be a path in the folder, such as \"dist/endpoint.wasm\"", path.display())]
+    Module {
+        /// The file that says so.
+        path: PathBuf,
+    },
     /// The parts do not make a manifest.
     #[error("{}: {source}", path.display())]
     Manifest {
@@ -67,16 +104,18 @@ pub enum FolderError {
 }
 
 /// The layout of `endpoint.toml`.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EndpointToml {
     name: EndpointName,
     #[serde(default)]
     description: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     parameters: Vec<Parameter>,
     #[serde(default)]
     settings: Settings,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    build: Option<Build>,
 }
 
 impl Folder {
@@ -88,18 +127,26 @@ impl Folder {
         let path = path.as_ref();
         let toml_path = path.join("endpoint.toml");
         let query_path = path.join("query.sql");
-        let mut manifest = manifest(&toml_path, &read(&toml_path)?, read(&query_path)?)?;
+        let (mut manifest, build) = manifest(&toml_path, &read(&toml_path)?, read(&query_path)?)?;
         manifest.statements = statements(&path.join("statements"))?;
         manifest.validate().map_err(|source| {
-            let path = if source == ManifestError::EmptyQuery { query_path } else { toml_path };
+            let path = if source == ManifestError::EmptyQuery { query_path } else { toml_path.clone() };
             FolderError::Manifest { path, source }
         })?;
-        let has_code = path.join("Cargo.toml").is_file();
+        let source = match build {
+            Some(build) if !is_inside(&build.module) => return Err(FolderError::Module { path: toml_path }),
+            Some(build) => Source::Command(build),
+            None if path.join("Cargo.toml").is_file() => Source::Cargo,
+            None if path.join(COMPONENT_FILE).is_file() => Source::Component(path.join(COMPONENT_FILE)),
+            None => Source::Sql,
+        };
+        let has_code = source != Source::Sql;
         let tests = files(&path.join("tests"), "json")?;
-        Ok(Self { path: path.to_owned(), manifest, has_code, tests })
+        Ok(Self { path: path.to_owned(), manifest, has_code, source, tests })
     }
 
-    /// The folder's component: generated, or packed from what a toolchain built of its code.
+    /// The folder's component: generated, or packed from what a toolchain built of its code. No
+    /// toolchain is started here.
     ///
     /// # Errors
     /// The folder has code and `built` is absent or cannot become an endpoint.
@@ -118,18 +165,41 @@ impl Folder {
 /// As [`Folder::read`].
 pub fn manifest_of_texts(toml: &str, query: &str) -> Result<Manifest, FolderError> {
     let path = Path::new("endpoint.toml");
-    let manifest = manifest(path, toml, query.to_owned())?;
+    let (manifest, _) = manifest(path, toml, query.to_owned())?;
     manifest.validate().map_err(|source| FolderError::Manifest { path: path.to_owned(), source })?;
     Ok(manifest)
 }
 
-fn manifest(toml_path: &Path, toml: &str, query: String) -> Result<Manifest, FolderError> {
-    let EndpointToml { name, description, parameters, settings } = parse_toml(toml_path, toml)?;
+/// The text of `endpoint.toml` for a manifest, complete: read with the query and the statements
+/// beside it, it gives the same manifest.
+///
+/// # Errors
+/// None that a valid manifest can cause.
+pub fn endpoint_toml(manifest: &Manifest) -> Result<String, CompileError> {
+    let Manifest { name, description, parameters, settings, query: _, statements: _ } = manifest.clone();
+    let text = toml::to_string_pretty(&EndpointToml { name, description, parameters, settings, build: None });
+    text.map_err(|error| CompileError::Encoding(format!("endpoint.toml cannot be written: {error}")))
+}
+
+/// Whether a statement can have this name: it is a file name, and what a guest asks for.
+pub fn is_statement_name(name: &str) -> bool {
+    let legal = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    !name.is_empty() && legal && name != DEFAULT_STATEMENT
+}
+
+/// Whether a path leads to a file below where it starts.
+fn is_inside(path: &Path) -> bool {
+    let mut parts = path.components().peekable();
+    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+fn manifest(toml_path: &Path, toml: &str, query: String) -> Result<(Manifest, Option<Build>), FolderError> {
+    let EndpointToml { name, description, parameters, settings, build } = parse_toml(toml_path, toml)?;
     let mut manifest = Manifest::new(name, query);
     manifest.description = description;
     manifest.parameters = parameters;
     manifest.settings = settings;
-    Ok(manifest)
+    Ok((manifest, build))
 }
 
 fn read(path: &Path) -> Result<String, FolderError> {
@@ -153,8 +223,7 @@ fn statements(folder: &Path) -> Result<BTreeMap<String, String>, FolderError> {
     let mut statements = BTreeMap::new();
     for path in files(folder, "sql")? {
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
-        let legal = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-        if name.is_empty() || !legal || name == DEFAULT_STATEMENT {
+        if !is_statement_name(&name) {
             return Err(FolderError::StatementName { path });
         }
         statements.insert(name, read(&path)?);

@@ -11,6 +11,7 @@ use tidegate_model::{Manifest, ManifestError};
 use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
 use wit_parser::decoding::{DecodedWasm, decode};
 
+use crate::advice;
 use crate::contract::{Contract, World, contract};
 use crate::section::{encoding_of, manifest_of};
 
@@ -83,7 +84,8 @@ pub enum GateError {
     },
     /// It wants the system interface.
     #[error(
-        "the component imports '{import}' (WASI), and endpoints have no system access; build for the target wasm32-unknown-unknown, not for a wasm32-wasi one, and leave out crates that use the clock, randomness, files or the environment"
+        "the component imports '{import}' (WASI), and endpoints have no system access; build for the target wasm32-unknown-unknown, not for a wasm32-wasi one. Likely {}",
+        advice::of_wasi(import)
     )]
     Wasi {
         /// The import.

@@ -18,6 +18,7 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 
 use crate::contract::{HANDLER, World, contract};
 use crate::pack::{CompileError, pack};
+use crate::section::manifest_of;
 
 /// The name of the statement that is the body of the saved query.
 pub const DEFAULT_STATEMENT: &str = "default";
@@ -66,6 +67,12 @@ mod field {
 pub fn compile_sql(manifest: &Manifest) -> Result<Vec<u8>, CompileError> {
     manifest.validate()?;
     pack(&encode(World::Endpoint)?, manifest)
+}
+
+/// Whether a component is what [`compile_sql`] makes of its manifest: a saved query without code.
+pub fn is_generated(component: &[u8]) -> bool {
+    let same = |manifest: Manifest| compile_sql(&manifest).is_ok_and(|generated| generated == component);
+    manifest_of(component).is_ok_and(same)
 }
 
 /// The component that runs the query in the request argument [`SQL_ARGUMENT`]. One serves every

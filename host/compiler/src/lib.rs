@@ -9,16 +9,21 @@
 //! No engine is used here: the dynamic half of the gate (compilation, dry instantiation) is the
 //! runtime's.
 
+mod advice;
 mod contract;
 mod folder;
 mod gate;
 mod generate;
 mod pack;
+mod producers;
 mod section;
 
 pub use contract::{WIT, World};
-pub use folder::{Folder, FolderError, manifest_of_texts};
+pub use folder::{
+    Build, COMPONENT_FILE, Folder, FolderError, Source, endpoint_toml, is_statement_name, manifest_of_texts,
+};
 pub use gate::{FEATURES, GateError, Inspection, MAX_COMPONENT_BYTES, MAX_GUEST_MEMORY, inspect};
-pub use generate::{DEFAULT_STATEMENT, SQL_ARGUMENT, compile_adhoc, compile_sql};
+pub use generate::{DEFAULT_STATEMENT, SQL_ARGUMENT, compile_adhoc, compile_sql, is_generated};
 pub use pack::{CompileError, pack};
+pub use producers::{Tool, tools};
 pub use section::{MANIFEST_SECTION, MAX_MANIFEST_BYTES, manifest_of};

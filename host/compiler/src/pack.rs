@@ -7,6 +7,7 @@ use tidegate_model::{Manifest, ManifestError};
 use wasmparser::{Encoding, Parser, Payload};
 use wit_component::ComponentEncoder;
 
+use crate::advice;
 use crate::gate::{GateError, precompiled};
 use crate::section::{encoding_of, with_manifest};
 
@@ -29,6 +30,14 @@ pub enum CompileError {
         "the module does not say which world it is for: build it with the tidegate-sdk crate (or wit-bindgen), as a library of crate-type \"cdylib\", and do not strip custom sections"
     )]
     NoWorld,
+    /// The input is a core module that wants what only another kind of host has.
+    #[error("the module imports '{import}', which no endpoint gets: {advice}")]
+    Foreign {
+        /// The import.
+        import: String,
+        /// What likely brings it in.
+        advice: &'static str,
+    },
     /// A folder with code, whose code was not built.
     #[error("the endpoint has code: build it first (`cargo build --release --target wasm32-unknown-unknown`)")]
     NotBuilt,
@@ -83,6 +92,10 @@ fn componentize(module: &[u8]) -> Result<Vec<u8>, CompileError> {
                     let import = import.map_err(CompileError::encoding)?;
                     if import.module.starts_with("wasi") {
                         return Err(GateError::Wasi { import: format!("{}.{}", import.module, import.name) }.into());
+                    }
+                    if let Some(advice) = advice::of_foreign(import.module) {
+                        let import = format!("{}.{}", import.module, import.name);
+                        return Err(CompileError::Foreign { import, advice });
                     }
                 }
             }

@@ -234,18 +234,22 @@ impl App {
             }
             Err(failure) => Err(failure),
         };
-        let now = chrono::Utc::now().timestamp_micros();
+        let now = self.clock.now();
         let own = example_arguments(manifest);
         note(self.engine.check_saved(saved, sources, &own, now))?;
         // Now it is known which endpoints are read, and which parameters those bring.
         let reads = self.registry.reads(&sources.named());
         let arguments = example_arguments(&with_parameters_of(manifest, &reads));
-        let grants = saved.tables().into_iter().map(|table| format!("SELECT * FROM `{}`", table.replace('`', "\\`")));
-        for sql in grants.chain(manifest.statements.values().cloned()) {
+        for sql in granted_whole(saved).chain(manifest.statements.values().cloned()) {
             note(self.engine.plan(&sql, Tables::Granted(saved), sources, &arguments, now))?;
         }
         Ok(warnings)
     }
+}
+
+/// A statement for each granted table, that reads all of it.
+pub(crate) fn granted_whole(saved: &SavedQuery) -> impl Iterator<Item = String> {
+    saved.tables().into_iter().map(|table| format!("SELECT * FROM `{}`", table.replace('`', "\\`")))
 }
 
 /// What came through the gate.

@@ -10,8 +10,10 @@ use tidegate_store::{Ingested, Store, StoreError};
 
 use crate::admission::Admission;
 use crate::cache::Cache;
+use crate::clock::Clock;
 use crate::compute::Compute;
 use crate::doors::BodyRoom;
+use crate::manage::components::Kinds;
 use crate::metrics::Metrics;
 use crate::openapi::Described;
 use crate::rate::Rates;
@@ -60,6 +62,33 @@ impl StartError {
     }
 }
 
+/// What answers requests and keeps nothing of a service's data: services may share it.
+#[derive(Debug)]
+pub(crate) struct Machinery {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) compute: Arc<Compute>,
+}
+
+impl Machinery {
+    /// The query engine with so many partitions and the component runtime, under the same limits, and
+    /// the threads for both.
+    pub(crate) fn start(runtime: RuntimeOptions, partitions: usize) -> Result<Self, StartError> {
+        let limits = &runtime.limits;
+        let engine = Engine::new(&EngineOptions {
+            partitions,
+            statement_memory: limits.statement_memory,
+            total_memory: limits.total_memory,
+            text: limits.text,
+        })
+        .map_err(StartError::setup("the query engine"))?;
+        // What guests hold and what statements hold is one sum.
+        let runtime = Runtime::new(RuntimeOptions { memory: Some(engine.memory()), ..runtime })?;
+        let compute = Compute::start().map_err(StartError::Threads)?;
+        Ok(Self { engine: Arc::new(engine), runtime, compute: Arc::new(compute) })
+    }
+}
+
 /// A service, ready to answer.
 #[derive(Debug)]
 pub struct App {
@@ -67,13 +96,16 @@ pub struct App {
     pub(crate) store: Arc<Store>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) compute: Compute,
+    pub(crate) compute: Arc<Compute>,
+    pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     pub(crate) cache: Cache,
     pub(crate) tokens: Tokens,
     pub(crate) bodies: BodyRoom,
     /// What endpoints answer, for the OpenAPI document.
     pub(crate) described: Described,
+    /// What components are, for management.
+    pub(crate) kinds: Kinds,
     pub(crate) rates: Rates,
     pub(crate) admission: Admission,
     pub(crate) metrics: Metrics,
@@ -92,41 +124,17 @@ impl App {
         let store = Store::open(&options.data_dir, options.store.clone())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
-        let engine = Engine::new(&EngineOptions {
-            statement_memory: options.limits.statement_memory,
-            total_memory: options.limits.total_memory,
-            text: options.limits.text,
-            ..EngineOptions::default()
-        })
-        .map_err(StartError::setup("the query engine"))?;
-        let runtime = Runtime::new(RuntimeOptions {
+        let runtime = RuntimeOptions {
             concurrency: options.admission.places(),
             limits: options.limits.clone(),
             artefacts: Some(ArtefactOptions {
                 folder: options.data_dir.join("compiled"),
                 key: crate::tokens::artefact_key(store.catalog())?,
             }),
-            memory: Some(engine.memory()),
             ..RuntimeOptions::default()
-        })?;
-        let compute = Compute::start().map_err(StartError::Threads)?;
-        let registry = Registry::new(&runtime).await?;
-        let app = Arc::new(Self {
-            cache: Cache::new(tidegate_model::number(options.cache.memory)),
-            bodies: BodyRoom::new(options.ingest.body_memory),
-            rates: Rates::new(options.rate.clone()),
-            admission: Admission::new(&options.admission),
-            metrics: Metrics::new(),
-            described: Described::default(),
-            draining: AtomicBool::new(false),
-            options,
-            store,
-            engine: Arc::new(engine),
-            runtime,
-            compute,
-            registry,
-            tokens,
-        });
+        };
+        let machinery = Machinery::start(runtime, EngineOptions::default().partitions)?;
+        let app = Self::over(options, store, tokens, &machinery, Clock::System).await?;
         crate::seed::sources(&app)?;
         app.load_endpoints().await?;
         crate::seed::endpoints(&app).await?;
@@ -136,12 +144,42 @@ impl App {
         Ok((app, new))
     }
 
+    /// A service over an open store, with no endpoints yet.
+    pub(crate) async fn over(
+        options: Options,
+        store: Arc<Store>,
+        tokens: Tokens,
+        machinery: &Machinery,
+        clock: Clock,
+    ) -> Result<Arc<Self>, StartError> {
+        let Machinery { engine, runtime, compute } = machinery;
+        let registry = Registry::new(runtime).await?;
+        Ok(Arc::new(Self {
+            cache: Cache::new(tidegate_model::number(options.cache.memory)),
+            bodies: BodyRoom::new(options.ingest.body_memory),
+            rates: Rates::new(options.rate.clone()),
+            admission: Admission::new(&options.admission),
+            metrics: Metrics::new(),
+            described: Described::default(),
+            kinds: Kinds::new(100_000),
+            draining: AtomicBool::new(false),
+            options,
+            store,
+            engine: Arc::clone(engine),
+            runtime: Arc::clone(runtime),
+            compute: Arc::clone(compute),
+            clock,
+            registry,
+            tokens,
+        }))
+    }
+
     /// Stores events, as if they had been posted. For the sample logs of the demonstration.
     ///
     /// # Errors
     /// As the store's.
     pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<Ingested, StoreError> {
-        self.store.ingest(source, events).await
+        self.store.ingest_at(source, events, self.clock.now()).await
     }
 
     /// Stops background work; everything acknowledged stays.

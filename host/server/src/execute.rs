@@ -7,8 +7,9 @@ use std::time::Duration;
 use axum::response::Response;
 use tidegate_compiler::SQL_ARGUMENT;
 use tidegate_model::{Arguments, Code, Failure, Value};
-use tidegate_runtime::{Body, Class, Request as Call};
+use tidegate_runtime::{Answer, Body, Class, Request as Call, Usage};
 use tidegate_sql::Stop;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::answer::{Encoded, Format, Shape, encode, stream};
@@ -54,6 +55,17 @@ impl Asked {
     }
 }
 
+/// What is known of a component's run beside its answer.
+#[derive(Debug, Default)]
+pub(crate) struct Ran {
+    /// The class in which it ended, if that was without an answer.
+    pub(crate) ended: Option<Class>,
+    /// What it used, also where it failed.
+    pub(crate) usage: Usage,
+    /// Its remarks for the caller.
+    pub(crate) notes: BTreeMap<String, String>,
+}
+
 /// Stops planning when nobody waits for it.
 struct AskOnDrop(Stop);
 
@@ -68,18 +80,29 @@ impl Drop for AskOnDrop {
 /// # Errors
 /// Whatever the component, its statements or the limits say.
 pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded, Failure> {
+    execute_telling(app, asked, Arc::default()).await
+}
+
+/// [`execute`] that tells how the component ran, if it did: `ran` is set before the answer is there.
+///
+/// # Errors
+/// As [`execute`].
+pub(crate) async fn execute_telling(
+    app: Arc<App>,
+    asked: Arc<Asked>,
+    ran: Arc<OnceLock<Ran>>,
+) -> Result<Encoded, Failure> {
     let permit = app.admission.enter().await?;
     let (limit, asking) = time_limit(&app);
     let shape = shape(&app, &asked);
-    let ended = Arc::new(OnceLock::new());
-    let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ended));
+    let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ran));
     // The place goes with the work: work that does not stop at once still takes it.
     let work = app.compute.run(async move {
         let _permit = permit;
         encode(made, shape).await
     });
     let encoded = tokio::time::timeout(limit, work).await;
-    note_class(&ended);
+    note_class(&ran);
     encoded.unwrap_or_else(|_| {
         let message = format!(
             "the request took longer than {} s; narrow the time range or select less",
@@ -97,17 +120,17 @@ pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Resul
     let permit = app.admission.enter().await?;
     let (limit, asking) = time_limit(app);
     let shape = shape(app, &asked);
-    let ended = Arc::new(OnceLock::new());
-    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ended));
+    let ran = Arc::default();
+    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ran));
     let response = stream(&app.compute, made, shape, asking, permit, limit).await;
-    note_class(&ended);
+    note_class(&ran);
     response
 }
 
 /// Puts the class of a component that did not answer into the line of the request.
-fn note_class(ended: &OnceLock<Class>) {
-    if let Some(class) = ended.get() {
-        observe::note(|notes| notes.ended = Some(*class));
+fn note_class(ran: &OnceLock<Ran>) {
+    if let Some(class) = ran.get().and_then(|ran| ran.ended) {
+        observe::note(|notes| notes.ended = Some(class));
     }
 }
 
@@ -125,9 +148,9 @@ fn shape(app: &App, asked: &Asked) -> Shape {
     Shape { format: asked.format, rows, bytes: app.options.limits.answer_bytes, redact: asked.redact }
 }
 
-/// Runs the component; `ended` is the class in which it ended, if that is without an answer.
-async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ended: Arc<OnceLock<Class>>) -> Result<Body, Failure> {
-    let now = chrono::Utc::now().timestamp_micros();
+/// Runs the component; `ran` tells how.
+async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran>>) -> Result<Body, Failure> {
+    let now = app.clock.now();
     let endpoint = Arc::clone(&asked.endpoint);
     let rows = shape(&app, &asked).rows;
     let mut component = Arc::clone(&endpoint.component);
@@ -154,15 +177,13 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ended: Arc<OnceLock<C
     };
     let limits = app.options.limits.clone();
     let call = Call { arguments: passed, received_at: now, limits };
-    match app.runtime.handle(&component, call, Arc::new(statements)).await {
-        Ok(answer) => {
-            app.metrics.component(None);
-            Ok(answer.body)
-        }
-        Err(end) => {
-            app.metrics.component(Some(end.class));
-            let _ = ended.set(end.class);
-            Err(end.failure)
-        }
-    }
+    // Lines that a guest logs say whose they are.
+    let span = tracing::error_span!("endpoint", name = endpoint.manifest.name.as_str());
+    let (made, told) = match app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await {
+        Ok(Answer { body, notes, usage, .. }) => (Ok(body), Ran { ended: None, usage, notes }),
+        Err(end) => (Err(end.failure), Ran { ended: Some(end.class), usage: end.usage, notes: BTreeMap::new() }),
+    };
+    app.metrics.component(told.ended);
+    let _ = ran.set(told);
+    made
 }

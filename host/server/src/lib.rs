@@ -10,6 +10,7 @@ mod answer;
 mod app;
 mod auth;
 mod cache;
+mod clock;
 mod compute;
 mod connection;
 mod doors;
@@ -39,6 +40,7 @@ mod tables;
 mod tokens;
 mod traces;
 mod unread;
+pub mod workbench;
 
 pub use app::{App, Options, StartError};
 pub use opening::Door;

@@ -1,19 +1,23 @@
 //! Ad-hoc queries in LQL: the text becomes a statement over one granted table, with what its
 //! columns are.
 
+use chrono::DateTime;
 use sqlparser::ast::Query;
-use tidegate_lql::{ErrorKind, FieldType, LqlError, Mode, Schema, all_columns, parse, to_sql};
+use tidegate_lql::{ErrorKind, FieldType, LqlError, Mode, Schema, all_columns, parse_at, to_sql};
 use tidegate_model::{Code, Failure, Position};
 use tidegate_sql::{Field, Plan, Type};
 
 /// A query in LQL over one of `tables` as a statement. `plan` is asked for the columns of the chosen
-/// table: what a value means depends on the column that it is compared with.
+/// table: what a value means depends on the column that it is compared with. Relative times count from
+/// `now`, in microseconds.
 pub(crate) fn translate(
     lql: &str,
     tables: &[String],
+    now: i64,
     plan: impl Fn(&Query) -> Result<Plan, Failure>,
 ) -> Result<Query, Failure> {
-    let query = parse(lql, Mode::Sandbox, None, tables).map_err(refused)?;
+    let now = DateTime::from_timestamp_micros(now).unwrap_or_default().naive_utc();
+    let query = parse_at(lql, Mode::Sandbox, None, tables, now).map_err(refused)?;
     let table = query.from.as_ref().or(tables.first());
     let table = table.ok_or_else(|| Failure::new(Code::UnknownTable, "the endpoint grants no tables to query"))?;
     let columns = known_columns(&query, plan(&all_columns(table))?.columns());

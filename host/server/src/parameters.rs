@@ -5,7 +5,7 @@
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Uri, header};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure};
 
 /// The longest body of a query request, in bytes.
@@ -49,6 +49,14 @@ impl Sent {
         Self::of(pairs)
     }
 
+    /// The parameters of a JSON object, as in the body of a POST.
+    ///
+    /// # Errors
+    /// [`Code::InvalidBody`] for one that is no scalar.
+    pub(crate) fn of_object(object: Map<String, Value>) -> Result<Self, Failure> {
+        Self::of(texts(object)?)
+    }
+
     fn of(pairs: Vec<(String, String)>) -> Result<Self, Failure> {
         let mut sent = Self::default();
         for (name, text) in pairs {
@@ -75,7 +83,7 @@ impl Sent {
     }
 }
 
-/// A JSON object of scalars as texts; null is not sent.
+/// The parameters of a JSON object.
 fn json_object(body: &[u8]) -> Result<Vec<(String, String)>, Failure> {
     let bad = |message: String| Failure::new(Code::InvalidBody, message);
     let value: Value =
@@ -83,6 +91,11 @@ fn json_object(body: &[u8]) -> Result<Vec<(String, String)>, Failure> {
     let Value::Object(object) = value else {
         return Err(bad("the body must be a JSON object of parameters".to_owned()));
     };
+    texts(object)
+}
+
+/// The values of an object of scalars as texts; null is not sent.
+fn texts(object: Map<String, Value>) -> Result<Vec<(String, String)>, Failure> {
     let mut pairs = Vec::new();
     for (name, value) in object {
         let text = match value {
@@ -90,7 +103,8 @@ fn json_object(body: &[u8]) -> Result<Vec<(String, String)>, Failure> {
             Value::String(text) => text,
             Value::Bool(_) | Value::Number(_) => value.to_string(),
             Value::Array(_) | Value::Object(_) => {
-                return Err(bad(format!("parameter '{name}' must be a text, a number or a boolean")).about(name));
+                let message = format!("parameter '{name}' must be a text, a number or a boolean");
+                return Err(Failure::new(Code::InvalidBody, message).about(name));
             }
         };
         pairs.push((name, text));

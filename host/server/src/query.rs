@@ -28,7 +28,7 @@ pub(crate) async fn query(
     Path(id_or_name): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let now = chrono::Utc::now().timestamp_micros();
+    let now = app.clock.now();
     let (head, body) = request.into_parts();
     let access = authenticate(&app, &head.headers, now)?;
     app.take_share(Share::Queries)?;
@@ -83,7 +83,7 @@ fn find(app: &App, access: &Access, id_or_name: &str) -> Result<Arc<Endpoint>, F
 /// What is asked, with the checked arguments. A pinned value is the token's: the caller cannot
 /// choose another, and an endpoint that does not ask for it cannot be called, because its answer
 /// would not be bound to it.
-fn check(
+pub(crate) fn check(
     app: &App,
     endpoint: Arc<Endpoint>,
     access: &Access,

@@ -9,14 +9,14 @@ use axum::extract::Request;
 use axum::http::{HeaderName, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{get, post};
 use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
 
 use crate::answer::{compressed, tolerant};
 use crate::app::App;
 use crate::failure::Refusal;
-use crate::manage::{endpoints, sources, tokens};
+use crate::manage::{components, endpoints, sources, tokens};
 use crate::metrics::metrics;
 use crate::ready::{health, ready};
 use crate::{doors, openapi, query};
@@ -67,8 +67,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             "/api/endpoints/{endpoint}",
             get(endpoints::show).put(endpoints::update).patch(endpoints::update).delete(endpoints::delete),
         )
-        .route("/api/endpoints/{endpoint}/component", put(endpoints::put_component))
+        .route("/api/endpoints/{endpoint}/component", get(components::get).put(components::put))
         .route("/api/endpoints/{endpoint}/versions", get(endpoints::versions))
+        .route("/api/endpoints/{endpoint}/versions/{version}/component", get(components::get_version))
         .route("/api/endpoints/{endpoint}/versions/{version}/restore", post(endpoints::restore))
         .route("/api/access-tokens", get(tokens::list).post(tokens::create))
         .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))

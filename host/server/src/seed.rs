@@ -11,7 +11,7 @@ use crate::admit::Saving;
 use crate::app::{App, StartError};
 
 /// The sources that log shippers post to.
-const SOURCES: [&str; 9] = [
+pub(crate) const SOURCES: [&str; 9] = [
     "cloudflare.logs.prod",
     "postgres.logs",
     "deno-relay-logs",

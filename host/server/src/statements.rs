@@ -115,7 +115,7 @@ impl RequestStatements {
                     saved.tables()
                 };
                 let plan = |query: &_| self.app.engine.plan_query(query, granted, &sources, &arguments, self.now);
-                plan(&lql::translate(&text, &tables, plan)?)
+                plan(&lql::translate(&text, &tables, self.now, plan)?)
             }
         }
     }

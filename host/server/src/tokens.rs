@@ -57,6 +57,11 @@ impl Access {
         Self { id, who, scopes: Scopes::stored(&record.scopes), pinned, expires_at: record.expires_at }
     }
 
+    /// Access to everything, for who has the service to himself.
+    pub(crate) fn to_all(who: &str) -> Self {
+        Self { who: who.to_owned(), scopes: Scopes::stored("private"), ..Self::default() }
+    }
+
     /// Everything, management included.
     pub(crate) fn is_private(&self) -> bool {
         self.scopes.is_private()

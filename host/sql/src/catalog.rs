@@ -4,11 +4,11 @@
 //! the sources (for the CTEs of a saved query, written by the operator) or the grants of one
 //! endpoint; there is no catalog behind them that a clever name could reach.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use sqlparser::ast::{Cte, Query, Visit, Visitor};
+use sqlparser::ast::{Cte, Expr, ObjectName, Query, Visit, Visitor};
 use std::ops::ControlFlow;
 use tidegate_model::TextLimits;
 
@@ -94,21 +94,59 @@ impl SavedQuery {
 
     /// The parameters (`@name`) that the query uses, anywhere.
     pub fn parameters(&self) -> Vec<String> {
-        struct Names(BTreeMap<String, ()>);
-        impl Visitor for Names {
-            type Break = ();
-            fn pre_visit_expr(&mut self, expr: &sqlparser::ast::Expr) -> ControlFlow<()> {
-                if let sqlparser::ast::Expr::Identifier(ident) = expr
-                    && ident.quote_style.is_none()
-                    && let Some(name) = ident.value.strip_prefix('@')
-                {
-                    self.0.insert(name.to_owned(), ());
-                }
-                ControlFlow::Continue(())
+        Named::within(self.query.as_ref()).parameters.into_iter().collect()
+    }
+
+    /// The parameters that a granted table uses, itself or through the CTEs that it reads.
+    pub fn parameters_of(&self, table: &str) -> Vec<String> {
+        let (mut parameters, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut open = vec![table.to_lowercase()];
+        while let Some(name) = open.pop() {
+            let cte = self.ctes.iter().find(|cte| cte.alias.name.value.to_lowercase() == name);
+            if let Some(cte) = cte
+                && seen.insert(name)
+            {
+                let named = Named::within(cte.query.as_ref());
+                parameters.extend(named.parameters);
+                open.extend(named.tables);
             }
         }
-        let mut names = Names(BTreeMap::new());
-        let _ = self.query.visit(&mut names);
-        names.0.into_keys().collect()
+        parameters.into_iter().collect()
+    }
+}
+
+/// The names in a piece of a query.
+#[derive(Default)]
+struct Named {
+    parameters: BTreeSet<String>,
+    /// In lower case.
+    tables: BTreeSet<String>,
+}
+
+impl Named {
+    fn within(piece: &impl Visit) -> Self {
+        let mut named = Self::default();
+        let _ = piece.visit(&mut named);
+        named
+    }
+}
+
+impl Visitor for Named {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(ident) = expr
+            && ident.quote_style.is_none()
+            && let Some(name) = ident.value.strip_prefix('@')
+        {
+            self.parameters.insert(name.to_owned());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+        let parts = relation.0.iter().filter_map(|part| part.as_ident()).map(|ident| ident.value.to_lowercase());
+        self.tables.insert(parts.collect::<Vec<_>>().join("."));
+        ControlFlow::Continue(())
     }
 }

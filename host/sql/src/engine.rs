@@ -72,7 +72,7 @@ pub struct Engine {
 /// A statement that can run: its names are resolved, its types are known.
 #[derive(Debug)]
 pub struct Plan {
-    logical: LogicalPlan,
+    pub(crate) logical: LogicalPlan,
     columns: Vec<(String, Type)>,
 }
 

@@ -10,7 +10,8 @@
 //!   find), columns, aliases, elements of `UNNEST`, parameters as typed values;
 //! - `functions` is the function library: an allow-list, each function built from the engine's
 //!   operators where those mean the same, so that filters still reach the storage;
-//! - `engine` runs a plan under limits and streams its rows; `stop` ends what nobody waits for.
+//! - `engine` runs a plan under limits and streams its rows; `stop` ends what nobody waits for;
+//! - `lineage` tells which columns of which tables a statement reads.
 //!
 //! In a resolved plan every column has a name of its own (`c1`, `c2`, ...) and no qualifier, so
 //! the engine never resolves a name again.
@@ -20,6 +21,7 @@ mod encode;
 mod engine;
 mod fail;
 mod functions;
+mod lineage;
 mod resolve;
 mod shown;
 mod stop;
@@ -30,6 +32,7 @@ pub use catalog::{NoSources, SavedQuery, Sources, Tables};
 pub use encode::{ColumnEncoder, Style};
 pub use engine::{Engine, EngineOptions, Plan, ResultStream};
 pub use functions::functions;
+pub use lineage::Reads;
 pub use shown::{shown_array, shown_type};
 pub use stop::Stop;
 pub use types::{Field, Type};

@@ -38,6 +38,9 @@ pub struct StoreOptions {
     /// How long sources without limits of their own keep their rows: 90 days, however many bytes
     /// that are. Looked at once a minute in the background, unless `manual_flush` says otherwise.
     pub retention: Retention,
+    /// Whether what is acknowledged is on stable storage. Off is for folders that are gone with the
+    /// process anyway: a crash of the machine may then leave a folder that does not open.
+    pub durable: bool,
     /// zstd level of segments, 1 to 22.
     pub zstd_level: i32,
 }
@@ -58,6 +61,7 @@ impl Default for StoreOptions {
             max_depth: 32,
             row_group_rows: 16 << 10,
             retention: Retention { max_age: Some(Duration::from_hours(24 * 90)), max_bytes: None },
+            durable: true,
             zstd_level: 1,
         }
     }

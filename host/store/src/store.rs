@@ -64,6 +64,10 @@ impl Store {
         segment::create_folder(&dir.join("segments"))?;
         let catalog = Catalog::open(&dir.join(schema::FILE))?;
         let conn = catalog.connect()?;
+        if !options.durable {
+            schema::relax(&conn)?;
+            schema::relax(&catalog.lock())?;
+        }
         let sources = Arc::new(Sources::default());
         for source in load_sources(&conn, &dir, &options, &sources.unflushed)? {
             sources.insert(source);
@@ -104,6 +108,15 @@ impl Store {
     /// [`StoreError::DiskFull`]; [`StoreError::CommitFailed`] and [`StoreError::ReadOnly`] when the disk fails;
     /// [`StoreError::Closed`].
     pub async fn ingest(&self, source: &str, events: Vec<Value>) -> Result<Ingested> {
+        self.ingest_at(source, events, now_micros()).await
+    }
+
+    /// [`Self::ingest`] of events that arrive at `now`, in microseconds since 1970: the time of those
+    /// that have none of their own.
+    ///
+    /// # Errors
+    /// As [`Self::ingest`].
+    pub async fn ingest_at(&self, source: &str, events: Vec<Value>, now: i64) -> Result<Ingested> {
         let source = self.find(source)?;
         if events.is_empty() {
             return Ok(Ingested::default());
@@ -115,7 +128,7 @@ impl Store {
         }
         let large = events.len() >= BLOCKING_EVENTS;
         let max_bytes = self.options.max_event_bytes;
-        let prepare = move || event::prepare(events, now_micros(), max_bytes);
+        let prepare = move || event::prepare(events, now, max_bytes);
         let prepared = if large {
             tokio::task::spawn_blocking(prepare).await.map_err(|e| StoreError::corrupt("a batch of events", e))??
         } else {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::client::{Client, ServerArguments};
 use crate::serve::Outcome;
 use lines::{Batch, Lines};
 use send::{Sender, Sent};
@@ -27,20 +28,16 @@ pub(crate) struct Arguments {
     /// The source, by name
     #[arg(long)]
     source: String,
-    /// The server; its token is read from TIDEGATE_TOKEN
-    #[arg(long, env = "TIDEGATE_URL", default_value = "http://127.0.0.1:4000")]
-    url: String,
+    #[command(flatten)]
+    server: ServerArguments,
     /// Files with one JSON object a line, also packed as .gz or .zst; - is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let token = std::env::var("TIDEGATE_TOKEN").ok().filter(|token| !token.is_empty());
-    let Some(token) = token else {
-        return Err("TIDEGATE_TOKEN is not set; put an ingest token there".into());
-    };
-    let mut total = Total { sender: Sender::new(&arguments.url, &arguments.source, token)?, stored: 0, refused: 0 };
+    let client = Client::new(&arguments.server, "an ingest token")?;
+    let mut total = Total { sender: Sender::new(client, &arguments.source), stored: 0, refused: 0 };
     for path in &arguments.files {
         let done = total.file(path);
         // What was done before is told also when the rest is not.

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::lines::Event;
+use crate::client::Client;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -22,26 +23,15 @@ pub(super) enum Sent {
 }
 
 pub(super) struct Sender {
-    agent: ureq::Agent,
-    url: String,
-    token: String,
+    client: Client,
+    path: String,
 }
 
 impl Sender {
-    /// # Errors
-    /// An address that is none.
-    pub(super) fn new(url: &str, source: &str, token: String) -> Outcome<Self> {
-        if !url.starts_with("http://") {
-            return Err(format!("{url}: an address begins with http://; encryption is left to a proxy").into());
-        }
-        let agent = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(Duration::from_secs(120)))
-            .build()
-            .new_agent();
+    /// A sender of events for one source.
+    pub(super) fn new(client: Client, source: &str) -> Self {
         let source: String = form_urlencoded::byte_serialize(source.as_bytes()).collect();
-        let url = format!("{}/api/logs?source_name={source}", url.trim_end_matches('/'));
-        Ok(Self { agent, url, token })
+        Self { client, path: format!("/api/logs?source_name={source}") }
     }
 
     /// # Errors
@@ -54,26 +44,19 @@ impl Sender {
         }
         let began = Instant::now();
         loop {
-            let request = self
-                .agent
-                .post(&self.url)
-                .header("x-api-key", &self.token)
-                .header("content-type", "application/x-ndjson");
-            let mut response = request.send(&body[..]).map_err(|error| {
+            let reply = self.client.send("POST", &self.path, Some(("application/x-ndjson", &body)));
+            let reply = reply.map_err(|error| {
                 let (first, last) = (events.first().map_or(0, |e| e.line), events.last().map_or(0, |e| e.line));
                 format!("{error}; whether lines {first} to {last} were stored is not known")
             })?;
-            let status = response.status().as_u16();
-            if status == 200 {
-                let told = response.body_mut().read_to_string().unwrap_or_default();
-                let (named, count) = refused(&told);
+            if reply.status == 200 {
+                let (named, count) = refused(&reply.body);
                 return Ok(Sent::Stored(named, count));
             }
-            let wait = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
-            let message = message(&response.body_mut().read_to_string().unwrap_or_default());
+            let (status, message) = (reply.status, reply.message());
             match status {
                 429 | 503 | 507 if began.elapsed() < PATIENCE => {
-                    std::thread::sleep(Duration::from_secs(wait.unwrap_or(1).max(1)).min(LONGEST_WAIT));
+                    std::thread::sleep(Duration::from_secs(reply.retry_after.unwrap_or(1).max(1)).min(LONGEST_WAIT));
                 }
                 400 | 413 | 422 => return Ok(Sent::Refused(message)),
                 _ => return Err(format!("the server answers {status}: {message}").into()),
@@ -83,18 +66,11 @@ impl Sender {
 }
 
 /// The events of a batch that were not stored; the answer names some and counts all.
-fn refused(body: &str) -> (Vec<(usize, String)>, u64) {
-    let Ok(body) = serde_json::from_str::<serde_json::Value>(body) else { return (Vec::new(), 0) };
+fn refused(body: &[u8]) -> (Vec<(usize, String)>, u64) {
+    let Ok(body) = serde_json::from_slice::<serde_json::Value>(body) else { return (Vec::new(), 0) };
     let named = body.get("errors").and_then(|errors| errors.as_array()).into_iter().flatten().filter_map(|error| {
         let index = usize::try_from(error.get("index")?.as_u64()?).ok()?;
         Some((index, error.get("message")?.as_str()?.to_owned()))
     });
     (named.collect(), body.get("rejected").and_then(serde_json::Value::as_u64).unwrap_or(0))
-}
-
-/// The message of an error, or the whole if it has another form.
-fn message(body: &str) -> String {
-    let parsed: Option<serde_json::Value> = serde_json::from_str(body).ok();
-    let message = parsed.as_ref().and_then(|body| body.get("error")?.get("message")?.as_str());
-    message.unwrap_or(body).chars().take(500).collect()
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tidegate_compiler::Folder;
+use tidegate_compiler::{Build, Folder, Source, compile_sql, endpoint_toml, is_generated, manifest_of_texts};
 use tidegate_model::{Format, Kind};
 
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -96,4 +96,52 @@ fn a_folder_becomes_its_component_and_code_must_be_built_first() {
     let read = Folder::read(code.path()).unwrap();
     assert!(read.component(None).unwrap_err().to_string().contains("cargo build"));
     assert_eq!(read.component(Some(&component)).unwrap(), component);
+}
+
+#[test]
+fn what_a_component_is_made_of_is_told_by_the_files() {
+    let source = |files: &[(&str, &str)]| {
+        let mut all = vec![("query.sql", "SELECT 1")];
+        all.extend_from_slice(files);
+        if !files.iter().any(|(name, _)| *name == "endpoint.toml") {
+            all.push(("endpoint.toml", TOML));
+        }
+        let folder = folder(&all);
+        let read = Folder::read(folder.path()).unwrap();
+        assert_eq!(read.has_code, read.source != Source::Sql);
+        (read.source, folder)
+    };
+    assert_eq!(source(&[]).0, Source::Sql);
+    assert_eq!(source(&[("Cargo.toml", ""), ("component.wasm", "")]).0, Source::Cargo, "sources win");
+    let (pulled, folder) = source(&[("component.wasm", "")]);
+    assert_eq!(pulled, Source::Component(folder.path().join("component.wasm")));
+    let build = "name = \"a\"\n[build]\ncommand = [\"npm\", \"run\", \"build\"]\nmodule = \"dist/a.wasm\"\n";
+    let command = ["npm", "run", "build"].map(str::to_owned).to_vec();
+    let expected = Source::Command(Build { command, module: "dist/a.wasm".into() });
+    assert_eq!(source(&[("endpoint.toml", build), ("Cargo.toml", "")]).0, expected);
+}
+
+#[test]
+fn a_build_leads_into_its_folder_and_nowhere_else() {
+    for module in ["../a.wasm", "/a.wasm", "dist/../../a.wasm", ""] {
+        let toml = format!("name = \"a\"\n[build]\nmodule = \"{module}\"\n");
+        let refusal = refusal(&[("endpoint.toml", &toml), ("query.sql", "SELECT 1")]);
+        assert!(refusal.contains("a path in the folder"), "{module}: {refusal}");
+    }
+    let unknown = refusal(&[("endpoint.toml", "name = \"a\"\n[build]\nmodul = \"x\""), ("query.sql", "SELECT 1")]);
+    assert!(unknown.contains("modul"), "{unknown}");
+}
+
+#[test]
+fn the_toml_of_a_manifest_gives_the_same_manifest() {
+    let manifest = crate::manifest();
+    let text = endpoint_toml(&manifest).unwrap();
+    assert_eq!(manifest_of_texts(&text, &manifest.query).unwrap(), manifest);
+    assert!(text.contains("max_limit = 1000"), "complete, defaults too: {text}");
+    let own = manifest_of_texts(TOML, "SELECT 1").unwrap();
+    assert_eq!(manifest_of_texts(&endpoint_toml(&own).unwrap(), "SELECT 1").unwrap(), own);
+    let component = compile_sql(&own).unwrap();
+    assert!(is_generated(&component));
+    let other = [&component[..], b"\0\x02\x01x"].concat();
+    assert!(!is_generated(&other) && !is_generated(b"") && !is_generated(&component[..100]));
 }

@@ -92,7 +92,7 @@ impl Sender {
     fn of(app: &App, head: &Parts) -> Result<Self, Failure> {
         let query: HashMap<String, String> =
             form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
-        let now = chrono::Utc::now().timestamp_micros();
+        let now = app.clock.now();
         let has_header = head.headers.contains_key("x-api-key") || head.headers.contains_key(header::AUTHORIZATION);
         let access = match query.get("api_key") {
             Some(key) if !has_header => {
@@ -180,6 +180,6 @@ async fn away<T: Send + 'static>(
 /// # Errors
 /// The store's; [`Code::InvalidBody`] when there were events and none can be stored.
 async fn store(app: &App, source: &str, mut batch: Batch) -> Result<Outcome, Failure> {
-    let told = app.store.ingest(source, batch.take_events()).await.map_err(of_store)?;
+    let told = app.store.ingest_at(source, batch.take_events(), app.clock.now()).await.map_err(of_store)?;
     batch.outcome(told)
 }

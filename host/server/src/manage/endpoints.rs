@@ -1,10 +1,9 @@
-//! `/api/endpoints`: saved queries and components, and all their versions.
+//! `/api/endpoints`: the definitions of endpoints, and all their versions. Their components are
+//! beside this, in `components`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
-use axum::body::to_bytes;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use tidegate_model::{Code, EndpointName, Failure, Manifest, Parameter, Settings}
 use tidegate_store::EndpointRecord;
 use uuid::Uuid;
 
+use super::components::{self, Kind};
 use super::fields::Fields;
 use super::{Answer, created, found, private, time};
 use crate::admit::{Saving, taken};
@@ -21,8 +21,19 @@ use crate::failure::Refusal;
 use crate::registry::{Broken, Endpoint};
 
 /// What is shown of an endpoint and not taken: it may be sent back as it was shown.
-const SHOWN_ONLY: [&str; 8] =
-    ["id", "token", "version", "author", "inserted_at", "updated_at", "warnings", "source_mapping"];
+const SHOWN_ONLY: [&str; 11] = [
+    "id",
+    "token",
+    "version",
+    "author",
+    "inserted_at",
+    "updated_at",
+    "warnings",
+    "source_mapping",
+    "statements",
+    "kind",
+    "digest",
+];
 
 /// An endpoint as the management API takes it. Fields that are left out keep their value on an
 /// update and have their default on creation.
@@ -108,13 +119,15 @@ async fn definition(app: &App, old: Option<&Known>, request: Request) -> Result<
 }
 
 /// An endpoint as management sees it: one that can be called, or one that no longer passes the gate.
-struct Known {
-    id: Uuid,
-    version: i64,
+pub(super) struct Known {
+    pub(super) id: Uuid,
+    pub(super) version: i64,
     /// Nothing if it cannot be read.
-    manifest: Option<Manifest>,
-    name: String,
-    tables: BTreeMap<String, Uuid>,
+    pub(super) manifest: Option<Manifest>,
+    pub(super) name: String,
+    /// Of its component.
+    pub(super) digest: String,
+    pub(super) tables: BTreeMap<String, Uuid>,
     author: String,
     created_at: i64,
     updated_at: i64,
@@ -122,12 +135,13 @@ struct Known {
 }
 
 impl Known {
-    fn of(endpoint: &Endpoint) -> Self {
+    pub(super) fn of(endpoint: &Endpoint) -> Self {
         Self {
             id: endpoint.id,
             version: endpoint.version,
             manifest: Some(endpoint.manifest.clone()),
             name: endpoint.manifest.name.to_string(),
+            digest: endpoint.component.digest().to_owned(),
             tables: endpoint.tables.clone(),
             author: endpoint.author.clone(),
             created_at: endpoint.created_at,
@@ -143,6 +157,7 @@ impl Known {
             version: record.version,
             manifest: manifest.clone(),
             name: record.name.clone(),
+            digest: record.component.clone(),
             tables: record.sources.clone(),
             author: record.author.clone(),
             created_at: record.created_at,
@@ -151,7 +166,7 @@ impl Known {
         }
     }
 
-    fn shown(&self) -> Value {
+    fn shown(&self, kind: Kind) -> Value {
         let mut value = self.manifest.as_ref().map_or_else(|| json!({"name": self.name}), described);
         if let Value::Object(fields) = &mut value {
             fields.insert("id".to_owned(), self.id.to_string().into());
@@ -160,22 +175,31 @@ impl Known {
             fields.insert("inserted_at".to_owned(), time(self.created_at));
             fields.insert("updated_at".to_owned(), time(self.updated_at));
             fields.insert("warnings".to_owned(), self.warnings.clone().into());
+            fields.insert("kind".to_owned(), kind.name().into());
+            fields.insert("digest".to_owned(), self.digest.clone().into());
         }
         value
     }
 }
 
-fn shown(endpoint: &Endpoint) -> Value {
-    Known::of(endpoint).shown()
+/// All of these, as they are shown.
+async fn all_shown(app: &Arc<App>, known: &[Known]) -> Result<Vec<Value>, Failure> {
+    let kinds = components::kinds(app, known.iter().map(|one| one.digest.clone()).collect()).await?;
+    Ok(known.iter().zip(kinds).map(|(one, kind)| one.shown(kind)).collect())
+}
+
+pub(super) async fn shown(app: &Arc<App>, known: Known) -> Result<Value, Failure> {
+    Ok(all_shown(app, &[known]).await?.pop().unwrap_or_default())
 }
 
 /// What a definition says, in the names of the interface.
 fn described(manifest: &Manifest) -> Value {
-    let Manifest { name, description, query, parameters, settings, .. } = manifest;
+    let Manifest { name, description, query, statements, parameters, settings, .. } = manifest;
     json!({
         "name": name,
         "description": description,
         "query": query,
+        "statements": statements,
         "parameters": parameters,
         "max_limit": settings.max_limit,
         "cache_duration_seconds": settings.cache_duration_seconds,
@@ -188,7 +212,7 @@ fn described(manifest: &Manifest) -> Value {
 }
 
 /// What is wrong with a saved query is told as a refusal of that field.
-fn on_save(mut failure: Failure) -> Failure {
+pub(super) fn on_save(mut failure: Failure) -> Failure {
     if failure.code.status() == 400 {
         failure.location = Some("query".to_owned());
         failure.code = Code::Refused;
@@ -196,7 +220,7 @@ fn on_save(mut failure: Failure) -> Failure {
     failure
 }
 
-fn known(app: &App, id_or_name: &str) -> Result<Known, Failure> {
+pub(super) fn known(app: &App, id_or_name: &str) -> Result<Known, Failure> {
     let broken = |broken: &Arc<Broken>| {
         broken.record.name == id_or_name || Uuid::try_parse(id_or_name).is_ok_and(|id| id == broken.record.id)
     };
@@ -210,15 +234,17 @@ fn known(app: &App, id_or_name: &str) -> Result<Known, Failure> {
 /// `GET /api/endpoints`.
 pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
+    let usable = app.registry.all();
     let broken = app.registry.broken();
-    let broken = broken.iter().map(|broken| Known::of_broken(broken).shown());
-    found(app.registry.all().iter().map(|endpoint| shown(endpoint)).chain(broken).collect())
+    let broken = broken.iter().map(|broken| Known::of_broken(broken));
+    let all: Vec<Known> = usable.iter().map(|endpoint| Known::of(endpoint)).chain(broken).collect();
+    found(all_shown(&app, &all).await?.into())
 }
 
 /// `GET /api/endpoints/{id or name}`.
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
-    found(known(&app, &id)?.shown())
+    found(shown(&app, known(&app, &id)?).await?)
 }
 
 /// `POST /api/endpoints`.
@@ -226,7 +252,8 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
     let access = private(&app, request.headers())?;
     let manifest = definition(&app, None, request).await?;
     let saving = Saving { author: &access.who, ..Saving::default() };
-    created(shown(&*app.register_query(&manifest, saving).await.map_err(on_save)?))
+    let endpoint = app.register_query(&manifest, saving).await.map_err(on_save)?;
+    created(shown(&app, Known::of(&endpoint)).await?)
 }
 
 /// `PUT` and `PATCH /api/endpoints/{id or name}`.
@@ -237,14 +264,16 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
     let same_query = old.manifest.as_ref().is_some_and(|old| old.query == manifest.query);
     if old.manifest.as_ref() == Some(&manifest) && app.registry.by_id(old.id).is_some() {
         // Nothing is changed: that is no version.
-        return found(old.shown());
+        return found(shown(&app, old).await?);
     }
     if !same_query {
         forget_inferred(&mut manifest);
     }
+    let component = components::repacked(&app, &old.digest, &manifest).await?;
     let saving =
         Saving { id: Some(old.id), author: &access.who, known: old.tables, same_query, from: Some(old.version) };
-    found(shown(&*app.register_query(&manifest, saving).await.map_err(on_save)?))
+    let endpoint = app.register_component(&component, saving).await.map_err(on_save)?;
+    found(shown(&app, Known::of(&endpoint)).await?)
 }
 
 /// `DELETE /api/endpoints/{id or name}`.
@@ -258,37 +287,8 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `PUT /api/endpoints/{name}/component`: a packed component, new or a new version.
-pub(crate) async fn put_component(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Answer {
-    let access = private(&app, request.headers())?;
-    let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
-    let too_large = |_| Failure::new(Code::TooLarge, format!("the component is larger than {limit} bytes"));
-    let component = to_bytes(request.into_body(), limit).await.map_err(too_large)?;
-    let declared =
-        tidegate_compiler::inspect(&component).map_err(|error| Failure::new(Code::Refused, error.to_string()))?;
-    let old = known(&app, &id).ok();
-    let name = declared.manifest.name.as_str();
-    if old.is_none() && name != id {
-        let message = format!("the component calls itself {name}; put it under that name");
-        return Err(Failure::new(Code::Refused, message).about("name").into());
-    }
-    let saving = Saving {
-        id: old.as_ref().map(|old| old.id),
-        author: &access.who,
-        known: old.as_ref().map(|old| old.tables.clone()).unwrap_or_default(),
-        same_query: old
-            .as_ref()
-            .and_then(|old| old.manifest.as_ref())
-            .is_some_and(|old| old.query == declared.manifest.query),
-        from: old.as_ref().map(|old| old.version),
-    };
-    let endpoint = app.register_component(&component, saving).await.map_err(on_save)?;
-    let status = if old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(shown(&endpoint))))
-}
-
 /// A version on record.
-fn version_shown(record: &EndpointRecord) -> Value {
+fn version_shown(record: &EndpointRecord, kind: Kind) -> Value {
     let mut value = match serde_json::from_str::<Manifest>(&record.manifest) {
         Ok(manifest) => described(&manifest),
         // Written by a version that knew other fields: what is there is shown as it is.
@@ -298,10 +298,28 @@ fn version_shown(record: &EndpointRecord) -> Value {
         fields.insert("id".to_owned(), record.id.to_string().into());
         fields.insert("version".to_owned(), record.version.into());
         fields.insert("author".to_owned(), record.author.clone().into());
-        fields.insert("component".to_owned(), record.component.clone().into());
+        fields.insert("kind".to_owned(), kind.name().into());
+        fields.insert("digest".to_owned(), record.component.clone().into());
         fields.insert("inserted_at".to_owned(), time(record.updated_at));
     }
     value
+}
+
+/// A version of an endpoint, by its number.
+///
+/// # Errors
+/// [`Code::NotFound`].
+pub(super) async fn version_of(app: &Arc<App>, endpoint: &Known, version: &str) -> Result<EndpointRecord, Failure> {
+    let id = endpoint.id;
+    let wanted = match version.parse() {
+        Ok(number) => app.blocking(move |app| app.store.catalog().endpoint_version(id, number)).await?,
+        Err(_) => None,
+    };
+    wanted.ok_or_else(|| {
+        let message =
+            format!("the endpoint {} has no version {version}; its newest is {}", endpoint.name, endpoint.version);
+        Failure::new(Code::NotFound, message).about("version")
+    })
 }
 
 /// `GET /api/endpoints/{id or name}/versions`: newest first.
@@ -309,7 +327,8 @@ pub(crate) async fn versions(State(app): State<Arc<App>>, Path(id): Path<String>
     private(&app, &headers)?;
     let endpoint = known(&app, &id)?;
     let versions = app.blocking(move |app| app.store.catalog().endpoint_versions(endpoint.id)).await?;
-    found(versions.iter().map(version_shown).collect())
+    let kinds = components::kinds(&app, versions.iter().map(|record| record.component.clone()).collect()).await?;
+    found(versions.iter().zip(kinds).map(|(record, kind)| version_shown(record, kind)).collect())
 }
 
 /// `POST /api/endpoints/{id or name}/versions/{version}/restore`: what the version said becomes the
@@ -321,16 +340,7 @@ pub(crate) async fn restore(
 ) -> Answer {
     let access = private(&app, &headers)?;
     let endpoint = known(&app, &id)?;
-    let of = endpoint.id;
-    let wanted = match version.parse() {
-        Ok(number) => app.blocking(move |app| app.store.catalog().endpoint_version(of, number)).await?,
-        Err(_) => None,
-    };
-    let record = wanted.ok_or_else(|| {
-        let message =
-            format!("the endpoint {} has no version {version}; its newest is {}", endpoint.name, endpoint.version);
-        Failure::new(Code::NotFound, message).about("version")
-    })?;
+    let record = version_of(&app, &endpoint, &version).await?;
     if record.version == endpoint.version {
         let message = format!("version {version} is the current one");
         return Err(Failure::new(Code::Refused, message).about("version").into());
@@ -343,5 +353,6 @@ pub(crate) async fn restore(
         same_query: true,
         from: Some(endpoint.version),
     };
-    found(shown(&*app.register_component(&component, saving).await.map_err(on_save)?))
+    let endpoint = app.register_component(&component, saving).await.map_err(on_save)?;
+    found(shown(&app, Known::of(&endpoint)).await?)
 }

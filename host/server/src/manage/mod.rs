@@ -1,5 +1,6 @@
 //! The management routes: endpoints and their versions, sources, access tokens. For private tokens.
 
+pub(crate) mod components;
 pub(crate) mod endpoints;
 mod fields;
 pub(crate) mod sources;
@@ -24,7 +25,7 @@ type Answer = Result<(StatusCode, Json<Value>), Refusal>;
 
 /// Who manages.
 fn private(app: &App, headers: &HeaderMap) -> Result<Arc<Access>, Failure> {
-    let access = authenticate(app, headers, chrono::Utc::now().timestamp_micros())?;
+    let access = authenticate(app, headers, app.clock.now())?;
     if access.is_private() {
         return Ok(access);
     }

@@ -245,7 +245,7 @@ pub(crate) async fn recent(
             let name = &source.name;
             let sql = format!("SELECT * FROM `{name}` ORDER BY timestamp DESC LIMIT {rows}");
             let tables = StoredTables::all(&reader.store, &reader.registry);
-            let now = chrono::Utc::now().timestamp_micros();
+            let now = reader.clock.now();
             let plan = reader.engine.plan(&sql, Tables::Sources, &tables, &Arguments::new(), now)?;
             Ok(Body::Rows(rows_of(reader.engine.run(plan, Some(rows)).await?)))
         };

@@ -98,7 +98,7 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
             .unwrap_or_default(),
         expires_at,
     };
-    if let Err(failure) = new.validate(chrono::Utc::now().timestamp_micros()) {
+    if let Err(failure) = new.validate(app.clock.now()) {
         for failure in failure.each() {
             if !failure.location.as_deref().is_some_and(|field| fields.has_refused(field)) {
                 fields.fail(failure);

@@ -112,7 +112,7 @@ fn planned(app: &App, endpoint: &Endpoint) -> Answer {
     let manifest = with_parameters_of(&endpoint.manifest, &app.registry.reads(&endpoint.tables));
     let arguments = example_arguments(&manifest);
     let tables = StoredTables::of(&app.store, &app.registry, endpoint, true);
-    let now = chrono::Utc::now().timestamp_micros();
+    let now = app.clock.now();
     let Ok(plan) = app.engine.plan_saved(&endpoint.saved, &tables, &arguments, now) else {
         return Answer::SomeRows;
     };

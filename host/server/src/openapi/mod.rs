@@ -38,7 +38,7 @@ pub(crate) use columns::Described;
 /// `GET /api/openapi`.
 pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let document = if headers.contains_key("x-api-key") || headers.contains_key(AUTHORIZATION) {
-        let access = authenticate(&app, &headers, chrono::Utc::now().timestamp_micros())?;
+        let access = authenticate(&app, &headers, app.clock.now())?;
         let mut endpoints = app.registry.all();
         endpoints.retain(|endpoint| access.may_query(endpoint.manifest.name.as_str(), Some(endpoint.id)));
         let answers = columns::answers(&app, endpoints.clone()).await?;

@@ -59,6 +59,7 @@ enum Gives {
     JsonRows,
     Otlp,
     Metrics,
+    Component,
 }
 
 /// What a query may be refused with.
@@ -159,12 +160,24 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \
-                      its manifest has, or in place of an endpoint.",
+                      its manifest has, or in place of an endpoint. The one that is there already is no new version.",
         parameters: &["endpoint"],
         body: Takes::Component,
         success: &[(200, Gives::Json("Endpoint")), (201, Gives::Json("Endpoint"))],
         refusals: SAVE_REFUSALS,
         ..route("/api/endpoints/{endpoint}/component", "put", "put_component", Who::Private, "Save a component")
+    },
+    Route {
+        description: "As it was put, or as it was made of the saved query.",
+        parameters: &["endpoint"],
+        success: &[(200, Gives::Component)],
+        ..route(
+            "/api/endpoints/{endpoint}/component",
+            "get",
+            "get_component",
+            Who::Private,
+            "The component of an endpoint",
+        )
     },
     Route {
         parameters: &["endpoint"],
@@ -175,6 +188,17 @@ pub(super) const ROUTES: &[Route] = &[
             "list_endpoint_versions",
             Who::Private,
             "All versions of an endpoint, the newest first",
+        )
+    },
+    Route {
+        parameters: &["endpoint", "version"],
+        success: &[(200, Gives::Component)],
+        ..route(
+            "/api/endpoints/{endpoint}/versions/{version}/component",
+            "get",
+            "get_version_component",
+            Who::Private,
+            "The component of a version",
         )
     },
     Route {
@@ -414,6 +438,11 @@ impl Gives {
                     "application/x-protobuf": {"schema": {}},
                     "application/json": {"schema": {"type": "object"}},
                 },
+            }),
+            Self::Component => json!({
+                "description": "A WebAssembly component with its manifest.",
+                "headers": {"ETag": {"description": "The SHA-256 of its bytes, in hexadecimal.", "schema": {"type": "string"}}},
+                "content": {"application/wasm": {"schema": {}}},
             }),
             Self::Metrics => json!({
                 "description": "The text format of Prometheus.",

@@ -156,6 +156,15 @@ fn schemas() -> Value {
         fields.insert("updated_at".to_owned(), time.clone());
         fields.insert("id".to_owned(), id.clone());
         fields.insert("version".to_owned(), json!({"type": "integer", "minimum": 1}));
+        fields.insert("statements".to_owned(), json!({"type": "object", "additionalProperties": text, "description": "Statements of the component beside the query, by name."}));
+        fields.insert(
+            "kind".to_owned(),
+            json!({"type": "string", "enum": ["sql", "wasm"], "description": "A saved query, or code."}),
+        );
+        fields.insert(
+            "digest".to_owned(),
+            json!({"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "The SHA-256 of the component."}),
+        );
         let warning = "What the query names that no log has had so far.";
         fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
     }

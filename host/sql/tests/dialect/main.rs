@@ -12,6 +12,7 @@ mod endpoints;
 mod functions;
 mod grants;
 mod limits;
+mod lineage;
 mod names;
 mod subqueries;
 mod support;

@@ -10,7 +10,7 @@ use datafusion::catalog::{MemTable, TableProvider};
 use futures::TryStreamExt;
 use serde_json::Value as Json;
 use tidegate_model::{Arguments, Failure, Value};
-use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, SavedQuery, Sources, Stop, Style, Tables};
+use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, Reads, SavedQuery, Sources, Stop, Style, Tables};
 
 pub(crate) struct World {
     tables: BTreeMap<String, Arc<dyn TableProvider>>,
@@ -139,7 +139,16 @@ impl World {
         self.run(sql, Tables::Granted(&SavedQuery::parse(saved).unwrap()))
     }
 
-    /// The rows of a statement over the sources, or why there are none.
+    /// What a statement over the grants of a saved query reads of them.
+    pub(crate) fn reads(&self, saved: &SavedQuery, sql: Option<&str>) -> Reads {
+        self.engine.reads_of_statement(saved, sql, self, &self.arguments, self.now).unwrap()
+    }
+
+    /// What a grant reads of the sources.
+    pub(crate) fn reads_of_grant(&self, saved: &SavedQuery, grant: &str) -> Reads {
+        self.engine.reads_of_grant(saved, grant, self, &self.arguments, self.now).unwrap()
+    }
+
     /// The physical plan of a statement over the grants of a saved query.
     pub(crate) fn physical(&self, saved: &str, sql: &str) -> String {
         let saved = SavedQuery::parse(saved).unwrap();
@@ -147,6 +156,7 @@ impl World {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(self.engine.explain(&plan)).unwrap()
     }
 
+    /// The rows of a statement over the sources, or why there are none.
     pub(crate) fn attempt(&self, sql: &str) -> Result<Json, Failure> {
         self.run(sql, Tables::Sources)
     }

@@ -1,0 +1,197 @@
+//! The commands that talk to a server: its address, the token, and what it says when it refuses.
+
+use std::error::Error;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+use ureq::tls::{RootCerts, TlsConfig};
+
+/// How long one request may take, its answer included.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The largest answer that is read, in bytes: a component and some more.
+const LARGEST: u64 = 32 << 20;
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerArguments {
+    /// The server, with http:// or https://; its token is read from TIDEGATE_TOKEN
+    #[arg(long, env = "TIDEGATE_URL", default_value = "http://127.0.0.1:4000")]
+    pub(crate) url: String,
+}
+
+/// A server, and who asks it.
+pub(crate) struct Client {
+    agent: ureq::Agent,
+    base: String,
+    token: String,
+}
+
+/// What a server answered.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// Seconds after which it may be asked again, where it says so.
+    pub(crate) retry_after: Option<u64>,
+    /// Where it points to instead.
+    location: Option<String>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Client {
+    /// A client with the token from the environment; `purpose` says which one that should be.
+    ///
+    /// # Errors
+    /// An address that is none; no token.
+    pub(crate) fn new(server: &ServerArguments, purpose: &str) -> Result<Self, Box<dyn Error>> {
+        let url = server.url.trim_end_matches('/');
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            return Err(format!("{url}: an address begins with http:// or https://").into());
+        }
+        let token = std::env::var("TIDEGATE_TOKEN").ok().filter(|token| !token.is_empty());
+        let Some(token) = token else {
+            return Err(format!("TIDEGATE_TOKEN is not set; put {purpose} there").into());
+        };
+        let agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(PATIENCE))
+            // A token is not for whoever an answer points to.
+            .max_redirects(0)
+            .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
+            .build()
+            .new_agent();
+        Ok(Self { agent, base: url.to_owned(), token })
+    }
+
+    /// The address without a path.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// One request; a refusal is an answer too.
+    ///
+    /// # Errors
+    /// The server was not reached, or broke off.
+    pub(crate) fn send(&self, method: &str, path: &str, body: Option<(&str, &[u8])>) -> Result<Reply, Box<dyn Error>> {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("x-api-key", &self.token);
+        let answer = match body {
+            Some((kind, bytes)) => self.agent.run(request.header("content-type", kind).body(bytes)?),
+            None => self.agent.run(request.body(())?),
+        };
+        let mut answer = answer.map_err(|error| format!("{}: {error}", self.base))?;
+        let header = |name: &str| Some(answer.headers().get(name)?.to_str().ok()?.to_owned());
+        let retry_after = header("retry-after").and_then(|value| value.parse().ok());
+        let location = header("location");
+        let status = answer.status().as_u16();
+        let body = answer.body_mut().with_config().limit(LARGEST).read_to_vec();
+        let body = body.map_err(|error| format!("{}: {error}", self.base))?;
+        Ok(Reply { status, retry_after, location, body })
+    }
+
+    /// One request that must succeed.
+    ///
+    /// # Errors
+    /// As [`Client::send`]; a refusal, with every reason that the server gives.
+    pub(crate) fn call(&self, method: &str, path: &str, body: Option<(&str, &[u8])>) -> Result<Reply, Box<dyn Error>> {
+        let reply = self.send(method, path, body).map_err(|error| {
+            format!("{error}; is a server running there? --url or TIDEGATE_URL names another address")
+        })?;
+        if (200..300).contains(&reply.status) { Ok(reply) } else { Err(reply.refusal().into()) }
+    }
+
+    /// One request whose answer is JSON.
+    ///
+    /// # Errors
+    /// As [`Client::call`]; an answer that is no JSON.
+    pub(crate) fn json(&self, method: &str, path: &str) -> Result<Value, Box<dyn Error>> {
+        self.call(method, path, None)?.json()
+    }
+}
+
+impl Reply {
+    /// # Errors
+    /// The body is no JSON: what answers is likely no Tidegate.
+    pub(crate) fn json(&self) -> Result<Value, Box<dyn Error>> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            format!("the answer is not valid JSON ({error}); is a Tidegate server at that address?").into()
+        })
+    }
+
+    /// The message of an error, or the whole body if it has another form.
+    pub(crate) fn message(&self) -> String {
+        let parsed: Option<Value> = serde_json::from_slice(&self.body).ok();
+        let message = parsed.as_ref().and_then(|body| body.get("error")?.get("message")?.as_str());
+        let message = message.map_or_else(|| String::from_utf8_lossy(&self.body).into_owned(), str::to_owned);
+        plain(&message, 500)
+    }
+
+    /// Why the server did not do it: every reason, a line each.
+    fn refusal(&self) -> String {
+        let mut text = match self.status {
+            300..=399 => {
+                let to = plain(self.location.as_deref().unwrap_or("another address"), 500);
+                format!(
+                    "the server answers {}: it points to {to}, which is not followed; give that address",
+                    self.status
+                )
+            }
+            401 => format!("the server does not know the token in TIDEGATE_TOKEN (401): {}", self.message()),
+            status => format!("the server answers {status}: {}", self.message()),
+        };
+        let parsed: Option<Value> = serde_json::from_slice(&self.body).ok();
+        let errors = parsed.as_ref().and_then(|body| body.get("error")?.get("errors")?.as_array());
+        let errors: Vec<&Value> = errors.into_iter().flatten().collect();
+        if errors.len() > 1 {
+            for error in errors.iter().take(100) {
+                let part = |name: &str| plain(error.get(name).and_then(Value::as_str).unwrap_or_default(), 500);
+                text.push_str(&format!("\n  {}: {}", part("location"), part("message")));
+            }
+        }
+        text
+    }
+}
+
+/// The path of an endpoint in the management interface.
+pub(crate) fn endpoint_path(name: &str) -> String {
+    format!("/api/endpoints/{}", segment(name))
+}
+
+/// A text as one segment of a path.
+pub(crate) fn segment(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+/// A text of somebody else's, for a terminal: of bounded length, and without signs that it would obey.
+pub(crate) fn plain(text: &str, most: usize) -> String {
+    text.chars().take(most).map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    fn reply(status: u16, body: &str) -> Reply {
+        Reply { status, retry_after: None, location: None, body: body.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn every_reason_of_a_refusal_is_told() {
+        let body = r#"{"error": {"message": "two things", "errors": [
+            {"location": "query", "message": "there is no table x\u001b[2J"}, {"location": "name", "message": "taken"}]}}"#;
+        assert_eq!(
+            reply(422, body).refusal(),
+            "the server answers 422: two things\n  query: there is no table x [2J\n  name: taken"
+        );
+        assert_eq!(reply(502, "<html>").refusal(), "the server answers 502: <html>");
+        assert!(reply(401, "{}").refusal().contains("TIDEGATE_TOKEN"));
+        assert!(reply(200, "<html>").json().unwrap_err().to_string().contains("Tidegate server"));
+    }
+
+    #[test]
+    fn a_name_is_one_segment() {
+        assert_eq!(endpoint_path("a b/../größe"), "/api/endpoints/a%20b%2F..%2Fgr%C3%B6%C3%9Fe");
+    }
+}

@@ -1,0 +1,70 @@
+//! The kit for authors of endpoints: what is done with a folder, before a server has it and to get
+//! it there and back. A file for each command.
+
+pub(crate) mod build;
+mod case;
+mod check;
+mod cost;
+mod guest_log;
+mod layout;
+mod new;
+mod pull;
+mod push;
+mod rollback;
+mod run;
+mod sdk;
+mod test;
+mod toolchain;
+mod update;
+mod versions;
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+use crate::serve::Outcome;
+
+/// The commands of the kit, beside the others in the binary's help.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make the folder of a new endpoint, which builds, tests and runs at once
+    New(new::Arguments),
+    /// Check an endpoint folder and everything in it that can be known without logs
+    Check(check::Arguments),
+    /// Build an endpoint folder into a component
+    Build(build::Arguments),
+    /// Ask an endpoint once, over sample logs or given ones
+    Run(run::Arguments),
+    /// Run the cases of endpoint folders: tests/*.json with logs, parameters and the expected answer
+    Test(test::Arguments),
+    /// Build an endpoint folder and save it on a server, as a new version
+    Push(push::Arguments),
+    /// Write the folder of an endpoint that a server has
+    Pull(pull::Arguments),
+    /// List the versions of an endpoint
+    Versions(versions::Arguments),
+    /// Make an earlier version of an endpoint the newest
+    Rollback(rollback::Arguments),
+    /// Write the SDK of this program into the folder of an endpoint in Rust, new or in place of another
+    Sdk(FolderArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FolderArguments {
+    /// The endpoint's folder
+    pub(crate) folder: PathBuf,
+}
+
+pub(crate) fn run(command: &Command) -> Outcome {
+    match command {
+        Command::New(arguments) => new::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
+        Command::Build(arguments) => build::run(arguments),
+        Command::Run(arguments) => run::run(arguments),
+        Command::Test(arguments) => test::run(arguments),
+        Command::Push(arguments) => push::run(arguments),
+        Command::Pull(arguments) => pull::run(arguments),
+        Command::Versions(arguments) => versions::run(arguments),
+        Command::Rollback(arguments) => rollback::run(arguments),
+        Command::Sdk(arguments) => sdk::run(arguments),
+    }
+}

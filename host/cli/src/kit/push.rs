@@ -1,0 +1,66 @@
+//! `tidegate push`: a folder onto a server, through the server's gate.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value;
+use tidegate_compiler::Folder;
+use tidegate_model::{EndpointName, Manifest};
+
+use super::build::built;
+use crate::client::{Client, ServerArguments, endpoint_path, plain, segment};
+use crate::serve::Outcome;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The endpoint's folder
+    folder: PathBuf,
+    /// Another name than the folder's, e.g. for a copy to try
+    #[arg(long)]
+    name: Option<String>,
+    /// A module or component that was built already
+    #[arg(long)]
+    module: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    // What is missing is told before a long build.
+    let client = Client::new(&arguments.server, "a private token")?;
+    let mut folder = Folder::read(&arguments.folder)?;
+    if let Some(name) = &arguments.name {
+        folder.manifest.name = EndpointName::try_from(name.clone())?;
+    }
+    let component = built(&folder, arguments.module.as_deref())?;
+    let name = folder.manifest.name.as_str();
+    let own = endpoint_path(name);
+    let version = |answer: &Value| answer.get("version").and_then(Value::as_i64).unwrap_or_default();
+    // What is wrong with the token or the address is told by the call after it.
+    let before = client.send("GET", &own, None);
+    let before = before.ok().filter(|reply| reply.status == 200).and_then(|reply| reply.json().ok());
+    let before = before.map_or(0, |endpoint| version(&endpoint));
+    let saved = client.call("PUT", &format!("{own}/component"), Some(("application/wasm", &component)))?.json()?;
+    let number = version(&saved);
+    let same = if number == before { ", unchanged" } else { "" };
+    println!("{name}: version {number}, {} bytes{same}", component.len());
+    for warning in saved.get("warnings").and_then(Value::as_array).into_iter().flatten() {
+        println!("  warning: {}", plain(warning.as_str().unwrap_or_default(), 500));
+    }
+    println!("  {}", call(client.base(), &folder.manifest));
+    Ok(())
+}
+
+/// A line to paste that calls an endpoint; what it must be given stands in capitals.
+fn call(base: &str, manifest: &Manifest) -> String {
+    let required = manifest.parameters.iter().filter(|parameter| parameter.required && parameter.default.is_none());
+    let given: Vec<String> = required
+        .map(|parameter| {
+            let value = parameter.allowed.first().map_or_else(|| parameter.name.to_uppercase(), |value| segment(value));
+            format!("{}={value}", parameter.name)
+        })
+        .collect();
+    let mark = if given.is_empty() { "" } else { "?" };
+    let path = format!("/api/endpoints/query/{}", segment(manifest.name.as_str()));
+    format!("curl -H \"X-API-KEY: $TIDEGATE_TOKEN\" '{base}{path}{mark}{}'", given.join("&"))
+}

@@ -1,0 +1,308 @@
+//! The service on an author's own machine: one endpoint over logs that are given, without a server.
+//!
+//! Nothing is imitated. An endpoint passes the same gate, and a request takes the same way from its
+//! parameters to the encoded answer, as in a service that is reached over HTTP. What differs:
+//!
+//! - the clock stands still, and every [`Trial`] has a folder of its own that is gone with it;
+//! - a statement runs in one part and instructions are counted, so that a request costs the same
+//!   every time it is made;
+//! - sources that the endpoint names are made as they are named, because what exists on the server that
+//!   it is meant for is not known here;
+//! - nobody is asked for a token, and no answer is kept.
+
+mod check;
+mod sources;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tempfile::TempDir;
+use tidegate_compiler::{GateError, inspect};
+use tidegate_model::{Code, Failure, Limits, Manifest, number};
+use tidegate_runtime::RuntimeOptions;
+use tidegate_store::{Store, StoreError, StoreOptions};
+
+use crate::admit::Saving;
+use crate::answer::{Encoded, Format};
+use crate::app::{App, Machinery, StartError};
+use crate::clock::Clock;
+use crate::execute::{Ran, execute_telling};
+use crate::options::Options;
+use crate::parameters::Sent;
+use crate::query::check;
+use crate::registry::Endpoint;
+use crate::seed::SOURCES;
+use crate::tokens::{Access, Tokens};
+
+pub use check::{Checked, Finding, Part};
+
+/// Logs by the names of their sources.
+pub type Logs = BTreeMap<String, Vec<Value>>;
+
+/// What there is to read, and when.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    /// Logs. Those without `timestamp` are of `now`; those without `id` get their number in their
+    /// source, from 1.
+    pub logs: Logs,
+    /// The time, in microseconds since 1970.
+    pub now: i64,
+    /// The logs of a source that the endpoint names and `logs` does not, at that time.
+    pub others: fn(source: &str, now: i64) -> Vec<Value>,
+}
+
+impl Scene {
+    /// No logs: of sources that are empty where nothing is given.
+    pub fn none(_: &str, _: i64) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
+/// What trials share: the query engine, the component runtime with compiled code, threads.
+#[derive(Debug)]
+pub struct Workbench {
+    machinery: Machinery,
+    options: Options,
+}
+
+/// Why an endpoint cannot be tried.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The service does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// There is no room for its data.
+    #[error("a temporary folder cannot be used: {0}")]
+    Folder(#[from] std::io::Error),
+    /// The logs cannot be stored.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// One of the logs is none.
+    #[error("log {index} of {source_name}: {reason}")]
+    Log {
+        /// Its source.
+        source_name: String,
+        /// Which of the source's logs, from 0.
+        index: usize,
+        /// Why.
+        reason: String,
+    },
+    /// The gate refuses the endpoint.
+    #[error("{0}")]
+    Refused(Failure),
+}
+
+/// An endpoint over its logs, ready to be asked.
+#[derive(Debug)]
+pub struct Trial {
+    app: Arc<App>,
+    endpoint: Arc<Endpoint>,
+    unknown: Vec<String>,
+    folder: TempDir,
+}
+
+/// A request to the endpoint.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ask {
+    /// The parameters, `sql` and `lql` among them, as in the body of a POST: texts, numbers, booleans.
+    pub parameters: Map<String, Value>,
+    /// Whether personal data is masked; the endpoint's own setting if absent.
+    pub redact: Option<bool>,
+}
+
+/// The answer to a request, and what it took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body as JSON: `{"result": ...}` or `{"error": ...}`.
+    pub body: Value,
+    /// Whether there were more rows than the cap.
+    pub truncated: bool,
+    /// The component's remarks for the caller.
+    pub notes: BTreeMap<String, String>,
+    /// What the component used.
+    pub cost: Cost,
+    /// What it might have used.
+    pub limits: Limits,
+}
+
+/// What one request used. The same request over the same logs at the same time uses the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Cost {
+    /// WebAssembly instructions that the component executed, as the engine weighs them.
+    pub instructions: u64,
+    /// Bytes of memory and tables that the component held; memory does not shrink, so this is the most.
+    pub guest_memory: u64,
+    /// Calls from the component into the host.
+    pub host_calls: u64,
+    /// Statements that it ran.
+    pub statements: u64,
+    /// Rows that it read into its memory.
+    pub guest_rows: u64,
+    /// Bytes of column batches that it read into its memory.
+    pub guest_bytes: u64,
+    /// Rows of the answer; 0 if the answer is no array.
+    pub answer_rows: u64,
+}
+
+impl Workbench {
+    /// Starts the engines, with the limits of a server that nobody has configured.
+    ///
+    /// # Errors
+    /// What does not start.
+    pub fn start() -> Result<Self, StartError> {
+        let mut options = Options::default();
+        // No background work: it would depend on the real time, and old logs would be deleted by it. And
+        // no waiting for a disk: nothing outlives the trial.
+        options.store = StoreOptions { manual_flush: true, durable: false, ..options.store };
+        let runtime = RuntimeOptions {
+            concurrency: 1,
+            limits: options.limits.clone(),
+            count_instructions: true,
+            ..RuntimeOptions::default()
+        };
+        // In one partition, batches and the order of rows do not depend on the number of processors.
+        let machinery = Machinery::start(runtime, 1)?;
+        Ok(Self { machinery, options })
+    }
+
+    /// Puts an endpoint over the logs of a scene: they are all that it can read.
+    ///
+    /// # Errors
+    /// What the gate refuses; logs that are no logs; no room.
+    pub async fn trial(&self, component: &[u8], scene: Scene) -> Result<Trial, TrialError> {
+        let refused = |error: GateError| TrialError::Refused(Failure::new(Code::Refused, error.to_string()));
+        let manifest = inspect(component).map_err(refused)?.manifest;
+        let Stage { app, unknown, folder } = self.stage(&manifest, scene).await?;
+        let saving = Saving { author: "the workbench", ..Saving::default() };
+        let endpoint = app.register_component(component, saving).await.map_err(TrialError::Refused)?;
+        Ok(Trial { app, endpoint, unknown, folder })
+    }
+
+    /// A service with the logs of a scene, and with the sources that an endpoint names.
+    async fn stage(&self, manifest: &Manifest, scene: Scene) -> Result<Stage, TrialError> {
+        let folder = tempfile::Builder::new().prefix("tidegate-").tempdir()?;
+        let options = Options { data_dir: folder.path().join("data"), ..self.options.clone() };
+        let store = Store::open(&options.data_dir, options.store.clone())?;
+        let tokens = Tokens::open(store.catalog(), &options)?;
+        let app = App::over(options, store, tokens, &self.machinery, Clock::Frozen(scene.now)).await?;
+        for (source, events) in scene.logs {
+            fill(&app, source, events).await?;
+        }
+        let made = sources::make(&app, manifest).await.map_err(TrialError::Refused)?;
+        let mut unknown = Vec::new();
+        for source in made {
+            let events = (scene.others)(&source, scene.now);
+            if events.is_empty() && !SOURCES.contains(&source.as_str()) {
+                unknown.push(source.clone());
+            }
+            fill(&app, source, events).await?;
+        }
+        Ok(Stage { app, unknown, folder })
+    }
+}
+
+/// A service with logs and without an endpoint.
+struct Stage {
+    app: Arc<App>,
+    unknown: Vec<String>,
+    folder: TempDir,
+}
+
+impl Stage {
+    async fn close(self) -> Result<(), TrialError> {
+        self.app.close().await?;
+        self.folder.close()?;
+        Ok(())
+    }
+}
+
+/// Stores the logs of one source.
+async fn fill(app: &Arc<App>, source: String, mut events: Vec<Value>) -> Result<(), TrialError> {
+    for (index, event) in events.iter_mut().enumerate() {
+        if let Value::Object(fields) = event
+            && fields.get("id").is_none_or(Value::is_null)
+        {
+            fields.insert("id".to_owned(), Value::from((index + 1).to_string()));
+        }
+    }
+    app.store.ensure_source(&source)?;
+    let told = app.ingest(&source, events).await?;
+    match told.refused.into_iter().next() {
+        Some(refused) => Err(TrialError::Log { source_name: source, index: refused.index, reason: refused.reason }),
+        None => Ok(()),
+    }
+}
+
+impl Trial {
+    /// The endpoint's name.
+    pub fn name(&self) -> &str {
+        self.endpoint.manifest.name.as_str()
+    }
+
+    /// Sources that the endpoint names, that no logs were given for, and that a server does not have
+    /// from its first start. Here they are empty.
+    pub fn unknown_sources(&self) -> &[String] {
+        &self.unknown
+    }
+
+    /// Columns that its statements name and that no log has had: they may come.
+    pub fn warnings(&self) -> &[Failure] {
+        &self.endpoint.warnings
+    }
+
+    /// Asks the endpoint, as somebody who may ask for anything.
+    pub async fn ask(&self, ask: Ask) -> Outcome {
+        let ran = Arc::new(OnceLock::new());
+        let answered = self.answer(ask, Arc::clone(&ran)).await;
+        let (status, body, truncated) = match answered {
+            Ok(Encoded { body, truncated, .. }) => (200, json(&body), truncated),
+            Err(failure) => (failure.code.status(), crate::failure::document(&failure), false),
+        };
+        let none = Ran::default();
+        let Ran { usage, notes, .. } = ran.get().unwrap_or(&none);
+        let cost = Cost {
+            instructions: usage.instructions.unwrap_or_default(),
+            guest_memory: number(usage.guest_memory),
+            host_calls: usage.host_calls,
+            statements: usage.statements.into(),
+            guest_rows: usage.guest_rows,
+            guest_bytes: number(usage.guest_bytes),
+            answer_rows: body.get("result").and_then(Value::as_array).map_or(0, |rows| number(rows.len())),
+        };
+        Outcome { status, body, truncated, notes: notes.clone(), cost, limits: self.limits() }
+    }
+
+    async fn answer(&self, ask: Ask, ran: Arc<OnceLock<Ran>>) -> Result<Encoded, Failure> {
+        let sent = Sent::of_object(ask.parameters)?;
+        let redact = ask.redact.unwrap_or(self.endpoint.manifest.settings.redact_pii);
+        let access = Access::to_all("the workbench");
+        let asked = check(&self.app, Arc::clone(&self.endpoint), &access, sent, Format::Json, redact)?;
+        execute_telling(Arc::clone(&self.app), Arc::new(asked), ran).await
+    }
+
+    /// What a request may use: the server's limits and the endpoint's own.
+    fn limits(&self) -> Limits {
+        let mut limits = self.app.options.limits.clone();
+        let own = usize::try_from(self.endpoint.manifest.settings.max_limit).unwrap_or(usize::MAX);
+        limits.rows = limits.rows.min(own);
+        limits
+    }
+
+    /// Ends the trial and removes its folder.
+    ///
+    /// # Errors
+    /// What cannot be closed or removed.
+    pub async fn close(self) -> Result<(), TrialError> {
+        let Self { app, unknown, folder, .. } = self;
+        Stage { app, unknown, folder }.close().await
+    }
+}
+
+/// The body as JSON; one that nests deeper than is read, as its text.
+fn json(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
+}

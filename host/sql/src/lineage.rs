@@ -1,0 +1,421 @@
+//! Lineage: which columns, and which fields within them, a statement reads of which table.
+//!
+//! In a resolved plan every column has a name of its own, so a value can be followed from where it is
+//! used down to the table it comes from by names alone, whatever operators lie in between. What is
+//! followed is what decides about rows (conditions, keys, orders) and what comes out; a column that is
+//! handed on and never used is not read.
+//!
+//! A statement over granted tables is resolved over tables of the same columns as the grants, so that
+//! its lineage is in the words of its author.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, DataFusionError};
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, TableType, Unnest};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::scalar::ScalarValue;
+use tidegate_model::{Arguments, PRESENCE_FIELD};
+
+use crate::catalog::{SavedQuery, Sources, Tables};
+use crate::engine::{Engine, Plan};
+use crate::fail::{Planning, Result};
+
+/// What is read of each table: columns, and fields within them as `column.field.field`, in order. A
+/// column that stands alone is read as a whole.
+pub type Reads = BTreeMap<String, BTreeSet<String>>;
+
+/// Paths are cut at this depth: deeper fields are told by the record around them.
+const MOST_FIELDS: usize = 32;
+
+impl Engine {
+    /// What a granted table reads of the sources.
+    ///
+    /// # Errors
+    /// As [`Engine::plan`].
+    pub fn reads_of_grant(
+        &self,
+        saved: &SavedQuery,
+        grant: &str,
+        sources: &dyn Sources,
+        arguments: &Arguments,
+        now: i64,
+    ) -> Result<Reads> {
+        let sql = format!("SELECT * FROM `{}`", grant.replace('`', "\\`"));
+        reads(&self.plan(&sql, Tables::Granted(saved), &Named(sources), arguments, now)?.logical)
+    }
+
+    /// What a statement reads of the granted tables: of the body of the saved query, or of `sql`. Where
+    /// a grant has a column that no table can have, such as an interval, it is told what the statement
+    /// reads of the sources.
+    ///
+    /// # Errors
+    /// As [`Engine::plan`].
+    pub fn reads_of_statement(
+        &self,
+        saved: &SavedQuery,
+        sql: Option<&str>,
+        sources: &dyn Sources,
+        arguments: &Arguments,
+        now: i64,
+    ) -> Result<Reads> {
+        let named = Named(sources);
+        let mut grants = Grants(BTreeMap::new());
+        for name in saved.tables() {
+            let sql = format!("SELECT * FROM `{}`", name.replace('`', "\\`"));
+            let plan = self.plan(&sql, Tables::Granted(saved), &named, arguments, now)?;
+            grants.0.insert(name.clone(), Arc::new(Table { name, schema: plan.schema() }));
+        }
+        let over_grants = match sql {
+            Some(sql) => self.plan(sql, Tables::Sources, &grants, arguments, now),
+            None => self.plan_query(&saved.body, Tables::Sources, &grants, arguments, now),
+        };
+        let plan = over_grants.or_else(|_| match sql {
+            Some(sql) => self.plan(sql, Tables::Granted(saved), &named, arguments, now),
+            None => self.plan_saved(saved, &named, arguments, now),
+        })?;
+        reads(&plan.logical)
+    }
+}
+
+impl Plan {
+    /// The columns under the names that the statement gives them, as they are held.
+    fn schema(&self) -> SchemaRef {
+        let held = self.logical.schema().fields();
+        let fields = held.iter().zip(self.columns());
+        let fields = fields.map(|(field, (name, _))| Field::new(name, field.data_type().clone(), true));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+/// Sources whose tables know their names.
+struct Named<'a>(&'a dyn Sources);
+
+impl Sources for Named<'_> {
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let schema = self.0.table(name)?.schema();
+        Some(Arc::new(Table { name: name.to_owned(), schema }))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.names()
+    }
+
+    fn saved(&self, name: &str) -> Option<Arc<SavedQuery>> {
+        self.0.saved(name)
+    }
+
+    fn enter(&self, name: &str) {
+        self.0.enter(name);
+    }
+
+    fn leave(&self) {
+        self.0.leave();
+    }
+}
+
+/// Tables with the columns of grants.
+struct Grants(BTreeMap<String, Arc<Table>>);
+
+impl Sources for Grants {
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let any_case = || self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, table)| table);
+        let table = self.0.get(name).or_else(any_case)?;
+        Some(Arc::clone(table) as _)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+}
+
+/// A table to resolve over, with nothing in it.
+#[derive(Debug)]
+struct Table {
+    name: String,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl TableProvider for Table {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        _: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> std::result::Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+        Err(DataFusionError::Plan("a table of lineage has no rows".to_owned()))
+    }
+}
+
+/// Where the values of a column come from.
+enum Origin {
+    /// They are computed, or handed on.
+    Computed(Expr),
+    /// They are a column of a table.
+    Stored { table: String, column: String },
+}
+
+/// A column in a plan: unique by the name of its table, where it has one, and its own.
+type Key = (Option<String>, String);
+
+#[derive(Default)]
+struct Follower {
+    origins: HashMap<Key, Vec<Origin>>,
+    /// What decides about rows.
+    used: Vec<Expr>,
+    found: BTreeMap<String, BTreeSet<Vec<String>>>,
+    followed: HashSet<(Key, Vec<String>)>,
+}
+
+fn reads(plan: &LogicalPlan) -> Result<Reads> {
+    let mut follower = Follower::default();
+    plan.apply_with_subqueries(|node| {
+        follower.note(node);
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .planned()?;
+    for column in plan.schema().columns() {
+        follower.follow_column(&column, &[]);
+    }
+    for used in std::mem::take(&mut follower.used) {
+        follower.follow(&used, &[]);
+    }
+    Ok(follower.found.into_iter().map(|(table, paths)| (table, shortest(&paths))).collect())
+}
+
+/// The paths without those that others cover. Of a record of which only its presence matters, the
+/// record itself, if nothing within it is read.
+fn shortest(paths: &BTreeSet<Vec<String>>) -> BTreeSet<String> {
+    let is_marker = |path: &[String]| path.last().is_some_and(|last| last == PRESENCE_FIELD);
+    let mut kept = BTreeSet::new();
+    for path in paths {
+        let record = path.get(..path.len().saturating_sub(1)).unwrap_or_default();
+        let (shown, covered) = if is_marker(path) {
+            let within = |other: &Vec<String>| other != path && other.starts_with(record);
+            (record, paths.iter().any(within))
+        } else {
+            let around = |other: &Vec<String>| other.len() < path.len() && path.starts_with(other);
+            (path.as_slice(), paths.iter().any(around))
+        };
+        if !covered {
+            kept.insert(shown.join("."));
+        }
+    }
+    kept
+}
+
+impl Follower {
+    /// Notes what a node defines and what it uses.
+    fn note(&mut self, node: &LogicalPlan) {
+        match node {
+            LogicalPlan::TableScan(scan) => {
+                let provider = source_as_provider(&scan.source).ok();
+                let table = provider.as_ref().and_then(|provider| provider.downcast_ref::<Table>());
+                let name = table.map_or_else(|| scan.table_name.table().to_owned(), |table| table.name.clone());
+                for column in scan.projected_schema.columns() {
+                    let origin = Origin::Stored { table: name.clone(), column: column.name.clone() };
+                    self.origins.entry(key(&column)).or_default().push(origin);
+                }
+            }
+            LogicalPlan::Projection(projection) => self.define(&projection.schema, &projection.expr),
+            LogicalPlan::Window(window) => {
+                let handed_on = window.input.schema().fields().len();
+                self.define_from(&window.schema, handed_on, &window.window_expr);
+            }
+            LogicalPlan::Aggregate(aggregate) => self.note_aggregate(aggregate),
+            LogicalPlan::Unnest(unnest) => self.note_unnest(unnest),
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                self.used.extend(input.schema().columns().into_iter().map(Expr::Column));
+            }
+            LogicalPlan::Filter(_)
+            | LogicalPlan::Join(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Repartition(_)
+            | LogicalPlan::Distinct(Distinct::On(_)) => self.use_expressions(node),
+            // Whatever the inputs are called, columns come from those of the same place.
+            _ => {
+                for input in node.inputs() {
+                    self.hand_on(node.schema(), input.schema());
+                }
+            }
+        }
+    }
+
+    fn use_expressions(&mut self, node: &LogicalPlan) {
+        // The closure never fails, so neither does the walk.
+        let _ = node.apply_expressions(|expr| {
+            self.used.push(expr.clone());
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+
+    fn note_aggregate(&mut self, aggregate: &Aggregate) {
+        self.used.extend(aggregate.group_expr.iter().cloned());
+        let fields = aggregate.schema.fields().len();
+        let keys = fields.saturating_sub(aggregate.aggr_expr.len());
+        if keys == aggregate.group_expr.len() {
+            self.define(&aggregate.schema, &aggregate.group_expr);
+        } else {
+            // Grouping sets: the keys are those of all sets, under their own names.
+            self.hand_on(&aggregate.schema, aggregate.input.schema());
+        }
+        self.define_from(&aggregate.schema, keys, &aggregate.aggr_expr);
+    }
+
+    fn note_unnest(&mut self, unnest: &Unnest) {
+        self.used.extend(unnest.exec_columns.iter().cloned().map(Expr::Column));
+        let input = unnest.input.schema().columns();
+        for (column, from) in unnest.schema.columns().iter().zip(&unnest.dependency_indices) {
+            if let Some(from) = input.get(*from) {
+                self.come_from(column, Expr::Column(from.clone()));
+            }
+        }
+    }
+
+    fn define(&mut self, schema: &DFSchema, exprs: &[Expr]) {
+        self.define_from(schema, 0, exprs);
+    }
+
+    /// The columns from `first` on are computed by these expressions.
+    fn define_from(&mut self, schema: &DFSchema, first: usize, exprs: &[Expr]) {
+        for (column, expr) in schema.columns().iter().skip(first).zip(exprs) {
+            self.come_from(column, expr.clone());
+        }
+    }
+
+    fn hand_on(&mut self, schema: &DFSchema, input: &DFSchema) {
+        for (column, from) in schema.columns().iter().zip(input.columns()) {
+            self.come_from(column, Expr::Column(from));
+        }
+    }
+
+    fn come_from(&mut self, column: &Column, expr: Expr) {
+        if !matches!(&expr, Expr::Column(from) if from == column) {
+            self.origins.entry(key(column)).or_default().push(Origin::Computed(expr));
+        }
+    }
+
+    /// Follows the field at `path` of an expression's value; all of the value where the path is empty.
+    fn follow(&mut self, expr: &Expr, path: &[String]) {
+        match expr {
+            Expr::Column(column) | Expr::OuterReferenceColumn(_, column) => self.follow_column(column, path),
+            Expr::Alias(alias) => self.follow(&alias.expr, path),
+            Expr::Cast(cast) => self.follow(&cast.expr, path),
+            Expr::TryCast(cast) => self.follow(&cast.expr, path),
+            Expr::Case(case) => {
+                case.expr.iter().for_each(|expr| self.follow(expr, &[]));
+                for (when, then) in &case.when_then_expr {
+                    self.follow(when, &[]);
+                    self.follow(then, path);
+                }
+                case.else_expr.iter().for_each(|expr| self.follow(expr, path));
+            }
+            Expr::ScalarFunction(call) => self.follow_call(call.func.name(), &call.args, path),
+            Expr::ScalarSubquery(subquery) => self.follow_outputs(&subquery.subquery),
+            Expr::InSubquery(of) => {
+                self.follow(&of.expr, &[]);
+                self.follow_outputs(&of.subquery.subquery);
+            }
+            // Whether it is there, not what it is.
+            Expr::IsNull(of) | Expr::IsNotNull(of) => self.follow(of, &[PRESENCE_FIELD.to_owned()]),
+            // Whether there is a row; what decides about that is among what is used.
+            Expr::Exists(_) => {}
+            _ => {
+                let mut parts = Vec::new();
+                // The closure never fails, so neither does the walk.
+                let _ = expr.apply_children(|part| {
+                    parts.push(part.clone());
+                    Ok(TreeNodeRecursion::Continue)
+                });
+                parts.iter().for_each(|part| self.follow(part, &[]));
+            }
+        }
+    }
+
+    fn follow_call(&mut self, name: &str, args: &[Expr], path: &[String]) {
+        match (name, args) {
+            ("get_field", [of, names @ ..]) => {
+                let mut longer: Vec<String> = names.iter().map_while(literal_text).collect();
+                // A field by a computed name could be any.
+                if longer.len() == names.len() {
+                    longer.extend_from_slice(path);
+                }
+                self.follow(of, &longer);
+            }
+            ("array_element", [of, at @ ..]) => {
+                self.follow(of, path);
+                at.iter().for_each(|arg| self.follow(arg, &[]));
+            }
+            ("coalesce" | "nullable", args) => args.iter().for_each(|arg| self.follow(arg, path)),
+            ("named_struct", args) if !path.is_empty() => {
+                let (field, rest) = path.split_first().map_or((None, path), |(field, rest)| (Some(field), rest));
+                for pair in args.chunks(2) {
+                    if let [name, value] = pair
+                        && literal_text(name).as_ref() == field
+                    {
+                        self.follow(value, rest);
+                    }
+                }
+            }
+            (_, args) => args.iter().for_each(|arg| self.follow(arg, &[])),
+        }
+    }
+
+    fn follow_outputs(&mut self, plan: &LogicalPlan) {
+        for column in plan.schema().columns() {
+            self.follow_column(&column, &[]);
+        }
+    }
+
+    fn follow_column(&mut self, column: &Column, path: &[String]) {
+        let path = path.get(..MOST_FIELDS).unwrap_or(path);
+        let key = key(column);
+        if !self.followed.insert((key.clone(), path.to_vec())) {
+            return;
+        }
+        let Some(origins) = self.origins.get(&key) else { return };
+        let mut computed = Vec::new();
+        for origin in origins {
+            match origin {
+                Origin::Computed(expr) => computed.push(expr.clone()),
+                Origin::Stored { table, column } => {
+                    let mut whole: Vec<_> = std::iter::once(column.clone()).chain(path.iter().cloned()).collect();
+                    // The hidden field is asked for by name as well.
+                    whole.dedup_by(|one, other| one == other && one == PRESENCE_FIELD);
+                    self.found.entry(table.clone()).or_default().insert(whole);
+                }
+            }
+        }
+        computed.iter().for_each(|expr| self.follow(expr, path));
+    }
+}
+
+fn key(column: &Column) -> Key {
+    (column.relation.as_ref().map(|table| table.table().to_owned()), column.name.clone())
+}
+
+fn literal_text(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Literal(
+            ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)) | ScalarValue::LargeUtf8(Some(text)),
+            _,
+        ) => Some(text.clone()),
+        _ => None,
+    }
+}
