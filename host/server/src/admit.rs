@@ -214,6 +214,11 @@ impl App {
         let reads = self.registry.load_reads(&self.store, &sources.named())?;
         let arguments = example_arguments(&with_parameters_of(manifest, &reads));
         for sql in granted_whole(saved).chain(manifest.statements.values().cloned()) {
+            let mut arguments = arguments.clone();
+            // What neither the manifest nor the saved query has is for the component to bind.
+            for name in SavedQuery::parse_within(&sql, &self.options.limits.text)?.parameters() {
+                arguments.entry(name).or_insert(Value::Null);
+            }
             note(self.engine.plan(&sql, Tables::Granted(saved), sources, &arguments, now))?;
         }
         Ok(warnings)
