@@ -64,13 +64,13 @@ fn put(server: &Server, name: &str, component: &[u8]) -> Answer {
 
 #[test]
 fn a_module_that_compiles_for_minutes_is_refused_in_time_and_holds_up_nobody() {
-    let server = Server::start_set(&[("TIDEGATE_COMPONENTS_COMPILE_TIME", "6 s")]);
+    let server = Server::start_set(&[("TIDEGATE_COMPONENTS_COMPILE_TIME", "4 s")]);
     server.send(EDGE, &request("1", now(), "/x"));
     let module = b"\0asm\x01\0\0\0";
     assert_eq!(put(&server, "small", &with_module("small", module)).status, 201);
     assert_eq!(server.query("small", &[]).ids(), ["1"]);
-    let endless = with_module("endless", &long_module(40, 25_000));
-    assert!(endless.len() > 12 << 20);
+    let endless = with_module("endless", &long_module(4, 80_000));
+    assert!(endless.len() > 4 << 20);
     std::thread::scope(|scope| {
         let refused = scope.spawn(|| put(&server, "endless", &endless));
         std::thread::sleep(Duration::from_millis(500));
@@ -79,7 +79,7 @@ fn a_module_that_compiles_for_minutes_is_refused_in_time_and_holds_up_nobody() {
         assert_eq!(server.query("other", &[]).ids(), ["1"]);
         assert_eq!(server.query("logs.all", &[("project", "p1")]).ids(), ["1"]);
         assert!(!refused.is_finished(), "it compiles in an instant");
-        refused.join().unwrap().refused(422, "refused", &["compiling it takes longer than 6 s"]);
+        refused.join().unwrap().refused(422, "refused", &["compiling it takes longer than 4 s"]);
     });
     assert_eq!(put(&server, "later", &with_module("later", &long_module(1, 2))).status, 201);
     assert_eq!(server.query("later", &[]).ids(), ["1"]);
@@ -114,7 +114,7 @@ fn the_compiler_ends_when_it_needs_too_much() {
     let memory = "2147483648";
     let small = compile("30", memory, &saved("small"));
     assert!(small.status.success() && small.stdout.len() > 1000, "{}", String::from_utf8_lossy(&small.stderr));
-    let endless = with_module("endless", &long_module(40, 25_000));
+    let endless = with_module("endless", &long_module(4, 80_000));
     assert!(!compile("1", memory, &endless).status.success(), "a second of processor time is not enough");
     let refused = compile("30", memory, b"\0asm\x0d\0\x01\0junk");
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
