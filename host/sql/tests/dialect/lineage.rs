@@ -50,7 +50,7 @@ fn a_statement_reads_what_it_uses_of_its_grants() {
         ("SELECT metadata FROM t, UNNEST(metadata) AS m, UNNEST(m.request) AS r WHERE r.path = '/'", "t: metadata"),
         ("SELECT i.name FROM t, UNNEST(items) AS i", "t: items.name"),
         (
-            "SELECT COUNTIF(r.headers.agent = 'x') AS n FROM t, UNNEST(metadata) AS m, UNNEST(m.request) AS r GROUP BY n % 2",
+            "SELECT COUNTIF(r.headers[0].agent = 'x') AS n FROM t, UNNEST(metadata) AS m, UNNEST(m.request) AS r GROUP BY MOD(n, 2)",
             "t: metadata.request.headers.agent, n",
         ),
         ("SELECT a.id FROM t AS a JOIN u AS b USING (id) WHERE b.path = '/'", "t: id|u: id, path"),
@@ -82,6 +82,5 @@ fn a_grant_reads_what_it_filters_by_and_shows() {
 fn a_grant_with_a_column_that_no_table_has_is_read_through() {
     let grants = "WITH t AS (SELECT id, DATETIME(timestamp) AS at, n FROM logs WHERE project = @project) ";
     let body = format!("{grants}SELECT id FROM t WHERE at > DATETIME '2026-01-01 00:00:00'");
-    let reads = of_statement(&body, None);
-    assert!(reads == ["t: at, id"] || reads == ["logs: id, project, timestamp"], "{reads:?}");
+    assert_eq!(of_statement(&body, None), ["logs: id, project, timestamp"]);
 }
