@@ -4,7 +4,7 @@ WITH edge_logs AS (
   WHERE t.project = @project
   ORDER BY t.timestamp DESC
 )
-SELECT request.method AS method, response.status_code AS status
+SELECT SAFE_CAST(request.method AS STRING) AS method, SAFE_CAST(response.status_code AS INT64) AS status
 FROM edge_logs
 CROSS JOIN UNNEST(metadata) AS m
 CROSS JOIN UNNEST(m.request) AS request

@@ -7,8 +7,10 @@
 mod clients;
 mod conformance;
 mod fuzz;
+mod guests;
 mod python;
 mod service;
+mod workflow;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -25,7 +27,8 @@ cargo xtask COMMAND
   test     install what is missing, build everything, run all tests, real clients, the conformance tests,
            and each fuzz target for half a minute
   clients  send logs with real clients (OpenTelemetry for Python and JavaScript, pino) and query them
-  guests   build the guest endpoints, with cargo and with cargo component
+  guests   build the guest endpoints, with cargo, with cargo component and with npm; run the tests of the SDK; pack
+           each endpoint, take it through the gate and run its cases
   fuzz TARGET [SECONDS]
            feed a fuzz target (sql, lql, upload) with what it makes up, for a minute or as long as told
   conformance [ARGUMENT...]
@@ -43,7 +46,7 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let done = match command.as_deref() {
         Some("test") => test(),
-        Some("guests") => tools().and_then(|()| guests()),
+        Some("guests") => tools().and_then(|()| guests::command()),
         Some("clients") => clients::command(),
         Some("fuzz") => fuzz::command(std::env::args().skip(2)),
         Some("conformance") => conformance::command(std::env::args().skip(2)),
@@ -67,16 +70,17 @@ fn main() -> ExitCode {
 
 fn test() -> Outcome {
     tools()?;
-    guests()?;
+    guests::build()?;
+    guests::tests()?;
     let root = root();
     say("building the host: the first time, this takes some minutes");
     run(cargo(&root).args(["build", "--workspace", "--all-targets", "--locked"]))?;
     say("running all tests");
     // The black-box tests find the built guests here.
-    run(cargo(&root).args(["test", "--workspace", "--locked"]).env("TIDEGATE_GUESTS", built_guests()))?;
+    run(cargo(&root).args(["test", "--workspace", "--locked"]).env("TIDEGATE_GUESTS", guests::built()))?;
     say("running the runtime's tests of the built guests");
     // Ignored where the guests are not built. The same packages as before, so that nothing is compiled anew.
-    let guest = |name: &str| built_guests().join(name).display().to_string();
+    let guest = |name: &str| guests::built().join(name).display().to_string();
     run(cargo(&root)
         .args(["test", "--workspace", "--locked", "--test", "it", "guests::", "--", "--ignored"])
         .env(
@@ -84,13 +88,15 @@ fn test() -> Outcome {
             [guest("edge-methods.cargo.wasm"), guest("edge-methods.component.wasm")].join(":"),
         )
         .env("TIDEGATE_HOSTILE", guest("hostile.wasm")))?;
+    guests::cases()?;
+    workflow::workflow()?;
     clients::clients()?;
     conformance::conformance(std::iter::empty())?;
     fuzz::briefly()
 }
 
 fn lint() -> Outcome {
-    let (root, guests) = (root(), guest_folder());
+    let (root, guests) = (root(), guests::folder());
     say("checking the formatting");
     run(cargo(&root).args(["fmt", "--all", "--check"]))?;
     run(cargo(&guests).args(["fmt", "--all", "--check"]))?;
@@ -98,31 +104,22 @@ fn lint() -> Outcome {
     run(cargo(&root).args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     target()?;
     say("clippy on the guests");
-    run(cargo(&guests).args(["clippy", "--release", "--locked", "--target", GUEST_TARGET, "--", "-D", "warnings"]))
-}
-
-/// Builds the guests: all with cargo, and the endpoint that proves the contract also with
-/// cargo component, as its authors do in their CI.
-fn guests() -> Outcome {
-    let folder = guest_folder();
-    say("building the guests with cargo");
-    run(cargo(&folder).args(["build", "--release", "--locked", "--target", GUEST_TARGET]))?;
-    say("building edge-methods with cargo component");
-    run(cargo(&folder.join("edge-methods"))
-        .args(["component", "build", "--release", "--locked", "--target", GUEST_TARGET])
-        .env("CARGO_TARGET_DIR", folder.join("target/component")))?;
-    let built = built_guests();
-    std::fs::create_dir_all(&built).map_err(|error| format!("{}: {error}", built.display()))?;
-    let release = format!("{GUEST_TARGET}/release");
-    for (from, to) in [
-        (format!("target/{release}/edge_methods.wasm"), "edge-methods.cargo.wasm"),
-        (format!("target/component/{release}/edge_methods.wasm"), "edge-methods.component.wasm"),
-        (format!("target/{release}/hostile.wasm"), "hostile.wasm"),
-    ] {
-        let from = folder.join(from);
-        std::fs::copy(&from, built.join(to)).map_err(|error| format!("{}: {error}", from.display()))?;
-    }
-    Ok(())
+    run(cargo(&guests).args(["clippy", "--release", "--locked", "--target", GUEST_TARGET, "--", "-D", "warnings"]))?;
+    run(cargo(&guests).args([
+        "clippy",
+        "--workspace",
+        "--exclude",
+        "hostile",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    say("the book of the SDK");
+    run(cargo(&guests)
+        .args(["doc", "--no-deps", "--locked", "-p", "tidegate-sdk", "--features", "adhoc"])
+        .env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Installs what the guests need.
@@ -160,15 +157,6 @@ fn target() -> Outcome {
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
-}
-
-fn guest_folder() -> PathBuf {
-    root().join("guest-endpoints")
-}
-
-/// Where the built guests are collected.
-fn built_guests() -> PathBuf {
-    guest_folder().join("target/built")
 }
 
 /// Where cargo leaves programs, this one among them.

@@ -3,14 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_sdk::{Kind, Problem, Request, Response, Table, Value, batches, endpoint, run};
-
-/// Rows that enter the guest at once.
-const BATCH_ROWS: u32 = 8192;
-
-/// Columns of the statement.
-const METHOD: usize = 0;
-const STATUS: usize = 1;
+use tidegate_sdk::{Problem, Request, Response, Table, endpoint, statement};
 
 #[derive(Default)]
 struct Count {
@@ -19,28 +12,22 @@ struct Count {
 }
 
 fn handle(_: &Request) -> Result<Response, Problem> {
-    let requests = run("default", &[])?;
+    let mut rows = statement("default").run()?.rows();
+    let (method, status) = (rows.column::<str>("method")?, rows.column::<i64>("status")?);
     let mut counts: BTreeMap<Option<String>, Count> = BTreeMap::new();
-    for batch in batches(&requests, BATCH_ROWS) {
-        let batch = batch?;
-        for row in 0..usize::try_from(batch.rows).unwrap_or(0) {
-            let count = counts.entry(batch.text(METHOD, row).map(str::to_owned)).or_default();
-            count.requests += 1;
-            count.errors += i64::from(batch.int64(STATUS, row).is_some_and(|status| status >= 500));
-        }
+    while let Some(row) = rows.next()? {
+        let count = counts.entry(row.get(method).map(str::to_owned)).or_default();
+        count.requests += 1;
+        count.errors += i64::from(row.get(status).is_some_and(|status| status >= 500));
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| -count.requests);
 
-    let columns =
-        [("method", Kind::Text), ("requests", Kind::Int64), ("errors", Kind::Int64), ("error_share", Kind::Float64)];
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(["method", "requests", "errors", "error_share"]);
     for (method, Count { requests, errors }) in counts {
-        let share = errors as f64 / requests as f64;
-        let method = method.map_or(Value::Null, Value::Text);
-        table.push([method, Value::Int64(requests), Value::Int64(errors), Value::Float64(share)])?;
+        table.push((method, requests, errors, errors as f64 / requests as f64));
     }
-    Ok(Response::rows(table.finish()?))
+    Response::table(table)
 }
 
 endpoint!(handle);

@@ -11,10 +11,10 @@ mod memory;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tidegate_sdk::{
-    Batch, Column, Kind, Level, Packed, Problem, Request, Response, ResultSet, Series, SeriesData, Value, batches,
-    endpoint, record_line, run,
+use tidegate_sdk::contract::{
+    Batch, Column, Kind, Level, Packed, Problem, Response, ResultSet, Series, SeriesData, Value, record_line, run,
 };
+use tidegate_sdk::{Request, endpoint};
 
 /// Must be 0 at the start of every request: no instance serves two.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
@@ -61,8 +61,8 @@ fn handle(request: &Request) -> Result<Response, Problem> {
         "remember" => return Ok(Response::document(&memory::remember(&text_of(request, "project")).to_string())?),
         "read-all" => {
             let set = run("default", &[])?;
-            for batch in batches(&set, u32::MAX) {
-                black_box(batch?);
+            while let Some(batch) = set.next(u32::MAX)? {
+                black_box(batch);
             }
         }
         "read-zero" => drop(run("default", &[])?.next(0)?),
@@ -89,7 +89,7 @@ fn handle(request: &Request) -> Result<Response, Problem> {
             return Ok(response);
         }
         "marker" => return Ok(Response::document(&earlier.to_string())?),
-        "time" => return Ok(Response::document(&request.received_at().to_string())?),
+        "time" => return Ok(Response::document(&request.received_at().micros().to_string())?),
         _ => return Err(Problem::new("not-found", "no such attack")),
     }
     Ok(Response::rows(run("default", &[])?))

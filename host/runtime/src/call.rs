@@ -8,7 +8,7 @@ use wasmtime::component::Resource;
 
 use crate::answer::{Answer, Body, Usage};
 use crate::bindings::exports::tidegate::endpoint::handler::Problem;
-use crate::ended::{Class, Fault};
+use crate::class::{Class, Fault};
 use crate::exchange::{BodyEntry, RequestEntry, ResponseEntry};
 use crate::host::State;
 use crate::prepared::Endpoint;

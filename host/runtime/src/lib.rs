@@ -12,10 +12,12 @@
 //! - `limits`: how a guest is stopped; `artefacts`: how compiled code is kept.
 
 mod answer;
+mod apart;
 mod artefacts;
 mod batch;
 mod bindings;
 mod call;
+mod class;
 mod ended;
 mod engine;
 mod exchange;
@@ -32,8 +34,10 @@ mod words;
 mod tests;
 
 pub use answer::{Answer, Body, Usage};
+pub use apart::{Compilation, CompileCommand, compile_alone};
 pub use artefacts::ArtefactOptions;
-pub use ended::{Class, Ended, Fault, Quota};
+pub use class::{Class, Fault, Quota};
+pub use ended::Ended;
 pub use prepared::Endpoint;
 pub use rows::{CellJson, Column, Made, Rows, Statement, Statements};
 pub use runtime::{PoolUse, Request, Runtime, RuntimeError, RuntimeOptions};

@@ -32,7 +32,7 @@ impl Statements for Nothing {
 }
 
 fn state(limits: Limits) -> State {
-    State::new(Budget::new(limits, Duration::from_millis(5)), Arguments::new(), Arc::new(Nothing))
+    State::new(Budget::new(limits, Duration::from_millis(5), None), Arguments::new(), Arc::new(Nothing))
 }
 
 fn rows(columns: &[(&str, Kind)], batches: Vec<Vec<ArrayRef>>) -> Rows {

@@ -3,7 +3,7 @@
 use tidegate_model::{Code, Failure, Kind, Value};
 
 use crate::bindings::tidegate::endpoint::types as wit;
-use crate::ended::Quota;
+use crate::class::Quota;
 
 /// The longest text of a failure that is copied into a guest.
 const MAX_MESSAGE: usize = 4096;

@@ -58,6 +58,7 @@ pub(crate) fn memory_failure(reason: &str) -> Failure {
         Code::LimitExceeded,
         "the statement needs more memory than it may use; narrow the time range, select fewer columns, or aggregate less",
     )
+    .about("memory")
 }
 
 /// What a caller may learn of an engine error. Our own failures come through as they are; the

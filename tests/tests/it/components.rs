@@ -148,3 +148,30 @@ fn what_a_guest_remarks_or_hands_back_stays_in_its_place() {
     let notes = attack("notes");
     assert_eq!((notes.rows().len(), notes.header("x")), (0, None));
 }
+
+#[test]
+fn a_component_binds_what_its_statements_need() {
+    let server = Server::start();
+    let folder = folder();
+    let packed = folder.path().join("incident-context.wasm");
+    pack("incident-context", &guest("incident-context.wasm"), &packed);
+    let answer = put(&server, "incident.context", &std::fs::read(&packed).unwrap());
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    assert_eq!(server.query("incident.context", &[("project", "p1")]).rows(), [] as [Value; 0]);
+    let mut failed = request("1", now(), "/orders");
+    failed["metadata"]["response"]["status_code"] = json!(503);
+    server.send(EDGE, &failed);
+    server.send(
+        "postgres.logs",
+        &json!({"project": "p1", "timestamp": now(), "event_message": "too many clients", "metadata":
+            {"parsed": {"error_severity": "FATAL", "sql_state_code": "53300"}}}),
+    );
+    // What the component binds is no parameter of callers.
+    for parameters in [&[("project", "p1")][..], &[("project", "p1"), ("from", "1970-01-01T00:00:00Z")]] {
+        let answer = server.query("incident.context", parameters);
+        let row = &answer.rows()[0];
+        assert_eq!((&row["status"], &row["database_sql_state"]), (&json!(503), &json!("53300")), "{}", answer.body);
+    }
+    let document = server.manage("GET", "/api/openapi", &Value::Null).body.to_string();
+    assert!(document.contains("incident.context") && !document.contains("\"from\""), "{document}");
+}

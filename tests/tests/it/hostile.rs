@@ -121,6 +121,13 @@ fn every_attack_ends_in_its_class_and_harms_nobody() {
 }
 
 #[test]
+fn arguments_of_a_guest_are_values_and_nothing_else() {
+    let server = server(&[]);
+    assert_eq!(attack(&server, "sql-in-argument", PRIVATE).rows(), Vec::<Value>::new(), "no event has this text");
+    assert_eq!(attack(&server, "wrong-kind", PRIVATE).ids(), ["1"], "an argument that no statement names is nothing");
+}
+
+#[test]
 fn the_same_request_is_answered_with_the_same_bytes() {
     let server = server(&[]);
     for name in ["none", "read-all", "marker", "panic", "grow", "huge-problem"] {

@@ -10,10 +10,19 @@ use crate::serve::Outcome;
 const FILES: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("../../../../guest-endpoints/sdk/Cargo.toml")),
     ("README.md", include_str!("../../../../guest-endpoints/sdk/README.md")),
+    ("src/batch.rs", include_str!("../../../../guest-endpoints/sdk/src/batch.rs")),
     ("src/contract.rs", include_str!("../../../../guest-endpoints/sdk/src/contract.rs")),
+    ("src/json.rs", include_str!("../../../../guest-endpoints/sdk/src/json.rs")),
     ("src/lib.rs", include_str!("../../../../guest-endpoints/sdk/src/lib.rs")),
-    ("src/read.rs", include_str!("../../../../guest-endpoints/sdk/src/read.rs")),
+    ("src/log.rs", include_str!("../../../../guest-endpoints/sdk/src/log.rs")),
+    ("src/problem.rs", include_str!("../../../../guest-endpoints/sdk/src/problem.rs")),
+    ("src/request.rs", include_str!("../../../../guest-endpoints/sdk/src/request.rs")),
+    ("src/response.rs", include_str!("../../../../guest-endpoints/sdk/src/response.rs")),
+    ("src/rows.rs", include_str!("../../../../guest-endpoints/sdk/src/rows.rs")),
+    ("src/statement.rs", include_str!("../../../../guest-endpoints/sdk/src/statement.rs")),
     ("src/table.rs", include_str!("../../../../guest-endpoints/sdk/src/table.rs")),
+    ("src/timestamp.rs", include_str!("../../../../guest-endpoints/sdk/src/timestamp.rs")),
+    ("src/value.rs", include_str!("../../../../guest-endpoints/sdk/src/value.rs")),
     ("wit/endpoint.wit", tidegate_compiler::WIT),
 ];
 

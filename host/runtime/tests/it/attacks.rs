@@ -2,77 +2,20 @@
 //! it attacks), ends in its class, leaves nothing behind, and the next request is served.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
 use tidegate_model::Code;
-use tidegate_runtime::{Answer, Class, Ended, Endpoint, Fault, Quota, Runtime, RuntimeOptions};
+use tidegate_runtime::{Class, Fault, Quota, Runtime, RuntimeOptions};
 
-use super::fake::{self, Fake, numbers, options, prepare, sql_component};
+use super::fake::{self, Fake, options, prepare};
+use super::house::{BRIEF, CPU, House};
 use super::text_guest::{Parts, text_guest, with_own_resource};
 
-/// A runtime whose every resource is looked at after each request.
-struct House {
-    runtime: Arc<Runtime>,
-    memory: Arc<dyn MemoryPool>,
-    harmless: Arc<Endpoint>,
-}
-
-impl House {
-    async fn new() -> Self {
-        let memory: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(64 << 20));
-        let runtime = Runtime::new(RuntimeOptions { memory: Some(Arc::clone(&memory)), ..options() }).unwrap();
-        let harmless = prepare(&runtime, &sql_component()).await.unwrap();
-        Self { runtime, memory, harmless }
-    }
-
-    /// Runs a guest once. Whatever it does: nothing is held afterwards, and the next one is served.
-    async fn run(&self, name: &str, component: &[u8]) -> Result<Answer, Box<Ended>> {
-        self.run_within(Duration::from_secs(10), name, component).await
-    }
-
-    async fn run_within(&self, cpu: Duration, name: &str, component: &[u8]) -> Result<Answer, Box<Ended>> {
-        let endpoint = prepare(&self.runtime, component).await.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let fake = Arc::new(Fake::default());
-        let mut request = fake::request(&[("project", "abc")]);
-        // Only those that spin are to reach it, however busy the machine is.
-        request.limits.cpu = cpu;
-        request.limits.wall_clock = Duration::from_secs(30);
-        let result = self.runtime.handle(&endpoint, request, fake).await;
-        let pool = self.runtime.pool_use();
-        assert_eq!((pool.running, pool.memories, pool.stacks), (0, 0, 0), "{name}");
-        assert_eq!(self.memory.reserved(), 0, "{name}");
-        let after = self.runtime.handle(&self.harmless, fake::request(&[]), Arc::new(Fake::default())).await;
-        assert_eq!(numbers(after.unwrap()).await.len(), 5, "after {name}");
-        result
-    }
-
-    /// Expects a guest that wrote its line to end in `class`.
-    async fn ends(&self, name: &str, component: &[u8], class: Class) -> Ended {
-        let cpu = if class == CPU { BRIEF } else { Duration::from_secs(10) };
-        let ended = *self.run_within(cpu, name, component).await.expect_err(name);
-        assert_eq!(ended.class, class, "{name}: {ended:?}");
-        assert!(ended.usage.host_calls >= 1, "{name}: the guest was not entered: {ended:?}");
-        let code = match class {
-            Class::Exhausted(Quota::Cpu) => Code::Timeout,
-            Class::Exhausted(_) => Code::LimitExceeded,
-            _ => Code::ComponentFailed,
-        };
-        assert_eq!(ended.failure.code, code, "{name}: {ended}");
-        for word in ["wasm", "unreachable", "the_handler", "handle index", "0x"] {
-            assert!(!ended.failure.message.contains(word), "{name}: the caller is told {ended}");
-        }
-        ended
-    }
-}
+const CONTRACT: Class = Class::Faulted(Fault::Contract);
 
 fn handle(handle: &'static str) -> Vec<u8> {
     text_guest(Parts { handle, ..Parts::default() })
 }
-
-const BRIEF: Duration = Duration::from_millis(100);
-const CPU: Class = Class::Exhausted(Quota::Cpu);
-const CONTRACT: Class = Class::Faulted(Fault::Contract);
 
 #[tokio::test]
 async fn the_harmless_guest_answers() {

@@ -14,6 +14,7 @@ mod features;
 mod generated;
 mod guests;
 mod hostile;
+mod house;
 mod instructions;
 mod overload;
 mod text_guest;

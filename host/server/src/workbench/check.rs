@@ -77,15 +77,17 @@ fn check(app: &App, mut manifest: Manifest, computed: bool) -> Checked {
             return checked;
         }
     };
-    let mut used: BTreeSet<String> = saved.parameters().into_iter().collect();
+    let own: BTreeSet<String> = saved.parameters().into_iter().collect();
+    let mut used = own.clone();
     for (name, sql) in &manifest.statements {
         match SavedQuery::parse_within(sql, limits) {
             Ok(statement) => used.extend(statement.parameters()),
             Err(failure) => checked.error(Part::Statement(name.clone()), failure),
         }
     }
-    checked.parameters(&manifest, &used, computed);
-    // As on save: what is used and not declared is an optional text.
+    checked.parameters(&manifest, &own, &used, computed);
+    // As on save: what the query uses and nothing declares is an optional text, and what only other statements use is
+    // bound by the component. Both are null here.
     for name in used {
         if !manifest.parameters.iter().any(|parameter| parameter.name == name) {
             manifest.parameters.push(Parameter { name, ..Parameter::default() });
@@ -164,8 +166,9 @@ impl Checked {
             .any(|finding| finding.part == Part::Query && finding.failure == *failure)
     }
 
-    fn parameters(&mut self, manifest: &Manifest, used: &BTreeSet<String>, computed: bool) {
-        for name in used {
+    /// `own` are the parameters of the query, `used` those of all statements.
+    fn parameters(&mut self, manifest: &Manifest, own: &BTreeSet<String>, used: &BTreeSet<String>, computed: bool) {
+        for name in if computed { own } else { used } {
             if !manifest.parameters.iter().any(|parameter| parameter.name == *name) {
                 let message = format!("@{name} is used and not declared: it is an optional text");
                 self.warn(Part::Manifest, Failure::new(Code::Refused, message).about(name));

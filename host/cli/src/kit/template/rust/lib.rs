@@ -2,30 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_sdk::{Kind, Problem, Request, Response, Table, Value, batches, endpoint, run};
-
-/// Rows that are held at once.
-const BATCH_ROWS: u32 = 8192;
-
-/// The column of the statement.
-const PATH: usize = 0;
+use tidegate_sdk::{Problem, Request, Response, Table, endpoint, statement};
 
 fn handle(_: &Request) -> Result<Response, Problem> {
     // The parameters of the request are those of the statement, too.
-    let requests = run("default", &[])?;
+    let mut rows = statement("default").run()?.rows();
+    let path = rows.column::<str>("path")?;
     let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-    for batch in batches(&requests, BATCH_ROWS) {
-        let batch = batch?;
-        for row in 0..usize::try_from(batch.rows).unwrap_or(0) {
-            let path = batch.text(PATH, row).unwrap_or_default();
-            *counts.entry(section(path).to_owned()).or_default() += 1;
-        }
+    while let Some(row) = rows.next()? {
+        *counts.entry(section(row.get(path).unwrap_or_default()).to_owned()).or_default() += 1;
     }
-    let mut table = Table::new(&[("section", Kind::Text), ("requests", Kind::Int64)]);
-    for (section, requests) in counts {
-        table.push([Value::Text(section), Value::Int64(requests)])?;
-    }
-    Ok(Response::rows(table.finish()?))
+    let mut table = Table::new(["section", "requests"]);
+    table.extend(counts);
+    Response::table(table)
 }
 
 /// The first part of a path; empty for the root.

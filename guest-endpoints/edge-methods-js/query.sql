@@ -1,0 +1,1 @@
+../edge-methods/query.sql
