@@ -12,6 +12,7 @@ mod attacks;
 mod fake;
 mod features;
 mod generated;
+mod golden;
 mod guests;
 mod hostile;
 mod house;
