@@ -10,7 +10,7 @@ use tidegate_server::{App, generate_token};
 
 use crate::config::{Config, Flags, environment};
 use crate::sample;
-use crate::serve::{Outcome, listen, runtime, serve, start_logging};
+use crate::serve::{Outcome, compiler, listen, runtime, serve, start_logging};
 
 /// Events of each source. The same for all: then an edge request, its function call and its
 /// sign-in are of one moment and join.
@@ -32,6 +32,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut options = Config::read(&Flags::default(), environment())?.options;
+    options.components.compiler = compiler();
     start_logging(&options)?;
     let temporary = arguments.data_dir.is_none();
     let folder = match &arguments.data_dir {

@@ -3,6 +3,7 @@
 mod backup;
 mod client;
 mod commands;
+mod compile;
 mod config;
 mod demo;
 mod import;
@@ -41,6 +42,9 @@ enum Command {
     Import(import::Arguments),
     #[command(flatten)]
     Kit(kit::Command),
+    /// Compile a component for the server that starts this
+    #[command(hide = true)]
+    CompileComponent(compile::Arguments),
     /// Make, list and revoke access tokens
     Token(token::Arguments),
     /// Work with the log query language
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Kit(command) => kit::run(&command),
+        Command::CompileComponent(arguments) => compile::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Lql(command) => commands::lql(&command),
         Command::Redact => commands::redact(),

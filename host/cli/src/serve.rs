@@ -41,11 +41,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     let Arguments { listen: address, data_dir, config, print_config } = arguments;
     let flags = config::Flags { config, listen: address, data_dir };
-    let config = config::Config::read(&flags, config::environment())?;
+    let mut config = config::Config::read(&flags, config::environment())?;
     if print_config {
         print!("{}", config::print(&config));
         return Ok(());
     }
+    config.options.components.compiler = compiler();
     let options = config.options;
     let traces = start_logging(&options)?;
     // As many connections as the system allows: its first limit is often 1,024 files.
@@ -77,6 +78,17 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         traces.stop();
     }
     done
+}
+
+/// This program, to compile components in a process apart. By what runs, where the system has a name
+/// for it: the file may be another one by then.
+pub(crate) fn compiler() -> Option<PathBuf> {
+    let running = PathBuf::from("/proc/self/exe");
+    let program = if running.exists() { Some(running) } else { std::env::current_exe().ok() };
+    if program.is_none() {
+        tracing::warn!("where this program lies is not known: components are compiled in this process");
+    }
+    program
 }
 
 /// Opens the service behind a door that answers probes meanwhile. One that cannot be opened keeps

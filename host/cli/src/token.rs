@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
+use tidegate_model::LimitSet;
 use tidegate_server::{NOTICED, NewToken};
 use tidegate_store::{Catalog, TokenRecord};
 use uuid::Uuid;
@@ -31,8 +32,12 @@ enum Command {
         #[arg(long)]
         scopes: String,
         /// A parameter that it fixes, as NAME=VALUE: --pin project=abc makes it a token of that tenant
-        #[arg(long, value_name = "NAME=VALUE", value_parser = pin)]
+        #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
         pin: Vec<(String, String)>,
+        /// What a request with it may use at most, as NAME=VALUE: --limit rows=100, --limit request_time=5s;
+        /// names as under [limits] in `tidegate serve --help`
+        #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+        limit: Vec<(String, String)>,
         /// What it is for
         #[arg(long, default_value = "")]
         description: String,
@@ -52,15 +57,27 @@ enum Command {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let catalog = Catalog::open_beside(&arguments.data_dir)?;
     match &arguments.command {
-        Command::Create { scopes, pin, description, expires } => {
+        Command::Create { scopes, pin, limit, description, expires } => {
             let mut pinned = BTreeMap::new();
             for (name, value) in pin {
                 if pinned.insert(name.clone(), value.clone()).is_some() {
                     return Err(format!("--pin {name} is given twice").into());
                 }
             }
-            let new =
-                NewToken { description: description.clone(), pinned, expires_at: *expires, ..NewToken::new(scopes) };
+            let mut limits = LimitSet::new();
+            for (name, text) in limit {
+                if limits.iter().any(|(known, _)| known == name) {
+                    return Err(format!("--limit {name} is given twice").into());
+                }
+                limits.set(name, text).map_err(|error| format!("--limit: {error}"))?;
+            }
+            let new = NewToken {
+                description: description.clone(),
+                pinned,
+                limits,
+                expires_at: *expires,
+                ..NewToken::new(scopes)
+            };
             let (token, record) = new.make(&catalog)?;
             eprintln!("Token {} was made. It is shown this once; keep it:", record.id);
             println!("{token}");
@@ -93,6 +110,9 @@ fn line(record: &TokenRecord) -> String {
     if record.pinned != "{}" {
         line.push_str(&format!("  {}", record.pinned));
     }
+    if record.limits != "{}" {
+        line.push_str(&format!("  limits {}", record.limits));
+    }
     if let Some(time) = record.expires_at.and_then(DateTime::from_timestamp_micros) {
         let word = if time < Utc::now() { "expired" } else { "expires" };
         line.push_str(&format!("  {word} {}", time.to_rfc3339_opts(SecondsFormat::Secs, true)));
@@ -104,8 +124,8 @@ fn line(record: &TokenRecord) -> String {
     line
 }
 
-fn pin(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, e.g. project=abc")?;
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, e.g. project=abc or rows=100")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -124,8 +144,8 @@ mod tests {
 
     #[test]
     fn pins_and_expiries_are_read() {
-        assert_eq!(pin("project=a=b").unwrap(), ("project".to_owned(), "a=b".to_owned()));
-        assert!(pin("project").is_err());
+        assert_eq!(pair("project=a=b").unwrap(), ("project".to_owned(), "a=b".to_owned()));
+        assert!(pair("project").is_err());
         let day = 86_400_000_000;
         let away = expiry("2d").unwrap() - Utc::now().timestamp_micros();
         assert!((2 * day - 60_000_000..=2 * day).contains(&away), "{away}");

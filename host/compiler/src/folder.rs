@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{EndpointName, Manifest, ManifestError, Parameter, Settings};
+use tidegate_model::{EndpointName, LimitSet, Manifest, ManifestError, Parameter, Settings};
 
 use crate::generate::{DEFAULT_STATEMENT, compile_sql};
 use crate::pack::{CompileError, pack};
@@ -114,6 +114,8 @@ struct EndpointToml {
     parameters: Vec<Parameter>,
     #[serde(default)]
     settings: Settings,
+    #[serde(default, skip_serializing_if = "LimitSet::is_empty")]
+    limits: LimitSet,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     build: Option<Build>,
 }
@@ -176,8 +178,8 @@ pub fn manifest_of_texts(toml: &str, query: &str) -> Result<Manifest, FolderErro
 /// # Errors
 /// None that a valid manifest can cause.
 pub fn endpoint_toml(manifest: &Manifest) -> Result<String, CompileError> {
-    let Manifest { name, description, parameters, settings, query: _, statements: _ } = manifest.clone();
-    let text = toml::to_string_pretty(&EndpointToml { name, description, parameters, settings, build: None });
+    let Manifest { name, description, parameters, settings, limits, query: _, statements: _ } = manifest.clone();
+    let text = toml::to_string_pretty(&EndpointToml { name, description, parameters, settings, limits, build: None });
     text.map_err(|error| CompileError::Encoding(format!("endpoint.toml cannot be written: {error}")))
 }
 
@@ -194,11 +196,12 @@ fn is_inside(path: &Path) -> bool {
 }
 
 fn manifest(toml_path: &Path, toml: &str, query: String) -> Result<(Manifest, Option<Build>), FolderError> {
-    let EndpointToml { name, description, parameters, settings, build } = parse_toml(toml_path, toml)?;
+    let EndpointToml { name, description, parameters, settings, limits, build } = parse_toml(toml_path, toml)?;
     let mut manifest = Manifest::new(name, query);
     manifest.description = description;
     manifest.parameters = parameters;
     manifest.settings = settings;
+    manifest.limits = limits;
     Ok((manifest, build))
 }
 

@@ -18,7 +18,6 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 
 use crate::contract::{HANDLER, World, contract};
 use crate::pack::{CompileError, pack};
-use crate::section::manifest_of;
 
 /// The name of the statement that is the body of the saved query.
 pub const DEFAULT_STATEMENT: &str = "default";
@@ -69,10 +68,19 @@ pub fn compile_sql(manifest: &Manifest) -> Result<Vec<u8>, CompileError> {
     pack(&encode(World::Endpoint)?, manifest)
 }
 
-/// Whether a component is what [`compile_sql`] makes of its manifest: a saved query without code.
+/// The code of every SQL endpoint, which their components differ from in the manifest only
+/// ([`crate::code_of`]).
+///
+/// # Errors
+/// None that input can cause.
+pub fn code_of_sql() -> Result<Vec<u8>, CompileError> {
+    Ok(crate::section::code_of(&encode(World::Endpoint)?)?)
+}
+
+/// Whether a component is a saved query without code: what [`compile_sql`] makes, whatever its
+/// manifest says.
 pub fn is_generated(component: &[u8]) -> bool {
-    let same = |manifest: Manifest| compile_sql(&manifest).is_ok_and(|generated| generated == component);
-    manifest_of(component).is_ok_and(same)
+    code_of_sql().is_ok_and(|own| crate::section::code_of(component).is_ok_and(|code| code == own))
 }
 
 /// The component that runs the query in the request argument [`SQL_ARGUMENT`]. One serves every

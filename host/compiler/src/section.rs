@@ -44,15 +44,31 @@ pub fn manifest_of(component: &[u8]) -> Result<Manifest, ManifestError> {
 pub(crate) fn with_manifest(component: &[u8], manifest: &Manifest) -> Result<Vec<u8>, String> {
     let json = serde_json::to_vec(manifest).map_err(|error| error.to_string())?;
     fits(&json)?;
+    let mut out = without_manifest(component).map_err(|error| error.to_string())?;
+    out.section(&CustomSection { name: Cow::Borrowed(MANIFEST_SECTION), data: Cow::Borrowed(&json) });
+    Ok(out.finish())
+}
+
+/// The code of a component: all of it but its manifest. Components that differ in nothing else,
+/// as those of all SQL endpoints do, have the same code, which is compiled and kept once.
+///
+/// # Errors
+/// [`ManifestError::Unreadable`] if the bytes are no component.
+pub fn code_of(component: &[u8]) -> Result<Vec<u8>, ManifestError> {
+    without_manifest(component)
+        .map(Component::finish)
+        .map_err(|error| ManifestError::Unreadable(format!("its component cannot be read: {error}")))
+}
+
+fn without_manifest(component: &[u8]) -> Result<Component, BinaryReaderError> {
     let mut out = Component::new();
     for section in top_level(component) {
-        let section = section.map_err(|error| error.to_string())?;
+        let section = section?;
         if section.manifest.is_none() {
             out.section(&RawSection { id: section.id, data: section.data });
         }
     }
-    out.section(&CustomSection { name: Cow::Borrowed(MANIFEST_SECTION), data: Cow::Borrowed(&json) });
-    Ok(out.finish())
+    Ok(out)
 }
 
 fn fits(manifest: &[u8]) -> Result<(), String> {

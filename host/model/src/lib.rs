@@ -5,6 +5,7 @@
 //! server can agree on words without knowing each other.
 
 mod failure;
+mod limit_set;
 mod limits;
 mod manifest;
 mod parameter;
@@ -12,6 +13,7 @@ mod settings;
 mod value;
 
 pub use failure::{Code, Failure, Position, nearest};
+pub use limit_set::LimitSet;
 pub use limits::{Limits, TextLimits};
 pub use manifest::{EndpointName, Manifest, ManifestError, Settings};
 pub use parameter::{Arguments, Format, Parameter, parse_timestamp, whole_word};

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 /// The limits of one request, and of all together where a field says so. The effective limits are
-/// the smaller of the server's and the endpoint's own.
+/// the smallest of the server's, the endpoint's own and those of the caller's access token
+/// ([`Limits::lowered_by`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Wall-clock time of the whole request, component and statements together.

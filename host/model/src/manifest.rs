@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Arguments, Code, Failure, Parameter};
+use crate::{Arguments, Code, Failure, LimitSet, Parameter};
 
 /// The most rows that an endpoint may be set to return.
 const MAX_ROWS: u64 = 10_000;
@@ -33,6 +33,9 @@ pub struct Manifest {
     /// Row cap, cache, sandbox, redaction.
     #[serde(default)]
     pub settings: Settings,
+    /// What a request may use of the server's limits, where that is less.
+    #[serde(default, skip_serializing_if = "LimitSet::is_empty")]
+    pub limits: LimitSet,
 }
 
 /// The settings of an endpoint (spec.md 2.1), named as in the management API.
@@ -128,6 +131,7 @@ impl Manifest {
             statements: BTreeMap::new(),
             parameters: Vec::new(),
             settings: Settings::default(),
+            limits: LimitSet::new(),
         }
     }
 

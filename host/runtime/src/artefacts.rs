@@ -45,9 +45,7 @@ pub(crate) struct Artefacts {
 impl Artefacts {
     pub(crate) fn open(options: ArtefactOptions, engine: &Engine) -> io::Result<Self> {
         private_folder(&options.folder)?;
-        let mut hasher = ShaHasher(Sha256::new());
-        engine.precompile_compatibility_hash().hash(&mut hasher);
-        Ok(Self { options, compatibility: hasher.0.finalize().into() })
+        Ok(Self { options, compatibility: compatibility(engine) })
     }
 
     /// The component with this digest, if there is an artefact that may be trusted.
@@ -74,12 +72,21 @@ impl Artefacts {
         }
     }
 
-    /// Keeps a compiled component. Failing to is not failing the request.
-    pub(crate) fn store(&self, digest: &[u8; 32], component: &Component) {
+    /// Keeps compiled code. Failing to is not failing the request.
+    pub(crate) fn store(&self, digest: &[u8; 32], code: &[u8]) {
         let path = self.path(digest);
-        let stored = component.serialize().map_err(|error| io::Error::other(error.to_string()));
-        if let Err(error) = stored.and_then(|code| self.write(&path, digest, &code)) {
+        if let Err(error) = self.write(&path, digest, code) {
             tracing::warn!(path = %path.display(), %error, "compiled code cannot be kept");
+        }
+    }
+
+    /// Removes the compiled code of a component, if there is any.
+    pub(crate) fn remove(&self, digest: &[u8; 32]) {
+        let path = self.path(digest);
+        if let Err(error) = fs::remove_file(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %path.display(), %error, "compiled code cannot be removed");
         }
     }
 
@@ -118,17 +125,25 @@ impl Artefacts {
     }
 }
 
+/// What compiled code must have been made by to fit an engine: its version and configuration.
+pub(crate) fn compatibility(engine: &Engine) -> [u8; 32] {
+    let mut hasher = ShaHasher(Sha256::new());
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    hasher.0.finalize().into()
+}
+
 /// The one place where bytes become machine code.
-mod trusted {
-    #![expect(unsafe_code, reason = "loading compiled code is unsafe by nature; the caller has authenticated it")]
+pub(crate) mod trusted {
+    #![expect(unsafe_code, reason = "loading compiled code is unsafe by nature; the callers know who made it")]
 
     use wasmtime::Engine;
     use wasmtime::component::Component;
 
     /// Loads what this server compiled.
-    pub(super) fn component(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
-        // SAFETY: `code` is what `Component::serialize` returned to this server: it carries a
-        // message authentication code under the server's secret, checked over these very bytes.
+    pub(crate) fn component(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+        // SAFETY: `code` is what this program's own compiler made, unchanged: it came through a pipe
+        // from the process that this one started for it, or it carries a message authentication
+        // code under the server's secret, checked over these very bytes.
         unsafe { Component::deserialize(engine, code) }
     }
 }

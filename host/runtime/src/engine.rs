@@ -6,6 +6,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use tidegate_model::Limits;
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy, WasmBacktraceDetails,
     WasmFeatures,
@@ -43,6 +44,16 @@ pub(crate) fn engine(concurrency: usize, memory: usize, count: bool) -> wasmtime
             Ok((Engine::new(&config)?, false))
         }
     }
+}
+
+/// An engine that only compiles, one function after the other: what it makes fits [`engine`]. No
+/// memory is set aside for instances, and images of memory are made as large as any component
+/// may begin with.
+pub(crate) fn compiling_engine() -> wasmtime::Result<Engine> {
+    let mut config = config(Limits::default().guest_memory);
+    config.parallel_compilation(false);
+    config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+    Engine::new(&config)
 }
 
 fn config(memory: usize) -> Config {

@@ -12,6 +12,7 @@
 //! - `limits`: how a guest is stopped; `artefacts`: how compiled code is kept.
 
 mod answer;
+mod apart;
 mod artefacts;
 mod batch;
 mod bindings;
@@ -33,6 +34,7 @@ mod words;
 mod tests;
 
 pub use answer::{Answer, Body, Usage};
+pub use apart::{Compilation, CompileCommand, compile_alone};
 pub use artefacts::ArtefactOptions;
 pub use class::{Class, Fault, Quota};
 pub use ended::Ended;

@@ -13,10 +13,11 @@ use datafusion::execution::memory_pool::MemoryPool;
 use tidegate_model::{Arguments, Code, Failure, Limits, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Engine, Store};
 
 use crate::answer::{Answer, Usage};
+use crate::apart::Compilation;
 use crate::artefacts::{ArtefactOptions, Artefacts, hex};
 use crate::bindings::EndpointAdhoc;
 use crate::call::{answer, call, of_problem};
@@ -43,8 +44,12 @@ pub struct RuntimeOptions {
     /// The memory that components share with statements; none if absent, and each component has its
     /// own limit only.
     pub memory: Option<Arc<dyn MemoryPool>>,
-    /// Components that are kept ready in memory.
+    /// Where components are compiled.
+    pub compiler: Compilation,
+    /// Components that are kept ready in memory, at most.
     pub prepared: usize,
+    /// Bytes of their compiled code, at most: those that were used longest ago are let go.
+    pub prepared_bytes: usize,
     /// How often running components are interrupted: the grain of the CPU limit.
     pub tick: Duration,
     /// Whether the engine counts what components do ([`Usage::instructions`](crate::Usage)): the
@@ -61,7 +66,9 @@ impl Default for RuntimeOptions {
             limits: Limits::default(),
             artefacts: None,
             memory: None,
+            compiler: Compilation::Here,
             prepared: 1024,
+            prepared_bytes: 256 << 20,
             tick: Duration::from_millis(5),
             count_instructions: false,
         }
@@ -108,6 +115,9 @@ pub enum RuntimeError {
     /// It failed when it was tried.
     #[error("the component does not start: {0}")]
     Start(Failure),
+    /// Too many components are being compiled.
+    #[error("other components are being compiled; try again later")]
+    Busy,
     /// The process is shutting down.
     #[error("the runtime has stopped")]
     Stopped,
@@ -117,6 +127,7 @@ impl From<RuntimeError> for Failure {
     fn from(error: RuntimeError) -> Self {
         let code = match &error {
             RuntimeError::Refused { .. } | RuntimeError::Start(_) => Code::Refused,
+            RuntimeError::Busy => Code::Overloaded,
             RuntimeError::Engine(_)
             | RuntimeError::Artefacts { .. }
             | RuntimeError::Digest { .. }
@@ -141,6 +152,10 @@ pub struct PoolUse {
     pub stacks: usize,
     /// Bytes that the pool keeps resident for memories that are not in use.
     pub idle_bytes: usize,
+    /// Components that are kept ready, and the bytes of their compiled code.
+    pub ready: usize,
+    /// See [`PoolUse::ready`].
+    pub ready_bytes: usize,
 }
 
 /// Runs components.
@@ -177,9 +192,9 @@ impl Runtime {
             let folder = artefacts.folder.display().to_string();
             Artefacts::open(artefacts, &engine).map_err(|source| RuntimeError::Artefacts { folder, source })
         });
-        let prepared = Prepared::new(options.prepared);
+        let prepared = Prepared::new(options.prepared, options.prepared_bytes);
         let permits = Arc::new(Semaphore::new(options.concurrency));
-        let compiler = Compiler::new(engine, artefacts.transpose()?);
+        let compiler = Compiler::new(engine, artefacts.transpose()?, options.compiler.clone());
         let trials = Semaphore::new(TRIALS);
         Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits, trials }))
     }
@@ -194,12 +209,62 @@ impl Runtime {
     pub async fn prepare(&self, component: &[u8], digest: [u8; 32]) -> Result<Arc<Endpoint>, RuntimeError> {
         let make = async {
             let compiled = self.compiler.component(component, digest).await?;
-            let pre = link(&self.linker, &compiled, self.options.limits.guest_memory)?;
-            let endpoint = Endpoint { digest: hex(&digest), pre };
-            self.try_out(&endpoint).await?;
-            Ok(Arc::new(endpoint))
+            let tried = async {
+                let endpoint = self.linked(digest, &compiled)?;
+                self.try_out(&endpoint).await.map(|()| Arc::new(endpoint))
+            };
+            // Nothing is left of what is refused.
+            tried.await.inspect_err(|_| self.compiler.forget(&digest))
         };
         self.prepared.get(digest, make).await
+    }
+
+    /// The same for a component that was prepared before, by this process or an earlier one: it is
+    /// not tried again.
+    ///
+    /// # Errors
+    /// As [`Runtime::prepare`].
+    pub async fn prepare_again(&self, component: &[u8], digest: [u8; 32]) -> Result<Arc<Endpoint>, RuntimeError> {
+        let make = async {
+            let compiled = self.compiler.component(component, digest).await?;
+            self.linked(digest, &compiled).map(Arc::new)
+        };
+        self.prepared.get(digest, make).await
+    }
+
+    /// The same for a component that this program generated itself: it needs no trial, and is
+    /// compiled in this process, because nobody else decided what that costs.
+    ///
+    /// # Errors
+    /// As [`Runtime::prepare`].
+    pub async fn prepare_own(&self, component: &[u8], digest: [u8; 32]) -> Result<Arc<Endpoint>, RuntimeError> {
+        let make = async {
+            let compiled = self.compiler.own_component(component, digest).await?;
+            self.linked(digest, &compiled).map(Arc::new)
+        };
+        self.prepared.get(digest, make).await
+    }
+
+    fn linked(&self, digest: [u8; 32], compiled: &Component) -> Result<Endpoint, RuntimeError> {
+        let pre = link(&self.linker, compiled, self.options.limits.guest_memory)?;
+        let code = compiled.image_range();
+        let bytes = code.end.addr().saturating_sub(code.start.addr());
+        Ok(Endpoint { digest: hex(&digest), bytes, pre })
+    }
+
+    /// The component with this digest, if it is ready: found at no cost.
+    pub fn ready(&self, digest: &[u8; 32]) -> Option<Arc<Endpoint>> {
+        self.prepared.ready(digest)
+    }
+
+    /// Checks that a component can be compiled and linked, and leaves its compiled code on disk for
+    /// when it is wanted. Nothing is kept in memory, and nothing of the component runs.
+    ///
+    /// # Errors
+    /// The component is not fit to run.
+    pub async fn check(&self, component: &[u8], digest: [u8; 32]) -> Result<(), RuntimeError> {
+        let compiled = self.compiler.component(component, digest).await?;
+        link(&self.linker, &compiled, self.options.limits.guest_memory).map(drop)
     }
 
     /// Answers one request with a fresh instance of the endpoint.
@@ -245,6 +310,7 @@ impl Runtime {
         let places = self.options.concurrency;
         let running = places.saturating_sub(self.permits.available_permits());
         let mut used = PoolUse { running, places, pooled: self.pooled, ..PoolUse::default() };
+        (used.ready, used.ready_bytes) = self.prepared.size();
         if let Some(metrics) = self.engine().pooling_allocator_metrics() {
             used.memories = metrics.memories();
             used.stacks = metrics.stacks();

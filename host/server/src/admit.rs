@@ -7,16 +7,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_compiler::{compile_sql, inspect};
-use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value};
-use tidegate_runtime::Endpoint as Prepared;
+use sha2::{Digest, Sha256};
+use tidegate_compiler::{code_of, compile_sql, inspect};
+use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value, number};
 use tidegate_sql::{Plan, SavedQuery, Tables};
-use tidegate_store::{EndpointRecord, NewVersion, StoreError};
+use tidegate_store::{NewVersion, StoreError};
 use uuid::Uuid;
 
-use crate::app::{App, StartError};
+use crate::app::App;
 use crate::failure::of_store;
-use crate::registry::{Broken, Endpoint, with_parameters_of};
+use crate::registry::{Endpoint, Entry, with_parameters_of};
 use crate::tables::StoredTables;
 use crate::tokens::hex;
 
@@ -37,48 +37,12 @@ pub(crate) struct Saving<'a> {
 }
 
 impl App {
-    /// Makes the endpoints of the catalog ready. One that no longer passes the gate is left out
-    /// with a line in the log: the others must start.
-    pub(crate) async fn load_endpoints(self: &Arc<Self>) -> Result<(), StartError> {
-        let mut waiting = self.store.catalog().endpoints()?;
-        // One that reads another as a table needs that one first: as long as a round gets somewhere,
-        // there is another.
-        loop {
-            let before = waiting.len();
-            let mut failed = Vec::new();
-            for record in waiting {
-                match self.load(&record).await {
-                    Ok(endpoint) => {
-                        self.registry.insert(endpoint);
-                    }
-                    Err(failure) => failed.push((record, failure)),
-                }
-            }
-            if failed.len() == before || failed.is_empty() {
-                let broken = failed.into_iter().map(|(record, failure)| {
-                    tracing::error!(endpoint = record.name, %failure, "the endpoint cannot be used");
-                    // What cannot even be read is shown by its name.
-                    let manifest = serde_json::from_str(&record.manifest).ok();
-                    Broken { record, manifest, failure }
-                });
-                self.registry.set_broken(broken.collect());
-                return Ok(());
-            }
-            waiting = failed.into_iter().map(|(record, _)| record).collect();
-        }
-    }
-
-    async fn load(self: &Arc<Self>, record: &EndpointRecord) -> Result<Endpoint, Failure> {
-        let component = self.stored_component(record)?;
-        let saving =
-            Saving { id: Some(record.id), known: record.sources.clone(), same_query: true, ..Saving::default() };
-        let admitted = self.admitted(&component, &saving).await?;
-        Ok(admitted.endpoint(record))
-    }
-
     /// The component of a version in the catalog.
-    pub(crate) fn stored_component(&self, record: &EndpointRecord) -> Result<Vec<u8>, Failure> {
-        let component = self.store.catalog().component(&record.component).map_err(of_store)?;
+    ///
+    /// # Errors
+    /// The catalog's; that it has no such component.
+    pub(crate) fn stored_component(&self, digest: &str) -> Result<Vec<u8>, Failure> {
+        let component = self.store.catalog().component(digest).map_err(of_store)?;
         component.ok_or_else(|| Failure::new(Code::Internal, "the component of the endpoint is missing"))
     }
 
@@ -104,27 +68,24 @@ impl App {
         component: &[u8],
         saving: Saving<'_>,
     ) -> Result<Arc<Endpoint>, Failure> {
-        let admitted = self.admitted(component, &saving).await?;
+        let Admitted { manifest, saved, code, digest, tables, warnings } = self.admitted(component, &saving).await?;
         let _one = self.registry.registering.lock().await;
-        let name = admitted.manifest.name.to_string();
+        let name = manifest.name.to_string();
         if let (Some(id), Some(from)) = (saving.id, saving.from) {
             self.unchanged_since(id, from)?;
         }
         let id = saving.id.unwrap_or_else(Uuid::new_v4);
-        let of_broken = |broken: &Arc<Broken>| broken.record.name == name && broken.record.id != id;
         let of_source = self.store.source(&name).is_some_and(|source| source.name == name);
         if of_source && saving.from.is_none() {
             return Err(
                 refused(format!("there is a source {name}; as tables the two could not be told apart")).about("name")
             );
         }
-        if self.registry.broken().iter().any(of_broken) || self.registry.find(&name).is_some_and(|other| other.id != id)
-        {
+        if self.registry.find(&name).is_some_and(|other| other.id != id) {
             return Err(taken(&name));
         }
-        let text = serde_json::to_string(&admitted.manifest).map_err(|error| refused(error.to_string()))?;
-        let (component, author) = (component.to_vec(), saving.author.to_owned());
-        let (digest, tables) = (hex(&admitted.digest), admitted.tables.clone());
+        let text = serde_json::to_string(&manifest).map_err(|error| refused(error.to_string()))?;
+        let (component, author, digest) = (component.to_vec(), saving.author.to_owned(), hex(&digest));
         let record = self
             .blocking(move |app| {
                 app.store.catalog().put_endpoint(NewVersion {
@@ -138,7 +99,11 @@ impl App {
                 })
             })
             .await?;
-        let endpoint = self.registry.insert(admitted.endpoint(&record));
+        let entry = Entry::from(&record);
+        let endpoint = Endpoint::of(record, self.options.limits.text)?.with_saved(saved);
+        let _ = endpoint.code.set(code);
+        let endpoint = Arc::new(endpoint);
+        self.registry.insert(entry, Arc::clone(&endpoint), warnings);
         self.cache.forget(id);
         Ok(endpoint)
     }
@@ -162,8 +127,7 @@ impl App {
 
     /// Refuses a change of what was deleted or changed by somebody else meanwhile.
     fn unchanged_since(&self, id: Uuid, from: i64) -> Result<(), Failure> {
-        let usable = self.registry.by_id(id).map(|endpoint| endpoint.version);
-        match usable.or_else(|| self.registry.broken_by_id(id).map(|broken| broken.record.version)) {
+        match self.registry.by_id(id).map(|entry| entry.version) {
             Some(version) if version == from => Ok(()),
             Some(version) => {
                 let message =
@@ -206,20 +170,29 @@ impl App {
         if let Some(failure) = Failure::of_all(manifest.problems().iter().map(crate::manage::of_manifest)) {
             return Err(failure);
         }
+        let limits = self.options.limits.lowered_by(&manifest.limits);
+        if inspection.initial_memory > number(limits.guest_memory) {
+            let message = format!(
+                "the component starts with {} bytes of memory, and its limit component_memory is {}",
+                inspection.initial_memory, limits.guest_memory
+            );
+            return Err(refused(message).about("limits"));
+        }
         let saved = Arc::new(SavedQuery::parse_within(&manifest.query, &self.options.limits.text)?);
         declare_used(&mut manifest, &saved);
         let sources = StoredTables::while_saving(self, saving, manifest.name.as_str(), &saved);
         let warnings = self.check_statements(&manifest, &saved, &sources)?;
         let tables = sources.named();
-        let prepared = self.runtime.prepare(component, inspection.digest).await?;
-        Ok(Admitted { manifest, saved, prepared, digest: inspection.digest, tables, warnings })
+        let (code, bytes) = code(component)?;
+        self.prepare(&bytes, code).await?;
+        Ok(Admitted { manifest, saved, code, digest: inspection.digest, tables, warnings })
     }
 
     /// Resolves every statement over its grants, so that a mistake is told on save.
     ///
     /// An unknown column does not refuse: columns come with the logs, so it may exist tomorrow. It
     /// is returned, to be shown as a warning.
-    fn check_statements(
+    pub(crate) fn check_statements(
         &self,
         manifest: &Manifest,
         saved: &SavedQuery,
@@ -238,7 +211,7 @@ impl App {
         let own = example_arguments(manifest);
         note(self.engine.check_saved(saved, sources, &own, now))?;
         // Now it is known which endpoints are read, and which parameters those bring.
-        let reads = self.registry.reads(&sources.named());
+        let reads = self.registry.load_reads(&self.store, &sources.named())?;
         let arguments = example_arguments(&with_parameters_of(manifest, &reads));
         for sql in granted_whole(saved).chain(manifest.statements.values().cloned()) {
             let mut arguments = arguments.clone();
@@ -261,19 +234,19 @@ pub(crate) fn granted_whole(saved: &SavedQuery) -> impl Iterator<Item = String> 
 struct Admitted {
     manifest: Manifest,
     saved: Arc<SavedQuery>,
-    prepared: Arc<Prepared>,
+    /// The digest of its code.
+    code: [u8; 32],
+    /// The digest of its component, manifest included.
     digest: [u8; 32],
     tables: BTreeMap<String, Uuid>,
     warnings: Vec<Failure>,
 }
 
-impl Admitted {
-    fn endpoint(self, record: &EndpointRecord) -> Endpoint {
-        let Self { manifest, saved, prepared, tables, warnings, .. } = self;
-        let EndpointRecord { id, version, ref author, created_at, updated_at, .. } = *record;
-        let author = author.clone();
-        Endpoint { id, version, manifest, saved, component: prepared, tables, author, created_at, updated_at, warnings }
-    }
+/// The code of a component and its digest, under which it is compiled and kept: endpoints that
+/// differ in their manifests only share it.
+pub(crate) fn code(component: &[u8]) -> Result<([u8; 32], Vec<u8>), Failure> {
+    let code = code_of(component).map_err(|error| refused(error.to_string()))?;
+    Ok((Sha256::digest(&code).into(), code))
 }
 
 /// The refusal of a name that another endpoint has.
@@ -281,7 +254,7 @@ pub(crate) fn taken(name: &str) -> Failure {
     refused(format!("there is an endpoint {name} already; names are unique")).about("name")
 }
 
-fn refused(message: String) -> Failure {
+pub(crate) fn refused(message: String) -> Failure {
     Failure::new(Code::Refused, message)
 }
 

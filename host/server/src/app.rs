@@ -17,6 +17,7 @@ use crate::manage::components::Kinds;
 use crate::metrics::Metrics;
 use crate::openapi::Described;
 use crate::rate::Rates;
+use crate::recheck::Recheck;
 use crate::registry::Registry;
 use crate::tokens::{NewTokens, Tokens};
 
@@ -111,6 +112,7 @@ pub struct App {
     pub(crate) metrics: Metrics,
     /// A stop was asked for.
     pub(crate) draining: AtomicBool,
+    recheck: Recheck,
 }
 
 impl App {
@@ -131,15 +133,18 @@ impl App {
                 folder: options.data_dir.join("compiled"),
                 key: crate::tokens::artefact_key(store.catalog())?,
             }),
+            compiler: options.components.compilation(),
+            prepared_bytes: options.components.code_memory,
             ..RuntimeOptions::default()
         };
         let machinery = Machinery::start(runtime, EngineOptions::default().partitions)?;
         let app = Self::over(options, store, tokens, &machinery, Clock::System).await?;
         crate::seed::sources(&app)?;
-        app.load_endpoints().await?;
+        app.registry.fill(app.store.catalog().endpoint_entries()?);
         crate::seed::endpoints(&app).await?;
-        // Both end with the service: they hold no more than a weak pointer to it.
+        // They end with the service: they hold no more than a weak pointer to it.
         tokio::spawn(crate::tokens::watch(Arc::downgrade(&app)));
+        app.recheck.start(&app);
         tokio::spawn(crate::cache::warm(Arc::downgrade(&app), app.options.cache.warming_concurrency));
         Ok((app, new))
     }
@@ -153,7 +158,7 @@ impl App {
         clock: Clock,
     ) -> Result<Arc<Self>, StartError> {
         let Machinery { engine, runtime, compute } = machinery;
-        let registry = Registry::new(runtime).await?;
+        let registry = Registry::new(runtime, options.limits.text).await?;
         Ok(Arc::new(Self {
             cache: Cache::new(tidegate_model::number(options.cache.memory)),
             bodies: BodyRoom::new(options.ingest.body_memory),
@@ -163,6 +168,7 @@ impl App {
             described: Described::default(),
             kinds: Kinds::new(100_000),
             draining: AtomicBool::new(false),
+            recheck: Recheck::default(),
             options,
             store,
             engine: Arc::clone(engine),
@@ -187,6 +193,7 @@ impl App {
     /// # Errors
     /// As the store's.
     pub async fn close(&self) -> Result<(), StoreError> {
+        self.recheck.stop().await;
         self.store.close().await
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn authenticate(app: &App, headers: &HeaderMap, now: i64) -> Result<A
     };
     match app.tokens.access(token, now) {
         Some(access) => {
-            crate::observe::note_caller(crate::tokens::hash(token), access.id);
+            crate::observe::note_caller(access.identity, access.id);
             Ok(access)
         }
         None => unauthorized("the access token is unknown, revoked or expired"),

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use axum::response::Response;
 use tidegate_compiler::SQL_ARGUMENT;
-use tidegate_model::{Arguments, Code, Failure, Value};
+use tidegate_model::{Arguments, Code, Failure, Limits, Unit, Value, milliseconds};
 use tidegate_runtime::{Answer, Body, Class, Request as Call, Usage};
 use tidegate_sql::Stop;
 use tracing::Instrument;
 use uuid::Uuid;
 
+use crate::admission::Tenant;
 use crate::answer::{Encoded, Format, Shape, encode, stream};
 use crate::app::App;
 use crate::observe;
@@ -35,6 +36,10 @@ pub(crate) struct Asked {
     pub(crate) reads: Vec<(Uuid, i64)>,
     pub(crate) redact: bool,
     pub(crate) format: Format,
+    /// What it may use: the smallest of what the server, the endpoint and the token allow.
+    pub(crate) limits: Limits,
+    /// Whose token asks.
+    pub(crate) tenant: Tenant,
 }
 
 impl Asked {
@@ -66,6 +71,12 @@ pub(crate) struct Ran {
     pub(crate) notes: BTreeMap<String, String>,
 }
 
+/// How much later than a request's time the wait for it ends: what runs ends by itself, and says
+/// what took so long.
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
+/// The stop's own time is later still, so that it is not the one that words the refusal.
+const LAST_WORD: Duration = Duration::from_millis(1100);
+
 /// Stops planning when nobody waits for it.
 struct AskOnDrop(Stop);
 
@@ -75,12 +86,13 @@ impl Drop for AskOnDrop {
     }
 }
 
-/// Runs the request and encodes what comes of it. Dropping the wait stops it.
+/// Runs the request and encodes what comes of it, in one of the places of a tenant. Dropping the
+/// wait stops it.
 ///
 /// # Errors
 /// Whatever the component, its statements or the limits say.
-pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded, Failure> {
-    execute_telling(app, asked, Arc::default()).await
+pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>, tenant: Tenant) -> Result<Encoded, Failure> {
+    execute_telling(app, asked, tenant, Arc::default()).await
 }
 
 /// [`execute`] that tells how the component ran, if it did: `ran` is set before the answer is there.
@@ -90,26 +102,28 @@ pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>) -> Result<Encoded,
 pub(crate) async fn execute_telling(
     app: Arc<App>,
     asked: Arc<Asked>,
+    tenant: Tenant,
     ran: Arc<OnceLock<Ran>>,
 ) -> Result<Encoded, Failure> {
-    let permit = app.admission.enter().await?;
-    let (limit, asking) = time_limit(&app);
-    let shape = shape(&app, &asked);
+    let permit = app.admission.enter(tenant).await?;
+    let limit = asked.limits.wall_clock;
+    let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
+    let shape = shape(&asked);
     let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ran));
     // The place goes with the work: work that does not stop at once still takes it.
     let work = app.compute.run(async move {
         let _permit = permit;
         encode(made, shape).await
     });
-    let encoded = tokio::time::timeout(limit, work).await;
+    let encoded = tokio::time::timeout(limit + GRACE, work).await;
     note_class(&ran);
-    encoded.unwrap_or_else(|_| {
-        let message = format!(
-            "the request took longer than {} s; narrow the time range or select less",
-            app.options.limits.wall_clock.as_secs()
-        );
-        Err(Failure::new(Code::Timeout, message))
-    })
+    encoded.unwrap_or_else(|_| Err(late(limit)))
+}
+
+/// The failure of a request that ran out of time.
+pub(crate) fn late(limit: Duration) -> Failure {
+    let limit = Unit::Time.show(milliseconds(limit));
+    Failure::new(Code::Timeout, format!("the request took longer than {limit}; narrow the time range or select less"))
 }
 
 /// Runs the request and sends its rows as they come.
@@ -117,9 +131,10 @@ pub(crate) async fn execute_telling(
 /// # Errors
 /// As [`execute`], until the first rows.
 pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Result<Response, Failure> {
-    let permit = app.admission.enter().await?;
-    let (limit, asking) = time_limit(app);
-    let shape = shape(app, &asked);
+    let permit = app.admission.enter(asked.tenant).await?;
+    let limit = asked.limits.wall_clock;
+    let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
+    let shape = shape(&asked);
     let ran = Arc::default();
     let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ran));
     let response = stream(&app.compute, made, shape, asking, permit, limit).await;
@@ -134,30 +149,20 @@ fn note_class(ran: &OnceLock<Ran>) {
     }
 }
 
-/// The time of a request, and what stops it: both end with the future that waits, when the time is
-/// over or when the caller hangs up.
-fn time_limit(app: &App) -> (Duration, AskOnDrop) {
-    let limit = app.options.limits.wall_clock + Duration::from_millis(100);
-    // The stop's own time is later, so that it is not the one that words the refusal.
-    (limit, AskOnDrop(Stop::after(limit + Duration::from_secs(1))))
-}
-
-fn shape(app: &App, asked: &Asked) -> Shape {
+fn shape(asked: &Asked) -> Shape {
     let most = asked.endpoint.manifest.settings.max_limit;
-    let rows = usize::try_from(most).unwrap_or(usize::MAX).min(app.options.limits.rows);
-    Shape { format: asked.format, rows, bytes: app.options.limits.answer_bytes, redact: asked.redact }
+    let rows = usize::try_from(most).unwrap_or(usize::MAX).min(asked.limits.rows);
+    Shape { format: asked.format, rows, bytes: asked.limits.answer_bytes, redact: asked.redact }
 }
 
 /// Runs the component; `ran` tells how.
 async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran>>) -> Result<Body, Failure> {
     let now = app.clock.now();
     let endpoint = Arc::clone(&asked.endpoint);
-    let rows = shape(&app, &asked).rows;
-    let mut component = Arc::clone(&endpoint.component);
+    let rows = shape(&asked).rows;
     let mut passed = asked.arguments.clone();
     let mut language = Language::Sql;
-    if let Some(adhoc) = &asked.adhoc {
-        component = Arc::clone(&app.registry.adhoc);
+    let component = if let Some(adhoc) = &asked.adhoc {
         let text = match adhoc {
             Adhoc::Sql(text) => text,
             Adhoc::Lql(text) => {
@@ -166,7 +171,10 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran
             }
         };
         passed = Arguments::from([(SQL_ARGUMENT.to_owned(), Value::Text(text.clone()))]);
-    }
+        Arc::clone(&app.registry.adhoc)
+    } else {
+        app.prepared(&endpoint).await?
+    };
     let statements = RequestStatements {
         app: Arc::clone(&app),
         asked: Arc::clone(&asked),
@@ -175,8 +183,7 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran
         stop,
         rows: rows.saturating_add(1),
     };
-    let limits = app.options.limits.clone();
-    let call = Call { arguments: passed, received_at: now, limits };
+    let call = Call { arguments: passed, received_at: now, limits: asked.limits.clone() };
     // Lines that a guest logs say whose they are.
     let span = tracing::error_span!("endpoint", name = endpoint.manifest.name.as_str());
     let (made, told) = match app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await {

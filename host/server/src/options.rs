@@ -3,11 +3,13 @@
 //! How each is called in a configuration file, and between which bounds it may be set, is told in
 //! [`crate::settings`].
 
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate_model::Limits;
+use tidegate_runtime::{Compilation, CompileCommand};
 use tidegate_store::StoreOptions;
 
 /// How a service is set up.
@@ -33,6 +35,8 @@ pub struct Options {
     pub rate: RateOptions,
     /// How much is done at once.
     pub admission: AdmissionOptions,
+    /// Compiling components, and keeping them ready.
+    pub components: ComponentOptions,
     /// Where traces go.
     pub traces: TraceOptions,
 }
@@ -51,6 +55,7 @@ impl Options {
             store: StoreOptions::default(),
             rate: RateOptions::default(),
             admission: AdmissionOptions::default(),
+            components: ComponentOptions::default(),
             traces: TraceOptions::default(),
         }
     }
@@ -186,6 +191,42 @@ impl AdmissionOptions {
 impl Default for AdmissionOptions {
     fn default() -> Self {
         Self { concurrency: 0, queue: 256, wait: Duration::from_secs(1) }
+    }
+}
+
+/// Compiling components, and keeping them ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentOptions {
+    /// The program that compiles, with the command `compile-component`: this server's own. Without
+    /// one, components are compiled in this process, and nothing holds them to the limits below.
+    pub compiler: Option<PathBuf>,
+    /// How long compiling one may take.
+    pub compile_time: Duration,
+    /// Bytes of memory that compiling one may take.
+    pub compile_memory: u64,
+    /// Bytes of compiled code that are kept ready in memory; the rest is on disk.
+    pub code_memory: usize,
+}
+
+impl Default for ComponentOptions {
+    fn default() -> Self {
+        Self { compiler: None, compile_time: Duration::from_secs(30), compile_memory: 2 << 30, code_memory: 256 << 20 }
+    }
+}
+
+impl ComponentOptions {
+    /// How the runtime compiles.
+    pub(crate) fn compilation(&self) -> Compilation {
+        let Some(program) = self.compiler.clone() else { return Compilation::Here };
+        // The clock ends it at its time; the processor's is the second bound, for when nobody looks at the clock.
+        let seconds = self.compile_time.as_secs().saturating_add(2);
+        let arguments = [
+            "compile-component".to_owned(),
+            format!("--seconds={seconds}"),
+            format!("--memory={}", self.compile_memory),
+        ];
+        let arguments = arguments.into_iter().map(OsString::from).collect();
+        Compilation::Apart(CompileCommand { program, arguments, time: self.compile_time })
     }
 }
 

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use tidegate_model::{Arguments, Code, Failure, Format as PatternFormat, Manifest, Parameter, whole_word};
 
+use crate::admission::Tenant;
 use crate::answer::Format;
 use crate::app::App;
 use crate::auth::authenticate;
@@ -32,18 +33,19 @@ pub(crate) async fn query(
     let (head, body) = request.into_parts();
     let access = authenticate(&app, &head.headers, now)?;
     app.take_share(Share::Queries)?;
-    let endpoint = find(&app, &access, &id_or_name)?;
+    let endpoint = find(&app, &access, &id_or_name).await?;
     observe::note(|notes| notes.endpoint = Some(endpoint.manifest.name.to_string()));
     let mut sent = Sent::read(&head.method, &head.uri, &head.headers, body).await?;
     let format = Format::take(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let redact = redaction(&endpoint, &access, &head.headers)?;
-    let asked = Arc::new(check(&app, endpoint, &access, sent, format, redact)?);
+    let reads = app.reads(&endpoint).await?;
+    let asked = Arc::new(check(&app, endpoint, &reads, &access, sent, format, redact)?);
     // What a private token asks of all sources may read anything: nothing tells when it changes.
     let cached = asked.endpoint.manifest.settings.cache_duration_seconds > 0 && !asked.unrestricted;
     if !cached && format == Format::NdJson {
         return Ok(uncached(execute_streamed(&app, asked).await?));
     }
-    let make = execute(Arc::clone(&app), Arc::clone(&asked));
+    let make = execute(Arc::clone(&app), Arc::clone(&asked), asked.tenant);
     if !cached {
         return Ok(uncached(make.await?.respond()));
     }
@@ -55,10 +57,10 @@ pub(crate) async fn query(
 }
 
 /// The endpoint, if the token may call it. Whether one exists is told only to those who may know.
-fn find(app: &App, access: &Access, id_or_name: &str) -> Result<Arc<Endpoint>, Failure> {
-    let endpoint = app.registry.find(id_or_name);
-    let (name, id) = match &endpoint {
-        Some(endpoint) => (endpoint.manifest.name.as_str(), Some(endpoint.id)),
+async fn find(app: &Arc<App>, access: &Access, id_or_name: &str) -> Result<Arc<Endpoint>, Failure> {
+    let entry = app.registry.find(id_or_name);
+    let (name, id) = match &entry {
+        Some(entry) => (entry.name.as_str(), Some(entry.id)),
         None => (id_or_name, None),
     };
     if !access.may_query(name, id) {
@@ -66,18 +68,28 @@ fn find(app: &App, access: &Access, id_or_name: &str) -> Result<Arc<Endpoint>, F
             "the access token may not query this endpoint; it needs the scope query, query:endpoint:NAME or private";
         return Err(Failure::new(Code::Forbidden, message));
     }
-    endpoint.ok_or_else(|| {
-        let names: Vec<String> = app.registry.all().iter().map(|endpoint| endpoint.manifest.name.to_string()).collect();
-        let names = names.iter().map(String::as_str).filter(|name| access.may_query(name, None));
-        let names: Vec<&str> = names.collect();
-        let mut message = format!("there is no endpoint {id_or_name}");
-        match tidegate_model::nearest(id_or_name, names.iter().copied()) {
-            Some(near) => message.push_str(&format!("; did you mean {near}?")),
-            None if access.is_private() => message.push_str(&format!("; there are {}", names.join(", "))),
-            None => {}
+    match entry {
+        Some(entry) => app.endpoint(entry).await,
+        None => Err(unknown(app, access, id_or_name)),
+    }
+}
+
+/// The most endpoints that are named to who asks for one that there is not.
+const MOST_NAMES: usize = 50;
+
+fn unknown(app: &App, access: &Access, id_or_name: &str) -> Failure {
+    let entries = app.registry.all();
+    let names = entries.iter().map(|entry| entry.name.as_str()).filter(|name| access.may_query(name, None));
+    let names: Vec<&str> = names.collect();
+    let mut message = format!("there is no endpoint {id_or_name}");
+    match tidegate_model::nearest(id_or_name, names.iter().copied()) {
+        Some(near) => message.push_str(&format!("; did you mean {near}?")),
+        None if access.is_private() && names.len() <= MOST_NAMES => {
+            message.push_str(&format!("; there are {}", names.join(", ")));
         }
-        Failure::new(Code::NotFound, message).about(id_or_name)
-    })
+        None => {}
+    }
+    Failure::new(Code::NotFound, message).about(id_or_name)
 }
 
 /// What is asked, with the checked arguments. A pinned value is the token's: the caller cannot
@@ -86,14 +98,14 @@ fn find(app: &App, access: &Access, id_or_name: &str) -> Result<Arc<Endpoint>, F
 pub(crate) fn check(
     app: &App,
     endpoint: Arc<Endpoint>,
+    reads: &[Arc<Endpoint>],
     access: &Access,
     sent: Sent,
     format: Format,
     redact: bool,
 ) -> Result<Asked, Failure> {
     let Sent { mut values, adhoc } = sent;
-    let reads = app.registry.reads(&endpoint.tables);
-    let manifest = with_parameters_of(&endpoint.manifest, &reads);
+    let manifest = with_parameters_of(&endpoint.manifest, reads);
     let settings = &endpoint.manifest.settings;
     let unrestricted = adhoc.is_some() && !settings.sandboxable;
     if unrestricted && !access.is_private() {
@@ -123,8 +135,11 @@ pub(crate) fn check(
     let arguments: Arguments = manifest.check_arguments(&values)?;
     let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
     drop(manifest);
+    let tenant = Tenant::Token(access.identity);
+    // A caller can be held to less than the endpoint, and never gets more.
+    let limits = app.options.limits.lowered_by(&endpoint.manifest.limits).lowered_by(&access.limits);
     let pinned = access.pinned.clone();
-    Ok(Asked { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format })
+    Ok(Asked { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format, limits, tenant })
 }
 
 /// Whether the answer can depend on a parameter: it is declared, or the ad-hoc text may name it.

@@ -58,7 +58,8 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     }
     let (running, places, waiting) = app.admission.numbers();
     let mut warnings = Vec::new();
-    match app.registry.unusable() {
+    let (unusable, unchecked) = app.registry.unusable();
+    match unusable {
         0 => {}
         n => warnings.push(
             Problem::new(
@@ -68,8 +69,15 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
             .json(),
         ),
     }
-    Json(json!({"status": "ok", "running": running, "places": places, "waiting": waiting, "warnings": warnings}))
-        .into_response()
+    Json(json!({
+        "status": "ok",
+        "running": running,
+        "places": places,
+        "waiting": waiting,
+        "unchecked_endpoints": unchecked,
+        "warnings": warnings,
+    }))
+    .into_response()
 }
 
 fn problems(app: &App) -> Vec<Problem> {

@@ -1,31 +1,47 @@
 //! The endpoints that can be called, by id and by name.
 //!
-//! An endpoint is here only after it came through the gate ([`crate::admit`]). A request holds the
-//! version that it found: a change takes effect on the next one and breaks none that is running.
+//! There may be ten thousand of them and few are called, so little is held of each ([`Entry`]).
+//! What a call needs beyond that is read from the catalog when it is first wanted ([`Endpoint`])
+//! and let go when it is not used; its component is made ready by the runtime, which keeps those
+//! that are used. A request holds the version that it found: a change takes effect on the next
+//! one and breaks none that is running.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tidegate_compiler::compile_adhoc;
-use tidegate_model::{Code, Failure, Manifest};
+use tidegate_compiler::{code_of, code_of_sql, compile_adhoc};
+use tidegate_model::{Code, Failure, Manifest, TextLimits};
 use tidegate_runtime::{Endpoint as Prepared, Runtime};
 use tidegate_sql::SavedQuery;
-use tidegate_store::EndpointRecord;
+use tidegate_store::{EndpointEntry, EndpointRecord, Store};
 use uuid::Uuid;
 
 use crate::app::StartError;
+use crate::failure::of_store;
 
-/// An endpoint, ready to be called.
+/// Bytes of endpoints that are kept as read from the catalog, as far as they can be reckoned.
+const LOADED: u64 = 64 << 20;
+/// How much of memory one byte of a saved query takes when it is parsed, about.
+const PARSED: usize = 64;
+/// After this time without a call an endpoint is let go.
+const IDLE: Duration = Duration::from_secs(600);
+
+/// What is held of every endpoint.
+pub(crate) type Entry = EndpointEntry;
+
+/// A version of an endpoint as the catalog has it.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) id: Uuid,
     pub(crate) version: i64,
     pub(crate) manifest: Manifest,
-    /// The saved query: its CTEs are the grants.
-    pub(crate) saved: Arc<SavedQuery>,
-    pub(crate) component: Arc<Prepared>,
+    /// The digest of its component, in hex.
+    pub(crate) component: String,
+    /// The digest of the component's code, once it is known.
+    pub(crate) code: OnceLock<[u8; 32]>,
     /// The sources and endpoints that the saved query names, and which they were when it was saved:
     /// renaming one breaks nothing, and what takes its name later is not read instead.
     pub(crate) tables: BTreeMap<String, Uuid>,
@@ -33,6 +49,52 @@ pub(crate) struct Endpoint {
     pub(crate) author: String,
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
+    saved: OnceLock<Result<Arc<SavedQuery>, Failure>>,
+    text: TextLimits,
+}
+
+impl Endpoint {
+    /// An endpoint as it stands in the catalog.
+    ///
+    /// # Errors
+    /// Its manifest cannot be read.
+    pub(crate) fn of(record: EndpointRecord, text: TextLimits) -> Result<Self, Failure> {
+        let manifest = serde_json::from_str(&record.manifest)
+            .map_err(|error| Failure::new(Code::Internal, format!("its definition cannot be read: {error}")))?;
+        let EndpointRecord { id, version, component, sources: tables, author, created_at, updated_at, .. } = record;
+        let (code, saved) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { id, version, manifest, component, code, tables, author, created_at, updated_at, saved, text })
+    }
+
+    /// The saved query: its CTEs are the grants. Parsed when it is first asked for.
+    ///
+    /// # Errors
+    /// It cannot be read (any more): limits may have been lowered since it was saved.
+    pub(crate) fn saved(&self) -> Result<&Arc<SavedQuery>, Failure> {
+        let parse = || SavedQuery::parse_within(&self.manifest.query, &self.text).map(Arc::new);
+        self.saved.get_or_init(parse).as_ref().map_err(Clone::clone)
+    }
+
+    /// What the gate has parsed already.
+    pub(crate) fn with_saved(self, saved: Arc<SavedQuery>) -> Self {
+        Self { saved: Ok(saved).into(), ..self }
+    }
+
+    /// About what it takes in memory, in bytes.
+    fn weight(&self) -> u32 {
+        let statements: usize = self.manifest.statements.values().map(String::len).sum();
+        let bytes = self.manifest.query.len().saturating_mul(PARSED) + statements + 4096;
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+}
+
+/// What the check after the start found of an endpoint.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The version that was checked.
+    pub(crate) version: i64,
+    /// Why it cannot be used any more: it can be looked at, changed, restored and deleted.
+    pub(crate) broken: Option<Failure>,
     /// What its statements name that no log has had yet.
     pub(crate) warnings: Vec<Failure>,
 }
@@ -41,41 +103,42 @@ pub(crate) struct Endpoint {
 #[derive(Debug)]
 pub(crate) struct Registry {
     endpoints: RwLock<Index>,
+    loaded: moka::sync::Cache<(Uuid, i64), Arc<Endpoint>>,
+    text: TextLimits,
     pub(crate) adhoc: Arc<Prepared>,
+    /// The digest of the code that the compiler makes for every saved query.
+    pub(crate) generated: [u8; 32],
     /// One registration at a time: a name is checked and taken without another in between.
     pub(crate) registering: tokio::sync::Mutex<()>,
 }
 
-/// An endpoint of the catalog that no longer passes the gate: it cannot be called, but it can be
-/// looked at, changed, restored and deleted.
-#[derive(Debug)]
-pub(crate) struct Broken {
-    pub(crate) record: EndpointRecord,
-    /// Nothing if it cannot be read.
-    pub(crate) manifest: Option<Manifest>,
-    pub(crate) failure: Failure,
-}
-
 #[derive(Debug, Default)]
 struct Index {
-    by_id: BTreeMap<Uuid, Arc<Endpoint>>,
+    by_id: HashMap<Uuid, Arc<Entry>>,
     by_name: BTreeMap<String, Uuid>,
-    broken: BTreeMap<Uuid, Arc<Broken>>,
+    /// Where there is something to tell.
+    found: BTreeMap<Uuid, Arc<Found>>,
+    /// Endpoints that the check after the start has still before it.
+    unchecked: usize,
 }
 
 impl Registry {
-    pub(crate) async fn new(runtime: &Runtime) -> Result<Self, StartError> {
-        let component = compile_adhoc().map_err(|error| StartError::Setup {
-            what: "the component of ad-hoc queries".to_owned(),
+    pub(crate) async fn new(runtime: &Runtime, text: TextLimits) -> Result<Self, StartError> {
+        let unmade = |error: &dyn std::fmt::Display| StartError::Setup {
+            what: "the components of saved and ad-hoc queries".to_owned(),
             failure: Box::new(Failure::new(Code::Internal, error.to_string())),
-        })?;
-        let adhoc = runtime.prepare(&component, Sha256::digest(&component).into()).await?;
-        Ok(Self { endpoints: RwLock::default(), adhoc, registering: tokio::sync::Mutex::new(()) })
-    }
-
-    /// How many endpoints of the catalog cannot be used.
-    pub(crate) fn unusable(&self) -> usize {
-        self.read().broken.len()
+        };
+        let component = compile_adhoc().map_err(|error| unmade(&error))?;
+        let component = code_of(&component).map_err(|error| unmade(&error))?;
+        let adhoc = runtime.prepare_own(&component, Sha256::digest(&component).into()).await?;
+        let generated = Sha256::digest(code_of_sql().map_err(|error| unmade(&error))?).into();
+        let loaded = moka::sync::Cache::builder()
+            .max_capacity(LOADED)
+            .weigher(|_: &(Uuid, i64), endpoint: &Arc<Endpoint>| endpoint.weight())
+            .time_to_idle(IDLE)
+            .build();
+        let registering = tokio::sync::Mutex::new(());
+        Ok(Self { endpoints: RwLock::default(), loaded, text, adhoc, generated, registering })
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Index> {
@@ -87,7 +150,7 @@ impl Registry {
     }
 
     /// An endpoint by its id or name.
-    pub(crate) fn find(&self, id_or_name: &str) -> Option<Arc<Endpoint>> {
+    pub(crate) fn find(&self, id_or_name: &str) -> Option<Arc<Entry>> {
         let index = self.read();
         let id = match Uuid::try_parse(id_or_name) {
             Ok(id) => id,
@@ -97,71 +160,151 @@ impl Registry {
     }
 
     /// An endpoint by its id.
-    pub(crate) fn by_id(&self, id: Uuid) -> Option<Arc<Endpoint>> {
+    pub(crate) fn by_id(&self, id: Uuid) -> Option<Arc<Entry>> {
         self.read().by_id.get(&id).cloned()
     }
 
     /// All endpoints by name.
-    pub(crate) fn all(&self) -> Vec<Arc<Endpoint>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
         let index = self.read();
         index.by_name.values().filter_map(|id| index.by_id.get(id).cloned()).collect()
     }
 
-    pub(crate) fn insert(&self, endpoint: Endpoint) -> Arc<Endpoint> {
-        let endpoint = Arc::new(endpoint);
+    /// The endpoint behind an entry, if it is at hand.
+    pub(crate) fn loaded(&self, entry: &Entry) -> Option<Arc<Endpoint>> {
+        self.loaded.get(&(entry.id, entry.version))
+    }
+
+    /// The endpoint behind an entry, read from the catalog by whoever comes first. Blocks.
+    ///
+    /// # Errors
+    /// The catalog's; what cannot be read of it.
+    pub(crate) fn load(&self, store: &Store, entry: &Entry) -> Result<Arc<Endpoint>, Failure> {
+        let read = || self.read_from(store, entry).map(Arc::new);
+        self.loaded
+            .try_get_with((entry.id, entry.version), read)
+            .map_err(|failure: Arc<Failure>| failure.as_ref().clone())
+    }
+
+    /// The endpoint behind an entry, for whoever looks at all of them once: it is not kept. Blocks.
+    ///
+    /// # Errors
+    /// As [`Registry::load`].
+    pub(crate) fn peek(&self, store: &Store, entry: &Entry) -> Result<Arc<Endpoint>, Failure> {
+        match self.loaded(entry) {
+            Some(endpoint) => Ok(endpoint),
+            None => self.read_from(store, entry).map(Arc::new),
+        }
+    }
+
+    fn read_from(&self, store: &Store, entry: &Entry) -> Result<Endpoint, Failure> {
+        let record = store.catalog().endpoint_version(entry.id, entry.version).map_err(of_store)?;
+        let record = record.ok_or_else(|| Failure::new(Code::Internal, "the endpoint is missing in the catalog"))?;
+        Endpoint::of(record, self.text)
+    }
+
+    /// Puts in what the catalog has at the start; none of it is checked yet.
+    pub(crate) fn fill(&self, entries: Vec<Entry>) {
         let mut index = self.write();
-        index.broken.remove(&endpoint.id);
-        index.by_name.retain(|_, id| *id != endpoint.id);
-        index.by_name.insert(endpoint.manifest.name.to_string(), endpoint.id);
-        index.by_id.insert(endpoint.id, Arc::clone(&endpoint));
-        endpoint
+        index.unchecked = entries.len();
+        for entry in entries {
+            index.put(Arc::new(entry));
+        }
+    }
+
+    /// Puts in a version that came through the gate.
+    pub(crate) fn insert(&self, entry: Entry, endpoint: Arc<Endpoint>, warnings: Vec<Failure>) {
+        let (id, version) = (entry.id, entry.version);
+        self.loaded.insert((id, version), endpoint);
+        let mut index = self.write();
+        index.put(Arc::new(entry));
+        index.note(id, Found { version, broken: None, warnings });
     }
 
     pub(crate) fn remove(&self, id: Uuid) {
         let mut index = self.write();
-        index.by_name.retain(|_, known| *known != id);
-        index.by_id.remove(&id);
-        index.broken.remove(&id);
+        if let Some(entry) = index.by_id.remove(&id) {
+            index.by_name.remove(&entry.name);
+            self.loaded.invalidate(&(id, entry.version));
+        }
+        index.found.remove(&id);
     }
 
-    /// Keeps those that cannot be used, so that they can be mended.
-    pub(crate) fn set_broken(&self, broken: Vec<Broken>) {
-        self.write().broken = broken.into_iter().map(|one| (one.record.id, Arc::new(one))).collect();
+    /// Notes what the check after the start found; nothing if the endpoint is another by now.
+    pub(crate) fn checked(&self, id: Uuid, found: Option<Found>) {
+        let mut index = self.write();
+        index.unchecked = index.unchecked.saturating_sub(1);
+        if let Some(found) = found
+            && index.by_id.get(&id).is_some_and(|entry| entry.version == found.version)
+        {
+            index.note(id, found);
+        }
     }
 
-    /// The endpoints that cannot be used.
-    pub(crate) fn broken(&self) -> Vec<Arc<Broken>> {
-        self.read().broken.values().cloned().collect()
+    /// What is known of an endpoint, if there is something to tell.
+    pub(crate) fn found(&self, id: Uuid) -> Option<Arc<Found>> {
+        self.read().found.get(&id).cloned()
     }
 
-    /// One of them.
-    pub(crate) fn broken_by_id(&self, id: Uuid) -> Option<Arc<Broken>> {
-        self.read().broken.get(&id).cloned()
+    /// How many endpoints of the catalog cannot be used, and how many are not checked yet.
+    pub(crate) fn unusable(&self) -> (usize, usize) {
+        let index = self.read();
+        (index.found.values().filter(|found| found.broken.is_some()).count(), index.unchecked)
     }
 
     /// Who reads a source or an endpoint as a table, by name.
     pub(crate) fn readers(&self, table: Uuid) -> Vec<String> {
         let index = self.read();
-        let usable = index.by_id.values().map(|endpoint| (endpoint.manifest.name.as_str(), &endpoint.tables));
-        let broken = index.broken.values().map(|broken| (broken.record.name.as_str(), &broken.record.sources));
-        let reading = usable.chain(broken).filter(|(_, tables)| tables.values().any(|read| *read == table));
-        reading.map(|(name, _)| name.to_owned()).collect()
+        let reading = index.by_id.values().filter(|entry| entry.tables.values().any(|read| *read == table));
+        let mut names: Vec<String> = reading.map(|entry| entry.name.clone()).collect();
+        names.sort();
+        names
     }
 
     /// The endpoints that a saved query reads as tables, directly or through others, as they are now.
-    pub(crate) fn reads(&self, tables: &BTreeMap<String, Uuid>) -> Vec<Arc<Endpoint>> {
+    pub(crate) fn reads(&self, tables: &BTreeMap<String, Uuid>) -> Vec<Arc<Entry>> {
         let index = self.read();
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         let mut open: Vec<Uuid> = tables.values().copied().collect();
         while let Some(id) = open.pop() {
-            if let Some(endpoint) = index.by_id.get(&id)
+            if let Some(entry) = index.by_id.get(&id)
                 && seen.insert(id)
             {
-                open.extend(endpoint.tables.values());
-                found.push(Arc::clone(endpoint));
+                open.extend(entry.tables.values());
+                found.push(Arc::clone(entry));
             }
         }
         found
+    }
+
+    /// The same, with what they say. Blocks where they are not at hand.
+    ///
+    /// # Errors
+    /// As [`Registry::load`].
+    pub(crate) fn load_reads(
+        &self,
+        store: &Store,
+        tables: &BTreeMap<String, Uuid>,
+    ) -> Result<Vec<Arc<Endpoint>>, Failure> {
+        self.reads(tables).iter().map(|entry| self.load(store, entry)).collect()
+    }
+}
+
+impl Index {
+    fn put(&mut self, entry: Arc<Entry>) {
+        if let Some(before) = self.by_id.get(&entry.id) {
+            self.by_name.remove(&before.name);
+        }
+        self.by_name.insert(entry.name.clone(), entry.id);
+        self.by_id.insert(entry.id, entry);
+    }
+
+    fn note(&mut self, id: Uuid, found: Found) {
+        if found.broken.is_none() && found.warnings.is_empty() {
+            self.found.remove(&id);
+        } else {
+            self.found.insert(id, Arc::new(found));
+        }
     }
 }
 

@@ -51,6 +51,11 @@ impl Scopes {
         self.0.iter().any(|own| own == "ingest" || own == "public" || own.starts_with(OF_SOURCE))
     }
 
+    /// Whether it may call any endpoint.
+    pub(crate) fn is_of_queries(&self) -> bool {
+        self.0.iter().any(|own| own == "query" || own == "private" || own.starts_with(OF_ENDPOINT))
+    }
+
     pub(crate) fn is_private(&self) -> bool {
         self.has("private")
     }

@@ -6,7 +6,7 @@ use tidegate_model::{Access, GIB, HOUR, KIB, LIMITS, MIB, Part, Section, Setting
 use tidegate_model::{milliseconds, number, size};
 use tidegate_store::Retention;
 
-use crate::options::{AdmissionOptions, CacheOptions, LogFormat, Options, RateOptions, TraceOptions};
+use crate::options::{AdmissionOptions, CacheOptions, ComponentOptions, LogFormat, Options, RateOptions, TraceOptions};
 
 /// All sections, in the order in which they are told.
 pub static SECTIONS: &[&dyn Section<Options>] = &[
@@ -46,6 +46,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         settings: ADMISSION,
         of: |o: &Options| &o.admission,
         of_mut: |o| &mut o.admission,
+    },
+    &Part {
+        name: "components",
+        what: "compiling the components of endpoints with code, and keeping them ready",
+        settings: COMPONENTS,
+        of: |o: &Options| &o.components,
+        of_mut: |o| &mut o.components,
     },
     &Part {
         name: "traces",
@@ -341,7 +348,7 @@ const RATE: &[Setting<RateOptions>] = &[
 const ADMISSION: &[Setting<AdmissionOptions>] = &[
     count!(
         "concurrency",
-        "queries that run at once; 0 is 8 for each processor and at least 32",
+        "queries that run at once, half of them for one token; 0 is 8 for each processor and at least 32",
         0,
         1_000,
         AdmissionOptions,
@@ -349,6 +356,34 @@ const ADMISSION: &[Setting<AdmissionOptions>] = &[
     ),
     count!("queue", "queries that may wait for their turn", 0, 100_000, AdmissionOptions, queue),
     time!("wait", "how long one may wait", 0, 60_000, AdmissionOptions, wait),
+];
+
+const COMPONENTS: &[Setting<ComponentOptions>] = &[
+    time!(
+        "compile_time",
+        "how long compiling one may take before it is refused",
+        100,
+        HOUR,
+        ComponentOptions,
+        compile_time
+    ),
+    plain!(
+        Bytes,
+        "compile_memory",
+        "memory that compiling one may take before it is refused",
+        256 * MIB,
+        1024 * GIB,
+        ComponentOptions,
+        compile_memory
+    ),
+    bytes!(
+        "code_memory",
+        "compiled code that is kept ready; the rest is read from disk when it is called",
+        MIB,
+        1024 * GIB,
+        ComponentOptions,
+        code_memory
+    ),
 ];
 
 const TRACES: &[Setting<TraceOptions>] = &[
@@ -441,7 +476,7 @@ mod tests {
                 // Every number's default is another than one of these.
                 let tries = match known {
                     Some(text) => vec![text],
-                    None => ["17", "70001", "1048577", "50001 ms"].map(str::to_owned).to_vec(),
+                    None => ["17", "70001", "1048577", "300000001", "50001 ms"].map(str::to_owned).to_vec(),
                 };
                 assert!(tries.iter().any(|text| section.set(&mut options, name, text).is_ok()), "{name}");
                 let (before, after) = (all(&Options::default()), all(&options));

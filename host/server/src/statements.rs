@@ -74,7 +74,7 @@ pub(crate) fn rows_of(stream: ResultStream) -> Rows {
 impl RequestStatements {
     async fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
         let plan = self.plan(statement, extra)?;
-        let stream = self.app.engine.run(plan, Some(self.rows)).await?;
+        let stream = self.app.engine.run_within(plan, Some(self.rows), self.asked.limits.statement_memory).await?;
         Ok(rows_of(stream))
     }
 
@@ -92,7 +92,7 @@ impl RequestStatements {
         // A caller's text that may read all sources names them as they are called now.
         let bound = !(*unrestricted && matches!(statement, Statement::Text(_)));
         let sources = StoredTables::of(&self.app.store, &self.app.registry, endpoint, bound);
-        let saved = &endpoint.saved;
+        let saved = endpoint.saved()?;
         let granted = if *unrestricted { Tables::Sources } else { Tables::Granted(saved) };
         match statement {
             Statement::Named(name) if name == DEFAULT_STATEMENT => {

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::admit::Saving;
 use crate::app::App;
-use crate::registry::{Endpoint, Registry};
+use crate::registry::{Endpoint, Entry, Registry};
 use tidegate_store::Store;
 
 static NOTHING: BTreeMap<String, Uuid> = BTreeMap::new();
@@ -46,7 +46,7 @@ struct State {
     named: BTreeMap<String, Uuid>,
     /// The endpoints in whose queries names stand just now, outermost first; nothing for the one that
     /// is being saved.
-    inside: Vec<Option<Arc<Endpoint>>>,
+    inside: Vec<Option<Arc<Entry>>>,
 }
 
 impl<'a> StoredTables<'a> {
@@ -106,7 +106,7 @@ impl<'a> StoredTables<'a> {
     }
 
     /// The endpoint of a name; or that it is the one being saved.
-    fn endpoint(&self, name: &str) -> Option<Option<Arc<Endpoint>>> {
+    fn endpoint(&self, name: &str) -> Option<Option<Arc<Entry>>> {
         let own = |id: Option<Uuid>, name: Option<&str>| {
             self.own.is_some_and(|own| own.id.is_some() && own.id == id || name == Some(own.name))
         };
@@ -115,7 +115,7 @@ impl<'a> StoredTables<'a> {
             if own(None, Some(name)) {
                 return Some(None);
             }
-            let found = self.registry.find(name).filter(|found| found.manifest.name.as_str() == name)?;
+            let found = self.registry.find(name).filter(|found| found.name == name)?;
             // The one being saved may be getting another name: its old one means nothing then.
             (!own(Some(found.id), None)).then_some(Some(found))
         };
@@ -137,14 +137,17 @@ impl Sources for StoredTables<'_> {
             return Vec::new();
         }
         let sources = self.store.sources().into_iter().map(|source| source.name);
-        sources.chain(self.registry.all().iter().map(|endpoint| endpoint.manifest.name.to_string())).collect()
+        sources.chain(self.registry.all().iter().map(|endpoint| endpoint.name.clone())).collect()
     }
 
     fn saved(&self, name: &str) -> Option<Arc<SavedQuery>> {
         match self.endpoint(name)? {
-            Some(endpoint) => {
-                self.note(name, endpoint.id);
-                Some(Arc::clone(&endpoint.saved))
+            Some(entry) => {
+                self.note(name, entry.id);
+                // Plans are made where it does no harm to wait for the catalog.
+                let saved = |endpoint: Arc<Endpoint>| endpoint.saved().map(Arc::clone);
+                let saved = self.registry.load(self.store, &entry).and_then(saved);
+                saved.inspect_err(|failure| tracing::error!(endpoint = name, %failure, "it cannot be read")).ok()
             }
             None => self.own.map(|own| Arc::clone(own.saved)),
         }

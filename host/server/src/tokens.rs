@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use rand::TryRng;
 use sha2::{Digest, Sha256};
-use tidegate_model::Failure;
+use tidegate_model::{Failure, LimitSet};
 use tidegate_store::{Catalog, StoreError, TokenRecord};
 use uuid::Uuid;
 
 use crate::app::{App, Options, StartError};
 use crate::failure::of_store;
+use crate::rate::Identity;
 use crate::scopes::Scopes;
 
 /// The shortest token that is taken from the environment, in characters.
@@ -42,19 +43,28 @@ pub(crate) struct Access {
     pub(crate) id: Option<Uuid>,
     /// Who it is, for records of what was done: the token's description, or its id.
     pub(crate) who: String,
+    /// The token's SHA-256.
+    pub(crate) identity: Identity,
     scopes: Scopes,
     /// Parameter values that the holder cannot choose.
     pub(crate) pinned: BTreeMap<String, String>,
+    /// What a request of the holder may use, where that is less than the server's limits.
+    pub(crate) limits: LimitSet,
     expires_at: Option<i64>,
 }
 
 impl Access {
     fn of(record: &TokenRecord) -> Self {
         let id = Some(record.id);
-        // What cannot be read pins nothing and must therefore allow nothing.
-        let Ok(pinned) = serde_json::from_str(&record.pinned) else { return Self { id, ..Self::default() } };
+        // What cannot be read pins and limits nothing, and must therefore allow nothing.
+        let (Ok(pinned), Ok(limits)) = (serde_json::from_str(&record.pinned), serde_json::from_str(&record.limits))
+        else {
+            tracing::error!(token = %record.id, "what the access token fixes or may use cannot be read; it allows nothing");
+            return Self { id, ..Self::default() };
+        };
         let who = if record.description.is_empty() { record.id.to_string() } else { record.description.clone() };
-        Self { id, who, scopes: Scopes::stored(&record.scopes), pinned, expires_at: record.expires_at }
+        let scopes = Scopes::stored(&record.scopes);
+        Self { id, who, scopes, pinned, limits, expires_at: record.expires_at, ..Self::default() }
     }
 
     /// Access to everything, for who has the service to himself.
@@ -105,8 +115,9 @@ impl Tokens {
                     return Err(StartError::SameToken);
                 }
                 let who = format!("the {what} token of the environment");
-                let access = Access { who, scopes: Scopes::stored(scopes), ..Access::default() };
-                fixed.insert(hash(token), Arc::new(access));
+                let identity = hash(token);
+                let access = Access { who, identity, scopes: Scopes::stored(scopes), ..Access::default() };
+                fixed.insert(identity, Arc::new(access));
             }
         }
         let tokens = Self { fixed, known: RwLock::default(), generation: Mutex::new(0) };
@@ -124,7 +135,7 @@ impl Tokens {
             if record.revoked_at.is_none()
                 && let Ok(hash) = <[u8; 32]>::try_from(record.hash.as_slice())
             {
-                known.insert(hash, Arc::new(Access::of(&record)));
+                known.insert(hash, Arc::new(Access { identity: hash, ..Access::of(&record) }));
             }
         }
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
@@ -198,6 +209,8 @@ pub struct NewToken {
     pub scopes: String,
     /// Parameter values that it fixes.
     pub pinned: BTreeMap<String, String>,
+    /// What a request with it may use, where that is less than the server's limits.
+    pub limits: LimitSet,
     /// When it stops working, in microseconds since 1970, UTC.
     pub expires_at: Option<i64>,
 }
@@ -206,7 +219,7 @@ impl NewToken {
     /// A token with scopes and nothing else.
     pub fn new(scopes: impl Into<String>) -> Self {
         let scopes = scopes.into();
-        Self { description: String::new(), scopes, pinned: BTreeMap::new(), expires_at: None }
+        Self { description: String::new(), scopes, pinned: BTreeMap::new(), limits: LimitSet::new(), expires_at: None }
     }
 
     /// What is wrong with it at a time (microseconds), if anything.
@@ -228,6 +241,10 @@ impl NewToken {
             let message = "a private token manages everything, so a parameter that it fixes would protect nothing; \
                            give it the scope query";
             failures.push(refused("pinned", message.to_owned()));
+        }
+        if !self.limits.is_empty() && !Scopes::stored(&self.scopes).is_of_queries() {
+            let message = "limits bind queries, and the token may not query; give it the scope query, or no limits";
+            failures.push(refused("limits", message.to_owned()));
         }
         for (name, value) in &self.pinned {
             let legal = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -265,6 +282,7 @@ impl NewToken {
             description: self.description.clone(),
             scopes: self.scopes.split_whitespace().collect::<Vec<_>>().join(" "),
             pinned: serde_json::json!(self.pinned).to_string(),
+            limits: serde_json::json!(self.limits).to_string(),
             created_at: chrono::Utc::now().timestamp_micros(),
             expires_at: self.expires_at,
             revoked_at: None,
@@ -272,7 +290,7 @@ impl NewToken {
     }
 }
 
-pub(crate) fn hash(token: &str) -> [u8; 32] {
+pub(crate) fn hash(token: &str) -> Identity {
     Sha256::digest(token.as_bytes()).into()
 }
 
@@ -333,6 +351,8 @@ mod tests {
     #[test]
     fn what_protects_nothing_is_refused() {
         let pinned = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let mut rows = LimitSet::new();
+        rows.set("rows", "5").unwrap();
         for (token, field) in [
             (NewToken::new(""), "scopes"),
             (NewToken::new("query admin"), "scopes"),
@@ -341,10 +361,14 @@ mod tests {
             (NewToken { pinned: pinned("sql", "a"), ..NewToken::new("query") }, "pinned"),
             (NewToken { pinned: pinned("a b", "a"), ..NewToken::new("query") }, "pinned"),
             (NewToken { expires_at: Some(5), ..NewToken::new("query") }, "expires_at"),
+            (NewToken { limits: rows.clone(), ..NewToken::new("ingest") }, "limits"),
         ] {
             assert_eq!(token.validate(5).unwrap_err().location.as_deref(), Some(field), "{token:?}");
         }
         let fine = NewToken { pinned: pinned("project", "a"), expires_at: Some(6), ..NewToken::new("query") };
         assert_eq!(fine.validate(5), Ok(()));
+        for scopes in ["query", "query:endpoint:logs.all ingest", "private"] {
+            assert_eq!(NewToken { limits: rows.clone(), ..NewToken::new(scopes) }.validate(5), Ok(()), "{scopes}");
+        }
     }
 }

@@ -195,6 +195,15 @@ impl Engine {
     /// # Errors
     /// If it cannot be started.
     pub async fn run(&self, plan: Plan, rows: Option<usize>) -> Result<ResultStream> {
+        self.run_within(plan, rows, self.statement_memory).await
+    }
+
+    /// Starts a statement whose operators may hold `memory` bytes, and never more than the engine
+    /// lets any statement hold. At most `rows` rows come out.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn run_within(&self, plan: Plan, rows: Option<usize>, memory: usize) -> Result<ResultStream> {
         let Plan { logical, columns, .. } = plan;
         let logical = border::without_needless(logical).planned()?;
         let logical = match rows {
@@ -203,7 +212,8 @@ impl Engine {
             }
             None => logical,
         };
-        let pool = Arc::new(memory::StatementMemory::new(Arc::clone(&self.total_memory), self.statement_memory));
+        let pool =
+            Arc::new(memory::StatementMemory::new(Arc::clone(&self.total_memory), memory.min(self.statement_memory)));
         let memory: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
         let statement = Statement { memory: pool, stop: stop::Stop::current(), failure: Arc::default() };
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(memory).build().planned()?;

@@ -279,7 +279,8 @@ impl Follower {
     }
 
     fn note_unnest(&mut self, unnest: &Unnest) {
-        self.used.extend(unnest.exec_columns.iter().cloned().map(Expr::Column));
+        // How many elements there are decides about rows, not what they are.
+        self.used.extend(unnest.exec_columns.iter().cloned().map(|column| Expr::Column(column).is_not_null()));
         let input = unnest.input.schema().columns();
         for (column, from) in unnest.schema.columns().iter().zip(&unnest.dependency_indices) {
             if let Some(from) = input.get(*from) {

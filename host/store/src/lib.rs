@@ -51,7 +51,7 @@ mod timestamp;
 mod union;
 
 pub use backup::{BackupReport, backup, restore};
-pub use catalog::{Catalog, EndpointRecord, NewVersion, TokenRecord};
+pub use catalog::{Catalog, EndpointEntry, EndpointRecord, NewVersion, TokenRecord};
 pub use describe::SourceDescription;
 pub use error::StoreError;
 pub use event::{Ingested, MAX_NESTING, RefusedEvent, too_long};

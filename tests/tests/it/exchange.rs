@@ -126,6 +126,9 @@ fn a_new_endpoint_in_sql_is_built_pushed_changed_and_rolled_back() {
 fn what_is_pulled_is_what_was_pushed() {
     let author = Author::new();
     author.does(&["new", "mine", "--lang", "sql"]);
+    let toml = std::fs::read_to_string(author.path("mine/endpoint.toml")).unwrap();
+    let limits = "\n[limits]\nrequest_time = \"5000 ms\"\nrows = 50\n";
+    std::fs::write(author.path("mine/endpoint.toml"), toml + limits).unwrap();
     // Without a newline at the end, with a statement and with what a server would add: @other is not declared.
     let query = "WITH t AS (SELECT id FROM `cloudflare.logs.prod` WHERE id = @other) SELECT id, 'größe' AS g FROM t";
     std::fs::write(author.path("mine/query.sql"), query).unwrap();
@@ -135,6 +138,7 @@ fn what_is_pulled_is_what_was_pushed() {
     let first = author.shown("mine");
     assert_eq!((&first["kind"], &first["version"]), (&json!("sql"), &json!(1)));
     assert_eq!(first["statements"], json!({"by-id": "SELECT id FROM t\n\n"}));
+    assert_eq!(first["limits"], json!({"request_time": "5 s", "rows": "50"}));
     author.does(&["pull", "mine", "--folder", "again"]);
     assert_eq!(std::fs::read_to_string(author.path("again/query.sql")).unwrap(), query);
     assert!(!author.path("again/component.wasm").exists(), "SQL is all there is");

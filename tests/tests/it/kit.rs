@@ -295,3 +295,16 @@ fn check_tells_mistakes_and_what_is_read() {
         "the parameter project is declared, and no statement uses it",
     ]);
 }
+
+#[test]
+fn what_a_guest_logs_and_why_it_was_stopped_reaches_its_author() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-endpoints");
+    let guests = std::env::var_os("TIDEGATE_GUESTS").map_or(own.join("target/built"), PathBuf::from);
+    let (folder, module) = (own.join("hostile"), guests.join("hostile.wasm"));
+    assert!(module.is_file(), "{} is missing: run cargo xtask guests first", module.display());
+    let (folder, module) = (folder.to_str().unwrap(), module.to_str().unwrap());
+    let told = tidegate(&["run", folder, "--module", module, "-p", "attack=panic"]);
+    told.failed().has(&["guest error: ", "a secret of the guest", "the component was stopped", "500: "]);
+    // Callers learn nothing of it.
+    assert!(!told.out.contains("a secret of the guest"), "{}", told.out);
+}

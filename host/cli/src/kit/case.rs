@@ -323,8 +323,8 @@ mod tests {
     fn mistakes_are_told_with_their_place() {
         for (text, told) in [
             ("{\n  \"expects\": {}\n}", "tests/x.json:2:11: unknown field `expects`"),
-            ("{\"now\": \"soon\"}", "x.json:1:14: now is 'soon'"),
-            ("{\"parameters\": {\"a\": [1]}}", "x.json:1:24: a parameter is a text"),
+            ("{\"now\": \"soon\"}", "x.json:1:15: now is 'soon'"),
+            ("{\"parameters\": {\"a\": [1]}}", "x.json:1:25: a parameter is a text"),
             ("{\"logs\": {\"s\": [1]}}", "x.json:1:17: invalid type"),
             ("{\"expect\": {\"result\": []}", "x.json:1:25: EOF"),
             ("{\"expect\": {\"error\": {\"text\": 1}}}", "unknown field `text`"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeOptions};
 
-use super::fake::{Fake, numbers, options, prepare, request, sql_component};
+use super::fake::{Fake, component, digest, guest, numbers, options, prepare, request, sql_component};
 
 fn with_artefacts(folder: &TempDir, key: u8) -> RuntimeOptions {
     let artefacts = ArtefactOptions { folder: folder.path().join("compiled"), key: [key; 32] };
@@ -80,4 +80,48 @@ async fn the_code_of_another_component_under_this_name_is_ignored() {
     let endpoint = prepare(&runtime, &adhoc).await.unwrap();
     let failure = runtime.handle(&endpoint, request(&[]), Arc::new(Fake::default())).await.unwrap_err().failure;
     assert!(failure.message.contains("'sql'"), "the ad-hoc component ran, not the other: {failure}");
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_what_is_refused_and_what_was_admitted_is_not_tried_again() {
+    let folder = TempDir::new().unwrap();
+    let runtime = Runtime::new(with_artefacts(&folder, 1)).unwrap();
+    let handler = r#"(func (export "tidegate:endpoint/handler@0.1.0#handle") (param i32) (result i32) unreachable)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)"#;
+    let bad =
+        component(&format!(r#"(module (memory (export "memory") 1) (func $s unreachable) (start $s) {handler})"#));
+    prepare(&runtime, &bad).await.unwrap_err();
+    assert_eq!(fs::read_dir(folder.path().join("compiled")).unwrap().count(), 0);
+    runtime.check(&bad, digest(&bad)).await.unwrap();
+    assert!(only_file(&folder).is_file());
+    assert!(runtime.ready(&digest(&bad)).is_none(), "a check keeps nothing in memory");
+    // Once admitted, it is for its requests to fail.
+    let endpoint = runtime.prepare_again(&bad, digest(&bad)).await.unwrap();
+    assert!(Arc::ptr_eq(&endpoint, &runtime.ready(&digest(&bad)).unwrap()));
+    runtime.handle(&endpoint, request(&[]), Arc::new(Fake::default())).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn what_is_kept_ready_is_bounded_and_the_oldest_goes_first() {
+    let guests: Vec<Vec<u8>> = (0..3).map(|i| guest("", &format!("(drop (i32.const {i})) unreachable"))).collect();
+    let kept = async |options: RuntimeOptions| {
+        let runtime = Runtime::new(options).unwrap();
+        for guest in &guests {
+            prepare(&runtime, guest).await.unwrap();
+            // Whoever is used stays.
+            runtime.ready(&digest(&guests[0]));
+        }
+        let size = runtime.pool_use();
+        let ready: Vec<bool> = guests.iter().map(|guest| runtime.ready(&digest(guest)).is_some()).collect();
+        (ready, size.ready, size.ready_bytes)
+    };
+    let (all, count, bytes) = kept(options()).await;
+    assert_eq!((all, count), (vec![true; 3], 3));
+    assert!(bytes > 3 * 4096, "{bytes}");
+    assert_eq!(kept(RuntimeOptions { prepared: 2, ..options() }).await.0, [true, false, true]);
+    let (ready, _, held) = kept(RuntimeOptions { prepared_bytes: bytes - 1, ..options() }).await;
+    assert_eq!(ready, [true, false, true]);
+    assert!(held < bytes);
+    // The one at hand stays, however large.
+    assert_eq!(kept(RuntimeOptions { prepared_bytes: 0, ..options() }).await.1, 1);
 }

@@ -76,7 +76,7 @@ pub(crate) fn with_own_resource(destructor: &str, body: &str) -> Vec<u8> {
         (alias export $exchange "response" (type $response))
         (core module $destructor (func (export "end") (param i32) {destructor}))
         (core instance $destructor (instantiate $destructor))
-        (type $own (resource (rep i32) (dtor (func $destructor "end"))))
+        (type $own (resource (rep i32) (dtor (core func $destructor "end"))))
         (core func $new (canon resource.new $own))
         (core func $drop (canon resource.drop $own))
         (core func $done (canon resource.drop $request))
@@ -93,9 +93,10 @@ pub(crate) fn with_own_resource(destructor: &str, body: &str) -> Vec<u8> {
                 (i32.const 64)))
         (core instance $main (instantiate $main (with "own" (instance
             (export "new" (func $new)) (export "drop" (func $drop)) (export "done" (func $done))))))
+        (alias core export $main "memory" (core memory $memory))
         (type $problem {problem})
         (func $handle (param "request" (borrow $request)) (result (result (own $response) (error $problem)))
-            (canon lift (core func $main "handle") (memory $main "memory") (realloc (func $main "realloc"))))
+            (canon lift (core func $main "handle") (memory $memory) (realloc (core func $main "realloc"))))
         (component $shape
             (import "request" (type $request (sub resource)))
             (import "response" (type $response (sub resource)))

@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Shape, document, lost, respond, rows};
 use crate::compute::{AbortOnDrop, Compute};
+use crate::execute::{GRACE, late};
 
 /// Parts that may wait for the caller; with more, the statement waits.
 const WAITING: usize = 4;
@@ -39,7 +40,7 @@ pub(crate) async fn stream(
     place: impl Send + 'static,
     limit: Duration,
 ) -> Result<Response<Body>, Failure> {
-    let deadline = Instant::now() + limit;
+    let deadline = Instant::now() + limit + GRACE;
     let (sender, parts) = mpsc::channel(WAITING);
     let (end, ended) = oneshot::channel();
     let task = compute.start_work(async move {
@@ -47,7 +48,7 @@ pub(crate) async fn stream(
         // reads slowly holds the answer, and no place.
         let _place = place;
         // The caller's side has the same limit, but is not asked while the caller does not read.
-        let done = timeout(limit, produce(made, shape, sender)).await.unwrap_or_else(|_| Err(late(limit)));
+        let done = timeout(limit + GRACE, produce(made, shape, sender)).await.unwrap_or_else(|_| Err(late(limit)));
         let _ = end.send(done);
     })?;
     let mut source = Source { parts, ended: Some(ended), deadline, limit, shape, _task: task, _guard: guard };
@@ -78,11 +79,6 @@ async fn produce(
         }
     }
     Ok(())
-}
-
-fn late(limit: Duration) -> Failure {
-    let message = format!("the request took longer than {} s; narrow the time range or select less", limit.as_secs());
-    Failure::new(Code::Timeout, message)
 }
 
 /// The caller's end of a running request.

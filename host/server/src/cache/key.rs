@@ -5,7 +5,7 @@
 //! which parameters were sent, the token itself.
 
 use sha2::{Digest, Sha256};
-use tidegate_model::Value;
+use tidegate_model::{Value, size};
 
 use crate::execute::Asked;
 use crate::parameters::Adhoc;
@@ -27,6 +27,11 @@ impl Asked {
             parts.add(&version.to_le_bytes());
         }
         parts.add(&[u8::from(self.redact), u8::from(self.unrestricted), self.format as u8]);
+        // A component may answer with less where a limit is met, so every limit may shape the answer;
+        // and who is held to less must not fail, or be served by, the execution of another.
+        for value in self.limits.of_request() {
+            parts.count(size(value));
+        }
         let (language, text) = match &self.adhoc {
             None => (0, ""),
             Some(Adhoc::Sql(text)) => (1, text.as_str()),

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 use super::{Entry, Key};
+use crate::admission::Tenant;
 use crate::app::App;
+use crate::execute::execute;
 
 /// How often it is looked for entries that are due: intervals are whole seconds.
 const TICK: Duration = Duration::from_millis(200);
@@ -63,7 +65,7 @@ fn is_due(app: &App, key: &Key, entry: &Arc<Entry>) -> bool {
 
 async fn refresh(app: &Arc<App>, key: Key, entry: &Arc<Entry>) {
     let asked = Arc::clone(&entry.asked);
-    let make = crate::execute::execute(Arc::clone(app), Arc::clone(&asked));
+    let make = execute(Arc::clone(app), Arc::clone(&asked), Tenant::Warming);
     let read = entry.warming().read;
     let (execution, _) = app.cache.fly(key, asked, read, make);
     match execution.await {

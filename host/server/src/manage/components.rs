@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use tidegate_compiler::{inspect, is_generated, pack};
 use tidegate_model::{Code, Failure, Manifest};
 
-use super::endpoints::{Known, known, on_save, shown, version_of};
+use super::endpoints::{Known, known, on_save, saved_shown, shown, version_of};
 use super::{Answer, private};
 use crate::admit::Saving;
 use crate::app::App;
@@ -124,12 +124,14 @@ pub(crate) async fn put(State(app): State<Arc<App>>, Path(id): Path<String>, req
         let message = format!("the component calls itself {name}; put it under that name");
         return Err(Failure::new(Code::Refused, message).about("name").into());
     }
-    if let Some(old) = old.as_ref().filter(|old| old.digest == hex(&declared.digest))
-        && let Some(usable) = app.registry.by_id(old.id)
-    {
+    let usable = |old: &Known| app.registry.found(old.id).is_none_or(|found| found.broken.is_none());
+    let old = match old {
         // Nothing is changed: that is no version.
-        return Ok((StatusCode::OK, Json(shown(&app, Known::of(&usable)).await?)));
-    }
+        Some(old) if old.digest == hex(&declared.digest) && usable(&old) => {
+            return Ok((StatusCode::OK, Json(shown(&app, old).await?)));
+        }
+        old => old,
+    };
     let saving = Saving {
         id: old.as_ref().map(|old| old.id),
         author: &access.who,
@@ -142,5 +144,5 @@ pub(crate) async fn put(State(app): State<Arc<App>>, Path(id): Path<String>, req
     };
     let endpoint = app.register_component(&component, saving).await.map_err(on_save)?;
     let status = if old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(shown(&app, Known::of(&endpoint)).await?)))
+    Ok((status, Json(saved_shown(&app, &endpoint).await?)))
 }

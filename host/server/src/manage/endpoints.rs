@@ -7,18 +7,18 @@ use std::sync::Arc;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use tidegate_model::{Code, EndpointName, Failure, Manifest, Parameter, Settings};
+use tidegate_model::{Code, EndpointName, Failure, LimitSet, Manifest, Parameter, Settings};
 
 use tidegate_store::EndpointRecord;
 use uuid::Uuid;
 
 use super::components::{self, Kind};
 use super::fields::Fields;
-use super::{Answer, created, found, private, time};
+use super::{Answer, LIMITS_ARE, created, found, private, time};
 use crate::admit::{Saving, taken};
 use crate::app::App;
-use crate::failure::Refusal;
-use crate::registry::{Broken, Endpoint};
+use crate::failure::{Refusal, of_store};
+use crate::registry::{Endpoint, Found};
 
 /// What is shown of an endpoint and not taken: it may be sent back as it was shown.
 const SHOWN_ONLY: [&str; 11] = [
@@ -65,6 +65,9 @@ fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest>
         enable_auth: fields.flag("enable_auth").unwrap_or(old.enable_auth),
         labels: fields.text("labels").unwrap_or(old.labels),
     };
+    let limits = fields
+        .take::<Option<LimitSet>>("limits", LIMITS_ARE)
+        .map_or_else(|| base.map(|base| base.limits.clone()), |sent| Some(sent.unwrap_or_default()));
     if !settings.enable_auth {
         fields.refuse("enable_auth", "enable_auth: false is not supported; every call needs a token");
     }
@@ -79,6 +82,7 @@ fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest>
         parameters: parameters.unwrap_or_default(),
         statements: base.map(|base| base.statements.clone()).unwrap_or_default(),
         settings,
+        limits: limits.unwrap_or_default(),
         ..Manifest::new(name.clone().or_else(placeholder)?, query.clone().unwrap_or_default())
     };
     if base.is_none() && name.is_none() && !fields.has_refused("name") {
@@ -118,7 +122,7 @@ async fn definition(app: &App, old: Option<&Known>, request: Request) -> Result<
     manifest.ok_or_else(|| Failure::new(Code::Internal, "the definition could not be read"))
 }
 
-/// An endpoint as management sees it: one that can be called, or one that no longer passes the gate.
+/// An endpoint as management sees it, whether it can be called or no longer passes the gate.
 pub(super) struct Known {
     pub(super) id: Uuid,
     pub(super) version: i64,
@@ -135,34 +139,34 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn of(endpoint: &Endpoint) -> Self {
+    fn of(endpoint: &Endpoint, found: Option<&Found>) -> Self {
         Self {
             id: endpoint.id,
             version: endpoint.version,
             manifest: Some(endpoint.manifest.clone()),
             name: endpoint.manifest.name.to_string(),
-            digest: endpoint.component.digest().to_owned(),
+            digest: endpoint.component.clone(),
             tables: endpoint.tables.clone(),
             author: endpoint.author.clone(),
             created_at: endpoint.created_at,
             updated_at: endpoint.updated_at,
-            warnings: endpoint.warnings.iter().map(ToString::to_string).collect(),
+            warnings: warnings(endpoint.version, found),
         }
     }
 
-    fn of_broken(broken: &Broken) -> Self {
-        let Broken { record, manifest, failure } = broken;
+    fn of_record(record: EndpointRecord, found: Option<&Found>) -> Self {
         Self {
             id: record.id,
             version: record.version,
-            manifest: manifest.clone(),
-            name: record.name.clone(),
-            digest: record.component.clone(),
-            tables: record.sources.clone(),
-            author: record.author.clone(),
+            // What cannot even be read is shown by its name.
+            manifest: serde_json::from_str(&record.manifest).ok(),
+            name: record.name,
+            digest: record.component,
+            tables: record.sources,
+            author: record.author,
             created_at: record.created_at,
             updated_at: record.updated_at,
-            warnings: vec![format!("it cannot be used: {failure}")],
+            warnings: warnings(record.version, found),
         }
     }
 
@@ -182,6 +186,13 @@ impl Known {
     }
 }
 
+/// What the gate, or the check after the start, has to tell of a version.
+fn warnings(version: i64, found: Option<&Found>) -> Vec<String> {
+    let Some(found) = found.filter(|found| found.version == version) else { return Vec::new() };
+    let broken = found.broken.iter().map(|failure| format!("it cannot be used: {failure}"));
+    broken.chain(found.warnings.iter().map(ToString::to_string)).collect()
+}
+
 /// All of these, as they are shown.
 async fn all_shown(app: &Arc<App>, known: &[Known]) -> Result<Vec<Value>, Failure> {
     let kinds = components::kinds(app, known.iter().map(|one| one.digest.clone()).collect()).await?;
@@ -192,9 +203,14 @@ pub(super) async fn shown(app: &Arc<App>, known: Known) -> Result<Value, Failure
     Ok(all_shown(app, &[known]).await?.pop().unwrap_or_default())
 }
 
+/// An endpoint that was just saved, as it is shown.
+pub(super) async fn saved_shown(app: &Arc<App>, endpoint: &Endpoint) -> Result<Value, Failure> {
+    shown(app, Known::of(endpoint, app.registry.found(endpoint.id).as_deref())).await
+}
+
 /// What a definition says, in the names of the interface.
 fn described(manifest: &Manifest) -> Value {
-    let Manifest { name, description, query, statements, parameters, settings, .. } = manifest;
+    let Manifest { name, description, query, statements, parameters, settings, limits } = manifest;
     json!({
         "name": name,
         "description": description,
@@ -208,6 +224,7 @@ fn described(manifest: &Manifest) -> Value {
         "redact_pii": settings.redact_pii,
         "enable_auth": settings.enable_auth,
         "labels": settings.labels,
+        "limits": limits,
     })
 }
 
@@ -221,24 +238,27 @@ pub(super) fn on_save(mut failure: Failure) -> Failure {
 }
 
 pub(super) fn known(app: &App, id_or_name: &str) -> Result<Known, Failure> {
-    let broken = |broken: &Arc<Broken>| {
-        broken.record.name == id_or_name || Uuid::try_parse(id_or_name).is_ok_and(|id| id == broken.record.id)
+    let entry = app.registry.find(id_or_name);
+    let record = match &entry {
+        Some(entry) => app.store.catalog().endpoint_by_id(entry.id).map_err(of_store)?,
+        None => None,
     };
-    if let Some(endpoint) = app.registry.find(id_or_name) {
-        return Ok(Known::of(&endpoint));
-    }
-    let broken = app.registry.broken().into_iter().find(broken).map(|broken| Known::of_broken(&broken));
-    broken.ok_or_else(|| Failure::new(Code::NotFound, format!("there is no endpoint {id_or_name}")).about(id_or_name))
+    let unknown = || Failure::new(Code::NotFound, format!("there is no endpoint {id_or_name}")).about(id_or_name);
+    let record = record.ok_or_else(unknown)?;
+    let found = app.registry.found(record.id);
+    Ok(Known::of_record(record, found.as_deref()))
 }
 
 /// `GET /api/endpoints`.
 pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Answer {
     private(&app, &headers)?;
-    let usable = app.registry.all();
-    let broken = app.registry.broken();
-    let broken = broken.iter().map(|broken| Known::of_broken(broken));
-    let all: Vec<Known> = usable.iter().map(|endpoint| Known::of(endpoint)).chain(broken).collect();
-    found(all_shown(&app, &all).await?.into())
+    let records = app.blocking(|app| app.store.catalog().endpoints()).await?;
+    let known = records.into_iter().map(|record| {
+        let found = app.registry.found(record.id);
+        Known::of_record(record, found.as_deref())
+    });
+    let known: Vec<Known> = known.collect();
+    found(all_shown(&app, &known).await?.into())
 }
 
 /// `GET /api/endpoints/{id or name}`.
@@ -253,7 +273,7 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
     let manifest = definition(&app, None, request).await?;
     let saving = Saving { author: &access.who, ..Saving::default() };
     let endpoint = app.register_query(&manifest, saving).await.map_err(on_save)?;
-    created(shown(&app, Known::of(&endpoint)).await?)
+    created(saved_shown(&app, &endpoint).await?)
 }
 
 /// `PUT` and `PATCH /api/endpoints/{id or name}`.
@@ -262,7 +282,8 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
     let old = known(&app, &id)?;
     let mut manifest = definition(&app, Some(&old), request).await?;
     let same_query = old.manifest.as_ref().is_some_and(|old| old.query == manifest.query);
-    if old.manifest.as_ref() == Some(&manifest) && app.registry.by_id(old.id).is_some() {
+    let usable = app.registry.found(old.id).is_none_or(|found| found.broken.is_none());
+    if old.manifest.as_ref() == Some(&manifest) && usable {
         // Nothing is changed: that is no version.
         return found(shown(&app, old).await?);
     }
@@ -273,7 +294,7 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
     let saving =
         Saving { id: Some(old.id), author: &access.who, known: old.tables, same_query, from: Some(old.version) };
     let endpoint = app.register_component(&component, saving).await.map_err(on_save)?;
-    found(shown(&app, Known::of(&endpoint)).await?)
+    found(saved_shown(&app, &endpoint).await?)
 }
 
 /// `DELETE /api/endpoints/{id or name}`.
@@ -345,7 +366,7 @@ pub(crate) async fn restore(
         let message = format!("version {version} is the current one");
         return Err(Failure::new(Code::Refused, message).about("version").into());
     }
-    let component = app.stored_component(&record)?;
+    let component = app.stored_component(&record.component)?;
     let saving = Saving {
         id: Some(endpoint.id),
         author: &access.who,
@@ -354,5 +375,5 @@ pub(crate) async fn restore(
         from: Some(endpoint.version),
     };
     let endpoint = app.register_component(&component, saving).await.map_err(on_save)?;
-    found(shown(&app, Known::of(&endpoint)).await?)
+    found(saved_shown(&app, &endpoint).await?)
 }

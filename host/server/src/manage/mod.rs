@@ -21,6 +21,10 @@ use crate::tokens::Access;
 /// The longest body of a management request, in bytes.
 const MAX_BODY: usize = 1 << 20;
 
+/// What the field `limits` of endpoints and tokens must be.
+const LIMITS_ARE: &str =
+    "an object of limits and their values, such as {\"rows\": 500, \"request_time\": \"5 s\"}, or null";
+
 type Answer = Result<(StatusCode, Json<Value>), Refusal>;
 
 /// Who manages.

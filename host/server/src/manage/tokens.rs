@@ -7,12 +7,12 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidegate_model::{Code, Failure, parse_timestamp};
+use tidegate_model::{Code, Failure, LimitSet, parse_timestamp};
 use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
 use super::fields::Fields;
-use super::{Answer, created, found, private, time};
+use super::{Answer, LIMITS_ARE, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::tokens::NewToken;
@@ -30,11 +30,13 @@ const SHOWN_ONLY: [&str; 4] = ["id", "token", "inserted_at", "revoked_at"];
 
 fn shown(record: &TokenRecord) -> Value {
     let pinned: Value = serde_json::from_str(&record.pinned).unwrap_or_default();
+    let limits: Value = serde_json::from_str(&record.limits).unwrap_or_default();
     json!({
         "id": record.id.to_string(),
         "description": record.description,
         "scopes": record.scopes,
         "pinned": pinned,
+        "limits": limits,
         "inserted_at": time(record.created_at),
         "expires_at": record.expires_at.map_or(Value::Null, time),
         "revoked_at": record.revoked_at.map_or(Value::Null, time),
@@ -96,6 +98,7 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
             .take::<Option<BTreeMap<String, String>>>("pinned", "an object of parameters and their texts")
             .flatten()
             .unwrap_or_default(),
+        limits: fields.take::<Option<LimitSet>>("limits", LIMITS_ARE).flatten().unwrap_or_default(),
         expires_at,
     };
     if let Err(failure) = new.validate(app.clock.now()) {

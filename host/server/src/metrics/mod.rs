@@ -92,6 +92,8 @@ pub(crate) struct Metrics {
     pool_memories: Gauge,
     pool_stacks: Gauge,
     pool_idle: Gauge,
+    ready: Gauge,
+    ready_bytes: Gauge,
     connections: Gauge,
     refused_connections: Counter,
     store: OfStore,
@@ -125,6 +127,8 @@ impl Metrics {
             pool_memories: Gauge::default(),
             pool_stacks: Gauge::default(),
             pool_idle: Gauge::default(),
+            ready: Gauge::default(),
+            ready_bytes: Gauge::default(),
             connections: Gauge::default(),
             refused_connections: Counter::default(),
             store: OfStore::register(&mut registry),
@@ -172,6 +176,12 @@ impl Metrics {
             ("tidegate_components_memories", "Memories of the pool in use", &all.pool_memories),
             ("tidegate_components_stacks", "Stacks of the pool in use", &all.pool_stacks),
             ("tidegate_components_idle_bytes", "Resident memory of the pool that is not in use", &all.pool_idle),
+            ("tidegate_components_ready", "Components that are kept ready in memory", &all.ready),
+            (
+                "tidegate_components_ready_bytes",
+                "Compiled code of the components that are kept ready",
+                &all.ready_bytes,
+            ),
             ("tidegate_connections", "Open connections", &all.connections),
             ("tidegate_endpoints_unusable", "Saved endpoints that cannot be used", &all.unusable),
             ("process_resident_memory_bytes", "Resident memory of the process", &all.memory),
@@ -245,11 +255,13 @@ impl Metrics {
         set(&self.pool_memories, pool.memories);
         set(&self.pool_stacks, pool.stacks);
         set(&self.pool_idle, pool.idle_bytes);
+        set(&self.ready, pool.ready);
+        set(&self.ready_bytes, pool.ready_bytes);
         let (entries, bytes) = app.cache.size();
         set(&self.cache_entries, size(entries));
         set(&self.cache_bytes, size(bytes));
         self.store.measure(&app.store.stats());
-        set(&self.unusable, app.registry.unusable());
+        set(&self.unusable, app.registry.unusable().0);
         set(&self.memory, resident_memory().unwrap_or(0));
         set(&self.files, std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count));
     }

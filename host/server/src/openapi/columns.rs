@@ -8,14 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use tidegate_compiler::{compile_sql, inspect};
-use tidegate_model::Failure;
+use tidegate_model::{Failure, Manifest};
 use tidegate_sql::Type;
 use uuid::Uuid;
 
 use crate::admit::example_arguments;
 use crate::app::App;
-use crate::registry::{Endpoint, with_parameters_of};
+use crate::registry::{Endpoint, Entry, with_parameters_of};
 use crate::tables::StoredTables;
 
 /// How long columns are taken as planned.
@@ -47,21 +46,23 @@ struct Known {
     answer: Answer,
 }
 
-/// What each of the endpoints answers.
+/// What each of the endpoints takes, those included that it reads, and what it answers. One that
+/// cannot be used is left out.
 ///
 /// # Errors
 /// While the server shuts down.
-pub(super) async fn answers(app: &Arc<App>, endpoints: Vec<Arc<Endpoint>>) -> Result<Vec<Answer>, Failure> {
+pub(super) async fn answers(app: &Arc<App>, entries: Vec<Arc<Entry>>) -> Result<Vec<(Manifest, Answer)>, Failure> {
     let this = Arc::clone(app);
     // Plans may be deep, and take milliseconds each.
     app.compute
         .run(async move {
             let began = Instant::now();
-            let digests = std::cell::OnceCell::new();
-            let mut answers = Vec::with_capacity(endpoints.len());
-            for endpoint in &endpoints {
-                let digest = |id| digests.get_or_init(|| stored(&this)).get(&id).cloned();
-                answers.push(answer(&this, endpoint, digest, began.elapsed() < PLANNING));
+            let mut answers = Vec::with_capacity(entries.len());
+            for entry in &entries {
+                let Ok(endpoint) = this.registry.peek(&this.store, entry) else { continue };
+                let Ok(reads) = this.registry.load_reads(&this.store, &endpoint.tables) else { continue };
+                let answer = answer(&this, &endpoint, began.elapsed() < PLANNING);
+                answers.push((with_parameters_of(&endpoint.manifest, &reads).into_owned(), answer));
                 tokio::task::yield_now().await;
             }
             Ok(answers)
@@ -69,7 +70,7 @@ pub(super) async fn answers(app: &Arc<App>, endpoints: Vec<Arc<Endpoint>>) -> Re
         .await
 }
 
-fn answer(app: &App, endpoint: &Endpoint, digest: impl Fn(Uuid) -> Option<String>, may_plan: bool) -> Answer {
+fn answer(app: &App, endpoint: &Endpoint, may_plan: bool) -> Answer {
     let known = || app.described.0.lock().unwrap_or_else(PoisonError::into_inner);
     let old = known().get(&endpoint.id).filter(|known| known.version == endpoint.version).map(|known| {
         let is_fresh = matches!(known.answer, Answer::Any) || known.since.elapsed() < FRESH;
@@ -79,7 +80,7 @@ fn answer(app: &App, endpoint: &Endpoint, digest: impl Fn(Uuid) -> Option<String
         Some((answer, is_fresh)) if is_fresh || !may_plan => return answer,
         None if !may_plan => return Answer::Any,
         Some(_) => true,
-        None => digest(endpoint.id).is_some_and(|digest| is_generated(app, &digest)),
+        None => is_generated(app, endpoint),
     };
     let answer = if is_generated { planned(app, endpoint) } else { Answer::Any };
     let mut known = known();
@@ -92,30 +93,19 @@ fn answer(app: &App, endpoint: &Endpoint, digest: impl Fn(Uuid) -> Option<String
     answer
 }
 
-/// The digests of all components, by endpoint.
-fn stored(app: &App) -> HashMap<Uuid, String> {
-    let records = app.store.catalog().endpoints().unwrap_or_default();
-    records.into_iter().map(|record| (record.id, record.component)).collect()
-}
-
-/// Whether a component is the one that is made of its saved query alone, so that it answers the
-/// rows of that query.
-fn is_generated(app: &App, digest: &str) -> bool {
-    let made = || {
-        let component = app.store.catalog().component(digest).ok()??;
-        Some(compile_sql(&inspect(&component).ok()?.manifest).ok()? == component)
-    };
-    made().unwrap_or(false)
+/// Whether a component's code is that of all saved queries, so that it answers the rows of its own.
+fn is_generated(app: &App, endpoint: &Endpoint) -> bool {
+    app.code(endpoint).is_ok_and(|(digest, _)| digest == app.registry.generated)
 }
 
 fn planned(app: &App, endpoint: &Endpoint) -> Answer {
-    let manifest = with_parameters_of(&endpoint.manifest, &app.registry.reads(&endpoint.tables));
+    let Ok(reads) = app.registry.load_reads(&app.store, &endpoint.tables) else { return Answer::SomeRows };
+    let manifest = with_parameters_of(&endpoint.manifest, &reads);
     let arguments = example_arguments(&manifest);
     let tables = StoredTables::of(&app.store, &app.registry, endpoint, true);
     let now = app.clock.now();
-    let Ok(plan) = app.engine.plan_saved(&endpoint.saved, &tables, &arguments, now) else {
-        return Answer::SomeRows;
-    };
+    let planned = endpoint.saved().and_then(|saved| app.engine.plan_saved(saved, &tables, &arguments, now));
+    let Ok(plan) = planned else { return Answer::SomeRows };
     let mut parts = MOST_PARTS;
     let columns: Map<String, Value> =
         plan.columns().iter().map(|(name, ty)| (name.clone(), schema(ty, &mut parts))).collect();

@@ -29,7 +29,6 @@ use tidegate_model::Manifest;
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::Refusal;
-use crate::registry::{Endpoint, with_parameters_of};
 use crate::tokens::Access;
 
 use columns::Answer;
@@ -39,13 +38,9 @@ pub(crate) use columns::Described;
 pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let document = if headers.contains_key("x-api-key") || headers.contains_key(AUTHORIZATION) {
         let access = authenticate(&app, &headers, app.clock.now())?;
-        let mut endpoints = app.registry.all();
-        endpoints.retain(|endpoint| access.may_query(endpoint.manifest.name.as_str(), Some(endpoint.id)));
-        let answers = columns::answers(&app, endpoints.clone()).await?;
-        let with_all = |endpoint: &Arc<Endpoint>| {
-            with_parameters_of(&endpoint.manifest, &app.registry.reads(&endpoint.tables)).into_owned()
-        };
-        let described = endpoints.iter().map(with_all).zip(answers);
+        let mut entries = app.registry.all();
+        entries.retain(|entry| access.may_query(&entry.name, Some(entry.id)));
+        let described = columns::answers(&app, entries).await?.into_iter();
         document(described.filter(|(manifest, _)| is_bound(manifest, &access)), Some(&access))
     } else {
         document(std::iter::empty(), None)

@@ -1,6 +1,7 @@
 //! What the routes take and answer, as the document's components.
 
 use serde_json::{Map, Value, json};
+use tidegate_model::{LIMITS, LimitSet};
 
 use crate::answer::Format;
 
@@ -121,6 +122,22 @@ fn closed(properties: Value, required: &[&str]) -> Value {
     schema
 }
 
+/// The limits that an endpoint or a token may lower, by name.
+fn limits() -> Value {
+    let described = LimitSet::names().filter_map(|name| {
+        let what = LIMITS.iter().find(|setting| setting.name == name)?.what;
+        Some((name.to_owned(), json!({"type": ["string", "integer"], "minimum": 0, "description": what})))
+    });
+    let mut schema = closed(Value::Object(described.collect()), &[]);
+    if let Some(fields) = schema.as_object_mut() {
+        fields.insert("type".to_owned(), json!(["object", "null"]));
+        let description = "What one request may use, where that is less than the server's limits: a number, or a text \
+                           with its unit such as \"5 s\" or \"16 MiB\".";
+        fields.insert("description".to_owned(), description.into());
+    }
+    schema
+}
+
 fn schemas() -> Value {
     let text = json!({"type": "string"});
     let id = json!({"type": "string", "format": "uuid"});
@@ -144,6 +161,7 @@ fn schemas() -> Value {
         "redact_pii": {"type": "boolean", "default": false},
         "enable_auth": {"type": "boolean", "const": true, "default": true},
         "labels": text,
+        "limits": shown("Limits"),
     });
     let mut endpoint = endpoint_fields.clone();
     let mut endpoint_fields = endpoint_fields;
@@ -172,6 +190,7 @@ fn schemas() -> Value {
         "description": text,
         "scopes": {"type": "string", "minLength": 1, "description": "ingest, ingest:source:NAME, query, query:endpoint:NAME, private; separated by blanks."},
         "pinned": {"type": ["object", "null"], "additionalProperties": text, "description": "Values of parameters that the holder cannot choose."},
+        "limits": shown("Limits"),
         "expires_at": time,
     });
     let mut token = token_fields.clone();
@@ -230,6 +249,7 @@ fn schemas() -> Value {
             "max_length": {"type": "integer", "minimum": 0},
             "description": text,
         }), &["name"]),
+        "Limits": limits(),
         "EndpointFields": closed(endpoint_fields.clone(), &[]),
         "NewEndpoint": closed(endpoint_fields, &["name", "query"]),
         "Endpoint": object(endpoint.clone(), &["id", "name", "query", "version"]),

@@ -99,6 +99,7 @@ pub enum TrialError {
 pub struct Trial {
     app: Arc<App>,
     endpoint: Arc<Endpoint>,
+    warnings: Vec<Failure>,
     unknown: Vec<String>,
     folder: TempDir,
 }
@@ -179,7 +180,8 @@ impl Workbench {
         let Stage { app, unknown, folder } = self.stage(&manifest, scene).await?;
         let saving = Saving { author: "the workbench", ..Saving::default() };
         let endpoint = app.register_component(component, saving).await.map_err(TrialError::Refused)?;
-        Ok(Trial { app, endpoint, unknown, folder })
+        let warnings = app.registry.found(endpoint.id).map_or_else(Vec::new, |found| found.warnings.clone());
+        Ok(Trial { app, endpoint, warnings, unknown, folder })
     }
 
     /// A service with the logs of a scene, and with the sources that an endpoint names.
@@ -251,7 +253,7 @@ impl Trial {
 
     /// Columns that its statements name and that no log has had: they may come.
     pub fn warnings(&self) -> &[Failure] {
-        &self.endpoint.warnings
+        &self.warnings
     }
 
     /// Asks the endpoint, as somebody who may ask for anything.
@@ -280,13 +282,15 @@ impl Trial {
         let sent = Sent::of_object(ask.parameters)?;
         let redact = ask.redact.unwrap_or(self.endpoint.manifest.settings.redact_pii);
         let access = Access::to_all("the workbench");
-        let asked = check(&self.app, Arc::clone(&self.endpoint), &access, sent, Format::Json, redact)?;
-        execute_telling(Arc::clone(&self.app), Arc::new(asked), ran).await
+        let reads = self.app.registry.load_reads(&self.app.store, &self.endpoint.tables)?;
+        let asked = check(&self.app, Arc::clone(&self.endpoint), &reads, &access, sent, Format::Json, redact)?;
+        let tenant = asked.tenant;
+        execute_telling(Arc::clone(&self.app), Arc::new(asked), tenant, ran).await
     }
 
     /// What a request may use: the server's limits and the endpoint's own.
     fn limits(&self) -> Limits {
-        let mut limits = self.app.options.limits.clone();
+        let mut limits = self.app.options.limits.lowered_by(&self.endpoint.manifest.limits);
         let own = usize::try_from(self.endpoint.manifest.settings.max_limit).unwrap_or(usize::MAX);
         limits.rows = limits.rows.min(own);
         limits

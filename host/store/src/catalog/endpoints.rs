@@ -35,6 +35,29 @@ pub struct EndpointRecord {
     pub updated_at: i64,
 }
 
+/// What there is of an endpoint without its manifest: enough to find it. Of the newest version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointEntry {
+    /// Identity, the same in every version.
+    pub id: Uuid,
+    /// Unique name.
+    pub name: String,
+    /// The version.
+    pub version: i64,
+    /// SHA-256 of the component, in hex.
+    pub component: String,
+    /// As [`EndpointRecord::sources`].
+    pub tables: BTreeMap<String, Uuid>,
+}
+
+impl From<&EndpointRecord> for EndpointEntry {
+    fn from(record: &EndpointRecord) -> Self {
+        let EndpointRecord { id, version, .. } = *record;
+        let (name, component, tables) = (record.name.clone(), record.component.clone(), record.sources.clone());
+        Self { id, name, version, component, tables }
+    }
+}
+
 /// What [`Catalog::put_endpoint`] saves.
 #[derive(Debug, Clone, Copy)]
 pub struct NewVersion<'a> {
@@ -115,6 +138,22 @@ impl Catalog {
         Ok(conn.prepare_cached(&format!("{ENDPOINTS} WHERE id = ?1"))?.query_row([id], endpoint).optional()?)
     }
 
+    /// All endpoints, without their manifests: for whoever keeps them all in memory.
+    pub fn endpoint_entries(&self) -> Result<Vec<EndpointEntry>> {
+        let conn = self.lock();
+        let mut statement = conn.prepare_cached("SELECT id, name, version, component, sources FROM endpoints")?;
+        let rows = statement.query_map([], |row| {
+            Ok(EndpointEntry {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                version: row.get(2)?,
+                component: row.get(3)?,
+                tables: tables(row, 4)?,
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
     /// All endpoints by name.
     pub fn endpoints(&self) -> Result<Vec<EndpointRecord>> {
         let conn = self.lock();
@@ -161,12 +200,6 @@ const VERSIONS: &str = "SELECT id, name, version, manifest, component, author, s
     FROM endpoint_versions v";
 
 fn endpoint(row: &Row<'_>) -> rusqlite::Result<EndpointRecord> {
-    let sources = row.get_ref(6)?.as_str()?;
-    let sources: BTreeMap<String, String> = serde_json::from_str(sources).map_err(|e| unreadable(Box::new(e)))?;
-    let sources = sources
-        .into_iter()
-        .map(|(name, id)| Ok((name, Uuid::parse_str(&id).map_err(|e| unreadable(Box::new(e)))?)))
-        .collect::<rusqlite::Result<_>>()?;
     Ok(EndpointRecord {
         id: row.get(0)?,
         name: row.get(1)?,
@@ -174,12 +207,20 @@ fn endpoint(row: &Row<'_>) -> rusqlite::Result<EndpointRecord> {
         manifest: row.get(3)?,
         component: row.get(4)?,
         author: row.get(5)?,
-        sources,
+        sources: tables(row, 6)?,
         created_at: row.get(7)?,
         updated_at: row.get(8)?,
     })
 }
 
-fn unreadable(error: Box<dyn std::error::Error + Send + Sync>) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(6, Type::Text, error)
+/// The tables of an endpoint, in the column with that number.
+fn tables(row: &Row<'_>, column: usize) -> rusqlite::Result<BTreeMap<String, Uuid>> {
+    let unreadable = |error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error);
+    let texts: BTreeMap<String, String> =
+        serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| unreadable(Box::new(error)))?;
+    let ids = texts.into_iter().map(|(name, id)| match Uuid::parse_str(&id) {
+        Ok(id) => Ok((name, id)),
+        Err(error) => Err(unreadable(Box::new(error))),
+    });
+    ids.collect()
 }

@@ -13,7 +13,7 @@ use std::{
 use rusqlite::{Connection, OptionalExtension};
 
 pub use self::{
-    endpoints::{EndpointRecord, NewVersion},
+    endpoints::{EndpointEntry, EndpointRecord, NewVersion},
     tokens::TokenRecord,
 };
 use crate::error::{Result, StoreError};

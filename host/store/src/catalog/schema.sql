@@ -1,4 +1,4 @@
--- The catalog, version 2. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
+-- The catalog, version 3. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -72,7 +72,8 @@ CREATE TABLE tokens (
     pinned      TEXT NOT NULL,          -- JSON object
     created_at  INTEGER NOT NULL,
     expires_at  INTEGER,
-    revoked_at  INTEGER
+    revoked_at  INTEGER,
+    limits      TEXT NOT NULL DEFAULT '{}'  -- JSON: limits of its requests, by their names in the configuration
 ) STRICT, WITHOUT ROWID;
 
 -- Counts every change of tokens and endpoints, whoever makes it: a server that runs compares the

@@ -22,6 +22,8 @@ pub struct TokenRecord {
     pub scopes: String,
     /// Parameter values it fixes, as a JSON object.
     pub pinned: String,
+    /// What its requests may use at most, as a JSON object.
+    pub limits: String,
     /// Microseconds since 1970, UTC.
     pub created_at: i64,
     /// When it stops working, if ever.
@@ -37,14 +39,15 @@ impl Catalog {
     /// [`StoreError::Exists`] when the identity or the hash is there already.
     pub fn put_token(&self, token: &TokenRecord) -> Result<()> {
         let inserted = self.lock().execute(
-            "INSERT INTO tokens (id, hash, description, scopes, pinned, created_at, expires_at, revoked_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+            "INSERT INTO tokens (id, hash, description, scopes, pinned, limits, created_at, expires_at, revoked_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
             params![
                 token.id,
                 token.hash,
                 token.description,
                 token.scopes,
                 token.pinned,
+                token.limits,
                 token.created_at,
                 token.expires_at,
                 token.revoked_at
@@ -90,7 +93,8 @@ impl Catalog {
     }
 }
 
-const TOKENS: &str = "SELECT id, hash, description, scopes, pinned, created_at, expires_at, revoked_at FROM tokens";
+const TOKENS: &str =
+    "SELECT id, hash, description, scopes, pinned, limits, created_at, expires_at, revoked_at FROM tokens";
 
 fn token(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
     Ok(TokenRecord {
@@ -99,8 +103,9 @@ fn token(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
         description: row.get(2)?,
         scopes: row.get(3)?,
         pinned: row.get(4)?,
-        created_at: row.get(5)?,
-        expires_at: row.get(6)?,
-        revoked_at: row.get(7)?,
+        limits: row.get(5)?,
+        created_at: row.get(6)?,
+        expires_at: row.get(7)?,
+        revoked_at: row.get(8)?,
     })
 }

@@ -16,6 +16,7 @@ fn token(id: Uuid, hash: u8) -> TokenRecord {
         description: "test".to_owned(),
         scopes: "query".to_owned(),
         pinned: "{}".to_owned(),
+        limits: "{}".to_owned(),
         created_at: 5,
         expires_at: None,
         revoked_at: None,
@@ -200,6 +201,23 @@ async fn a_catalog_of_version_1_is_brought_up_to_date() {
 }
 
 #[test]
+fn a_catalog_of_version_2_gets_tokens_with_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    old_folder(dir.path());
+    let conn = Connection::open(dir.path().join(schema::FILE)).unwrap();
+    conn.execute_batch(include_str!("../catalog/migrate_2.sql")).unwrap();
+    conn.pragma_update(None, "user_version", 2).unwrap();
+    drop(conn);
+    let limited = TokenRecord { limits: "{\"rows\":\"5\"}".to_owned(), created_at: 6, ..token(Uuid::from_u128(4), 4) };
+    {
+        let store = open(&dir);
+        assert_eq!(store.catalog().tokens().unwrap(), [token(Uuid::from_u128(3), 3)]);
+        store.catalog().put_token(&limited).unwrap();
+    }
+    assert_eq!(open(&dir).catalog().tokens().unwrap(), [token(Uuid::from_u128(3), 3), limited]);
+}
+
+#[test]
 fn both_roads_end_at_the_same_schema() {
     let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     old_folder(old.path());
@@ -226,7 +244,7 @@ fn both_roads_end_at_the_same_schema() {
 
 #[test]
 fn a_catalog_of_tomorrow_or_of_somebody_else_is_refused() {
-    for (application, version) in [(0x5449_4445, 3), (0x5449_4445, 0), (1, 1), (0, 0)] {
+    for (application, version) in [(0x5449_4445, 4), (0x5449_4445, 0), (1, 1), (0, 0)] {
         let dir = tempfile::tempdir().unwrap();
         let conn = Connection::open(dir.path().join(schema::FILE)).unwrap();
         conn.execute_batch("CREATE TABLE theirs (x)").unwrap();

@@ -1,0 +1,195 @@
+//! The limits of one request: the smallest of what the server, the endpoint and the token allow.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tidegate_tests::{Answer, EDGE, Server, binary, folder, now, query_string, request};
+
+/// Computes for as long as it may.
+const ENDLESS: &str = "select count(*) as c from unnest(generate_array(1, 100000)) a \
+                       cross join unnest(generate_array(1, 100000)) b where mod(a * b, 7) = 8";
+
+/// A server with settings, and twenty logs.
+fn server(settings: &[(&str, &str)]) -> Server {
+    let server = Server::start_set(settings);
+    let events: Vec<Value> = (0..20).map(|i| request(&format!("e{i}"), now(), "/x")).collect();
+    server.send(EDGE, &Value::Array(events));
+    server
+}
+
+fn save(server: &Server, name: &str, limits: &Value) {
+    let query = format!("SELECT id, event_message FROM `{EDGE}`");
+    let saved = json!({"name": name, "query": query, "sandboxable": true, "limits": limits});
+    let answer = server.manage("POST", "/api/endpoints", &saved);
+    assert_eq!(answer.status, 201, "{}", answer.body);
+}
+
+fn token(server: &Server, limits: &Value) -> String {
+    let answer = server.manage("POST", "/api/access-tokens", &json!({"scopes": "query", "limits": limits}));
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    answer.body["token"].as_str().unwrap().to_owned()
+}
+
+fn ask(server: &Server, token: &str, endpoint: &str, parameters: &[(&str, &str)]) -> Answer {
+    let path = format!("/api/endpoints/query/{endpoint}?{}", query_string(parameters));
+    server.call("GET", &path, &[("x-api-key", token)], b"")
+}
+
+#[test]
+fn the_smallest_of_server_endpoint_and_token_holds() {
+    let server = server(&[("TIDEGATE_LIMITS_ROWS", "10")]);
+    for (name, limits) in
+        [("plain", json!({})), ("three", json!({"rows": 3})), ("more", json!({"rows": 500, "request_time": "1 h"}))]
+    {
+        save(&server, name, &limits);
+    }
+    let (all, five) = (token(&server, &Value::Null), token(&server, &json!({"rows": "5"})));
+    for (token, endpoint, rows) in [
+        (&all, "plain", 10),
+        (&all, "three", 3),
+        (&all, "more", 10),
+        (&five, "plain", 5),
+        (&five, "three", 3),
+        (&five, "more", 5),
+    ] {
+        let answer = ask(&server, token, endpoint, &[]);
+        assert_eq!((answer.rows().len(), answer.header("x-result-truncated")), (rows, Some("true")), "{endpoint}");
+        let adhoc = ask(&server, token, endpoint, &[("sql", "select 1 as n from unnest(generate_array(1, 20))")]);
+        assert_eq!(adhoc.rows().len(), rows, "{endpoint}");
+    }
+}
+
+#[test]
+fn time_memory_and_size_are_limited_for_one_token_and_free_for_the_next() {
+    let server = server(&[]);
+    save(&server, "plain", &json!({}));
+    let all = token(&server, &json!({}));
+    let large = "select repeat('x', 1000) as t from unnest(generate_array(1, 20))";
+    let sorted = "select sum(length(t)) as n from (select t from (select concat(repeat('x', 500), cast(n as string)) as t \
+                  from unnest(generate_array(1, 20000)) n) order by t limit 19999)";
+    for (limits, sql, status, code, words) in [
+        (json!({"request_time": "300 ms"}), ENDLESS, 504, "timeout", "300 ms"),
+        (json!({"answer_bytes": "2 KiB"}), large, 422, "limit_exceeded", "2048"),
+        (json!({"statement_memory": "1 MiB"}), sorted, 422, "limit_exceeded", "memory"),
+    ] {
+        let held = token(&server, &limits);
+        ask(&server, &held, "plain", &[("sql", sql)]).refused(status, code, &[words]);
+        assert_eq!(ask(&server, &held, "plain", &[]).rows().len(), 20, "{limits}");
+        if sql != ENDLESS {
+            assert_eq!(ask(&server, &all, "plain", &[("sql", sql)]).status, 200, "{limits}");
+        }
+    }
+    // The same, where the rows are sent as they come.
+    let held = token(&server, &json!({"request_time": "300 ms"}));
+    let parameters = [("sql", ENDLESS), ("format", "ndjson")];
+    ask(&server, &held, "plain", &parameters).refused(504, "timeout", &["300 ms"]);
+}
+
+#[test]
+fn a_kept_answer_is_given_to_those_with_the_same_limits_only() {
+    let server = server(&[]);
+    save(&server, "kept", &json!({}));
+    let kept = json!({"cache_duration_seconds": 600});
+    assert_eq!(server.manage("PATCH", "/api/endpoints/kept", &kept).status, 200);
+    let (all, two, also_two) =
+        (token(&server, &json!({})), token(&server, &json!({"rows": 2})), token(&server, &json!({"rows": 2})));
+    for (token, rows, hit) in [(&all, 20, false), (&two, 2, false), (&also_two, 2, true), (&all, 20, true)] {
+        let answer = ask(&server, token, "kept", &[]);
+        let status = answer.header("cache-status").unwrap();
+        assert_eq!((answer.rows().len(), status.contains("hit")), (rows, hit), "{status}");
+    }
+}
+
+#[test]
+fn limits_are_shown_changed_and_checked() {
+    let server = server(&[]);
+    save(&server, "mine", &json!({"rows": 3, "component_memory": "16 MiB"}));
+    let shown = |path: &str| server.manage("GET", path, &Value::Null).body["limits"].clone();
+    assert_eq!(shown("/api/endpoints/mine"), json!({"rows": "3", "component_memory": "16 MiB"}));
+    let change = |body: Value| server.manage("PATCH", "/api/endpoints/mine", &body);
+    // What is left out stays, what is sent replaces, null takes all away.
+    assert_eq!(change(json!({"description": "x"})).body["limits"]["rows"], "3");
+    assert_eq!(change(json!({"limits": {"statements": 2}})).body["limits"], json!({"statements": "2"}));
+    assert_eq!(change(json!({"limits": null})).body["limits"], json!({}));
+    for (limits, words) in [
+        (json!({"row": 3}), "did you mean rows?"),
+        (json!({"rows": 0}), "from 1 to 10000"),
+        (json!({"request_time": 5}), "30 s"),
+        (json!({"total_memory": "1 GiB"}), "whole server"),
+        (json!([1]), "limits must be an object"),
+    ] {
+        change(json!({"limits": limits})).refused(422, "refused", &[words]);
+        let refused = server.manage("POST", "/api/access-tokens", &json!({"scopes": "query", "limits": limits}));
+        refused.refused(422, "refused", &[words]);
+    }
+    let made = json!({"scopes": "query", "limits": {"rows": 7}});
+    let id = server.manage("POST", "/api/access-tokens", &made).body["id"].clone();
+    assert_eq!(shown(&format!("/api/access-tokens/{}", id.as_str().unwrap())), json!({"rows": "7"}));
+    let ingest = json!({"scopes": "ingest", "limits": {"rows": 7}});
+    server.manage("POST", "/api/access-tokens", &ingest).refused(422, "refused", &["may not query"]);
+    assert_eq!(ask(&server, &token(&server, &json!({})), "mine", &[]).rows().len(), 20);
+}
+
+#[test]
+fn the_command_line_makes_tokens_with_limits() {
+    let own = folder();
+    let data = own.path().join("data");
+    let server = Server::start_in(&data);
+    server.send(EDGE, &json!([request("1", now(), "/x"), request("2", now(), "/x")]));
+    save(&server, "mine", &json!({}));
+    let create = |limits: &[&str]| {
+        let mut command = Command::new(binary());
+        command.args(["token", "create", "--scopes", "query", "--data-dir"]).arg(&data);
+        for limit in limits {
+            command.args(["--limit", limit]);
+        }
+        command.output().unwrap()
+    };
+    let made = create(&["rows=1", "request_time=5s"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let token = String::from_utf8(made.stdout).unwrap();
+    assert_eq!(ask(&server, token.trim(), "mine", &[]).rows().len(), 1);
+    let list = Command::new(binary()).args(["token", "list", "--data-dir"]).arg(&data).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(list.contains(r#"limits {"request_time":"5 s","rows":"1"}"#), "{list}");
+    for (limits, words) in [
+        (&["rows=0"][..], "from 1 to 10000"),
+        (&["row=1"], "did you mean rows?"),
+        (&["rows=1", "rows=2"], "twice"),
+        (&["rows"], "NAME=VALUE"),
+    ] {
+        let refused = create(limits);
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && told.contains(words), "{limits:?}: {told}");
+    }
+}
+
+#[test]
+fn a_token_that_takes_its_half_of_the_places_leaves_the_other_half() {
+    let server = server(&[
+        ("TIDEGATE_ADMISSION_CONCURRENCY", "4"),
+        ("TIDEGATE_ADMISSION_QUEUE", "4"),
+        ("TIDEGATE_ADMISSION_WAIT", "300 ms"),
+        ("TIDEGATE_LIMITS_REQUEST_TIME", "4 s"),
+    ]);
+    save(&server, "plain", &json!({}));
+    let (greedy, other) = (token(&server, &json!({})), token(&server, &json!({})));
+    let running = || server.call("GET", "/ready", &[], b"").body["running"].as_u64().unwrap();
+    std::thread::scope(|scope| {
+        let ask_slowly = || ask(&server, &greedy, "plain", &[("sql", ENDLESS)]);
+        let slow: Vec<_> = (0..8).map(|_| scope.spawn(ask_slowly)).collect();
+        while running() < 2 {
+            assert!(!slow.iter().all(|thread| thread.is_finished()), "none of them ran");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        for _ in 0..5 {
+            assert_eq!(ask(&server, &other, "plain", &[]).rows().len(), 20);
+            assert!(running() <= 2, "only its half runs");
+        }
+        let mut statuses: Vec<u16> = slow.into_iter().map(|thread| thread.join().unwrap().status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [429, 429, 429, 429, 429, 429, 504, 504]);
+    });
+    let refused = ask(&server, &greedy, "plain", &[]);
+    assert_eq!(refused.rows().len(), 20, "its places are free again");
+}
