@@ -100,7 +100,10 @@ impl Class {
         match failure.code {
             Code::LimitExceeded => Self::Exhausted(Quota::of(failure.location.as_deref())),
             Code::Timeout => Self::Exhausted(Quota::WallClock),
-            Code::Overloaded | Code::TooManyRequests => Self::Exhausted(Quota::Concurrency),
+            Code::Overloaded | Code::TooManyRequests => Self::Exhausted(match Quota::of(failure.location.as_deref()) {
+                Quota::Other => Quota::Concurrency,
+                quota => quota,
+            }),
             // Rows or a document that are not well made.
             Code::ComponentFailed => Self::Faulted(Fault::Contract),
             Code::Internal => Self::HostBug,

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -123,9 +123,14 @@ impl Engine {
         Ok(Self { state, runtime, total_memory, statement_memory, text })
     }
 
-    /// The memory of all statements together, to be shared with what else works for requests.
+    /// Memory for what else works for requests: taken from that of all statements, and at most half
+    /// of it, so that components never keep others from running statements.
     pub fn memory(&self) -> Arc<dyn MemoryPool> {
-        Arc::clone(&self.total_memory)
+        let half = match self.total_memory.memory_limit() {
+            MemoryLimit::Finite(bytes) => bytes / 2,
+            MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+        };
+        Arc::new(memory::StatementMemory::new(Arc::clone(&self.total_memory), half))
     }
 
     /// Reads and resolves a statement over what it may read. `now` is the time of the request in

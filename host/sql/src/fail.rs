@@ -6,6 +6,7 @@ use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::{Location, Span};
 use tidegate_model::{Code, Failure, Position};
 
+use crate::engine::memory::SHARED;
 use crate::engine::statement::at_hand;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -51,8 +52,13 @@ pub(crate) fn failed(failure: Failure) -> DataFusionError {
     DataFusionError::External(Box::new(failure))
 }
 
-/// A statement needs more memory than it may use, or than is left. The reason is for the log.
+/// A statement needs more memory than it may use, or than others leave it. The reason is for the log.
 pub(crate) fn memory_failure(reason: &str) -> Failure {
+    if reason.contains(SHARED) {
+        tracing::warn!(%reason, "statements and components hold all the memory that they may hold together");
+        let message = "the server's statements hold all the memory that they may hold together; try again later";
+        return Failure::new(Code::Overloaded, message).about("memory").retry_after(1);
+    }
     tracing::info!(%reason, "a statement reached its memory limit");
     Failure::new(
         Code::LimitExceeded,

@@ -35,6 +35,11 @@ fn attack(server: &Server, name: &str, token: &str) -> Answer {
     server.call("GET", &path, &[("x-api-key", token), ("x-request-id", &format!("of-{name}"))], b"")
 }
 
+/// A token with these fields.
+fn token_of(server: &Server, fields: &Value) -> String {
+    server.manage("POST", "/api/access-tokens", fields).body["token"].as_str().unwrap().to_owned()
+}
+
 /// The class and the reason in the line of a request, and whether the guest named the attack.
 fn logged(server: &Server, name: &str) -> (String, String, bool) {
     let log = server.log();
@@ -148,8 +153,7 @@ fn nothing_of_one_tenant_is_in_the_memory_of_another() {
         .iter()
         .map(|tenant| {
             let token = json!({"description": tenant, "scopes": "query", "pinned": {"project": tenant}});
-            let answer = server.manage("POST", "/api/access-tokens", &token);
-            answer.body["token"].as_str().unwrap().to_owned()
+            token_of(&server, &token)
         })
         .collect();
     // In turn, and several at once: each instance leaves its mark in 2 MiB.
@@ -196,9 +200,13 @@ fn spinning_guests_in_all_places_make_others_come_again() {
         ("TIDEGATE_ADMISSION_QUEUE", "4"),
         ("TIDEGATE_ADMISSION_WAIT", "100 ms"),
     ]);
+    // One token takes one of the two places at most, so it takes two to fill them.
+    let other = token_of(&server, &json!({"scopes": "query"}));
     std::thread::scope(|scope| {
-        let spins: Vec<_> = (0..2).map(|_| scope.spawn(|| attack(&server, "spin", PRIVATE))).collect();
+        let spins = [PRIVATE, other.as_str()].map(|token| scope.spawn(|| attack(&server, "spin", token)));
+        let began = Instant::now();
         while metric(&server, "tidegate_components_running") < 2.0 {
+            assert!(began.elapsed() < Duration::from_secs(20), "the guests were not entered");
             std::thread::sleep(Duration::from_millis(5));
         }
         let refused = attack(&server, "none", PRIVATE);

@@ -1,6 +1,7 @@
 //! A document that a component wrote: JSON as it is, and rows where it can be read as rows.
 
 use csv::{Terminator, WriterBuilder};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure};
 
@@ -9,13 +10,16 @@ use super::redaction::redact_json_text;
 use super::{Encoded, Format, Shape, lost, too_large};
 
 /// Encodes a checked JSON document: in the envelope as JSON; an array as one element a line; an
-/// array of objects as CSV, whose columns are all their keys in the order of appearance.
+/// array of objects as CSV, whose columns are all their keys in the order of appearance. The cap on rows
+/// holds for the elements of an array.
 ///
 /// # Errors
 /// If the format cannot hold the document, or it is over the cap of bytes.
 pub(super) fn encode(document: &str, shape: Shape) -> Result<Encoded, Failure> {
     let redacted = shape.redact.then(|| redact_json_text(document));
     let document = redacted.as_deref().unwrap_or(document);
+    let cut = cut(document, shape.rows)?;
+    let (document, truncated) = (cut.as_deref().unwrap_or(document), cut.is_some());
     let body = match shape.format {
         Format::Json => format!("{{\"result\":{document}}}").into_bytes(),
         Format::NdJson => lines(rows(document, shape.format)?)?,
@@ -27,7 +31,20 @@ pub(super) fn encode(document: &str, shape: Shape) -> Result<Encoded, Failure> {
     if body.len() > shape.bytes {
         return Err(too_large(shape.bytes));
     }
-    Ok(Encoded { body: body.into(), content_type: shape.format.content_type(), truncated: false })
+    Ok(Encoded { body: body.into(), content_type: shape.format.content_type(), truncated })
+}
+
+/// The document with its first elements only, if it is an array of more; those are left as they are written.
+fn cut(document: &str, rows: usize) -> Result<Option<String>, Failure> {
+    if !document.trim_start().starts_with('[') {
+        return Ok(None);
+    }
+    let elements: Vec<&RawValue> = serde_json::from_str(document).map_err(lost)?;
+    if elements.len() <= rows {
+        return Ok(None);
+    }
+    let kept: Vec<&str> = elements.into_iter().take(rows).map(RawValue::get).collect();
+    Ok(Some(format!("[{}]", kept.join(","))))
 }
 
 fn rows(document: &str, format: Format) -> Result<Vec<Value>, Failure> {
@@ -106,6 +123,20 @@ mod tests {
         );
         assert_eq!(encoded("[]", Format::Csv, true).unwrap(), "");
         assert_eq!(encoded("[{}]", Format::Csv, true).unwrap(), "");
+    }
+
+    #[test]
+    fn the_cap_on_rows_holds_for_an_array() {
+        for (format, whole, cut) in [
+            (Format::Json, "{\"result\":[1.50, [2,3]]}", "{\"result\":[1.50]}"),
+            (Format::NdJson, "1.5\n[2,3]\n", "1.5\n"),
+        ] {
+            for (rows, expected) in [(2, whole), (1, cut)] {
+                let shape = Shape { format, rows, bytes: 1_000, redact: false };
+                let encoded = encode("[1.50, [2,3]]", shape).unwrap();
+                assert_eq!((&*encoded.body, encoded.truncated), (expected.as_bytes(), rows == 1));
+            }
+        }
     }
 
     #[test]

@@ -20,7 +20,10 @@ use crate::fail::{failed, memory_failure};
 /// What is smaller is not worth its counting.
 const COUNTED_FROM: usize = 16 << 10;
 
-/// The memory of one statement, taken from the memory of all.
+/// How the refusal begins of memory that a statement might have, did not others hold it.
+pub(crate) const SHARED: &str = "the memory of all statements and components is taken";
+
+/// The memory of one statement, or of all components, taken from the memory of all.
 #[derive(Debug)]
 pub(super) struct StatementMemory {
     all: Arc<dyn MemoryPool>,
@@ -39,10 +42,10 @@ impl StatementMemory {
 
     fn check(&self) -> Result<()> {
         let held = self.reserved();
-        if held > self.limit || self.made.try_grow(0).is_err() {
+        if held > self.limit {
             return Err(failed(memory_failure(&format!("functions made {held} bytes of {}", self.limit))));
         }
-        Ok(())
+        self.made.try_grow(0).map_err(|error| failed(memory_failure(&error.to_string())))
     }
 }
 
@@ -169,8 +172,10 @@ impl MemoryPool for StatementMemory {
             let message = format!("{additional} bytes more than {} of {}", self.reserved(), self.limit);
             return Err(DataFusionError::ResourcesExhausted(message));
         }
-        self.all.try_grow(reservation, additional).inspect_err(|_| {
+        self.all.try_grow(reservation, additional).map_err(|error| {
             self.held.fetch_sub(additional, Ordering::Relaxed);
+            // Operators that can do with less look for this kind of error.
+            DataFusionError::ResourcesExhausted(format!("{SHARED}: {error}"))
         })
     }
 
@@ -189,8 +194,11 @@ mod tests {
     use datafusion::arrow::array::StringViewArray;
     use datafusion::execution::memory_pool::GreedyMemoryPool;
 
+    use tidegate_model::Code;
+
     use super::*;
     use crate::engine::statement::Statement;
+    use crate::fail::from_engine;
     use crate::stop::Stop;
 
     #[test]
@@ -220,5 +228,19 @@ mod tests {
         assert_eq!(all.reserved(), 0, "an array outlives its statement");
         drop(first);
         assert_eq!(all.reserved(), 0);
+    }
+
+    #[test]
+    fn what_others_hold_is_told_apart_from_the_own_limit() {
+        let all: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 << 20));
+        let others = MemoryConsumer::new("others").register(&all);
+        others.try_grow(3 << 20).unwrap();
+        let memory: Arc<dyn MemoryPool> = Arc::new(StatementMemory::new(Arc::clone(&all), 2 << 20));
+        let own = MemoryConsumer::new("own").register(&memory);
+        let refused = |bytes: usize| from_engine(own.try_grow(bytes).unwrap_err()).code;
+        assert_eq!((refused(3 << 20), refused(2 << 20)), (Code::LimitExceeded, Code::Overloaded));
+        drop(others);
+        own.try_grow(2 << 20).unwrap();
+        assert_eq!(refused(1), Code::LimitExceeded);
     }
 }
