@@ -184,8 +184,13 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran
         rows: rows.saturating_add(1),
     };
     let call = Call { arguments: passed, received_at: now, limits: asked.limits.clone() };
-    // Lines that a guest logs say whose they are.
-    let span = tracing::error_span!("endpoint", name = endpoint.manifest.name.as_str());
+    // Lines that a guest logs say whose they are, and in which request where there is one.
+    let (name, mut span) = (endpoint.manifest.name.as_str(), tracing::Span::current());
+    if span.is_disabled() {
+        span = tracing::error_span!("endpoint", endpoint = name);
+    } else {
+        span.record("endpoint", name);
+    }
     let (made, told) = match app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await {
         Ok(Answer { body, notes, usage, .. }) => (Ok(body), Ran { ended: None, usage, notes }),
         Err(end) => (Err(end.failure), Ran { ended: Some(end.class), usage: end.usage, notes: BTreeMap::new() }),

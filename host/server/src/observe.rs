@@ -169,7 +169,7 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
 pub(crate) async fn observe(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     // An error span, so that it is there at every log level.
-    let span = tracing::error_span!("request", id = id.to_str().unwrap_or_default());
+    let span = tracing::error_span!("request", id = id.to_str().unwrap_or_default(), endpoint = tracing::field::Empty);
     let route = request.extensions().get::<MatchedPath>().cloned();
     crate::traces::begin(&span, &request, route.as_ref().map_or("none", MatchedPath::as_str));
     let notes = Arc::<Mutex<Notes>>::default();

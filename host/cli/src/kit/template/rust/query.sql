@@ -1,5 +1,5 @@
--- The tables of this endpoint are the CTEs below, and nothing else can be read: not by its code either. So the
--- filter that keeps projects apart belongs here.
+-- The tables of this endpoint are the CTEs below: the statements in statements/ can read nothing else. So the
+-- filter that keeps projects apart belongs here, and the body reads them and not the sources.
 WITH edge_logs AS (
   SELECT t.id, t.timestamp, t.event_message, t.metadata
   FROM `cloudflare.logs.prod` AS t
