@@ -172,14 +172,27 @@ pub fn manifest_of_texts(toml: &str, query: &str) -> Result<Manifest, FolderErro
     Ok(manifest)
 }
 
+/// The section `[build]` of the `endpoint.toml` in a folder, whatever else the folder lacks.
+///
+/// # Errors
+/// The file is there and is not what it should be.
+pub fn build_of(folder: &Path) -> Result<Option<Build>, FolderError> {
+    let path = folder.join("endpoint.toml");
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        _ => Ok(parse_toml(&path, &read(&path)?)?.build),
+    }
+}
+
 /// The text of `endpoint.toml` for a manifest, complete: read with the query and the statements
-/// beside it, it gives the same manifest.
+/// beside it, it gives the same manifest. A manifest does not know how its code is built, so the
+/// section `[build]` is given beside it.
 ///
 /// # Errors
 /// None that a valid manifest can cause.
-pub fn endpoint_toml(manifest: &Manifest) -> Result<String, CompileError> {
+pub fn endpoint_toml(manifest: &Manifest, build: Option<Build>) -> Result<String, CompileError> {
     let Manifest { name, description, parameters, settings, limits, query: _, statements: _ } = manifest.clone();
-    let text = toml::to_string_pretty(&EndpointToml { name, description, parameters, settings, limits, build: None });
+    let text = toml::to_string_pretty(&EndpointToml { name, description, parameters, settings, limits, build });
     text.map_err(|error| CompileError::Encoding(format!("endpoint.toml cannot be written: {error}")))
 }
 

@@ -20,7 +20,7 @@ mod section;
 
 pub use contract::{WIT, World};
 pub use folder::{
-    Build, COMPONENT_FILE, Folder, FolderError, Source, endpoint_toml, is_statement_name, manifest_of_texts,
+    Build, COMPONENT_FILE, Folder, FolderError, Source, build_of, endpoint_toml, is_statement_name, manifest_of_texts,
 };
 pub use gate::{FEATURES, GateError, Inspection, MAX_COMPONENT_BYTES, MAX_GUEST_MEMORY, inspect};
 pub use generate::{DEFAULT_STATEMENT, SQL_ARGUMENT, code_of_sql, compile_adhoc, compile_sql, is_generated};

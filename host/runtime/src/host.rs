@@ -3,6 +3,7 @@
 //! Every function of the contract begins with [`State::enter`], so that no call is free. A failure
 //! that a guest may handle is returned to it and remembered: it may name it as its reason.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -77,16 +78,24 @@ impl State {
 
     /// The arguments that a guest gives to a statement, if they are additions. A grant may filter by
     /// a parameter of the request (the tenant's), so no guest may put another value in its place.
+    ///
+    /// Names are compared as `@name` finds them: without regard to case.
     fn additional(&self, arguments: Vec<(String, wit::Value)>) -> Result<Vec<(String, Value)>, Failure> {
+        if arguments.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of_request: HashSet<String> = self.arguments.keys().map(|name| name.to_ascii_lowercase()).collect();
+        let mut given = HashSet::new();
         let mut added: Vec<(String, Value)> = Vec::with_capacity(arguments.len());
         for (name, value) in arguments {
-            let reason = if self.arguments.contains_key(&name) {
+            let folded = name.to_ascii_lowercase();
+            let reason = if of_request.contains(&folded) {
                 "is a parameter of the request, which a component cannot replace"
-            } else if added.iter().any(|(earlier, _)| *earlier == name) {
-                "is given twice"
-            } else {
+            } else if given.insert(folded) {
                 added.push((name, value_in(value)));
                 continue;
+            } else {
+                "is given twice"
             };
             return Err(Failure::new(Code::InvalidParameter, format!("argument '{name}' {reason}")).about(name));
         }

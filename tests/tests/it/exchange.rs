@@ -195,6 +195,13 @@ fn code_is_built_by_its_command_and_survives_every_change() {
     assert!(told.contains("component.wasm"), "{told}");
     author.does(&["push", "pulled"]);
     assert_eq!(author.shown("coded")["version"], json!(4));
+    // Pulled over its sources, these count as before: how they are built is not lost.
+    let told = author.does(&["pull", "coded", "--force"]);
+    assert!(told.contains("note: the folder has sources, which are built in place of component.wasm"), "{told}");
+    assert!(!folder.join("endpoint.toml.new").exists());
+    std::fs::remove_file(folder.join("out.wasm")).unwrap();
+    author.does(&["build", "coded"]);
+    assert!(folder.join("out.wasm").is_file(), "the command ran again");
     author.does(&["rollback", "coded", "1"]);
     assert_eq!(author.shown("coded")["digest"], first["digest"]);
     let answer = author.server.fetch("GET", "/api/endpoints/coded/component", &[("x-api-key", PRIVATE)], b"");

@@ -5,11 +5,14 @@
 //! nothing that a server adds to it.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tidegate_compiler::{COMPONENT_FILE, Folder, endpoint_toml, inspect, is_generated, is_statement_name};
+use tidegate_compiler::{
+    Build, COMPONENT_FILE, Folder, Source, build_of, endpoint_toml, inspect, is_generated, is_statement_name,
+};
 use tidegate_model::Manifest;
 
 use crate::client::{Client, ServerArguments, endpoint_path};
@@ -46,14 +49,21 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         None => super::new::folder_of(manifest.name.as_str())?,
     };
     let is_sql = is_generated(&component);
-    let files = files(&manifest, (!is_sql).then_some(&component))?;
+    // How its code is built is the folder's own: no component has it, and without it the folder's
+    // sources would count no more.
+    let build = build_of(&folder)?;
+    let files = files(&manifest, build, (!is_sql).then_some(&component))?;
     write(&folder, &files, arguments.force)?;
     println!("{}: {} in {}", manifest.name, if is_sql { "SQL" } else { "a component" }, folder.display());
     for (name, _) in &files {
         println!("  {}", name.display());
     }
-    if !is_sql && Folder::read(&folder)?.source != tidegate_compiler::Source::Component(folder.join(COMPONENT_FILE)) {
-        println!("  note: the folder has sources, which are built in place of {COMPONENT_FILE}");
+    let (pulled, what) = match is_sql {
+        true => (Source::Sql, "the query"),
+        false => (Source::Component(folder.join(COMPONENT_FILE)), COMPONENT_FILE),
+    };
+    if Folder::read(&folder)?.source != pulled {
+        println!("  note: the folder has sources, which are built in place of {what}");
     }
     Ok(())
 }
@@ -61,9 +71,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 type File = (PathBuf, Vec<u8>);
 
 /// The files of an endpoint: text, and the component where that is more than the text.
-fn files(manifest: &Manifest, component: Option<&Vec<u8>>) -> Result<Vec<File>, Box<dyn Error>> {
+fn files(manifest: &Manifest, build: Option<Build>, component: Option<&Vec<u8>>) -> Result<Vec<File>, Box<dyn Error>> {
     let mut files = vec![
-        ("endpoint.toml".into(), endpoint_toml(manifest)?.into_bytes()),
+        ("endpoint.toml".into(), endpoint_toml(manifest, build)?.into_bytes()),
         ("query.sql".into(), manifest.query.clone().into_bytes()),
     ];
     for (name, sql) in &manifest.statements {
@@ -97,15 +107,31 @@ fn write(folder: &Path, files: &[File], force: bool) -> Outcome {
             format!("{} is there already: give another --folder, or --force to overwrite it", first.display()).into()
         );
     }
-    for path in in_the_way {
-        fs::remove_file(&path).map_err(of(path))?;
-    }
+    // New files are there in full before an old one is touched.
+    let mut written = Vec::new();
     for (name, bytes) in files {
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(of(parent.to_owned()))?;
         }
-        fs::write(&path, bytes).map_err(of(path))?;
+        let new = beside(&path);
+        fs::write(&new, bytes).map_err(of(new.clone()))?;
+        written.push((new, path));
+    }
+    // Before the new ones have their names: where case does not count, one may have another spelling.
+    in_the_way.retain(|old| written.iter().all(|(_, path)| path != old));
+    for path in in_the_way {
+        fs::remove_file(&path).map_err(of(path))?;
+    }
+    for (new, path) in written {
+        fs::rename(new, &path).map_err(of(path))?;
     }
     Ok(())
+}
+
+/// Where a file is written before it takes the place of another: `NAME.new`, which is part of no endpoint.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
+    name.push(".new");
+    path.with_file_name(name)
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tidegate_compiler::{Build, Folder, Source, compile_sql, endpoint_toml, is_generated, manifest_of_texts};
+use tidegate_compiler::{Build, Folder, Source, build_of, compile_sql, endpoint_toml, is_generated, manifest_of_texts};
 use tidegate_model::{Format, Kind};
 
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -133,13 +133,25 @@ fn a_build_leads_into_its_folder_and_nowhere_else() {
 }
 
 #[test]
+fn a_build_is_read_alone_and_written_with_another_manifest() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(build_of(folder.path()).unwrap(), None, "there is nothing yet");
+    let build = Build { command: vec!["npm".into(), "run".into(), "build".into()], module: "dist/a.wasm".into() };
+    let text = endpoint_toml(&crate::manifest(), Some(build.clone())).unwrap();
+    std::fs::write(folder.path().join("endpoint.toml"), text).unwrap();
+    assert_eq!(build_of(folder.path()).unwrap(), Some(build), "without a query beside it");
+    std::fs::write(folder.path().join("endpoint.toml"), "nam = 1").unwrap();
+    assert!(build_of(folder.path()).is_err());
+}
+
+#[test]
 fn the_toml_of_a_manifest_gives_the_same_manifest() {
     let manifest = crate::manifest();
-    let text = endpoint_toml(&manifest).unwrap();
+    let text = endpoint_toml(&manifest, None).unwrap();
     assert_eq!(manifest_of_texts(&text, &manifest.query).unwrap(), manifest);
     assert!(text.contains("max_limit = 1000"), "complete, defaults too: {text}");
     let own = manifest_of_texts(TOML, "SELECT 1").unwrap();
-    assert_eq!(manifest_of_texts(&endpoint_toml(&own).unwrap(), "SELECT 1").unwrap(), own);
+    assert_eq!(manifest_of_texts(&endpoint_toml(&own, None).unwrap(), "SELECT 1").unwrap(), own);
     let component = compile_sql(&own).unwrap();
     assert!(is_generated(&component));
     let other = [&component[..], b"\0\x02\x01x"].concat();

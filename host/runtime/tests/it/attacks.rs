@@ -316,3 +316,54 @@ async fn a_number_that_is_none_has_the_same_bits_everywhere() {
         (i32.store8 (i32.const 1024) (i32.const 0)) (i32.store (i32.const 1028) (call $empty)) (i32.const 1024)";
     house.run("not a number", &handle(bits)).await.unwrap();
 }
+
+#[tokio::test]
+async fn no_spelling_replaces_a_parameter_of_the_request() {
+    const NAMES: &str = r#"(data (i32.const 600) "projectPROJECTtenantTENANT")
+        (func $name (param $at i32) (param $from i32) (param $length i32)
+            (i32.store (local.get $at) (local.get $from))
+            (i32.store offset=4 (local.get $at) (local.get $length)))"#;
+    // The guest runs its statement with arguments (name and null, 24 bytes each, from 2048 on),
+    // hides whether that failed, and answers.
+    let runtime = Runtime::new(options()).unwrap();
+    for (name, body, runs) in [
+        (
+            "another name",
+            "(call $name (i32.const 2048) (i32.const 614) (i32.const 6)) (call $with (i32.const 1))",
+            true,
+        ),
+        (
+            "as declared",
+            "(call $name (i32.const 2048) (i32.const 600) (i32.const 7)) (call $with (i32.const 1))",
+            false,
+        ),
+        (
+            "in capitals",
+            "(call $name (i32.const 2048) (i32.const 607) (i32.const 7)) (call $with (i32.const 1))",
+            false,
+        ),
+        (
+            "twice in two spellings",
+            "(call $name (i32.const 2048) (i32.const 614) (i32.const 6))
+             (call $name (i32.const 2072) (i32.const 620) (i32.const 6)) (call $with (i32.const 2))",
+            false,
+        ),
+    ] {
+        let text = format!(
+            "{NAMES} (func $with (param i32)
+            (call $run (i32.const 256) (i32.const 7) (i32.const 2048) (local.get 0) (i32.const 1024)))
+            (func $attack {body})"
+        );
+        let guest = text_guest(Parts {
+            items: text.leak(),
+            handle: "(call $attack) (call $drop-request (local.get $request))
+            (i32.store8 (i32.const 1024) (i32.const 0)) (i32.store (i32.const 1028) (call $empty)) (i32.const 1024)",
+            ..Parts::default()
+        });
+        let endpoint = prepare(&runtime, &guest).await.unwrap();
+        let fake = Arc::new(Fake::default());
+        let ran = runtime.handle(&endpoint, fake::request(&[("project", "abc")]), Arc::clone(&fake) as _).await;
+        assert!(ran.is_ok(), "{name}: {ran:?}");
+        assert_eq!(fake.asked.lock().unwrap().len(), usize::from(runs), "{name}");
+    }
+}
