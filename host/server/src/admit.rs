@@ -12,6 +12,7 @@ use tidegate_compiler::{code_of, compile_sql, inspect};
 use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value, number};
 use tidegate_sql::{Plan, SavedQuery, Tables};
 use tidegate_store::{NewVersion, StoreError};
+use tokio::task::JoinError;
 use uuid::Uuid;
 
 use crate::app::App;
@@ -68,15 +69,30 @@ impl App {
         component: &[u8],
         saving: Saving<'_>,
     ) -> Result<Arc<Endpoint>, Failure> {
-        let Admitted { manifest, saved, code, digest, tables, warnings } = self.admitted(component, &saving).await?;
+        let admitted = self.admitted(component, &saving).await?;
+        let Saving { id, author, from, .. } = saving;
+        let (this, component, author) = (Arc::clone(self), component.to_vec(), author.to_owned());
+        to_its_end(async move { this.enter(admitted, component, id, author, from).await }).await
+    }
+
+    /// Puts what was admitted into the catalog, and then where calls find it.
+    async fn enter(
+        self: &Arc<Self>,
+        admitted: Admitted,
+        component: Vec<u8>,
+        id: Option<Uuid>,
+        author: String,
+        from: Option<i64>,
+    ) -> Result<Arc<Endpoint>, Failure> {
+        let Admitted { manifest, saved, code, digest, tables, warnings } = admitted;
         let _one = self.registry.registering.lock().await;
         let name = manifest.name.to_string();
-        if let (Some(id), Some(from)) = (saving.id, saving.from) {
+        if let (Some(id), Some(from)) = (id, from) {
             self.unchanged_since(id, from)?;
         }
-        let id = saving.id.unwrap_or_else(Uuid::new_v4);
+        let id = id.unwrap_or_else(Uuid::new_v4);
         let of_source = self.store.source(&name).is_some_and(|source| source.name == name);
-        if of_source && saving.from.is_none() {
+        if of_source && from.is_none() {
             return Err(
                 refused(format!("there is a source {name}; as tables the two could not be told apart")).about("name")
             );
@@ -85,7 +101,7 @@ impl App {
             return Err(taken(&name));
         }
         let text = serde_json::to_string(&manifest).map_err(|error| refused(error.to_string()))?;
-        let (component, author, digest) = (component.to_vec(), saving.author.to_owned(), hex(&digest));
+        let digest = hex(&digest);
         let record = self
             .blocking(move |app| {
                 app.store.catalog().put_endpoint(NewVersion {
@@ -113,16 +129,20 @@ impl App {
     /// # Errors
     /// [`Code::Refused`] while another endpoint reads it.
     pub(crate) async fn unregister(self: &Arc<Self>, id: Uuid) -> Result<bool, Failure> {
-        let _one = self.registry.registering.lock().await;
-        let readers = self.registry.readers(id);
-        if !readers.is_empty() {
-            let message = format!("the endpoint is read by {}; change or delete those first", readers.join(", "));
-            return Err(refused(message).about("id"));
-        }
-        let there = self.blocking(move |app| app.store.catalog().delete_endpoint(id)).await?;
-        self.registry.remove(id);
-        self.cache.forget(id);
-        Ok(there)
+        let this = Arc::clone(self);
+        to_its_end(async move {
+            let _one = this.registry.registering.lock().await;
+            let readers = this.registry.readers(id);
+            if !readers.is_empty() {
+                let message = format!("the endpoint is read by {}; change or delete those first", readers.join(", "));
+                return Err(refused(message).about("id"));
+            }
+            let there = this.blocking(move |app| app.store.catalog().delete_endpoint(id)).await?;
+            this.registry.remove(id);
+            this.cache.forget(id);
+            Ok(there)
+        })
+        .await
     }
 
     /// Refuses a change of what was deleted or changed by somebody else meanwhile.
@@ -149,10 +169,7 @@ impl App {
         let app = Arc::clone(self);
         match tokio::task::spawn_blocking(move || work(&app)).await {
             Ok(done) => done.map_err(of_store),
-            Err(error) => {
-                tracing::error!(%error, "a management task broke off");
-                Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))
-            }
+            Err(error) => Err(broke_off(&error)),
         }
     }
 
@@ -225,6 +242,19 @@ impl App {
     }
 }
 
+/// Does a change in a task of its own, so that it does not end half way when the client who asked for it leaves:
+/// the catalog would have the change, and the registry not.
+async fn to_its_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::spawn(change).await.unwrap_or_else(|error| Err(broke_off(&error)))
+}
+
+fn broke_off(error: &JoinError) -> Failure {
+    tracing::error!(%error, "a management task broke off");
+    Failure::new(Code::Internal, "the request failed; the server's log has the details")
+}
+
 /// A statement for each granted table, that reads all of it.
 pub(crate) fn granted_whole(saved: &SavedQuery) -> impl Iterator<Item = String> {
     saved.tables().into_iter().map(|table| format!("SELECT * FROM `{}`", table.replace('`', "\\`")))
@@ -276,4 +306,57 @@ pub(crate) fn example_arguments(manifest: &Manifest) -> Arguments {
         text.and_then(|text| parameter.check(Some(&text)).ok()).unwrap_or(Value::Null)
     };
     manifest.parameters.iter().map(|parameter| (parameter.name.clone(), example(parameter))).collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use tidegate_compiler::manifest_of_texts;
+
+    use super::*;
+    use crate::options::Options;
+
+    /// The endpoint's version in the catalog; nothing if it is not there.
+    fn in_catalog(app: &App, name: &str) -> Option<i64> {
+        let entries = app.store.catalog().endpoint_entries().unwrap();
+        entries.into_iter().find(|entry| entry.name == name).map(|entry| entry.version)
+    }
+
+    // On one thread a task does not go on while its test looks at the catalog.
+    #[tokio::test]
+    async fn a_client_who_leaves_during_the_commit_leaves_no_half_a_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let (app, _) = App::open(Options::new(folder.path())).await.unwrap();
+        let manifest =
+            Arc::new(manifest_of_texts("name = \"left\"", "SELECT event_message FROM `postgres.logs`").unwrap());
+        let saving = {
+            let (app, manifest) = (Arc::clone(&app), Arc::clone(&manifest));
+            tokio::spawn(async move { app.register_query(&manifest, Saving::default()).await })
+        };
+        while in_catalog(&app, "left").is_none() {
+            assert!(!saving.is_finished());
+            tokio::task::yield_now().await;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        saving.abort();
+        let _ = saving.await;
+        // Whoever goes on has the lock, and whoever has it next sees all or nothing.
+        drop(app.registry.registering.lock().await);
+        let id = app.registry.find("left").unwrap().id;
+        assert_eq!(app.registry.by_id(id).map(|entry| entry.version), in_catalog(&app, "left"));
+
+        // Leaves after the first step, which hands the deletion to the catalog.
+        assert!(app.unregister(id).now_or_never().is_none());
+        while in_catalog(&app, "left").is_some() {
+            tokio::task::yield_now().await;
+        }
+        drop(app.registry.registering.lock().await);
+        assert!(app.registry.find("left").is_none());
+        // The name is free again.
+        app.register_query(&manifest, Saving::default()).await.unwrap();
+        app.close().await.unwrap();
+    }
 }

@@ -173,7 +173,7 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran
         passed = Arguments::from([(SQL_ARGUMENT.to_owned(), Value::Text(text.clone()))]);
         Arc::clone(&app.registry.adhoc)
     } else {
-        app.prepared(&endpoint).await?
+        app.prepared(&endpoint).await.map_err(|failure| unready(endpoint.manifest.name.as_str(), failure))?
     };
     let statements = RequestStatements {
         app: Arc::clone(&app),
@@ -198,4 +198,55 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran
     app.metrics.component(told.ended);
     let _ = ran.set(told);
     made
+}
+
+/// What a caller learns of a component that cannot be made ready: not why. It passed the gate once, so what is
+/// wrong is for the operator.
+fn unready(endpoint: &str, failure: Failure) -> Failure {
+    if failure.code == Code::Overloaded {
+        return failure;
+    }
+    tracing::error!(endpoint, %failure, "a component cannot be made ready");
+    Failure::new(Code::Internal, "the endpoint cannot be used now; the server's log has the reason")
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use tidegate_compiler::manifest_of_texts;
+    use tidegate_store::NewVersion;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::parameters::Sent;
+    use crate::query::check;
+    use crate::tokens::Access;
+
+    #[tokio::test]
+    async fn why_a_component_cannot_be_made_ready_is_not_for_its_callers() {
+        let folder = tempfile::tempdir().unwrap();
+        let (app, _) = App::open(Options::new(folder.path())).await.unwrap();
+        let manifest = manifest_of_texts("name = \"junk\"", "SELECT event_message FROM `postgres.logs`").unwrap();
+        let record = app.store.catalog().put_endpoint(NewVersion {
+            id: Uuid::new_v4(),
+            name: "junk",
+            manifest: &serde_json::to_string(&manifest).unwrap(),
+            component: b"junk",
+            component_digest: "00",
+            author: "a test",
+            sources: &BTreeMap::new(),
+        });
+        let endpoint = Arc::new(Endpoint::of(record.unwrap(), app.options.limits.text).unwrap());
+        assert_eq!(app.prepared(&endpoint).await.unwrap_err().code, Code::Refused);
+        let (sent, access) = (Sent::of_object(serde_json::Map::new()).unwrap(), Access::to_all("a test"));
+        let asked = Arc::new(check(&app, endpoint, &[], &access, sent, Format::Json, false).unwrap());
+        let tenant = asked.tenant;
+        let failure = execute(Arc::clone(&app), asked, tenant).await.unwrap_err();
+        assert_eq!(failure.code, Code::Internal);
+        assert_eq!(failure.message, "the endpoint cannot be used now; the server's log has the reason");
+
+        let busy = Failure::new(Code::Overloaded, "try again later");
+        assert_eq!(unready("junk", busy.clone()), busy);
+        app.close().await.unwrap();
+    }
 }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{Shared, WeakShared};
 use moka::Expiry;
-use tidegate_model::Failure;
+use tidegate_model::{Code, Failure};
 use uuid::Uuid;
 
 use crate::answer::Encoded;
@@ -31,6 +31,9 @@ pub(crate) use warm::warm;
 /// What an entry takes beside its body and its texts, in bytes: the structures around it, and those of
 /// the library.
 const OVERHEAD: usize = 1024;
+
+/// How often a caller waits with others, before it asks for itself alone.
+const JOINS: usize = 2;
 
 /// The cache of answers.
 #[derive(Debug)]
@@ -156,22 +159,29 @@ impl Cache {
             let stale = entry.stale.load(Ordering::Relaxed);
             return Ok((entry, How::Hit { stale }));
         }
-        let (execution, collapsed) = self.fly(key, Arc::clone(asked), Instant::now(), make);
-        Ok((execution.await?, How::Miss { collapsed }))
+        let mut make = make;
+        for _ in 0..JOINS {
+            let (execution, own) = self.fly(key, Arc::clone(asked), Instant::now(), make);
+            make = match (execution.await, own) {
+                (Ok(entry), own) => return Ok((entry, How::Miss { collapsed: own.is_some() })),
+                (Err(failure), Some(own)) if is_of_the_other(&failure) => own,
+                (Err(failure), _) => return Err(failure),
+            };
+        }
+        let entry = Arc::new(Entry::new(make.await?, Arc::clone(asked), Instant::now()));
+        self.entries.insert(key, Arc::clone(&entry));
+        Ok((entry, How::Miss { collapsed: false }))
     }
 
-    /// Joins the execution for a key, or begins it; tells whether it was joined. `read` is when the
-    /// answer was last asked for.
-    fn fly(
-        &self,
-        key: Key,
-        asked: Arc<Asked>,
-        read: Instant,
-        make: impl Future<Output = Result<Encoded, Failure>> + Send + 'static,
-    ) -> (Shared<Execution>, bool) {
+    /// Joins the execution for a key, or begins it; `make` comes back, not begun, where another was joined.
+    /// `read` is when the answer was last asked for.
+    fn fly<M>(&self, key: Key, asked: Arc<Asked>, read: Instant, make: M) -> (Shared<Execution>, Option<M>)
+    where
+        M: Future<Output = Result<Encoded, Failure>> + Send + 'static,
+    {
         let mut flights = lock(&self.flights);
         if let Some(execution) = flights.get(&key).and_then(|flight| flight.execution.upgrade()) {
-            return (execution, true);
+            return (execution, Some(make));
         }
         let number = self.next_flight.fetch_add(1, Ordering::Relaxed);
         let landing = Landing { flights: Arc::clone(&self.flights), key, number };
@@ -186,7 +196,7 @@ impl Cache {
         if let Some(weak) = execution.downgrade() {
             flights.insert(key, Flight { number, execution: weak });
         }
-        (execution, false)
+        (execution, None)
     }
 
     /// Drops the entries of an endpoint. Those of its older versions cannot be reached any more;
@@ -246,6 +256,58 @@ impl Entry {
     }
 }
 
+/// Whether a failure says something of who asked, and nothing of the answer: it is not for others who wait.
+fn is_of_the_other(failure: &Failure) -> bool {
+    matches!(failure.code, Code::TooManyRequests | Code::Overloaded)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use tidegate_compiler::manifest_of_texts;
+
+    use super::*;
+    use crate::admit::Saving;
+    use crate::answer::Format;
+    use crate::app::App;
+    use crate::execute::execute;
+    use crate::options::Options;
+    use crate::parameters::Sent;
+    use crate::query::check;
+    use crate::tokens::Access;
+
+    /// Fails after others had the time to join.
+    async fn failing(code: Code) -> Result<Encoded, Failure> {
+        tokio::task::yield_now().await;
+        Err(Failure::new(code, "not for others"))
+    }
+
+    #[tokio::test]
+    async fn who_waits_with_another_is_not_refused_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (app, _) = App::open(Options::new(folder.path())).await.unwrap();
+        let manifest = manifest_of_texts("name = \"waits\"", "SELECT event_message FROM `postgres.logs`").unwrap();
+        let endpoint = app.register_query(&manifest, Saving::default()).await.unwrap();
+        let (sent, access) = (Sent::of_object(serde_json::Map::new()).unwrap(), Access::to_all("a test"));
+        let asked = Arc::new(check(&app, endpoint, &[], &access, sent, Format::Json, false).unwrap());
+        let own = || execute(Arc::clone(&app), Arc::clone(&asked), asked.tenant);
+
+        // What is wrong with the query is so for all who wait.
+        let (first, second) =
+            tokio::join!(app.cache.answer(&asked, failing(Code::Timeout)), app.cache.answer(&asked, own()));
+        assert_eq!([first.unwrap_err().code, second.unwrap_err().code], [Code::Timeout; 2]);
+
+        for code in [Code::TooManyRequests, Code::Overloaded] {
+            let (first, second) =
+                tokio::join!(app.cache.answer(&asked, failing(code)), app.cache.answer(&asked, own()));
+            assert_eq!(first.unwrap_err().code, code);
+            assert_eq!(second.unwrap().1, How::Miss { collapsed: false });
+            app.cache.forget(asked.endpoint.id);
+        }
+        app.close().await.unwrap();
+    }
 }
