@@ -70,7 +70,8 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tidegate: {error}");
+            // It may quote a component or a server: nothing that a terminal would obey.
+            eprintln!("tidegate: {}", client::plain(&error.to_string(), 100_000));
             ExitCode::FAILURE
         }
     }

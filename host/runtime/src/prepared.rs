@@ -87,7 +87,8 @@ impl Prepared {
     /// How many are ready, and the bytes of their code.
     pub(crate) fn size(&self) -> (usize, usize) {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        (slots.len(), slots.values().map(|slot| slot.bytes()).sum())
+        let ready = slots.values().filter(|slot| slot.endpoint.initialized());
+        (ready.count(), slots.values().map(|slot| slot.bytes()).sum())
     }
 
     /// The endpoint with this digest, made by `make` if it is not there. A failure is not kept.

@@ -14,6 +14,7 @@ use super::cost::{bytes, grouped};
 use super::guest_log::GuestLog;
 use super::layout::laid_out;
 use super::test::unknown_source;
+use crate::client::plain;
 use crate::sample;
 use crate::serve::{Outcome, runtime};
 
@@ -110,7 +111,7 @@ fn tell(answered: &Answered) -> Outcome {
     let Answered { status, body, truncated, notes, cost, limits } = answered;
     println!("{}", laid_out(body, 0, 0));
     for (key, value) in notes {
-        eprintln!("note of the component: {key}: {value}");
+        eprintln!("note of the component: {key}: {}", plain(value, 1024));
     }
     if *truncated {
         eprintln!("note: there were more rows than the cap of {}", limits.rows);
