@@ -134,8 +134,8 @@ fn each_request_has_an_id_and_a_line_that_tells_no_secret() {
     // An id that could break lines is replaced, and refusals have one too.
     let refused = server.call("GET", "/nothing/here", &[("x-request-id", "two words")], b"");
     assert_eq!((refused.status, refused.header("x-request-id").unwrap().len()), (404, 36));
-    // The pair of a text line's span.
-    assert!(told.contains("request{id=\"my-id-17\"}"), "{told}");
+    // The span of a text line: the request and the endpoint that ran for it.
+    assert!(told.contains("request{id=\"my-id-17\" endpoint=\"logs.all\"}"), "{told}");
     line(&server, &["/nothing/here", "route=\"none\"", "code=\"not_found\""]);
 }
 
