@@ -120,7 +120,7 @@ async fn rows_into_a_guest(runtime: &Arc<Runtime>) {
         println!("rows into a guest: left out, no guest is built (cargo xtask guests)");
         return;
     };
-    let folder = Folder::read(&guests.join("edge-methods")).unwrap();
+    let folder = Folder::read(guests.join("edge-methods")).unwrap();
     let endpoint = ready(runtime, &pack(&module, &folder.manifest).unwrap()).await;
     for batch_rows in [64, 256, 1024, 8192] {
         let logs = Logs::of(batch_rows, ROWS);

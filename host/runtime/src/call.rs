@@ -38,11 +38,11 @@ pub(crate) async fn call(
 
 /// Takes the response out of the store. The engine has checked that the handle is one, so that a
 /// response which is not there is the host's mistake.
-pub(crate) fn answer(state: &mut State, response: Resource<ResponseEntry>) -> Result<Answer, (Class, Failure)> {
+pub(crate) fn answer(state: &mut State, response: Resource<ResponseEntry>) -> Result<Answer, Box<(Class, Failure)>> {
     let ResponseEntry { body, max_age, notes } = state.take(response).map_err(|error| {
         tracing::error!(%error, "the response is not in the table");
         let message = "the answer of the component was lost; the server's log has the details";
-        (Class::HostBug, Failure::new(Code::Internal, message))
+        Box::new((Class::HostBug, Failure::new(Code::Internal, message)))
     })?;
     let body = match body {
         BodyEntry::Rows(set) => Body::Rows(set.into_rows()),

@@ -291,7 +291,7 @@ impl Runtime {
         let (class, failure) = match called {
             Ok(Ok(Ok(response))) => match answer(state, response) {
                 Ok(answer) => return Ok(answer),
-                Err(ended) => ended,
+                Err(ended) => *ended,
             },
             Ok(Ok(Err(problem))) => of_problem(&problem, state.last_failure.take()),
             Ok(Err(error)) => return Err(Box::new(ended::of_error(&error, &state.budget, endpoint.digest()))),
