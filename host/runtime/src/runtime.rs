@@ -123,9 +123,17 @@ pub enum RuntimeError {
     Stopped,
 }
 
+impl RuntimeError {
+    /// Whether the same may succeed a moment later, with nothing changed.
+    fn passes(&self) -> bool {
+        matches!(self, Self::Busy) || matches!(self, Self::Start(failure) if failure.code == Code::Overloaded)
+    }
+}
+
 impl From<RuntimeError> for Failure {
     fn from(error: RuntimeError) -> Self {
         let code = match &error {
+            error if error.passes() => Code::Overloaded,
             RuntimeError::Refused { .. } | RuntimeError::Start(_) => Code::Refused,
             RuntimeError::Busy => Code::Overloaded,
             RuntimeError::Engine(_)
@@ -213,8 +221,12 @@ impl Runtime {
                 let endpoint = self.linked(digest, &compiled)?;
                 self.try_out(&endpoint).await.map(|()| Arc::new(endpoint))
             };
-            // Nothing is left of what is refused.
-            tried.await.inspect_err(|_| self.compiler.forget(&digest))
+            // Nothing is left of what is refused. Code that only found no room now may be another's as well.
+            tried.await.inspect_err(|error| {
+                if !error.passes() {
+                    self.compiler.forget(&digest);
+                }
+            })
         };
         self.prepared.get(digest, make).await
     }

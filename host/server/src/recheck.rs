@@ -54,8 +54,11 @@ async fn all(app: Weak<App>, entries: Vec<Arc<Entry>>, stop: CancellationToken) 
         let began = Instant::now();
         let found = match one(&app, &entry, &mut compiled, &stop).await {
             Ok(warnings) => Some(Found { version: entry.version, broken: None, warnings }),
-            // What cannot be told now is no fault of the endpoint.
-            Err(failure) if failure.code == Code::Overloaded => None,
+            // What cannot be told now is no fault of the endpoint: its callers will find out.
+            Err(failure) if failure.code.status() >= 500 => {
+                tracing::warn!(endpoint = entry.name, %failure, "the endpoint cannot be checked now");
+                None
+            }
             Err(failure) => {
                 tracing::error!(endpoint = entry.name, %failure, "the endpoint cannot be used");
                 Some(Found { version: entry.version, broken: Some(failure), warnings: Vec::new() })
@@ -93,14 +96,17 @@ async fn one(
         Ok((warnings, code(&component)?))
     };
     // Planning may be deep, and is done where requests compute.
-    let (warnings, (digest, code)) = app.compute.run(work).await?;
+    let (mut warnings, (digest, code)) = app.compute.run(work).await?;
     if digest != app.registry.generated && !compiled.contains(&digest) {
         // Compiling may take long, and is not waited for by a service that stops.
         let Some(checked) = stop.run_until_cancelled(app.runtime.check(&code, digest)).await else {
             return Err(Failure::new(Code::Overloaded, "the server is shutting down"));
         };
-        checked?;
-        compiled.insert(digest);
+        match checked {
+            Ok(()) => drop(compiled.insert(digest)),
+            // A compiler that was killed or took too long may do better when the endpoint is called.
+            Err(error) => warnings.push(error.into()),
+        }
     }
     Ok(warnings)
 }

@@ -25,7 +25,7 @@ fn with_module(name: &str, module: &[u8]) -> Vec<u8> {
 }
 
 /// LEB128.
-fn length(mut number: usize) -> Vec<u8> {
+pub(super) fn length(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
         let low = u8::try_from(number & 0x7f).unwrap();
@@ -37,7 +37,8 @@ fn length(mut number: usize) -> Vec<u8> {
     }
 }
 
-fn section(id: u8, content: &[u8]) -> Vec<u8> {
+/// A section of a module or a component.
+pub(super) fn section(id: u8, content: &[u8]) -> Vec<u8> {
     [&[id], length(content.len()).as_slice(), content].concat()
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tidegate_tests::{Answer, EDGE, PRIVATE, Server, folder, query_string, request};
 
+use super::compile::{length, section};
 use super::components::{guest, pack, put};
 
 /// A server with small limits, the hostile guest and one event in it.
@@ -306,22 +307,5 @@ fn uploads_that_are_no_components_are_refused_by_what_they_are() {
 
 /// A custom section, as it is appended to a component.
 fn custom_section(name: &str, content: &[u8]) -> Vec<u8> {
-    let leb = |mut number: usize| {
-        let mut bytes = Vec::new();
-        loop {
-            let low = u8::try_from(number & 0x7f).unwrap();
-            number >>= 7;
-            bytes.push(if number == 0 { low } else { low | 0x80 });
-            if number == 0 {
-                return bytes;
-            }
-        }
-    };
-    let mut body = leb(name.len());
-    body.extend(name.as_bytes());
-    body.extend(content);
-    let mut section = vec![0];
-    section.extend(leb(body.len()));
-    section.extend(body);
-    section
+    section(0, &[length(name.len()).as_slice(), name.as_bytes(), content].concat())
 }
