@@ -79,7 +79,15 @@ impl Client {
             Some((kind, bytes)) => self.agent.run(request.header("content-type", kind).body(bytes)?),
             None => self.agent.run(request.body(())?),
         };
-        let mut answer = answer.map_err(|error| format!("{}: {error}", self.base))?;
+        let mut answer = answer.map_err(|error| {
+            let no_tls = match &error {
+                ureq::Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
+                error => matches!(error, ureq::Error::Rustls(_) | ureq::Error::Tls(_)),
+            };
+            let plain = self.base.strip_prefix("https://").filter(|_| no_tls);
+            let hint = plain.map_or_else(String::new, |host| format!(" (if it speaks no TLS: http://{host})"));
+            format!("{}: {error}{hint}", self.base)
+        })?;
         let header = |name: &str| Some(answer.headers().get(name)?.to_str().ok()?.to_owned());
         let retry_after = header("retry-after").and_then(|value| value.parse().ok());
         let location = header("location");
@@ -97,7 +105,16 @@ impl Client {
         let reply = self.send(method, path, body).map_err(|error| {
             format!("{error}; is a server running there? --url or TIDEGATE_URL names another address")
         })?;
-        if (200..300).contains(&reply.status) { Ok(reply) } else { Err(reply.refusal().into()) }
+        if (200..300).contains(&reply.status) {
+            return Ok(reply);
+        }
+        let mut told = reply.refusal();
+        // Behind a proxy an address may have a path; without one it is a mistake that is easily made.
+        let (_, rest) = self.base.split_once("://").unwrap_or_default();
+        if let (404 | 405, Some((host, path))) = (reply.status, rest.split_once('/')) {
+            told.push_str(&format!("\n  the address has a path, /{path}: should it be only {host}?"));
+        }
+        Err(told.into())
     }
 
     /// One request whose answer is JSON.

@@ -79,6 +79,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
                 ..NewToken::new(scopes)
             };
             let (token, record) = new.make(&catalog)?;
+            for warning in new.warnings(&catalog)? {
+                eprintln!("warning: {warning}");
+            }
             eprintln!("Token {} was made. It is shown this once; keep it:", record.id);
             println!("{token}");
             wait();

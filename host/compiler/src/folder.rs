@@ -11,6 +11,7 @@ use tidegate_model::{EndpointName, LimitSet, Manifest, ManifestError, Parameter,
 
 use crate::generate::{DEFAULT_STATEMENT, compile_sql};
 use crate::pack::{CompileError, pack};
+use crate::words::in_plain_words;
 
 /// An endpoint's folder, read.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +60,18 @@ pub const COMPONENT_FILE: &str = "component.wasm";
 /// Why a folder is no endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
+    /// There is no such folder.
+    #[error("{}: there is no such folder; `tidegate new NAME` makes one", path.display())]
+    NoFolder {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// The folder is no endpoint's, or lacks a file.
+    #[error("{}: the folder of an endpoint has this file; `tidegate new NAME` makes a folder with all", path.display())]
+    Missing {
+        /// The file that is not there.
+        path: PathBuf,
+    },
     /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
@@ -127,6 +140,9 @@ impl Folder {
     /// The file, and where possible the line, that is wrong.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FolderError> {
         let path = path.as_ref();
+        if !path.is_dir() {
+            return Err(FolderError::NoFolder { path: path.to_owned() });
+        }
         let toml_path = path.join("endpoint.toml");
         let query_path = path.join("query.sql");
         let (mut manifest, build) = manifest(&toml_path, &read(&toml_path)?, read(&query_path)?)?;
@@ -219,7 +235,10 @@ fn manifest(toml_path: &Path, toml: &str, query: String) -> Result<(Manifest, Op
 }
 
 fn read(path: &Path) -> Result<String, FolderError> {
-    std::fs::read_to_string(path).map_err(|source| FolderError::Read { path: path.to_owned(), source })
+    std::fs::read_to_string(path).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => FolderError::Missing { path: path.to_owned() },
+        _ => FolderError::Read { path: path.to_owned(), source },
+    })
 }
 
 fn parse_toml(path: &Path, text: &str) -> Result<EndpointToml, FolderError> {
@@ -230,7 +249,7 @@ fn parse_toml(path: &Path, text: &str) -> Result<EndpointToml, FolderError> {
             path: path.to_owned(),
             line: before.matches('\n').count() + 1,
             column: before.get(line_start..).unwrap_or_default().chars().count() + 1,
-            message: error.message().to_owned(),
+            message: in_plain_words(error.message()),
         }
     })
 }

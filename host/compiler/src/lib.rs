@@ -17,13 +17,15 @@ mod generate;
 mod pack;
 mod producers;
 mod section;
+mod words;
 
 pub use contract::{WIT, World};
 pub use folder::{
     Build, COMPONENT_FILE, Folder, FolderError, Source, build_of, endpoint_toml, is_statement_name, manifest_of_texts,
 };
 pub use gate::{FEATURES, GateError, Inspection, MAX_COMPONENT_BYTES, MAX_GUEST_MEMORY, inspect};
-pub use generate::{DEFAULT_STATEMENT, SQL_ARGUMENT, code_of_sql, compile_adhoc, compile_sql, is_generated};
+pub use generate::{DEFAULT_STATEMENT, SQL_ARGUMENT, compile_adhoc, compile_sql, is_generated, is_generated_code};
 pub use pack::{CompileError, pack};
 pub use producers::{Tool, tools};
 pub use section::{MANIFEST_SECTION, MAX_MANIFEST_BYTES, code_of, manifest_of};
+pub use words::in_plain_words;

@@ -19,7 +19,7 @@ pub enum Code {
     UnknownColumn,
     /// A function that does not exist.
     UnknownFunction,
-    /// A named statement that the endpoint does not have.
+    /// A named statement that the endpoint does not have: a mistake of whoever wrote its code.
     UnknownStatement,
     /// Types, argument counts or other rules of the language are broken.
     InvalidQuery,
@@ -107,7 +107,6 @@ impl Code {
             | Self::UnknownTable
             | Self::UnknownColumn
             | Self::UnknownFunction
-            | Self::UnknownStatement
             | Self::InvalidQuery
             | Self::Unsupported
             | Self::InvalidValue
@@ -122,7 +121,7 @@ impl Code {
             Self::UnsupportedMediaType => 415,
             Self::Refused | Self::LimitExceeded => 422,
             Self::TooManyRequests => 429,
-            Self::Internal | Self::ComponentFailed => 500,
+            Self::Internal | Self::ComponentFailed | Self::UnknownStatement => 500,
             Self::Overloaded | Self::DataUnavailable => 503,
             Self::Timeout => 504,
             Self::StorageFull => 507,

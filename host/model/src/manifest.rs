@@ -12,6 +12,11 @@ use crate::{Arguments, Code, Failure, LimitSet, Parameter};
 /// The most rows that an endpoint may be set to return.
 const MAX_ROWS: u64 = 10_000;
 
+/// Names that the paths of the interface have for something else.
+const RESERVED_NAMES: [&str; 1] = ["query"];
+/// Names of parameters that a request has for something else.
+const RESERVED_PARAMETERS: [&str; 2] = ["sql", "lql"];
+
 /// What an endpoint is: its name, parameters, granted tables, statements and settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,6 +95,15 @@ pub enum ManifestError {
     /// A parameter is declared twice, or its name cannot be written as `@name`.
     #[error("the parameter '{0}' is declared twice or is no name of letters, digits and '_'")]
     Parameter(String),
+    /// A parameter has a name that means something else in a request.
+    #[error("the parameter '{0}' cannot be sent: {0} carries ad-hoc queries; give it another name")]
+    ReservedParameter(String),
+    /// The default of a parameter is no value that it takes.
+    #[error("the default of {0}")]
+    Default(String),
+    /// The name is part of the paths that endpoints are reached by.
+    #[error("the endpoint name '{0}' is taken: endpoints are called under /api/endpoints/{0}/")]
+    ReservedName(String),
     /// A setting is outside its range.
     #[error("{setting} is {value}; allowed are {allowed}")]
     Setting {
@@ -112,8 +126,8 @@ impl ManifestError {
     /// The field that the rule is about, as the management API calls it.
     pub fn field(&self) -> &'static str {
         match self {
-            Self::Name(_) => "name",
-            Self::Parameter(_) => "parameters",
+            Self::Name(_) | Self::ReservedName(_) => "name",
+            Self::Parameter(_) | Self::ReservedParameter(_) | Self::Default(_) => "parameters",
             Self::Setting { setting, .. } => setting,
             Self::EmptyQuery => "query",
             Self::Unreadable(_) => "manifest",
@@ -146,6 +160,9 @@ impl Manifest {
     /// Every rule that is broken, in the order of the fields.
     pub fn problems(&self) -> Vec<ManifestError> {
         let mut problems = Vec::new();
+        if RESERVED_NAMES.contains(&self.name.as_str()) {
+            problems.push(ManifestError::ReservedName(self.name.to_string()));
+        }
         if self.query.trim().is_empty() {
             problems.push(ManifestError::EmptyQuery);
         }
@@ -167,6 +184,15 @@ impl Manifest {
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             if !legal || !seen.insert(name) {
                 problems.push(ManifestError::Parameter(name.clone()));
+            }
+            if RESERVED_PARAMETERS.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
+                problems.push(ManifestError::ReservedParameter(name.clone()));
+            }
+            if let (Some(default), Err(failure)) = (&parameter.default, parameter.check(None)) {
+                let message = failure.message;
+                let told =
+                    if message.contains(default.as_str()) { message } else { format!("{message} ('{default}')") };
+                problems.push(ManifestError::Default(told));
             }
         }
         problems
@@ -252,6 +278,33 @@ mod tests {
         manifest.settings.max_limit = 10;
         manifest.settings.proactive_requerying_seconds = Some(0);
         assert!(manifest.validate().is_err());
+    }
+
+    #[test]
+    fn what_could_never_be_called_is_refused() {
+        let mut named = manifest();
+        named.name = EndpointName::try_from("query".to_owned()).unwrap();
+        assert!(named.validate().unwrap_err().to_string().contains("/api/endpoints/query/"));
+        let of = |parameter: Parameter| {
+            let mut manifest = manifest();
+            manifest.parameters.push(parameter);
+            manifest.validate().map_err(|error| error.to_string())
+        };
+        for name in ["sql", "LQL"] {
+            assert!(of(Parameter { name: name.into(), ..Parameter::default() }).unwrap_err().contains("ad-hoc"));
+        }
+        let allowed = vec!["hour".to_owned(), "day".to_owned()];
+        let unit = |default: &str| Parameter {
+            name: "unit".into(),
+            default: Some(default.to_owned()),
+            allowed: allowed.clone(),
+            ..Parameter::default()
+        };
+        assert_eq!(of(unit("day")), Ok(()));
+        let told = of(unit("dy")).unwrap_err();
+        assert_eq!(told, "the default of parameter 'unit' has the value 'dy'; allowed are hour, day");
+        let number = Parameter { kind: crate::Kind::Int64, allowed: Vec::new(), ..unit("many") };
+        assert!(of(number).unwrap_err().contains("no integer"));
     }
 
     #[test]

@@ -6,10 +6,12 @@
 //! file that is mapped could change after the check: the bytes that were checked are the bytes
 //! that are loaded.
 
+use std::collections::HashSet;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -19,6 +21,8 @@ use wasmtime::component::Component;
 /// First bytes of an artefact file; the number is the version of this layout.
 const HEADER: &[u8; 16] = b"tidegate-aot-01\n";
 const MAC_BYTES: usize = 32;
+/// How long code is kept that this server cannot use.
+const ANOTHER: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Where compiled code is kept, and the key that authenticates it.
 #[derive(Clone)]
@@ -88,6 +92,30 @@ impl Artefacts {
         {
             tracing::warn!(path = %path.display(), %error, "compiled code cannot be removed");
         }
+    }
+
+    /// Removes compiled code that was made `before`, unless it is of a component that is `live`, and
+    /// halves of files. Code that another engine made goes after [`ANOTHER`]: during an upgrade the
+    /// server of the other version may still run. What cannot be removed stays.
+    pub(crate) fn sweep(&self, live: &HashSet<[u8; 32]>, before: SystemTime) -> usize {
+        let live: HashSet<PathBuf> = live.iter().map(|digest| self.path(digest)).collect();
+        let own = self.path(&[0; 32]);
+        let own = own.to_string_lossy();
+        let own = own.rsplit('-').next().unwrap_or_default();
+        let long_ago = before.checked_sub(ANOTHER).unwrap_or(SystemTime::UNIX_EPOCH);
+        let is_stale = |path: &Path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let made = fs::metadata(path).and_then(|file| file.modified());
+            let older = |than: SystemTime| made.as_ref().is_ok_and(|made| *made < than);
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("cwasm") if name.ends_with(own) => !live.contains(path) && older(before),
+                Some("cwasm" | "tmp") => older(long_ago),
+                // Nothing of ours.
+                _ => false,
+            }
+        };
+        let files = fs::read_dir(&self.options.folder).into_iter().flatten().flatten().map(|file| file.path());
+        files.filter(|path| is_stale(path) && fs::remove_file(path).is_ok()).count()
     }
 
     fn write(&self, path: &Path, digest: &[u8; 32], code: &[u8]) -> io::Result<()> {

@@ -4,10 +4,11 @@
 //! at once, where that is set in processes of their own ([`crate::apart`]); whoever else wants the
 //! same digest waits for it. What was compiled before is loaded without waiting for others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 use tokio::sync::{OnceCell, Semaphore, oneshot};
@@ -98,6 +99,7 @@ impl Prepared {
     {
         let slot = self.slot(digest);
         let endpoint = slot.endpoint.get_or_try_init(|| make).await.cloned();
+        drop(slot);
         self.shrink(&digest);
         endpoint
     }
@@ -111,12 +113,15 @@ impl Prepared {
     }
 
     /// Lets go what was used longest ago, until the rest is within the bounds; never the one at
-    /// hand. What is in use stays alive through the endpoints that were handed out.
+    /// hand. What is in use stays alive through the endpoints that were handed out. Places that were
+    /// not filled and that nobody is waiting at go as well.
     fn shrink(&self, at_hand: &[u8; 32]) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|_, slot| slot.endpoint.initialized() || Arc::strong_count(slot) > 1);
+        let ready = |slots: &Slots| slots.values().filter(|slot| slot.endpoint.initialized()).count();
         let mut bytes: usize = slots.values().map(|slot| slot.bytes()).sum();
-        while slots.len() > self.most || bytes > self.most_bytes {
-            let others = slots.iter().filter(|(digest, _)| *digest != at_hand);
+        while ready(&slots) > self.most || bytes > self.most_bytes {
+            let others = slots.iter().filter(|(digest, slot)| *digest != at_hand && slot.endpoint.initialized());
             let Some(oldest) = others.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed)) else { break };
             let oldest = *oldest.0;
             bytes -= slots.remove(&oldest).map_or(0, |slot| slot.bytes());
@@ -153,6 +158,11 @@ impl Compiler {
         if let Some(artefacts) = &self.artefacts {
             artefacts.remove(digest);
         }
+    }
+
+    /// Removes compiled code that was made `before` and that is not of these components.
+    pub(crate) fn sweep(&self, live: &HashSet<[u8; 32]>, before: SystemTime) -> usize {
+        self.artefacts.as_ref().map_or(0, |artefacts| artefacts.sweep(live, before))
     }
 
     async fn compiled(

@@ -4,9 +4,10 @@
 //! back before its rows are streamed. Dropping the future at any point frees permit, memory, and
 //! the statement's task and stream with it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use datafusion::execution::memory_pool::MemoryPool;
@@ -277,6 +278,13 @@ impl Runtime {
     pub async fn check(&self, component: &[u8], digest: [u8; 32]) -> Result<(), RuntimeError> {
         let compiled = self.compiler.component(component, digest).await?;
         link(&self.linker, &compiled, self.options.limits.guest_memory).map(drop)
+    }
+
+    /// Removes compiled code from the disk that was made `before` and is of none of these components
+    /// (by the digest that they were prepared under), and returns how many files went. Waits for the
+    /// disk. What is ready stays ready.
+    pub fn sweep(&self, live: &HashSet<[u8; 32]>, before: SystemTime) -> usize {
+        self.compiler.sweep(live, before)
     }
 
     /// Answers one request with a fresh instance of the endpoint.

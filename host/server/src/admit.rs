@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tidegate_compiler::{code_of, compile_sql, inspect};
 use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value, number};
-use tidegate_sql::{Plan, SavedQuery, Tables};
+use tidegate_sql::SavedQuery;
 use tidegate_store::{NewVersion, StoreError};
 use tokio::task::JoinError;
 use uuid::Uuid;
@@ -216,8 +216,11 @@ impl App {
         sources: &StoredTables<'_>,
     ) -> Result<Vec<Failure>, Failure> {
         let mut warnings = Vec::new();
-        let mut note = |checked: Result<Plan, Failure>| match checked {
-            Ok(_) => Ok(()),
+        let mut note = |checked: Result<Vec<Failure>, Failure>| match checked {
+            Ok(remarks) => {
+                warnings.extend(remarks);
+                Ok(())
+            }
             Err(failure) if failure.code == Code::UnknownColumn => {
                 warnings.push(failure);
                 Ok(())
@@ -227,17 +230,20 @@ impl App {
         let now = self.clock.now();
         let own = example_arguments(manifest);
         note(self.engine.check_saved(saved, sources, &own, now))?;
-        // Now it is known which endpoints are read, and which parameters those bring.
-        let reads = self.registry.load_reads(&self.store, &sources.named())?;
+        // Now it is known which tables are read, and which parameters endpoints among them bring.
+        let named = sources.named();
+        let reads = self.registry.load_reads(&self.store, &named)?;
         let arguments = example_arguments(&with_parameters_of(manifest, &reads));
         for sql in granted_whole(saved).chain(manifest.statements.values().cloned()) {
+            let statement = SavedQuery::parse_within(&sql, &self.options.limits.text)?;
             let mut arguments = arguments.clone();
             // What neither the manifest nor the saved query has is for the component to bind.
-            for name in SavedQuery::parse_within(&sql, &self.options.limits.text)?.parameters() {
+            for name in statement.parameters() {
                 arguments.entry(name).or_insert(Value::Null);
             }
-            note(self.engine.plan(&sql, Tables::Granted(saved), sources, &arguments, now))?;
+            note(self.engine.check_granted(&statement, saved, sources, &arguments, now))?;
         }
+        warnings.extend(past_grants(saved, &named));
         Ok(warnings)
     }
 }
@@ -253,6 +259,22 @@ async fn to_its_end<T: Send + 'static>(
 fn broke_off(error: &JoinError) -> Failure {
     tracing::error!(%error, "a management task broke off");
     Failure::new(Code::Internal, "the request failed; the server's log has the details")
+}
+
+/// A warning of a body that reads more than the granted tables: whoever wrote conditions into these may
+/// believe that they hold for all that is answered.
+pub(crate) fn past_grants(saved: &SavedQuery, named: &BTreeMap<String, Uuid>) -> Option<Failure> {
+    let grants = saved.tables();
+    let past = saved.names_in_body(named.keys().map(String::as_str));
+    if grants.is_empty() || past.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "beside its granted tables ({}) the query reads {} itself: conditions of the grants do not hold for that",
+        grants.join(", "),
+        past.join(", ")
+    );
+    Some(refused(message).about(past.join(", ")))
 }
 
 /// A statement for each granted table, that reads all of it.

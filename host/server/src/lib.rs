@@ -9,6 +9,7 @@ mod admit;
 mod answer;
 mod app;
 mod auth;
+mod bound;
 mod cache;
 mod clock;
 mod compute;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_compiler::inspect;
+use tidegate_compiler::{inspect, is_generated_code};
 use tidegate_model::{Code, Failure};
 use tidegate_runtime::Endpoint as Prepared;
 
@@ -53,12 +53,19 @@ impl App {
     ///
     /// # Errors
     /// It is not fit to run any more, or cannot be read.
-    pub(crate) async fn prepared(&self, endpoint: &Endpoint) -> Result<Arc<Prepared>, Failure> {
-        if let Some(ready) = endpoint.code.get().and_then(|digest| self.runtime.ready(digest)) {
+    pub(crate) async fn prepared(self: &Arc<Self>, endpoint: &Arc<Endpoint>) -> Result<Arc<Prepared>, Failure> {
+        let ready = || endpoint.code.get().and_then(|digest| self.runtime.ready(digest));
+        if let Some(ready) = ready() {
             return Ok(ready);
         }
-        let (digest, code) = self.code(endpoint)?;
-        Ok(if digest == self.registry.generated {
+        // A component may have many megabytes: it is read once, however many ask for it.
+        let _alone = endpoint.preparing.lock().await;
+        if let Some(ready) = ready() {
+            return Ok(ready);
+        }
+        let own = Arc::clone(endpoint);
+        let (digest, code) = self.waiting(move |app| app.code(&own)).await?;
+        Ok(if is_generated_code(&digest) {
             self.runtime.prepare_own(&code, digest).await
         } else {
             self.runtime.prepare_again(&code, digest).await
@@ -72,7 +79,7 @@ impl App {
     /// # Errors
     /// It is not fit to run.
     pub(crate) async fn prepare(&self, code: &[u8], digest: [u8; 32]) -> Result<(), Failure> {
-        if digest == self.registry.generated {
+        if is_generated_code(&digest) {
             self.runtime.prepare_own(code, digest).await?;
         } else {
             self.runtime.prepare(code, digest).await?;
@@ -85,7 +92,7 @@ impl App {
     ///
     /// # Errors
     /// As [`App::prepared`].
-    pub(crate) fn code(&self, endpoint: &Endpoint) -> Result<([u8; 32], Vec<u8>), Failure> {
+    fn code(&self, endpoint: &Endpoint) -> Result<([u8; 32], Vec<u8>), Failure> {
         let component = self.stored_component(&endpoint.component)?;
         inspect(&component).map_err(|error| refused(error.to_string()))?;
         let (digest, code) = code(&component)?;

@@ -143,7 +143,7 @@ pub(crate) fn check(
 }
 
 /// Whether the answer can depend on a parameter: it is declared, or the ad-hoc text may name it.
-fn is_used(manifest: &Manifest, adhoc: Option<&Adhoc>, name: &str) -> bool {
+pub(crate) fn is_used(manifest: &Manifest, adhoc: Option<&Adhoc>, name: &str) -> bool {
     let named = |text: &str| text.to_lowercase().contains(&format!("@{}", name.to_lowercase()));
     manifest.parameters.iter().any(|parameter| parameter.name == name)
         || matches!(adhoc, Some(Adhoc::Sql(text)) if named(text))

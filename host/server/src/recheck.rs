@@ -8,9 +8,9 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
-use tidegate_compiler::inspect;
+use tidegate_compiler::{inspect, is_generated_code};
 use tidegate_model::{Code, Failure};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -48,15 +48,16 @@ impl Recheck {
 }
 
 async fn all(app: Weak<App>, entries: Vec<Arc<Entry>>, stop: CancellationToken) {
-    let mut compiled = HashSet::new();
+    let mut codes = Codes::since(SystemTime::now());
     for entry in entries {
         let Some(app) = app.upgrade().filter(|_| !stop.is_cancelled()) else { return };
         let began = Instant::now();
-        let found = match one(&app, &entry, &mut compiled, &stop).await {
+        let found = match one(&app, &entry, &mut codes, &stop).await {
             Ok(warnings) => Some(Found { version: entry.version, broken: None, warnings }),
             // What cannot be told now is no fault of the endpoint: its callers will find out.
             Err(failure) if failure.code.status() >= 500 => {
                 tracing::warn!(endpoint = entry.name, %failure, "the endpoint cannot be checked now");
+                codes.all_seen = false;
                 None
             }
             Err(failure) => {
@@ -68,13 +69,47 @@ async fn all(app: Weak<App>, entries: Vec<Arc<Entry>>, stop: CancellationToken) 
         drop(app);
         stop.run_until_cancelled(tokio::time::sleep(began.elapsed())).await;
     }
+    if let Some(app) = app.upgrade().filter(|_| !stop.is_cancelled()) {
+        codes.sweep(app).await;
+    }
+}
+
+/// The code of the endpoints, by digest.
+struct Codes {
+    began: SystemTime,
+    live: HashSet<[u8; 32]>,
+    /// Found to compile.
+    compiled: HashSet<[u8; 32]>,
+    /// Whether that of each endpoint is known, so far.
+    all_seen: bool,
+}
+
+impl Codes {
+    fn since(began: SystemTime) -> Self {
+        Self { began, live: HashSet::new(), compiled: HashSet::new(), all_seen: true }
+    }
+
+    /// Removes what was compiled for endpoints that are gone. What an earlier version of one needs is
+    /// compiled again if anyone goes back to it.
+    async fn sweep(mut self, app: Arc<App>) {
+        if !self.all_seen {
+            return;
+        }
+        self.live.insert(app.registry.adhoc_code);
+        let sweep = move || app.runtime.sweep(&self.live, self.began);
+        match tokio::task::spawn_blocking(sweep).await {
+            Ok(0) => {}
+            Ok(files) => tracing::info!(files, "compiled code that no endpoint needs any more was removed"),
+            Err(error) => tracing::error!(%error, "compiled code could not be swept"),
+        }
+    }
 }
 
 /// Checks one endpoint; what it would be warned of when it was saved now.
 async fn one(
     app: &Arc<App>,
     entry: &Arc<Entry>,
-    compiled: &mut HashSet<[u8; 32]>,
+    codes: &mut Codes,
     stop: &CancellationToken,
 ) -> Result<Vec<Failure>, Failure> {
     let (this, entry) = (Arc::clone(app), Arc::clone(entry));
@@ -97,13 +132,14 @@ async fn one(
     };
     // Planning may be deep, and is done where requests compute.
     let (mut warnings, (digest, code)) = app.compute.run(work).await?;
-    if digest != app.registry.generated && !compiled.contains(&digest) {
+    codes.live.insert(digest);
+    if !is_generated_code(&digest) && !codes.compiled.contains(&digest) {
         // Compiling may take long, and is not waited for by a service that stops.
         let Some(checked) = stop.run_until_cancelled(app.runtime.check(&code, digest)).await else {
             return Err(Failure::new(Code::Overloaded, "the server is shutting down"));
         };
         match checked {
-            Ok(()) => drop(compiled.insert(digest)),
+            Ok(()) => drop(codes.compiled.insert(digest)),
             // A compiler that was killed or took too long may do better when the endpoint is called.
             Err(error) => warnings.push(error.into()),
         }

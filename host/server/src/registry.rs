@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tidegate_compiler::{code_of, code_of_sql, compile_adhoc};
+use tidegate_compiler::{code_of, compile_adhoc};
 use tidegate_model::{Code, Failure, Manifest, TextLimits};
 use tidegate_runtime::{Endpoint as Prepared, Runtime};
 use tidegate_sql::SavedQuery;
@@ -49,6 +49,8 @@ pub(crate) struct Endpoint {
     pub(crate) author: String,
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
+    /// Whoever finds its component not ready looks into it alone: the others wait.
+    pub(crate) preparing: tokio::sync::Mutex<()>,
     saved: OnceLock<Result<Arc<SavedQuery>, Failure>>,
     text: TextLimits,
 }
@@ -62,8 +64,21 @@ impl Endpoint {
         let manifest = serde_json::from_str(&record.manifest)
             .map_err(|error| Failure::new(Code::Internal, format!("its definition cannot be read: {error}")))?;
         let EndpointRecord { id, version, component, sources: tables, author, created_at, updated_at, .. } = record;
-        let (code, saved) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { id, version, manifest, component, code, tables, author, created_at, updated_at, saved, text })
+        let (code, saved, preparing) = (OnceLock::new(), OnceLock::new(), tokio::sync::Mutex::new(()));
+        Ok(Self {
+            id,
+            version,
+            manifest,
+            component,
+            code,
+            tables,
+            author,
+            created_at,
+            updated_at,
+            preparing,
+            saved,
+            text,
+        })
     }
 
     /// The saved query: its CTEs are the grants. Parsed when it is first asked for.
@@ -106,8 +121,8 @@ pub(crate) struct Registry {
     loaded: moka::sync::Cache<(Uuid, i64), Arc<Endpoint>>,
     text: TextLimits,
     pub(crate) adhoc: Arc<Prepared>,
-    /// The digest of the code that the compiler makes for every saved query.
-    pub(crate) generated: [u8; 32],
+    /// The digest of its code.
+    pub(crate) adhoc_code: [u8; 32],
     /// One registration at a time: a name is checked and taken without another in between.
     pub(crate) registering: tokio::sync::Mutex<()>,
 }
@@ -130,15 +145,15 @@ impl Registry {
         };
         let component = compile_adhoc().map_err(|error| unmade(&error))?;
         let component = code_of(&component).map_err(|error| unmade(&error))?;
-        let adhoc = runtime.prepare_own(&component, Sha256::digest(&component).into()).await?;
-        let generated = Sha256::digest(code_of_sql().map_err(|error| unmade(&error))?).into();
+        let adhoc_code = Sha256::digest(&component).into();
+        let adhoc = runtime.prepare_own(&component, adhoc_code).await?;
         let loaded = moka::sync::Cache::builder()
             .max_capacity(LOADED)
             .weigher(|_: &(Uuid, i64), endpoint: &Arc<Endpoint>| endpoint.weight())
             .time_to_idle(IDLE)
             .build();
         let registering = tokio::sync::Mutex::new(());
-        Ok(Self { endpoints: RwLock::default(), loaded, text, adhoc, generated, registering })
+        Ok(Self { endpoints: RwLock::default(), loaded, text, adhoc, adhoc_code, registering })
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Index> {

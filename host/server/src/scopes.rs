@@ -46,6 +46,11 @@ impl Scopes {
         named.any(|own| own == name || id.is_some() && Uuid::try_parse(own).ok() == id)
     }
 
+    /// The endpoints that scopes name, by name or id.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|own| own.strip_prefix(OF_ENDPOINT))
+    }
+
     /// Whether it may send logs anywhere.
     pub(crate) fn is_of_ingest(&self) -> bool {
         self.0.iter().any(|own| own == "ingest" || own == "public" || own.starts_with(OF_SOURCE))

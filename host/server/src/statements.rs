@@ -5,12 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::arrow::array::ArrayRef;
 use futures::StreamExt;
+use sqlparser::ast::Query;
 use tidegate_compiler::DEFAULT_STATEMENT;
 use tidegate_model::{Code, Failure, Kind, Value};
 use tidegate_runtime::{Column, Rows, Statement, Statements};
 use tidegate_sql::{ColumnEncoder, Plan, ResultStream, Stop, Style, Tables, Type};
 
 use crate::app::App;
+use crate::bound::Pins;
 use crate::compute::AbortOnDrop;
 use crate::execute::Asked;
 use crate::lql;
@@ -93,19 +95,32 @@ impl RequestStatements {
         let bound = !(*unrestricted && matches!(statement, Statement::Text(_)));
         let sources = StoredTables::of(&self.app.store, &self.app.registry, endpoint, bound);
         let saved = endpoint.saved()?;
+        let text_limits = &self.app.options.limits.text;
+        let pins = match pinned.is_empty() {
+            true => Pins::default(),
+            false => {
+                let reads = self.app.registry.load_reads(&self.app.store, &endpoint.tables)?;
+                Pins::of(pinned.keys(), endpoint, &reads)?
+            }
+        };
         let granted = if *unrestricted { Tables::Sources } else { Tables::Granted(saved) };
         match statement {
             Statement::Named(name) if name == DEFAULT_STATEMENT => {
+                pins.allow_body()?;
                 self.app.engine.plan_saved(saved, &sources, &arguments, self.now)
             }
             Statement::Named(name) => match endpoint.manifest.statements.get(&name) {
-                Some(sql) => self.app.engine.plan(sql, Tables::Granted(saved), &sources, &arguments, self.now),
+                Some(sql) => {
+                    pins.allow_fixed(sql, text_limits)?;
+                    self.app.engine.plan(sql, Tables::Granted(saved), &sources, &arguments, self.now)
+                }
                 None => {
                     let message = format!("the endpoint has no statement {name}");
                     Err(Failure::new(Code::UnknownStatement, message).about(name))
                 }
             },
             Statement::Text(sql) if self.language == Language::Sql => {
+                pins.allow_text(&sql, text_limits)?;
                 self.app.engine.plan(&sql, granted, &sources, &arguments, self.now)
             }
             Statement::Text(text) => {
@@ -114,7 +129,10 @@ impl RequestStatements {
                 } else {
                     saved.tables()
                 };
-                let plan = |query: &_| self.app.engine.plan_query(query, granted, &sources, &arguments, self.now);
+                let plan = |query: &Query| {
+                    pins.allow_query(query)?;
+                    self.app.engine.plan_query(query, granted, &sources, &arguments, self.now)
+                };
                 plan(&lql::translate(&text, &tables, self.now, plan)?)
             }
         }

@@ -263,6 +263,28 @@ impl NewToken {
         Failure::of_all(failures).map_or(Ok(()), Err)
     }
 
+    /// What may not be meant as it is written: endpoints that are not there, which may come.
+    ///
+    /// # Errors
+    /// The catalog's.
+    pub fn warnings(&self, catalog: &Catalog) -> Result<Vec<String>, StoreError> {
+        let scopes = Scopes::stored(&self.scopes);
+        if scopes.endpoints().next().is_none() {
+            return Ok(Vec::new());
+        }
+        let entries = catalog.endpoint_entries()?;
+        let is_there = |named: &str| {
+            let id = Uuid::try_parse(named).ok();
+            entries.iter().any(|entry| entry.name == named || Some(entry.id) == id)
+        };
+        let unknown = scopes.endpoints().filter(|named| !is_there(named)).map(|named| {
+            let near = tidegate_model::nearest(named, entries.iter().map(|entry| entry.name.as_str()));
+            let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            format!("there is no endpoint {named} so far{near}")
+        });
+        Ok(unknown.collect())
+    }
+
     /// Makes the token in a catalog and returns it with its record. The token is nowhere else.
     ///
     /// # Errors

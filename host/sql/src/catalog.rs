@@ -55,6 +55,17 @@ pub struct SavedQuery {
     pub(crate) ctes: Arc<[Arc<Cte>]>,
     /// The query without them.
     pub(crate) body: Arc<Query>,
+    /// What each of `ctes` names, and last what `body` does.
+    named: Arc<[Named]>,
+}
+
+/// The pieces of a saved query whose rows a parameter does not narrow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unbound {
+    /// Granted tables, in the order of the query.
+    pub tables: Vec<String>,
+    /// Whether the body is among them.
+    pub body: bool,
 }
 
 /// What a statement may read.
@@ -80,11 +91,17 @@ impl SavedQuery {
     /// # Errors
     /// As [`SavedQuery::parse`].
     pub fn parse_within(sql: &str, limits: &TextLimits) -> Result<Self> {
-        let query: Arc<Query> = Arc::from(text::parse(sql, limits)?);
+        Ok(Self::of_query(Arc::from(text::parse(sql, limits)?)))
+    }
+
+    /// A query that was read already.
+    pub fn of_query(query: Arc<Query>) -> Self {
         let mut body = query.as_ref().clone();
         let with = body.with.take();
-        let ctes = with.into_iter().flat_map(|with| with.cte_tables).map(Arc::new).collect();
-        Ok(Self { query, ctes, body: Arc::new(body) })
+        let ctes: Arc<[Arc<Cte>]> = with.into_iter().flat_map(|with| with.cte_tables).map(Arc::new).collect();
+        let of_ctes = ctes.iter().map(|cte| Named::within(cte.query.as_ref()));
+        let named = of_ctes.chain([Named::within(&body)]).collect();
+        Self { query, ctes, body: Arc::new(body), named }
     }
 
     /// The names of the granted tables, in the order of the query.
@@ -102,21 +119,68 @@ impl SavedQuery {
         let (mut parameters, mut seen) = (BTreeSet::new(), BTreeSet::new());
         let mut open = vec![table.to_lowercase()];
         while let Some(name) = open.pop() {
-            let cte = self.ctes.iter().find(|cte| cte.alias.name.value.to_lowercase() == name);
-            if let Some(cte) = cte
+            if let Some(named) = self.named_by(&name)
                 && seen.insert(name)
             {
-                let named = Named::within(cte.query.as_ref());
-                parameters.extend(named.parameters);
-                open.extend(named.tables);
+                parameters.extend(named.parameters.iter().cloned());
+                open.extend(named.tables.iter().cloned());
             }
         }
         parameters.into_iter().collect()
     }
+
+    /// Which of these tables the query names anywhere, its own CTEs or not.
+    pub fn names<'t>(&self, tables: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
+        let named = |table: &&str| self.named.iter().any(|piece| piece.tables.contains(&table.to_lowercase()));
+        tables.into_iter().filter(named).collect()
+    }
+
+    /// Which of these tables the body names itself: what it reads of them, no CTE narrows.
+    pub fn names_in_body<'t>(&self, tables: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
+        let Some(body) = self.named.last() else { return Vec::new() };
+        let named = |table: &&str| {
+            let table = table.to_lowercase();
+            body.tables.contains(&table) && self.named_by(&table).is_none()
+        };
+        tables.into_iter().filter(named).collect()
+    }
+
+    /// Which pieces hand on rows of the tables `outside` without the parameter having been used on the
+    /// way. A piece that uses it, anywhere, is taken at its word.
+    pub fn unbound<'t>(&self, parameter: &str, outside: impl IntoIterator<Item = &'t str>) -> Unbound {
+        let outside: BTreeSet<String> = outside.into_iter().map(str::to_lowercase).collect();
+        let mut found = Unbound::default();
+        let mut open = BTreeSet::new();
+        for (i, named) in self.named.iter().enumerate() {
+            let cte = self.ctes.get(i).map(|cte| &cte.alias.name.value);
+            // A CTE sees those before it, which hide what is outside.
+            let before = self.ctes.get(..i).unwrap_or(&self.ctes);
+            let is_cte = |table: &String| before.iter().any(|cte| cte.alias.name.value.to_lowercase() == *table);
+            let reads_open =
+                |table: &String| if is_cte(table) { open.contains(table) } else { outside.contains(table) };
+            if named.uses(parameter) || !named.tables.iter().any(reads_open) {
+                continue;
+            }
+            match cte {
+                Some(name) => {
+                    open.insert(name.to_lowercase());
+                    found.tables.push(name.clone());
+                }
+                None => found.body = true,
+            }
+        }
+        found
+    }
+
+    /// What a CTE names, by its own name in lower case.
+    fn named_by(&self, cte: &str) -> Option<&Named> {
+        let mut all = self.ctes.iter().zip(self.named.iter());
+        all.find(|(known, _)| known.alias.name.value.to_lowercase() == cte).map(|(_, named)| named)
+    }
 }
 
 /// The names in a piece of a query.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Named {
     parameters: BTreeSet<String>,
     /// In lower case.
@@ -128,6 +192,10 @@ impl Named {
         let mut named = Self::default();
         let _ = piece.visit(&mut named);
         named
+    }
+
+    fn uses(&self, parameter: &str) -> bool {
+        self.parameters.iter().any(|own| own.eq_ignore_ascii_case(parameter))
     }
 }
 

@@ -181,7 +181,8 @@ impl Engine {
         Ok(Plan::of(resolver.saved(saved)?))
     }
 
-    /// Resolves all of a saved query, also the CTEs that its body does not read.
+    /// Resolves all of a saved query, also the CTEs that its body does not read, and tells which of its
+    /// names may be misspelt: no row has had them, and some have had one that is near.
     ///
     /// # Errors
     /// As [`Engine::plan`].
@@ -191,8 +192,37 @@ impl Engine {
         sources: &dyn Sources,
         arguments: &Arguments,
         now: i64,
-    ) -> Result<Plan> {
-        self.plan_query(&saved.query, Tables::Sources, sources, arguments, now)
+    ) -> Result<Vec<Failure>> {
+        self.check(&saved.query, Tables::Sources, sources, arguments, now)
+    }
+
+    /// The same for a statement over the granted tables of a saved query. What stands in these is not
+    /// told: it is another text.
+    ///
+    /// # Errors
+    /// As [`Engine::plan`].
+    pub fn check_granted(
+        &self,
+        statement: &SavedQuery,
+        saved: &SavedQuery,
+        sources: &dyn Sources,
+        arguments: &Arguments,
+        now: i64,
+    ) -> Result<Vec<Failure>> {
+        self.check(&statement.query, Tables::Granted(saved), sources, arguments, now)
+    }
+
+    fn check(
+        &self,
+        query: &Query,
+        tables: Tables<'_>,
+        sources: &dyn Sources,
+        arguments: &Arguments,
+        now: i64,
+    ) -> Result<Vec<Failure>> {
+        let mut resolver = Resolver::new(sources, arguments, now, &self.text).remarking();
+        resolver.statement(query, tables)?;
+        Ok(resolver.remarks())
     }
 
     /// Starts a statement. At most `rows` rows come out.

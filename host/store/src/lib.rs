@@ -60,6 +60,7 @@ pub use options::StoreOptions;
 pub use retention::Dropped;
 pub use stats::StoreStats;
 pub use store::Store;
+pub use timestamp::micros as event_time;
 
 /// The clock of the store: microseconds since 1970, UTC.
 fn now_micros() -> i64 {

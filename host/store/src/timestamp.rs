@@ -13,8 +13,9 @@ const SECONDS_BELOW: u64 = 100_000_000_000;
 const MILLIS_BELOW: u64 = 100_000_000_000_000;
 const MICROS_BELOW: u64 = 100_000_000_000_000_000;
 
-/// The instant in microseconds, or nothing when the value is not a readable time.
-pub(crate) fn micros(value: &Value) -> Option<i64> {
+/// The instant of an event's `timestamp` in microseconds, or nothing when the value is not a readable
+/// time: such an event is stored at the time when it came.
+pub fn micros(value: &Value) -> Option<i64> {
     match value {
         Value::Number(number) => match number.as_i64() {
             Some(int) => from_int(int),

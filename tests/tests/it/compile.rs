@@ -121,3 +121,25 @@ fn the_compiler_ends_when_it_needs_too_much() {
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && told.contains("cannot be used"), "{told}");
 }
+
+#[test]
+fn compiled_code_of_endpoints_that_are_gone_is_swept_after_a_restart() {
+    let own = folder();
+    let data = own.path().join("data");
+    let server = Server::start_in(&data);
+    for name in ["stays", "goes"] {
+        let module = long_module(1, if name == "stays" { 1 } else { 2 });
+        assert_eq!(put(&server, name, &with_module(name, &module)).status, 201);
+    }
+    let compiled = || std::fs::read_dir(data.join("compiled")).unwrap().count();
+    let before = compiled();
+    assert_eq!(server.manage("DELETE", "/api/endpoints/goes", &Value::Null).status, 204);
+    assert_eq!(server.stop("-TERM"), Some(0));
+    let server = Server::start_in(&data);
+    let began = std::time::Instant::now();
+    while compiled() == before && began.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(compiled(), before - 1, "{}", server.log());
+    assert_eq!(server.query("stays", &[]).rows().len(), 0);
+}

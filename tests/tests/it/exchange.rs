@@ -117,6 +117,11 @@ fn a_new_endpoint_in_sql_is_built_pushed_changed_and_rolled_back() {
 
     assert!(author.does(&["rollback", "requests.hourly"]).contains("version 3 is now what version 1 was"));
     assert_eq!(author.server.query("requests.hourly", &[("project", "p1")]).column("requests"), [json!(2)]);
+    assert!(
+        author
+            .does(&["rollback", "requests.hourly", "1"])
+            .contains("version 3, the current one, is what version 1 was")
+    );
     assert!(author.does(&["rollback", "requests.hourly", "2"]).contains("version 4 is now what version 2 was"));
     author.fails(&["rollback", "requests.hourly", "9"], &["404", "no version 9"]);
     author.fails(&["rollback", "logs.all"], &["was never anything else"]);
@@ -253,9 +258,13 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     author.fails(&["new", "mine", "--lang", "rust"], &["nothing is overwritten"]);
     assert!(!author.path("mine/Cargo.toml").exists());
     author.fails(&["sdk", "mine"], &["no Cargo.toml"]);
-    author.fails(&["push", "nowhere"], &["endpoint.toml"]);
+    author.fails(&["push", "nowhere"], &["nowhere: there is no such folder"]);
     author.fails(&["versions", "nowhere"], &["404", "there is no endpoint nowhere"]);
     author.fails(&["versions", "mine", "--url", "ftp://x"], &["http:// or https://"]);
+    let with_path = format!("{}/api/endpoints", author.server.base);
+    author.fails(&["versions", "mine", "--url", &with_path], &["404", "the address has a path, /api/endpoints"]);
+    let tls = author.server.base.replace("http://", "https://");
+    author.fails(&["versions", "mine", "--url", &tls], &["if it speaks no TLS: http://127.0.0.1:"]);
     author.fails(&["versions", "mine", "--url", "http://127.0.0.1:1"], &["http://127.0.0.1:1", "is a server running"]);
     author.edit("mine/query.sql", "cloudflare.logs.prod", "no.such.source");
     author.fails(&["push", "mine"], &["422", "no.such.source"]);

@@ -8,15 +8,15 @@ use tempfile::TempDir;
 use tidegate_tests::{EDGE, binary, folder};
 
 /// What a command wrote, and whether it succeeded.
-struct Told {
-    out: String,
-    err: String,
-    ok: bool,
+pub(super) struct Told {
+    pub(super) out: String,
+    pub(super) err: String,
+    pub(super) ok: bool,
 }
 
 impl Told {
     /// Asserts that all words stand in what was written to both.
-    fn has(&self, words: &[&str]) -> &Self {
+    pub(super) fn has(&self, words: &[&str]) -> &Self {
         for word in words {
             assert!(
                 self.out.contains(word) || self.err.contains(word),
@@ -28,55 +28,55 @@ impl Told {
         self
     }
 
-    fn succeeded(&self) -> &Self {
+    pub(super) fn succeeded(&self) -> &Self {
         assert!(self.ok, "{}\n{}", self.out, self.err);
         self
     }
 
-    fn failed(&self) -> &Self {
+    pub(super) fn failed(&self) -> &Self {
         assert!(!self.ok, "{}\n{}", self.out, self.err);
         self
     }
 }
 
-fn tidegate(arguments: &[&str]) -> Told {
+pub(super) fn tidegate(arguments: &[&str]) -> Told {
     let out = Command::new(binary()).args(arguments).env_remove("TIDEGATE_GUESTS").output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Told { out: text(out.stdout), err: text(out.stderr), ok: out.status.success() }
 }
 
 /// The folder of an endpoint, to be written by a test.
-struct Endpoint(TempDir);
+pub(super) struct Endpoint(TempDir);
 
 impl Endpoint {
-    fn new(query: &str) -> Self {
+    pub(super) fn new(query: &str) -> Self {
         let endpoint = Self(folder());
         endpoint.write("endpoint.toml", "name = \"tried\"\n\n[[parameters]]\nname = \"project\"\nrequired = true\n\n[settings]\nsandboxable = true\n");
         endpoint.write("query.sql", query);
         endpoint
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(super) fn write(&self, name: &str, text: &str) {
         let path = self.file(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(super) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.file(name)).unwrap()
     }
 
-    fn tidegate(&self, command: &str, more: &[&str]) -> Told {
+    pub(super) fn tidegate(&self, command: &str, more: &[&str]) -> Told {
         let path = self.0.path().to_str().unwrap();
         tidegate(&[&[command, path], more].concat())
     }
 }
 
-const COUNT: &str = "WITH t AS (SELECT t.id, t.timestamp, t.metadata FROM `cloudflare.logs.prod` AS t WHERE t.project = @project)\n\
+pub(super) const COUNT: &str = "WITH t AS (SELECT t.id, t.timestamp, t.metadata FROM `cloudflare.logs.prod` AS t WHERE t.project = @project)\n\
                      SELECT r.method AS method, COUNT(*) AS requests FROM t CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS r\n\
                      GROUP BY method ORDER BY method";
 

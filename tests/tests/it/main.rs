@@ -19,6 +19,7 @@ mod demo;
 mod errors;
 mod exchange;
 mod formats;
+mod hints;
 mod hostile;
 mod import;
 mod ingest;

@@ -166,6 +166,61 @@ fn a_pinned_token_never_sees_another_project() {
     ask(&server, &token, "free", &[]).refused(403, "forbidden", &["project", "none of that name"]);
 }
 
+/// A parameter that is fixed narrows nothing by itself: what does not use it is not for the token.
+#[test]
+fn a_pinned_token_reads_only_what_its_parameter_narrows() {
+    let server = Server::start();
+    server.send(EDGE, &json!([of_project("mine", "abc"), of_project("theirs", "xyz")]));
+    let (_, token) = make(&server, &json!({"scopes": "query", "pinned": {"project": "abc"}}));
+    let create = |name: &str, query: &str| {
+        let answer =
+            server.manage("POST", "/api/endpoints", &json!({"name": name, "query": query, "sandboxable": true}));
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        answer.body["warnings"].to_string()
+    };
+    let mine = format!("mine AS (SELECT id, event_message FROM `{EDGE}` WHERE project = @project)");
+    // Past the grants, in the body.
+    let told = create("past", &format!("WITH {mine} SELECT id FROM mine UNION ALL SELECT id FROM `{EDGE}`"));
+    assert!(told.contains(&format!("the query reads {EDGE} itself")), "{told}");
+    assert_eq!(server.query("past", &[("project", "abc")]).rows().len(), 3);
+    ask(&server, &token, "past", &[]).refused(403, "forbidden", &["'project'", "does not depend on it"]);
+    assert_eq!(ask(&server, &token, "past", &[("sql", "SELECT id FROM mine")]).ids(), ["mine"]);
+    // A grant that is narrowed only by what reads it.
+    let told = create(
+        "beside",
+        &format!(
+            "WITH raw AS (SELECT id, project FROM `{EDGE}`), mine AS (SELECT id FROM raw WHERE project = @project) SELECT id FROM mine"
+        ),
+    );
+    assert!(!told.contains("itself"), "{told}");
+    assert_eq!(ask(&server, &token, "beside", &[]).ids(), ["mine"]);
+    for sql in [
+        "SELECT id FROM raw",
+        "SELECT id FROM RAW WHERE @project = 'abc'",
+        "SELECT id FROM mine UNION ALL SELECT id FROM `raw`",
+        "WITH x AS (SELECT * FROM raw) SELECT id FROM x",
+        "SELECT (SELECT MAX(id) FROM raw) AS id",
+    ] {
+        ask(&server, &token, "beside", &[("sql", sql)]).refused(403, "forbidden", &["the query reads raw"]);
+    }
+    ask(&server, &token, "beside", &[("lql", "f:raw s:id")]).refused(403, "forbidden", &["raw"]);
+    assert_eq!(ask(&server, &token, "beside", &[("lql", "f:mine s:id")]).ids(), ["mine"]);
+    assert_eq!(ask(&server, &token, "beside", &[("sql", "SELECT id FROM mine")]).ids(), ["mine"]);
+    // Through another endpoint, one that uses it and one that does not.
+    create("reads.beside", "WITH t AS (SELECT id FROM beside) SELECT id FROM t");
+    assert_eq!(ask(&server, &token, "reads.beside", &[]).ids(), ["mine"]);
+    assert_eq!(ask(&server, &token, "reads.beside", &[("sql", "SELECT id FROM t")]).ids(), ["mine"]);
+    create("reads.past", "WITH t AS (SELECT id FROM past) SELECT id FROM t");
+    ask(&server, &token, "reads.past", &[]).refused(403, "forbidden", &["does not depend"]);
+    ask(&server, &token, "reads.past", &[("sql", "SELECT id FROM t")]).refused(
+        403,
+        "forbidden",
+        &["the query reads t"],
+    );
+    // Others may.
+    assert_eq!(server.query("beside", &[("project", "abc"), ("sql", "SELECT id FROM raw")]).rows().len(), 2);
+}
+
 #[test]
 fn pinned_tokens_share_no_cached_answers() {
     let server = Server::start();
@@ -251,6 +306,17 @@ fn a_pin_on_a_pattern_means_the_whole_word() {
     };
     let (_, token) = make(&server, &json!({"scopes": "query", "pinned": {"project": "a.c"}}));
     assert_eq!(count(&token), 1);
+}
+
+#[test]
+fn a_scope_of_an_endpoint_that_is_not_there_is_told() {
+    let server = Server::start();
+    let scopes = "query:endpoint:log.all query:endpoint:logs.all ingest:source:nowhere";
+    let answer = server.manage("POST", "/api/access-tokens", &json!({"scopes": scopes}));
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    assert_eq!(answer.body["warnings"], json!(["there is no endpoint log.all so far; did you mean logs.all?"]));
+    let answer = server.manage("POST", "/api/access-tokens", &json!({"scopes": "query"}));
+    assert_eq!(answer.body["warnings"], json!([]));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
+use tidegate_compiler::in_plain_words;
 use tidegate_model::parse_timestamp;
 use tidegate_server::workbench::{Ask, Cost, Logs};
 
@@ -135,7 +136,7 @@ impl Case {
                 let (line, column) = (error.line(), error.column());
                 let told = error.to_string();
                 // The place stands before the message here, as compilers write it.
-                let message = told.split(" at line ").next().unwrap_or(&told).to_owned();
+                let message = in_plain_words(told.split(" at line ").next().unwrap_or(&told));
                 return Err(CaseError::Json { path, line, column, message });
             }
         };
@@ -325,7 +326,7 @@ mod tests {
             ("{\n  \"expects\": {}\n}", "tests/x.json:2:11: unknown field `expects`"),
             ("{\"now\": \"soon\"}", "x.json:1:15: now is 'soon'"),
             ("{\"parameters\": {\"a\": [1]}}", "x.json:1:25: a parameter is a text"),
-            ("{\"logs\": {\"s\": [1]}}", "x.json:1:17: invalid type"),
+            ("{\"logs\": {\"s\": [1]}}", "x.json:1:17: this is the number `1`, and must be a table of keys and values"),
             ("{\"expect\": {\"result\": []}", "x.json:1:25: EOF"),
             ("{\"expect\": {\"error\": {\"text\": 1}}}", "unknown field `text`"),
             ("{\"sql\": \"\", \"lql\": \"\"}", "not both"),

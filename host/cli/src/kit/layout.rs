@@ -19,6 +19,15 @@ pub(super) fn laid_out(value: &Value, indent: usize, column: usize) -> String {
     out
 }
 
+/// The same for the body of an answer: each of its rows begins a line, however few they are, so that a
+/// change of one is a change of a line.
+pub(super) fn rows_laid_out(body: &Value, indent: usize, column: usize) -> String {
+    let has_rows = body.get("result").and_then(Value::as_array).is_some_and(|rows| !rows.is_empty());
+    let mut out = String::new();
+    write(body, if has_rows { 2 } else { 0 }, indent, column, &mut out);
+    out
+}
+
 /// The first `broken` levels are broken into lines, even where they would fit on one.
 fn write(value: &Value, broken: usize, indent: usize, column: usize, out: &mut String) {
     let line = on_a_line(value);

@@ -29,7 +29,11 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let path = format!("{}/versions/{wanted}/restore", endpoint_path(name));
     let now = client.call("POST", &path, None)?.json()?;
     let number = now.get("version").and_then(Value::as_i64).unwrap_or_default();
-    println!("{name}: version {number} is now what version {wanted} was");
+    if current.is_some_and(|current| current.number == number) {
+        println!("{name}: version {number}, the current one, is what version {wanted} was already");
+    } else {
+        println!("{name}: version {number} is now what version {wanted} was");
+    }
     for warning in now.get("warnings").and_then(Value::as_array).into_iter().flatten() {
         println!("  warning: {}", plain(warning.as_str().unwrap_or_default(), 500));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Map, Value};
-use tidegate_compiler::Folder;
+use tidegate_compiler::{Folder, in_plain_words};
 use tidegate_model::parse_timestamp;
 use tidegate_server::workbench::{Ask, Logs, Outcome as Answered, Scene, Workbench};
 
@@ -13,7 +13,7 @@ use super::build::built;
 use super::cost::{bytes, grouped};
 use super::guest_log::GuestLog;
 use super::layout::laid_out;
-use super::test::unknown_source;
+use super::test::remarks;
 use crate::client::plain;
 use crate::sample;
 use crate::serve::{Outcome, runtime};
@@ -74,13 +74,11 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let workbench = Workbench::start()?;
     let answered = runtime()?.block_on(async {
         let trial = workbench.trial(&component, Scene { logs, now, others }).await?;
-        for source in trial.unknown_sources() {
-            eprintln!("note: {}", unknown_source(source));
+        let ask = ask(arguments);
+        for remark in remarks(&trial, &ask) {
+            eprintln!("{remark}");
         }
-        for warning in trial.warnings() {
-            eprintln!("warning: {warning}");
-        }
-        let answered = trial.ask(ask(arguments)).await;
+        let answered = trial.ask(ask).await;
         trial.close().await?;
         Ok::<_, Box<dyn std::error::Error>>(answered)
     });
@@ -135,7 +133,7 @@ fn events(path: &Path) -> Result<Vec<Value>, String> {
     let failed = |line: usize, error: &dyn std::fmt::Display| format!("{}:{line}: {error}", path.display());
     let place = |error: &serde_json::Error| {
         let told = error.to_string();
-        told.split(" at line ").next().unwrap_or(&told).to_owned()
+        in_plain_words(told.split(" at line ").next().unwrap_or(&told))
     };
     if text.trim_start().starts_with('[') {
         let events: Vec<Map<String, Value>> =

@@ -1,5 +1,6 @@
 //! `tidegate test`: the cases of endpoints, each over logs of its own, without a server.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate_compiler::Folder;
-use tidegate_server::workbench::{Outcome as Answered, Scene, Trial, TrialError, Workbench};
+use tidegate_model::nearest;
+use tidegate_server::workbench::{Ask, Outcome as Answered, Scene, Trial, TrialError, Workbench};
 
 use super::build::built;
 use super::case::{Case, Expectation, numbers};
@@ -15,6 +17,7 @@ use super::cost;
 use super::guest_log::GuestLog;
 use super::layout::difference;
 use super::update::with_values;
+use crate::sample;
 use crate::serve::{Outcome, runtime};
 
 #[derive(Debug, Args)]
@@ -67,14 +70,15 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         if !arguments.json {
             println!("{}", folder.manifest.name);
         }
-        let (mut told, mut costs) = (Vec::new(), Vec::new());
+        let (mut told, mut costs) = (BTreeSet::new(), Vec::new());
         for (path, case, text) in cases {
-            let (verdict, unknown) = tokio.block_on(one(&workbench, &component, path, &case))?;
+            let (verdict, remarks) = tokio.block_on(one(&workbench, &component, path, &case))?;
             let verdict = if arguments.update { updated(path, &case, &text, verdict)? } else { verdict };
-            for source in unknown {
-                if !told.contains(&source) {
-                    eprintln!("  note: {}", unknown_source(&source));
-                    told.push(source);
+            // What is told of one case is not told again of the next.
+            for remark in remarks {
+                if !told.contains(&remark) {
+                    eprintln!("  {remark}");
+                    told.insert(remark);
                 }
             }
             all += 1;
@@ -101,7 +105,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// Runs a case. Also says which sources nobody knows.
+/// Runs a case. Also says what may not be meant as it was written.
 async fn one(
     workbench: &Workbench,
     component: &[u8],
@@ -109,13 +113,13 @@ async fn one(
     case: &Case,
 ) -> Result<(Verdict, Vec<String>), Box<dyn Error>> {
     let of_file = |error| match error {
-        TrialError::Refused(failure) => format!("{failure}; tidegate check tells in which file"),
+        TrialError::Refused(failure) => format!("{failure} (`tidegate check` tells in which file)"),
         error => format!("{}: {error}", path.display()),
     };
     let scene = Scene { logs: case.logs(), now: case.now(), others: Scene::none };
     let trial: Trial = workbench.trial(component, scene).await.map_err(of_file)?;
+    let remarks = remarks(&trial, &case.ask());
     let answered = trial.ask(case.ask()).await;
-    let unknown = trial.unknown_sources().to_vec();
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut problems = Vec::new();
     match &case.expect {
@@ -123,7 +127,6 @@ async fn one(
             let (expected, actual) = expect.against(&answered.body);
             if expected != actual {
                 problems.push(difference(&expected, &actual, colour));
-                problems.extend(trial.warnings().iter().map(|warning| format!("warning: {warning}")));
             }
         }
         None => problems.push("nothing is expected: write expect, or let --update write it".to_owned()),
@@ -136,7 +139,7 @@ async fn one(
     }
     trial.close().await?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    Ok((Verdict { name, answered, problems, updated: false }, unknown))
+    Ok((Verdict { name, answered, problems, updated: false }, remarks))
 }
 
 /// Writes what was answered into the case's file, if it is not what the file expects.
@@ -204,9 +207,30 @@ fn machine(endpoint: &str, path: &Path, verdict: &Verdict) -> Value {
     })
 }
 
+/// What is told beside an answer: what its author may have meant otherwise.
+pub(super) fn remarks(trial: &Trial, ask: &Ask) -> Vec<String> {
+    let meant = |name: &str, others: &mut dyn Iterator<Item = &str>| match nearest(name, others) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => String::new(),
+    };
+    let mut remarks: Vec<String> = trial.warnings().iter().map(|warning| format!("warning: {warning}")).collect();
+    remarks.extend(trial.unknown_sources().iter().map(|source| format!("note: {}", unknown_source(source))));
+    for source in trial.unread_sources() {
+        let near = meant(source, &mut trial.sources());
+        remarks.push(format!("note: there are logs of {source}, and the endpoint does not read it{near}"));
+    }
+    for name in trial.unknown_parameters(ask) {
+        let near = meant(name, &mut trial.parameters());
+        remarks.push(format!("note: the endpoint has no parameter {name}, and it is ignored{near}"));
+    }
+    remarks
+}
+
 /// What is told of a source that exists nowhere.
 pub(super) fn unknown_source(name: &str) -> String {
+    let near = nearest(name, sample::source_names());
+    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
     format!(
-        "the source {name} is empty here: there are no logs for it, and a server does not have it from its first start"
+        "the source {name} is empty here: there are no logs for it, and a server does not have it from its first start{near}"
     )
 }

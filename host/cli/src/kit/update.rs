@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::layout::laid_out;
+use super::layout::rows_laid_out;
 
 /// The text of a JSON object with other values for top-level keys. A key that it does not have is
 /// added at its end.
@@ -26,7 +26,7 @@ pub(super) fn with_values(text: &str, values: &[(&str, Value)]) -> serde_json::R
             None => {
                 let comma = if fields.is_empty() && added.is_empty() { "" } else { "," };
                 let label = format!("  {}: ", Value::from(*key));
-                added.push_str(&format!("{comma}\n{label}{}", laid_out(value, 2, label.len())));
+                added.push_str(&format!("{comma}\n{label}{}", rows_laid_out(value, 2, label.len())));
             }
         }
     }
@@ -38,7 +38,7 @@ pub(super) fn with_values(text: &str, values: &[(&str, Value)]) -> serde_json::R
         out.push_str(before);
         let line = text.get(..place.start).and_then(|head| head.rsplit('\n').next()).unwrap_or_default();
         let indent = line.chars().count() - line.trim_start().chars().count();
-        out.push_str(&laid_out(value, indent, line.chars().count()));
+        out.push_str(&rows_laid_out(value, indent, line.chars().count()));
         done = place.end;
     }
     let rest = text.get(done..).unwrap_or_default();
@@ -69,6 +69,13 @@ mod tests {
             told,
             "{\n  \"logs\": { \"s\":[ {\"id\":\"1\"} ] },\n\t\"expect\":   {\"result\": []},\n  \"cost\": {\"statements\": 1}  \n}\n"
         );
+    }
+
+    #[test]
+    fn rows_begin_lines() {
+        let rows = json!({"result": [{"n": 1}, {"n": 2}]});
+        let told = with_values("{\n  \"expect\": 0\n}\n", &[("expect", rows)]).unwrap();
+        assert_eq!(told, "{\n  \"expect\": {\n    \"result\": [\n      {\"n\": 1},\n      {\"n\": 2}\n    ]\n  }\n}\n");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use tidegate_compiler::{WIT, World};
+use sha2::{Digest, Sha256};
+use tidegate_compiler::{WIT, World, code_of, is_generated, is_generated_code};
 use wit_component::{WitPrinter, semver_check};
 use wit_parser::{PackageId, Resolve};
 
@@ -64,6 +65,22 @@ fn released() -> BTreeMap<String, String> {
         (version, fs::read_to_string(path.join("endpoint.wit")).unwrap())
     };
     versions.map(contract).collect()
+}
+
+/// Whoever upgrades finds saved queries as saved queries, though this build may generate other code.
+#[test]
+fn saved_queries_of_all_releases_are_known_as_such() {
+    let compat = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/compat");
+    for version in released().into_keys() {
+        let read = |name: &str| fs::read(compat.join(&version).join(name)).unwrap();
+        let digest: [u8; 32] = Sha256::digest(code_of(&read("sql.wasm")).unwrap()).into();
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(is_generated_code(&digest), "add {hex} of {version} to RELEASED");
+        assert!(
+            is_generated(&read("sql.wasm")) && !is_generated(&read("rust.wasm")) && !is_generated(&read("adhoc.wasm"))
+        );
+    }
+    assert!(!is_generated_code(&[0; 32]));
 }
 
 #[test]

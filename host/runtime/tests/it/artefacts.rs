@@ -1,8 +1,10 @@
 //! Compiled code on disk: found again, and not believed when it was touched.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 use tidegate_runtime::{ArtefactOptions, Runtime, RuntimeOptions};
@@ -124,4 +126,63 @@ async fn what_is_kept_ready_is_bounded_and_the_oldest_goes_first() {
     assert!(held < bytes);
     // The one at hand stays, however large.
     assert_eq!(kept(RuntimeOptions { prepared_bytes: 0, ..options() }).await.1, 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_ready_pushes_nothing_out() {
+    let runtime = Runtime::new(RuntimeOptions { prepared: 2, ..options() }).unwrap();
+    let good: Vec<Vec<u8>> = (0..2).map(|i| guest("", &format!("(drop (i32.const {i})) unreachable"))).collect();
+    for guest in &good {
+        prepare(&runtime, guest).await.unwrap();
+    }
+    for n in 0..5_u8 {
+        let junk = [b"\0asm", [n; 8].as_slice()].concat();
+        prepare(&runtime, &junk).await.unwrap_err();
+    }
+    for guest in &good {
+        assert!(runtime.ready(&digest(guest)).is_some());
+    }
+}
+
+#[tokio::test]
+async fn code_that_nothing_needs_is_swept_and_what_is_newer_or_not_ours_stays() {
+    let folder = TempDir::new().unwrap();
+    let runtime = Runtime::new(with_artefacts(&folder, 1)).unwrap();
+    let guests: Vec<Vec<u8>> = (0..3).map(|i| guest("", &format!("(drop (i32.const {i})) unreachable"))).collect();
+    for guest in &guests {
+        prepare(&runtime, guest).await.unwrap();
+    }
+    let compiled = folder.path().join("compiled");
+    let now = SystemTime::now();
+    let aged = |name: String, days: u64| {
+        let path = compiled.join(name);
+        if !path.exists() {
+            fs::write(&path, "x").unwrap();
+        }
+        let file = fs::File::options().append(true).open(path).unwrap();
+        file.set_modified(now - Duration::from_secs(days * 24 * 3600)).unwrap();
+    };
+    let names = || -> BTreeSet<String> {
+        fs::read_dir(&compiled).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let own = names();
+    let of = |guest: &[u8]| {
+        let digest: String = digest(guest).iter().map(|byte| format!("{byte:02x}")).collect();
+        own.iter().find(|name| name.starts_with(&digest)).unwrap().clone()
+    };
+    let another = |digit: &str| format!("{}-0123456789abcdef.cwasm", digit.repeat(64));
+    // The first two are old, the third was compiled after the look at who needs what.
+    aged(of(&guests[0]), 1);
+    aged(of(&guests[1]), 30);
+    aged(another("1"), 1);
+    aged(another("2"), 8);
+    aged("half.17.tmp".to_owned(), 8);
+    aged("half.18.tmp".to_owned(), 0);
+    aged("notes.txt".to_owned(), 100);
+    let live = HashSet::from([digest(&guests[1])]);
+    assert_eq!(runtime.sweep(&live, now - Duration::from_secs(3600)), 3);
+    let left = [of(&guests[1]), of(&guests[2]), another("1"), "half.18.tmp".to_owned(), "notes.txt".to_owned()];
+    assert_eq!(names(), BTreeSet::from(left));
+    // Without a folder there is nothing to sweep.
+    assert_eq!(Runtime::new(options()).unwrap().sweep(&live, now), 0);
 }

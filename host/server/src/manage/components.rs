@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tidegate_compiler::{inspect, is_generated, pack};
 use tidegate_model::{Code, Failure, Manifest};
+use tidegate_store::StoreError;
 
 use super::endpoints::{Known, known, on_save, saved_shown, shown, version_of};
 use super::{Answer, private};
@@ -48,20 +49,22 @@ pub(super) async fn kinds(app: &Arc<App>, digests: Vec<String>) -> Result<Vec<Ki
     if let Some(known) = known {
         return Ok(known);
     }
-    let look = move |app: &App| {
-        let kind = |digest: &String| {
-            if let Some(kind) = app.kinds.get(digest) {
-                return Ok(kind);
-            }
-            let component = app.store.catalog().component(digest)?;
-            let generated = component.is_none_or(|component| is_generated(&component));
-            let kind = if generated { Kind::Sql } else { Kind::Wasm };
-            app.kinds.insert(digest.clone(), kind);
-            Ok(kind)
-        };
-        digests.iter().map(kind).collect()
-    };
-    app.blocking(look).await
+    app.blocking(move |app| digests.iter().map(|digest| kind(app, digest)).collect()).await
+}
+
+/// The same for one. Blocks where it is not known.
+///
+/// # Errors
+/// The store's.
+pub(crate) fn kind(app: &App, digest: &str) -> Result<Kind, StoreError> {
+    if let Some(kind) = app.kinds.get(digest) {
+        return Ok(kind);
+    }
+    let component = app.store.catalog().component(digest)?;
+    let generated = component.is_none_or(|component| is_generated(&component));
+    let kind = if generated { Kind::Sql } else { Kind::Wasm };
+    app.kinds.insert(digest.to_owned(), kind);
+    Ok(kind)
 }
 
 /// The component of a definition that was changed: its code stays what it was, a generated one too.

@@ -366,6 +366,11 @@ pub(crate) async fn restore(
         let message = format!("version {version} is the current one");
         return Err(Failure::new(Code::Refused, message).about("version").into());
     }
+    let is_same = record.component == endpoint.digest && record.sources == endpoint.tables;
+    if is_same && app.registry.found(endpoint.id).is_none_or(|found| found.broken.is_none()) {
+        // It is what it would become: that is no version.
+        return found(shown(&app, endpoint).await?);
+    }
     let component = app.stored_component(&record.component)?;
     let saving = Saving {
         id: Some(endpoint.id),

@@ -26,7 +26,7 @@ enum Asked {
 }
 
 /// What is shown of a token and not taken.
-const SHOWN_ONLY: [&str; 4] = ["id", "token", "inserted_at", "revoked_at"];
+const SHOWN_ONLY: [&str; 5] = ["id", "token", "inserted_at", "revoked_at", "warnings"];
 
 fn shown(record: &TokenRecord) -> Value {
     let pinned: Value = serde_json::from_str(&record.pinned).unwrap_or_default();
@@ -112,8 +112,14 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
     let token = crate::tokens::generate_token();
     let record = new.record(&token);
     let mut value = shown(&record);
-    app.blocking(move |app| app.tokens.change(app.store.catalog(), |catalog| catalog.put_token(&record))).await?;
+    let warnings = app
+        .blocking(move |app| {
+            app.tokens.change(app.store.catalog(), |catalog| catalog.put_token(&record))?;
+            new.warnings(app.store.catalog())
+        })
+        .await?;
     if let Value::Object(fields) = &mut value {
+        fields.insert("warnings".to_owned(), warnings.into());
         fields.insert("token".to_owned(), token.into());
     }
     created(value)

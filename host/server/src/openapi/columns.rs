@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::admit::example_arguments;
 use crate::app::App;
+use crate::manage::components::{Kind, kind};
 use crate::registry::{Endpoint, Entry, with_parameters_of};
 use crate::tables::StoredTables;
 
@@ -37,7 +38,11 @@ pub(crate) enum Answer {
 
 /// What was found out so far.
 #[derive(Debug, Default)]
-pub(crate) struct Described(Mutex<HashMap<Uuid, Known>>);
+pub(crate) struct Described {
+    known: Mutex<HashMap<Uuid, Known>>,
+    /// One request finds out more at a time: the others then find most of it known.
+    finding: tokio::sync::Mutex<()>,
+}
 
 #[derive(Debug)]
 struct Known {
@@ -52,6 +57,7 @@ struct Known {
 /// # Errors
 /// While the server shuts down.
 pub(super) async fn answers(app: &Arc<App>, entries: Vec<Arc<Entry>>) -> Result<Vec<(Manifest, Answer)>, Failure> {
+    let _alone = app.described.finding.lock().await;
     let this = Arc::clone(app);
     // Plans may be deep, and take milliseconds each.
     app.compute
@@ -71,7 +77,7 @@ pub(super) async fn answers(app: &Arc<App>, entries: Vec<Arc<Entry>>) -> Result<
 }
 
 fn answer(app: &App, endpoint: &Endpoint, may_plan: bool) -> Answer {
-    let known = || app.described.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || app.described.known.lock().unwrap_or_else(PoisonError::into_inner);
     let old = known().get(&endpoint.id).filter(|known| known.version == endpoint.version).map(|known| {
         let is_fresh = matches!(known.answer, Answer::Any) || known.since.elapsed() < FRESH;
         (known.answer.clone(), is_fresh)
@@ -80,7 +86,8 @@ fn answer(app: &App, endpoint: &Endpoint, may_plan: bool) -> Answer {
         Some((answer, is_fresh)) if is_fresh || !may_plan => return answer,
         None if !may_plan => return Answer::Any,
         Some(_) => true,
-        None => is_generated(app, endpoint),
+        // Only a saved query answers the rows of its own, whatever its code is.
+        None => kind(app, &endpoint.component).is_ok_and(|kind| kind == Kind::Sql),
     };
     let answer = if is_generated { planned(app, endpoint) } else { Answer::Any };
     let mut known = known();
@@ -91,11 +98,6 @@ fn answer(app: &App, endpoint: &Endpoint, may_plan: bool) -> Answer {
     let entry = Known { version: endpoint.version, since: Instant::now(), answer: answer.clone() };
     known.insert(endpoint.id, entry);
     answer
-}
-
-/// Whether a component's code is that of all saved queries, so that it answers the rows of its own.
-fn is_generated(app: &App, endpoint: &Endpoint) -> bool {
-    app.code(endpoint).is_ok_and(|(digest, _)| digest == app.registry.generated)
 }
 
 fn planned(app: &App, endpoint: &Endpoint) -> Answer {

@@ -29,6 +29,7 @@ use tidegate_model::Manifest;
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::Refusal;
+use crate::rate::Share;
 use crate::tokens::Access;
 
 use columns::Answer;
@@ -38,6 +39,7 @@ pub(crate) use columns::Described;
 pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let document = if headers.contains_key("x-api-key") || headers.contains_key(AUTHORIZATION) {
         let access = authenticate(&app, &headers, app.clock.now())?;
+        app.take_share(Share::Queries)?;
         let mut entries = app.registry.all();
         entries.retain(|entry| access.may_query(&entry.name, Some(entry.id)));
         let described = columns::answers(&app, entries).await?.into_iter();

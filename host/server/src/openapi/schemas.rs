@@ -183,7 +183,7 @@ fn schemas() -> Value {
             "digest".to_owned(),
             json!({"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "The SHA-256 of the component."}),
         );
-        let warning = "What the query names that no log has had so far.";
+        let warning = "What may not be meant as it is written, such as names that no log has had so far.";
         fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
     }
     let token_fields = json!({
@@ -202,6 +202,8 @@ fn schemas() -> Value {
     let mut made = token.clone();
     if let Some(fields) = made.as_object_mut() {
         fields.insert("token".to_owned(), json!({"type": "string", "description": "Shown once."}));
+        let warning = "Endpoints that a scope names and that are not there so far.";
+        fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
     }
     json!({
         "Error": object(json!({"error": object(json!({

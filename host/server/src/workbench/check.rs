@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tidegate_compiler::DEFAULT_STATEMENT;
 use tidegate_model::{Code, Failure, Manifest, Parameter};
-use tidegate_sql::{Reads, SavedQuery, Sources, Tables};
+use tidegate_sql::{Reads, SavedQuery};
 
 use super::{Scene, Stage, TrialError, Workbench};
-use crate::admit::example_arguments;
+use crate::admit::{example_arguments, past_grants};
 use crate::app::App;
 use crate::tables::StoredTables;
 
@@ -104,7 +104,7 @@ struct Statements<'a> {
     app: &'a App,
     manifest: &'a Manifest,
     saved: &'a SavedQuery,
-    sources: &'a dyn Sources,
+    sources: &'a StoredTables<'a>,
 }
 
 impl Statements<'_> {
@@ -112,6 +112,13 @@ impl Statements<'_> {
         let Self { app, manifest, saved, sources } = *self;
         let (arguments, now) = (example_arguments(manifest), app.clock.now());
         let engine = &app.engine;
+        // What fails is told below, piece by piece.
+        if let Ok(remarks) = engine.check_saved(saved, sources, &arguments, now) {
+            remarks.into_iter().for_each(|remark| checked.warn(Part::Query, remark));
+            checked
+                .warnings
+                .extend(past_grants(saved, &sources.named()).map(|failure| Finding { part: Part::Query, failure }));
+        }
         for grant in saved.tables() {
             match engine.reads_of_grant(saved, &grant, sources, &arguments, now) {
                 Ok(reads) => {
@@ -131,8 +138,10 @@ impl Statements<'_> {
         for (name, sql) in std::iter::once((DEFAULT_STATEMENT, None)).chain(named) {
             let part = sql.map_or(Part::Query, |_| Part::Statement(name.to_owned()));
             let resolved = match sql {
-                Some(sql) => engine.plan(sql, Tables::Granted(saved), sources, &arguments, now),
-                None => engine.plan_saved(saved, sources, &arguments, now),
+                Some(sql) => SavedQuery::parse_within(sql, &app.options.limits.text)
+                    .and_then(|statement| engine.check_granted(&statement, saved, sources, &arguments, now))
+                    .map(|remarks| remarks.into_iter().for_each(|remark| checked.warn(part.clone(), remark))),
+                None => engine.plan_saved(saved, sources, &arguments, now).map(drop),
             };
             let reads = resolved.and_then(|_| engine.reads_of_statement(saved, sql, sources, &arguments, now));
             match reads {

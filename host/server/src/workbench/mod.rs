@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tidegate_compiler::{GateError, inspect};
 use tidegate_model::{Code, Failure, Limits, Manifest, number};
 use tidegate_runtime::RuntimeOptions;
-use tidegate_store::{Store, StoreError, StoreOptions};
+use tidegate_store::{Store, StoreError, StoreOptions, event_time};
 
 use crate::admit::Saving;
 use crate::answer::{Encoded, Format};
@@ -31,7 +31,7 @@ use crate::clock::Clock;
 use crate::execute::{Ran, execute_telling};
 use crate::options::Options;
 use crate::parameters::Sent;
-use crate::query::check;
+use crate::query::{check, is_used};
 use crate::registry::Endpoint;
 use crate::seed::SOURCES;
 use crate::tokens::{Access, Tokens};
@@ -101,6 +101,7 @@ pub struct Trial {
     endpoint: Arc<Endpoint>,
     warnings: Vec<Failure>,
     unknown: Vec<String>,
+    unread: Vec<String>,
     folder: TempDir,
 }
 
@@ -177,11 +178,15 @@ impl Workbench {
     pub async fn trial(&self, component: &[u8], scene: Scene) -> Result<Trial, TrialError> {
         let refused = |error: GateError| TrialError::Refused(Failure::new(Code::Refused, error.to_string()));
         let manifest = inspect(component).map_err(refused)?.manifest;
+        let given: Vec<String> = scene.logs.keys().cloned().collect();
         let Stage { app, unknown, folder } = self.stage(&manifest, scene).await?;
         let saving = Saving { author: "the workbench", ..Saving::default() };
         let endpoint = app.register_component(component, saving).await.map_err(TrialError::Refused)?;
         let warnings = app.registry.found(endpoint.id).map_or_else(Vec::new, |found| found.warnings.clone());
-        Ok(Trial { app, endpoint, warnings, unknown, folder })
+        // With the sandbox off, ad-hoc text may read any.
+        let is_unread = |source: &String| manifest.settings.sandboxable && !endpoint.tables.contains_key(source);
+        let unread = given.into_iter().filter(is_unread).collect();
+        Ok(Trial { app, endpoint, warnings, unknown, unread, folder })
     }
 
     /// A service with the logs of a scene, and with the sources that an endpoint names.
@@ -230,6 +235,11 @@ async fn fill(app: &Arc<App>, source: String, mut events: Vec<Value>) -> Result<
         {
             fields.insert("id".to_owned(), Value::from((index + 1).to_string()));
         }
+        // A server takes such a log, and the time of its arrival for it. Here it is a mistake.
+        if let Some(time) = event.get("timestamp").filter(|time| !time.is_null() && event_time(time).is_none()) {
+            let reason = format!("its timestamp is {time}, which is no time such as \"2026-01-31T12:00:00Z\"");
+            return Err(TrialError::Log { source_name: source, index, reason });
+        }
     }
     app.store.ensure_source(&source)?;
     let told = app.ingest(&source, events).await?;
@@ -251,7 +261,31 @@ impl Trial {
         &self.unknown
     }
 
-    /// Columns that its statements name and that no log has had: they may come.
+    /// Sources that logs were given for and that the endpoint does not read.
+    pub fn unread_sources(&self) -> &[String] {
+        &self.unread
+    }
+
+    /// The sources that the endpoint reads.
+    pub fn sources(&self) -> impl Iterator<Item = &str> {
+        self.endpoint.tables.keys().map(String::as_str)
+    }
+
+    /// Parameters of a request that make no difference to the endpoint's answer.
+    pub fn unknown_parameters<'a>(&'a self, ask: &'a Ask) -> impl Iterator<Item = &'a str> {
+        let adhoc = Sent::of_object(ask.parameters.clone()).ok().and_then(|sent| sent.adhoc);
+        let is_used =
+            move |name: &str| matches!(name, "sql" | "lql") || is_used(&self.endpoint.manifest, adhoc.as_ref(), name);
+        ask.parameters.keys().map(String::as_str).filter(move |name| !is_used(name))
+    }
+
+    /// The parameters that the endpoint takes.
+    pub fn parameters(&self) -> impl Iterator<Item = &str> {
+        self.endpoint.manifest.parameters.iter().map(|parameter| parameter.name.as_str())
+    }
+
+    /// Columns that its statements name and that no log has had, and what else may not be meant as it
+    /// was written.
     pub fn warnings(&self) -> &[Failure] {
         &self.warnings
     }

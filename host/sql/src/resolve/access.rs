@@ -20,37 +20,6 @@ pub(crate) fn stored_field(value: &Typed, field: &Field) -> Typed {
     Typed::new(core::get_field(value.expr.clone(), field.name.as_str()), field.ty.clone())
 }
 
-/// `value.name`.
-pub(crate) fn field(value: &Typed, name: &Ident) -> Result<Typed> {
-    let at = place_of(name.span);
-    match &value.ty {
-        Type::Null => Ok(Typed::null()),
-        Type::Struct { fields, open } => match Type::field(fields, &name.value) {
-            Some((_, field)) => Ok(stored_field(value, &field)),
-            None if *open => Ok(Typed::null()),
-            None => {
-                let mut message = format!("there is no field {} in the STRUCT", name.value);
-                if let Some(near) = nearest(&name.value, fields.iter().map(|field| field.name.as_str())) {
-                    message.push_str(&format!("; did you mean {near}?"));
-                }
-                Err(fail(Code::UnknownColumn, message, at).about(&name.value))
-            }
-        },
-        ty @ (Type::Record(_) | Type::Array(_)) => Err(fail(
-            Code::UnknownColumn,
-            format!(
-                "cannot read the field {} of a value of type {ty}; unnest it first, e.g. CROSS JOIN UNNEST(...) AS x, and write x.{}",
-                name.value, name.value
-            ),
-            at,
-        )
-        .about(&name.value)),
-        Type::Json if !name.value.contains('"') => Ok(json_step(value, format!("$.\"{}\"", name.value))),
-        ty => Err(fail(Code::UnknownColumn, format!("a value of type {ty} has no field {}", name.value), at)
-            .about(&name.value)),
-    }
-}
-
 /// What stands at a step of a JSON value, as JSON.
 fn json_step(value: &Typed, step: String) -> Typed {
     Typed::new(
@@ -69,6 +38,37 @@ pub(crate) fn row(columns: &[ScopeColumn]) -> Typed {
 }
 
 impl Resolver<'_> {
+    /// `value.name`.
+    pub(crate) fn field(&mut self, value: &Typed, name: &Ident) -> Result<Typed> {
+        let at = place_of(name.span);
+        match &value.ty {
+            Type::Null => Ok(Typed::null()),
+            Type::Struct { fields, open } => match Type::field(fields, &name.value) {
+                Some((_, field)) => Ok(stored_field(value, &field)),
+                None if *open => Ok(self.absent(name, fields.iter().map(|field| field.name.as_str()))),
+                None => {
+                    let mut message = format!("there is no field {} in the STRUCT", name.value);
+                    if let Some(near) = nearest(&name.value, fields.iter().map(|field| field.name.as_str())) {
+                        message.push_str(&format!("; did you mean {near}?"));
+                    }
+                    Err(fail(Code::UnknownColumn, message, at).about(&name.value))
+                }
+            },
+            ty @ (Type::Record(_) | Type::Array(_)) => Err(fail(
+                Code::UnknownColumn,
+                format!(
+                    "cannot read the field {} of a value of type {ty}; unnest it first, e.g. CROSS JOIN UNNEST(...) AS x, and write x.{}",
+                    name.value, name.value
+                ),
+                at,
+            )
+            .about(&name.value)),
+            Type::Json if !name.value.contains('"') => Ok(json_step(value, format!("$.\"{}\"", name.value))),
+            ty => Err(fail(Code::UnknownColumn, format!("a value of type {ty} has no field {}", name.value), at)
+                .about(&name.value)),
+        }
+    }
+
     /// `a.b.c`.
     pub(crate) fn path(&mut self, parts: &[Ident], scope: &Scope<'_>) -> Result<Typed> {
         let Some((first, mut rest)) = parts.split_first() else {
@@ -76,13 +76,17 @@ impl Resolver<'_> {
         };
         let mut value = match scope.find(first, rest.is_empty())? {
             Found::Value(value) => value,
+            Found::Absent => self.absent(first, std::iter::once_with(|| scope.all_names()).flatten()),
             Found::Row(columns, open) => match rest.split_first() {
                 None => row(&columns),
                 Some((second, after)) => {
                     rest = after;
                     match column(&columns, &second.value) {
                         Some(column) => column.value.clone(),
-                        None if open => Typed::null(),
+                        None if open => {
+                            let shown = columns.iter().filter(|column| !column.hidden);
+                            self.absent(second, shown.map(|column| column.name.as_str()))
+                        }
                         None => {
                             let names = columns.iter().filter(|c| !c.hidden).map(|c| c.name.as_str());
                             let mut message = format!("the table {} has no column {}", first.value, second.value);
@@ -98,7 +102,7 @@ impl Resolver<'_> {
             },
         };
         for part in rest {
-            value = field(&value, part)?;
+            value = self.field(&value, part)?;
         }
         Ok(value)
     }
@@ -128,7 +132,7 @@ impl Resolver<'_> {
         };
         for access in rest {
             value = match access {
-                AccessExpr::Dot(Ast::Identifier(name)) => field(&value, name)?,
+                AccessExpr::Dot(Ast::Identifier(name)) => self.field(&value, name)?,
                 AccessExpr::Dot(other) => {
                     return Err(invalid("only a field name can follow a dot here", place(other)));
                 }
@@ -161,11 +165,11 @@ impl Resolver<'_> {
             && let Some(name) = index.literal_text()
             && !matches!(value.ty, Type::Record(_))
         {
-            return field(&value, &Ident::new(name));
+            return self.field(&value, &Ident::new(name));
         }
         if value.ty == Type::Json {
             return match (index.literal_text(), index.literal()) {
-                (Some(name), _) => field(&value, &Ident::new(name)),
+                (Some(name), _) => self.field(&value, &Ident::new(name)),
                 (None, Some(ScalarValue::Int64(Some(n)))) if *n >= 0 => Ok(json_step(&value, format!("$[{n}]"))),
                 _ => Err(invalid("a subscript of JSON is a constant: a name or a number from 0", at)),
             };

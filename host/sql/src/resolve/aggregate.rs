@@ -361,8 +361,11 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             let value = first.convert(&Type::String, how)?;
             // The engine reads the separator as plain text only.
             let separator = cast(separator.expr, datafusion::arrow::datatypes::DataType::Utf8);
-            let separator = super::folded(Typed::new(separator, Type::String)).expr;
-            (call(agg::string_agg::string_agg_udaf(), vec![value.expr, separator], clauses), Type::String)
+            let separator = super::folded(Typed::new(separator, Type::String));
+            if separator.literal().is_none() {
+                return Err(invalid("the separator of STRING_AGG is a constant: a text or a parameter", at));
+            }
+            (call(agg::string_agg::string_agg_udaf(), vec![value.expr, separator.expr], clauses), Type::String)
         }
         "ARRAY_CONCAT_AGG" => {
             let value = match &first.ty {

@@ -354,9 +354,9 @@ impl Resolver<'_> {
         let found = match left.ty {
             Type::Record(fields) => {
                 let element = Type::Struct { fields, open: true };
-                super::access::field(&Typed::new(left.expr, element), &sqlparser::ast::Ident::new(key))?
+                self.field(&Typed::new(left.expr, element), &sqlparser::ast::Ident::new(key))?
             }
-            Type::Struct { .. } | Type::Null => super::access::field(&left, &sqlparser::ast::Ident::new(key))?,
+            Type::Struct { .. } | Type::Null => self.field(&left, &sqlparser::ast::Ident::new(key))?,
             Type::String | Type::Json => {
                 let step = if right.ty == Type::Int64 { format!("$[{key}]") } else { format!("$.\"{key}\"") };
                 let name = if as_text { "json_value" } else { "json_query" };

@@ -28,12 +28,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::scalar::ScalarValue;
-use sqlparser::ast::{Cte, Query};
-use tidegate_model::{Arguments, Code, Position, TextLimits};
+use sqlparser::ast::{Cte, Ident, Query};
+use tidegate_model::{Arguments, Code, Failure, Position, TextLimits, nearest};
 
 use crate::catalog::{SavedQuery, Sources, Tables};
 use crate::engine::border::bordered;
-use crate::fail::{Planning, Result, fail};
+use crate::fail::{Planning, Result, fail, place_of};
 use crate::stop::Stop;
 use crate::types::Type;
 
@@ -200,6 +200,8 @@ pub(crate) struct Resolver<'a> {
     max_relations: usize,
     /// What plan columns are called in the text, for messages.
     labels: HashMap<String, String>,
+    /// Names that no record ever had, near to one that some have; where anyone wants to know.
+    remarks: Option<Vec<Failure>>,
 }
 
 impl std::fmt::Debug for Resolver<'_> {
@@ -221,7 +223,45 @@ impl<'a> Resolver<'a> {
             relations: 0,
             max_relations: limits.relations,
             labels: HashMap::new(),
+            remarks: None,
         }
+    }
+
+    /// Notes from here on what [`Resolver::remarks`] gives.
+    pub(crate) fn remarking(mut self) -> Self {
+        self.remarks = Some(Vec::new());
+        self
+    }
+
+    /// Names of the text that are NULL because no record ever had them, where one that is near has been
+    /// seen: they may be misspelt.
+    pub(crate) fn remarks(self) -> Vec<Failure> {
+        self.remarks.unwrap_or_default()
+    }
+
+    /// A name that no record ever had is NULL: it may come.
+    fn absent<'n>(&mut self, name: &Ident, known: impl IntoIterator<Item = &'n str>) -> Typed {
+        if let Some(remarks) = &mut self.remarks
+            && let Some(near) = nearest(&name.value, known)
+        {
+            let message = format!("no log has had {} so far, and it is NULL; did you mean {near}?", name.value);
+            let remark = fail(Code::UnknownColumn, message, place_of(name.span)).about(&name.value);
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+        }
+        Typed::null()
+    }
+
+    /// Forgets remarks from the `first` on: they are about another text.
+    fn forget_remarks(&mut self, first: usize) {
+        if let Some(remarks) = &mut self.remarks {
+            remarks.truncate(first);
+        }
+    }
+
+    fn remarked(&self) -> usize {
+        self.remarks.as_ref().map_or(0, Vec::len)
     }
 
     /// Resolves a whole statement over what it may read.
@@ -263,7 +303,9 @@ impl<'a> Resolver<'a> {
         }
         self.reading.push(name.to_owned());
         self.sources.enter(name);
+        let remarked = self.remarked();
         let resolved = self.query(&saved.query, &Environment::default(), None, order);
+        self.forget_remarks(remarked);
         self.sources.leave();
         self.reading.pop();
         resolved.map_err(|mut failure| {
@@ -302,10 +344,13 @@ impl<'a> Resolver<'a> {
                 resolved
             }
             None => {
-                let before = self.relations;
+                let (before, remarked) = (self.relations, self.remarked());
                 let outside = std::mem::replace(&mut self.sees_sources, visible.sources);
                 let resolved = self.query(&visible.cte.query, &visible.environment, None, order);
                 self.sees_sources = outside;
+                if visible.sources && !outside {
+                    self.forget_remarks(remarked);
+                }
                 let resolved = resolved?;
                 let mut all = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);
                 all.push((order, resolved.clone(), self.relations - before));

@@ -59,6 +59,8 @@ pub(crate) enum Found {
     Value(Typed),
     /// A table alias: its columns, which make up the row.
     Row(Vec<ScopeColumn>, bool),
+    /// Nothing, and it may be a path that no record ever had.
+    Absent,
 }
 
 impl Relation {
@@ -101,13 +103,18 @@ impl Scope<'_> {
             depth = scope.parent;
         }
         if alone && self.chain().any(|scope| scope.relations.iter().any(Relation::is_open)) {
-            return Ok(Found::Value(Typed::null()));
+            return Ok(Found::Absent);
         }
         Err(self.unknown(name, alone))
     }
 
     fn chain(&self) -> impl Iterator<Item = &Scope<'_>> {
         std::iter::successors(Some(self), |scope| scope.parent)
+    }
+
+    /// What a name that stands alone could be, here and around.
+    pub(crate) fn all_names(&self) -> Vec<&str> {
+        self.chain().flat_map(|scope| scope.names(true)).collect()
     }
 
     fn find_here(&self, name: &Ident, alone: bool) -> Result<Option<Found>> {
@@ -175,7 +182,8 @@ impl Scope<'_> {
     }
 
     fn unknown(&self, name: &Ident, alone: bool) -> tidegate_model::Failure {
-        let known: Vec<&str> = self.chain().flat_map(|scope| scope.names(alone)).collect();
+        let known: Vec<&str> =
+            if alone { self.all_names() } else { self.chain().flat_map(|scope| scope.names(false)).collect() };
         let what = if alone { "column" } else { "table alias or column" };
         let mut message = format!("there is no {what} {}", name.value);
         if let Some(near) = nearest(&name.value, known.iter().copied()) {
@@ -216,6 +224,7 @@ pub(crate) fn column<'c>(columns: &'c [ScopeColumn], name: &str) -> Option<&'c S
 fn outer(found: Found) -> Result<Found> {
     Ok(match found {
         Found::Value(value) => Found::Value(outer_value(value)?),
+        Found::Absent => Found::Absent,
         Found::Row(columns, open) => Found::Row(
             columns
                 .into_iter()

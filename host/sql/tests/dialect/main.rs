@@ -14,6 +14,7 @@ mod grants;
 mod limits;
 mod lineage;
 mod names;
+mod remarks;
 mod subqueries;
 mod support;
 mod unnest;

@@ -144,6 +144,15 @@ impl World {
         self.engine.reads_of_statement(saved, sql, self, &self.arguments, self.now).unwrap()
     }
 
+    /// What may be misspelt in a saved query, or in a statement over its grants.
+    pub(crate) fn remarks(&self, saved: &str, sql: Option<&str>) -> Vec<Failure> {
+        let saved = SavedQuery::parse(saved).unwrap();
+        match sql.map(|sql| SavedQuery::parse(sql).unwrap()) {
+            Some(sql) => self.engine.check_granted(&sql, &saved, self, &self.arguments, self.now).unwrap(),
+            None => self.engine.check_saved(&saved, self, &self.arguments, self.now).unwrap(),
+        }
+    }
+
     /// What a grant reads of the sources.
     pub(crate) fn reads_of_grant(&self, saved: &SavedQuery, grant: &str) -> Reads {
         self.engine.reads_of_grant(saved, grant, self, &self.arguments, self.now).unwrap()

@@ -153,6 +153,8 @@ fn misuse_is_told() {
         ("select grouping(k) from t", "GROUPING needs a GROUP BY"),
         ("select k from t group by cube(k, n, s, id, event_message, k, n)", "more than 64"),
         ("select distinct on (k) k from t", "QUALIFY ROW_NUMBER()"),
+        ("select string_agg(k, k) from t", "the separator of STRING_AGG is a constant"),
+        ("select string_agg(k, cast(n as string)) over () from t", "the separator of STRING_AGG is a constant"),
     ] {
         let failure = world().failure(sql);
         assert!(failure.to_string().contains(needle), "{sql}\n{failure}");
