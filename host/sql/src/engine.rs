@@ -1,6 +1,7 @@
 //! Running statements: plan under what may be read, execute under limits, stream the rows.
 
 pub(crate) mod border;
+mod correlated;
 mod held;
 pub(crate) mod memory;
 pub(crate) mod statement;
@@ -260,7 +261,7 @@ impl Engine {
             .and_then(held::counted)
             .and_then(stop::yielding)
             .and_then(|plan| statement.covering(plan))
-            .planned()?;
+            .map_err(|error| correlated::of_planning(error, &logical))?;
         let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
         Ok(ResultStream { columns: columns.into(), stream, failure: statement.failure })

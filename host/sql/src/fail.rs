@@ -81,7 +81,8 @@ pub(crate) fn from_running(error: DataFusionError, failure: Option<&Failure>) ->
         .unwrap_or_else(|| internal(&error.to_string()))
 }
 
-fn known(error: &DataFusionError) -> Option<Failure> {
+/// What a caller may learn of an error of the engine, if anything.
+pub(crate) fn known(error: &DataFusionError) -> Option<Failure> {
     if let Some(failure) = own_failure(error) {
         return Some(failure);
     }
@@ -101,14 +102,19 @@ fn known(error: &DataFusionError) -> Option<Failure> {
         )),
         DataFusionError::Execution(reason) if about_range(reason) => Some(beyond_time()),
         DataFusionError::NotImplemented(reason) | DataFusionError::Plan(reason) if about_correlation(reason) => {
-            tracing::info!(%reason, "a correlated subquery cannot be planned");
-            Some(Failure::new(
-                Code::Unsupported,
-                "a subquery that uses columns of the enclosing query in this way is not supported; compare them with = or write it as a JOIN",
-            ))
+            Some(correlated(reason))
         }
         _ => None,
     }
+}
+
+/// A subquery can be no join. The engine's reason is for the log.
+pub(crate) fn correlated(reason: &str) -> Failure {
+    tracing::info!(%reason, "a correlated subquery cannot be planned");
+    Failure::new(
+        Code::Unsupported,
+        "a subquery that uses columns of the enclosing query in this way is not supported; compare them with = or write it as a JOIN",
+    )
 }
 
 /// An error of the engine's own functions in a filter that a scan computes, of which only the text

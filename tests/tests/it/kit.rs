@@ -135,8 +135,9 @@ fn update_writes_what_is_answered_and_keeps_the_rest() {
     assert_eq!(endpoint.read("tests/a.json"), before);
     endpoint.tidegate("test", &["--update"]).succeeded().has(&["updated a", "updated b"]);
     let after = endpoint.read("tests/a.json");
-    let (kept, _) = before.split_once("\"to be seen\"").unwrap();
+    let (kept, _) = before.split_once("{\"result\": \"to be seen\"}").unwrap();
     assert!(after.starts_with(kept), "{after}");
+    assert!(after.contains("\n      {\"method\": \"GET\", \"requests\": 1}\n"), "rows begin lines: {after}");
     let after: Value = serde_json::from_str(&after).unwrap();
     assert_eq!(after["expect"], json!({"result": [{"method": "GET", "requests": 1}]}));
     assert_eq!(after["cost"]["statements"], json!(1));

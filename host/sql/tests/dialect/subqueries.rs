@@ -1,6 +1,7 @@
 //! Subqueries over the arrays of the row they stand in.
 
 use serde_json::{Value, json};
+use tidegate_model::Code;
 
 use crate::support::World;
 
@@ -124,4 +125,34 @@ fn a_subquery_without_rows_is_null_whatever_it_selects() {
             assert_eq!(world.rows(&sql), json!([{"a": null}]), "{sql}");
         }
     }
+}
+
+/// The engine makes joins of subqueries over other tables, and of some it cannot: alone and beside
+/// others, which it fails over in other ways.
+#[test]
+fn a_subquery_that_can_be_no_join_is_told_whatever_stands_beside_it() {
+    let stuck = [
+        "(select max(x.n))",
+        "(select max(x.n) from t as p)",
+        "(select max(p.n + x.n) from t as p)",
+        "(select count(*) from t as p where p.n > x.n)",
+        "(select x.n + 1 from t limit 1)",
+    ];
+    for stuck in stuck {
+        for beside in ["1", "x.n in (select n from t)", "exists (select 1 from t as q where q.n = x.n)"] {
+            for sql in [
+                format!("select {stuck} as a, {beside} as b from t as x"),
+                format!("select {beside} as b, {stuck} as a from t as x"),
+                format!("select {beside} as b from t as x where {stuck} = 1"),
+            ] {
+                let failure = world().failure(&sql);
+                assert_eq!(failure.code, Code::Unsupported, "{sql}: {failure}");
+                assert!(failure.message.contains("write it as a JOIN"), "{sql}: {failure}");
+            }
+        }
+    }
+    let rows = world().rows(
+        "select (select count(*) from t as p where p.n = x.n) as a, x.n in (select n from t where id > '1') as b from t as x order by id",
+    );
+    assert_eq!(rows, json!([{"a": 1, "b": null}, {"a": 1, "b": true}, {"a": 0, "b": null}, {"a": 1, "b": true}]));
 }
