@@ -129,6 +129,8 @@ impl Resolver<'_> {
         let value = match name {
             "STRING_AGG" => value.uniform(),
             "ARRAY_CONCAT_AGG" => Typed::new(nested::flatten(value.expr), value.ty),
+            // The engine's number has no sign, and cannot be negated.
+            "APPROX_COUNT_DISTINCT" => Typed::new(cast(value.expr, value.ty.arrow()), value.ty),
             _ => value,
         };
         Ok(match limit {

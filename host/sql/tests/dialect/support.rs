@@ -10,7 +10,7 @@ use datafusion::catalog::{MemTable, TableProvider};
 use futures::TryStreamExt;
 use serde_json::Value as Json;
 use tidegate_model::{Arguments, Failure, Value};
-use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, Reads, SavedQuery, Sources, Stop, Style, Tables};
+use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, Reads, SavedQuery, Sources, Stop, Style, Tables, Type};
 
 pub(crate) struct World {
     tables: BTreeMap<String, Arc<dyn TableProvider>>,
@@ -193,6 +193,16 @@ impl World {
         let batches: Vec<RecordBatch> = stream.try_collect().await?;
         let mut rows = Vec::new();
         for batch in batches {
+            for ((name, ty), array) in columns.iter().zip(batch.columns()) {
+                let held = match ty {
+                    Type::Bool => DataType::Boolean,
+                    Type::Int64 => DataType::Int64,
+                    Type::Float64 => DataType::Float64,
+                    _ => continue,
+                };
+                // What computes with a value relies on how it is held.
+                assert_eq!(array.data_type(), &held, "{name} in {sql}");
+            }
             let encoders: Vec<_> = columns
                 .iter()
                 .zip(batch.columns())

@@ -130,6 +130,7 @@ fn more_aggregates() {
         ("array_agg(distinct n ignore nulls order by n)", json!([1, 2, 5])),
         ("array_length(array_concat_agg([n, n]))", json!(10)),
         ("approx_quantiles(n, 2)[offset(1)]", json!(2)),
+        ("-approx_count_distinct(k) - 1", json!(-3)),
         ("countif(n > 1)", json!(3)),
         ("logical_and(n > 0)", json!(true)),
         ("stddev(n)", json!(1.732_050_807_568_877_2)),
