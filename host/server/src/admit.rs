@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tidegate_compiler::{code_of, compile_sql, inspect};
-use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value, number};
+use tidegate_model::{Code, Failure, Manifest, number};
 use tidegate_sql::SavedQuery;
 use tidegate_store::{NewVersion, StoreError};
 use tokio::task::JoinError;
@@ -17,9 +17,10 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::failure::of_store;
-use crate::registry::{Endpoint, Entry, with_parameters_of};
+use crate::registry::{Endpoint, Entry};
 use crate::tables::StoredTables;
 use crate::tokens::hex;
+use crate::vet::declare_used;
 
 /// What an endpoint is saved as.
 #[derive(Debug, Default)]
@@ -204,48 +205,6 @@ impl App {
         self.prepare(&bytes, code).await?;
         Ok(Admitted { manifest, saved, code, digest: inspection.digest, tables, warnings })
     }
-
-    /// Resolves every statement over its grants, so that a mistake is told on save.
-    ///
-    /// An unknown column does not refuse: columns come with the logs, so it may exist tomorrow. It
-    /// is returned, to be shown as a warning.
-    pub(crate) fn check_statements(
-        &self,
-        manifest: &Manifest,
-        saved: &SavedQuery,
-        sources: &StoredTables<'_>,
-    ) -> Result<Vec<Failure>, Failure> {
-        let mut warnings = Vec::new();
-        let mut note = |checked: Result<Vec<Failure>, Failure>| match checked {
-            Ok(remarks) => {
-                warnings.extend(remarks);
-                Ok(())
-            }
-            Err(failure) if failure.code == Code::UnknownColumn => {
-                warnings.push(failure);
-                Ok(())
-            }
-            Err(failure) => Err(failure),
-        };
-        let now = self.clock.now();
-        let own = example_arguments(manifest);
-        note(self.engine.check_saved(saved, sources, &own, now))?;
-        // Now it is known which tables are read, and which parameters endpoints among them bring.
-        let named = sources.named();
-        let reads = self.registry.load_reads(&self.store, &named)?;
-        let arguments = example_arguments(&with_parameters_of(manifest, &reads));
-        for sql in granted_whole(saved).chain(manifest.statements.values().cloned()) {
-            let statement = SavedQuery::parse_within(&sql, &self.options.limits.text)?;
-            let mut arguments = arguments.clone();
-            // What neither the manifest nor the saved query has is for the component to bind.
-            for name in statement.parameters() {
-                arguments.entry(name).or_insert(Value::Null);
-            }
-            note(self.engine.check_granted(&statement, saved, sources, &arguments, now))?;
-        }
-        warnings.extend(past_grants(saved, &named));
-        Ok(warnings)
-    }
 }
 
 /// Does a change in a task of its own, so that it does not end half way when the client who asked for it leaves:
@@ -259,27 +218,6 @@ async fn to_its_end<T: Send + 'static>(
 fn broke_off(error: &JoinError) -> Failure {
     tracing::error!(%error, "a management task broke off");
     Failure::new(Code::Internal, "the request failed; the server's log has the details")
-}
-
-/// A warning of a body that reads more than the granted tables: whoever wrote conditions into these may
-/// believe that they hold for all that is answered.
-pub(crate) fn past_grants(saved: &SavedQuery, named: &BTreeMap<String, Uuid>) -> Option<Failure> {
-    let grants = saved.tables();
-    let past = saved.names_in_body(named.keys().map(String::as_str));
-    if grants.is_empty() || past.is_empty() {
-        return None;
-    }
-    let message = format!(
-        "beside its granted tables ({}) the query reads {} itself: conditions of the grants do not hold for that",
-        grants.join(", "),
-        past.join(", ")
-    );
-    Some(refused(message).about(past.join(", ")))
-}
-
-/// A statement for each granted table, that reads all of it.
-pub(crate) fn granted_whole(saved: &SavedQuery) -> impl Iterator<Item = String> {
-    saved.tables().into_iter().map(|table| format!("SELECT * FROM `{}`", table.replace('`', "\\`")))
 }
 
 /// What came through the gate.
@@ -308,26 +246,6 @@ pub(crate) fn taken(name: &str) -> Failure {
 
 pub(crate) fn refused(message: String) -> Failure {
     Failure::new(Code::Refused, message)
-}
-
-/// Parameters that the saved query uses and the manifest does not declare are optional texts. Not so those of other
-/// statements: only the component runs these, and it binds what the request does not.
-fn declare_used(manifest: &mut Manifest, saved: &SavedQuery) {
-    for name in saved.parameters() {
-        if !manifest.parameters.iter().any(|parameter| parameter.name == name) {
-            manifest.parameters.push(Parameter { name, ..Parameter::default() });
-        }
-    }
-}
-
-/// Values with which a statement can be resolved before anyone calls it: defaults, the first
-/// allowed value, else nothing.
-pub(crate) fn example_arguments(manifest: &Manifest) -> Arguments {
-    let example = |parameter: &Parameter| {
-        let text = parameter.default.clone().or_else(|| parameter.allowed.first().cloned());
-        text.and_then(|text| parameter.check(Some(&text)).ok()).unwrap_or(Value::Null)
-    };
-    manifest.parameters.iter().map(|parameter| (parameter.name.clone(), example(parameter))).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ pub(crate) mod build;
 mod case;
 mod check;
 mod cost;
+mod expect;
 mod guest_log;
 mod layout;
 mod new;

@@ -12,8 +12,9 @@ use tidegate_model::nearest;
 use tidegate_server::workbench::{Ask, Outcome as Answered, Scene, Trial, TrialError, Workbench};
 
 use super::build::built;
-use super::case::{Case, Expectation, numbers};
+use super::case::Case;
 use super::cost;
+use super::expect::{Expectation, numbers};
 use super::guest_log::GuestLog;
 use super::layout::difference;
 use super::update::with_values;

@@ -15,7 +15,7 @@ use super::fields::Fields;
 use super::{Answer, LIMITS_ARE, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;
-use crate::tokens::NewToken;
+use crate::new_token::NewToken;
 
 /// Scopes as a text with blanks between them, or as a list.
 #[derive(Deserialize)]

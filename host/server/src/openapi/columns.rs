@@ -12,11 +12,11 @@ use tidegate_model::{Failure, Manifest};
 use tidegate_sql::Type;
 use uuid::Uuid;
 
-use crate::admit::example_arguments;
 use crate::app::App;
 use crate::manage::components::{Kind, kind};
 use crate::registry::{Endpoint, Entry, with_parameters_of};
 use crate::tables::StoredTables;
+use crate::vet::example_arguments;
 
 /// How long columns are taken as planned.
 const FRESH: Duration = Duration::from_secs(60);

@@ -9,9 +9,9 @@ use tidegate_model::{Code, Failure, Manifest, Parameter};
 use tidegate_sql::{Reads, SavedQuery};
 
 use super::{Scene, Stage, TrialError, Workbench};
-use crate::admit::{example_arguments, past_grants};
 use crate::app::App;
 use crate::tables::StoredTables;
+use crate::vet::{example_arguments, past_grants};
 
 /// A part of an endpoint, as it stands in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

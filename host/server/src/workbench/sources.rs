@@ -11,9 +11,9 @@ use tidegate_model::{Failure, Manifest};
 use tidegate_sql::{SavedQuery, Sources, Tables};
 use tidegate_store::Store;
 
-use crate::admit::{example_arguments, granted_whole};
 use crate::app::App;
 use crate::seed::SOURCES;
+use crate::vet::{example_arguments, granted_whole};
 
 /// Makes the sources that an endpoint's statements name and that are not there already, and says which.
 /// Whatever else is wrong with the statements is the gate's to tell.
