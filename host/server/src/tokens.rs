@@ -248,7 +248,6 @@ pub(crate) fn artefact_key(catalog: &Catalog) -> Result<[u8; 32], StoreError> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
 
