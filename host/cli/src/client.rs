@@ -111,7 +111,8 @@ impl Client {
         let mut told = reply.refusal();
         // Behind a proxy an address may have a path; without one it is a mistake that is easily made.
         let (_, rest) = self.base.split_once("://").unwrap_or_default();
-        if let (404 | 405, Some((host, path))) = (reply.status, rest.split_once('/')) {
+        let of_endpoint = told.contains("there is no endpoint") || told.contains("has no version");
+        if let (404 | 405, false, Some((host, path))) = (reply.status, of_endpoint, rest.split_once('/')) {
             told.push_str(&format!("\n  the address has a path, /{path}: should it be only {host}?"));
         }
         Err(told.into())

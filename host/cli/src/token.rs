@@ -78,10 +78,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
                 expires_at: *expires,
                 ..NewToken::new(scopes)
             };
-            let (token, record) = new.make(&catalog)?;
             for warning in new.warnings(&catalog)? {
                 eprintln!("warning: {warning}");
             }
+            let (token, record) = new.make(&catalog)?;
             eprintln!("Token {} was made. It is shown this once; keep it:", record.id);
             println!("{token}");
             wait();

@@ -123,6 +123,11 @@ pub enum ManifestError {
 }
 
 impl ManifestError {
+    /// Whether it holds only for what is saved now: an endpoint that was saved before goes on as it did.
+    pub fn is_of_saving(&self) -> bool {
+        matches!(self, Self::ReservedName(_) | Self::ReservedParameter(_) | Self::Default(_))
+    }
+
     /// The field that the rule is about, as the management API calls it.
     pub fn field(&self) -> &'static str {
         match self {
@@ -157,7 +162,8 @@ impl Manifest {
         self.problems().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Every rule that is broken, in the order of the fields.
+    /// Every rule that is broken, in the order of the fields; some hold only for what is saved now
+    /// ([`ManifestError::is_of_saving`]).
     pub fn problems(&self) -> Vec<ManifestError> {
         let mut problems = Vec::new();
         if RESERVED_NAMES.contains(&self.name.as_str()) {
@@ -182,7 +188,8 @@ impl Manifest {
             let name = &parameter.name;
             let legal = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            if !legal || !seen.insert(name) {
+            // SQL finds a parameter in any case of its letters.
+            if !legal || !seen.insert(name.to_ascii_lowercase()) {
                 problems.push(ManifestError::Parameter(name.clone()));
             }
             if RESERVED_PARAMETERS.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {

@@ -185,9 +185,7 @@ impl App {
     async fn admit(&self, component: &[u8], saving: &Saving<'_>) -> Result<Admitted, Failure> {
         let inspection = inspect(component).map_err(|error| refused(error.to_string()))?;
         let mut manifest = inspection.manifest;
-        if let Some(failure) = Failure::of_all(manifest.problems().iter().map(crate::manage::of_manifest)) {
-            return Err(failure);
-        }
+        allowed(&manifest)?;
         let limits = self.options.limits.lowered_by(&manifest.limits);
         if inspection.initial_memory > number(limits.guest_memory) {
             let message = format!(
@@ -198,6 +196,7 @@ impl App {
         }
         let saved = Arc::new(SavedQuery::parse_within(&manifest.query, &self.options.limits.text)?);
         declare_used(&mut manifest, &saved);
+        allowed(&manifest)?;
         let sources = StoredTables::while_saving(self, saving, manifest.name.as_str(), &saved);
         let warnings = self.check_statements(&manifest, &saved, &sources)?;
         let tables = sources.named();
@@ -230,6 +229,11 @@ struct Admitted {
     digest: [u8; 32],
     tables: BTreeMap<String, Uuid>,
     warnings: Vec<Failure>,
+}
+
+/// Whether a manifest breaks none of its rules.
+fn allowed(manifest: &Manifest) -> Result<(), Failure> {
+    Failure::of_all(manifest.problems().iter().map(crate::manage::of_manifest)).map_or(Ok(()), Err)
 }
 
 /// The code of a component and its digest, under which it is compiled and kept: endpoints that

@@ -13,6 +13,7 @@ use tidegate_model::{Code, Failure, TextLimits};
 use tidegate_sql::{SavedQuery, Unbound};
 use uuid::Uuid;
 
+use crate::app::App;
 use crate::registry::Endpoint;
 
 /// What of an endpoint a token's pinned parameters do not narrow. Nothing is pinned: nothing is in it.
@@ -25,12 +26,13 @@ impl Pins {
     /// # Errors
     /// A saved query among them cannot be read.
     pub(crate) fn of<'n>(
+        app: &App,
         parameters: impl IntoIterator<Item = &'n String>,
         endpoint: &Endpoint,
         reads: &[Arc<Endpoint>],
     ) -> Result<Self, Failure> {
         let unbound = |parameter: &String| {
-            let mut follower = Follower { parameter, reads, known: BTreeMap::new() };
+            let mut follower = Follower { app, parameter, reads, known: BTreeMap::new() };
             Ok((parameter.clone(), follower.unbound(endpoint)?))
         };
         parameters.into_iter().map(unbound).collect::<Result<_, _>>().map(Self)
@@ -100,6 +102,7 @@ fn open(parameter: &str, what: &str) -> Failure {
 
 /// Follows one parameter through endpoints that read each other.
 struct Follower<'a> {
+    app: &'a App,
     parameter: &'a str,
     reads: &'a [Arc<Endpoint>],
     /// Whether the rows of an endpoint are open; it is so while it is not known, should they ever read
@@ -109,13 +112,23 @@ struct Follower<'a> {
 
 impl Follower<'_> {
     fn unbound(&mut self, endpoint: &Endpoint) -> Result<Unbound, Failure> {
+        let saved = endpoint.saved()?;
         let mut outside = Vec::new();
-        for (name, id) in &endpoint.tables {
-            if self.is_open(*id)? {
-                outside.push(name.as_str());
+        for name in saved.relations() {
+            let open = match endpoint.tables.get(name) {
+                Some(id) => self.is_open(*id)?,
+                // A path into columns, or a table that was not known when the query was saved.
+                None => self.is_table(name),
+            };
+            if open {
+                outside.push(name);
             }
         }
-        Ok(endpoint.saved()?.unbound(self.parameter, outside))
+        Ok(saved.unbound(self.parameter, outside))
+    }
+
+    fn is_table(&self, name: &str) -> bool {
+        self.app.store.source(name).is_some() || self.app.registry.find(name).is_some()
     }
 
     /// Whether the rows of a table do not depend on the parameter. Those of a source never do.

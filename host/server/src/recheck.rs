@@ -120,14 +120,17 @@ async fn one(
         if endpoint.manifest.name != inspection.manifest.name {
             return Err(refused("its component is that of another endpoint".to_owned()));
         }
-        if let Some(failure) = Failure::of_all(endpoint.manifest.problems().iter().map(crate::manage::of_manifest)) {
+        let problems = endpoint.manifest.problems();
+        let (passing, lasting): (Vec<_>, Vec<_>) = problems.iter().partition(|problem| problem.is_of_saving());
+        if let Some(failure) = Failure::of_all(lasting.into_iter().map(crate::manage::of_manifest)) {
             return Err(failure);
         }
         let saved = endpoint.saved()?;
         let (id, known) = (Some(entry.id), entry.tables.clone());
         let saving = Saving { id, known, same_query: true, ..Saving::default() };
         let sources = StoredTables::while_saving(&this, &saving, endpoint.manifest.name.as_str(), saved);
-        let warnings = this.check_statements(&endpoint.manifest, saved, &sources)?;
+        let mut warnings = this.check_statements(&endpoint.manifest, saved, &sources)?;
+        warnings.extend(passing.into_iter().map(crate::manage::of_manifest));
         Ok((warnings, code(&component)?))
     };
     // Planning may be deep, and is done where requests compute.

@@ -328,7 +328,8 @@ impl Index {
 pub(crate) fn with_parameters_of<'m>(manifest: &'m Manifest, reads: &[Arc<Endpoint>]) -> Cow<'m, Manifest> {
     let mut manifest = Cow::Borrowed(manifest);
     for parameter in reads.iter().flat_map(|endpoint| &endpoint.manifest.parameters) {
-        if !manifest.parameters.iter().any(|own| own.name == parameter.name) {
+        // SQL finds a parameter in any case of its letters: there is one of each name.
+        if !manifest.parameters.iter().any(|own| own.name.eq_ignore_ascii_case(&parameter.name)) {
             manifest.to_mut().parameters.push(parameter.clone());
         }
     }

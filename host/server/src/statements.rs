@@ -100,7 +100,7 @@ impl RequestStatements {
             true => Pins::default(),
             false => {
                 let reads = self.app.registry.load_reads(&self.app.store, &endpoint.tables)?;
-                Pins::of(pinned.keys(), endpoint, &reads)?
+                Pins::of(&self.app, pinned.keys(), endpoint, &reads)?
             }
         };
         let granted = if *unrestricted { Tables::Sources } else { Tables::Granted(saved) };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value};
-use tidegate_sql::SavedQuery;
+use tidegate_sql::{SavedQuery, Sources};
 use uuid::Uuid;
 
 use crate::admit::refused;
@@ -38,18 +38,33 @@ impl App {
         let now = self.clock.now();
         let own = example_arguments(manifest);
         note(self.engine.check_saved(saved, sources, &own, now))?;
-        // Now it is known which tables are read, and which parameters endpoints among them bring.
+        // Now it is known which tables are read, and which parameters endpoints among them bring. Resolving
+        // has ended at the first unknown column, so that tables behind it are looked up by their names.
+        for relation in saved.relations() {
+            if sources.table(relation).is_none() {
+                let _ = sources.saved(relation);
+            }
+        }
         let named = sources.named();
         let reads = self.registry.load_reads(&self.store, &named)?;
         let arguments = example_arguments(&with_parameters_of(manifest, &reads));
-        for sql in granted_whole(saved).chain(manifest.statements.values().cloned()) {
-            let statement = SavedQuery::parse_within(&sql, &self.options.limits.text)?;
+        let whole = granted_whole(saved).map(|sql| (None, sql));
+        let fixed = manifest.statements.iter().map(|(name, sql)| (Some(name), sql.clone()));
+        for (name, sql) in whole.chain(fixed) {
+            let of_statement = |mut failure: Failure| {
+                if let Some(name) = name {
+                    failure.message = format!("in the statement {name}: {}", failure.message);
+                }
+                failure
+            };
+            let statement = SavedQuery::parse_within(&sql, &self.options.limits.text).map_err(of_statement)?;
             let mut arguments = arguments.clone();
             // What neither the manifest nor the saved query has is for the component to bind.
             for name in statement.parameters() {
                 arguments.entry(name).or_insert(Value::Null);
             }
-            note(self.engine.check_granted(&statement, saved, sources, &arguments, now))?;
+            let checked = self.engine.check_granted(&statement, saved, sources, &arguments, now);
+            note(checked.map_err(of_statement).map(|remarks| remarks.into_iter().map(of_statement).collect()))?;
         }
         warnings.extend(past_grants(saved, &named));
         Ok(warnings)
@@ -81,7 +96,7 @@ pub(crate) fn granted_whole(saved: &SavedQuery) -> impl Iterator<Item = String> 
 /// statements: only the component runs these, and it binds what the request does not.
 pub(crate) fn declare_used(manifest: &mut Manifest, saved: &SavedQuery) {
     for name in saved.parameters() {
-        if !manifest.parameters.iter().any(|parameter| parameter.name == name) {
+        if !manifest.parameters.iter().any(|parameter| parameter.name.eq_ignore_ascii_case(&name)) {
             manifest.parameters.push(Parameter { name, ..Parameter::default() });
         }
     }

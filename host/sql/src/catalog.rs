@@ -129,10 +129,20 @@ impl SavedQuery {
         parameters.into_iter().collect()
     }
 
-    /// Which of these tables the query names anywhere, its own CTEs or not.
+    /// What stands where a table can stand and is none of the query's CTEs: tables that it reads, and
+    /// paths into their columns. As it is written, once.
+    pub fn relations(&self) -> BTreeSet<&str> {
+        let pieces = self.named.iter().enumerate();
+        let all = pieces.flat_map(|(i, named)| named.written.iter().map(move |written| (i, written.as_str())));
+        all.filter(|(i, written)| !self.is_cte_before(*i, &written.to_lowercase()))
+            .map(|(_, written)| written)
+            .collect()
+    }
+
+    /// Which of these tables the query names anywhere, and not a CTE of its own.
     pub fn names<'t>(&self, tables: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
-        let named = |table: &&str| self.named.iter().any(|piece| piece.tables.contains(&table.to_lowercase()));
-        tables.into_iter().filter(named).collect()
+        let relations: BTreeSet<String> = self.relations().into_iter().map(str::to_lowercase).collect();
+        tables.into_iter().filter(|table| relations.contains(&table.to_lowercase())).collect()
     }
 
     /// Which of these tables the body names itself: what it reads of them, no CTE narrows.
@@ -153,11 +163,9 @@ impl SavedQuery {
         let mut open = BTreeSet::new();
         for (i, named) in self.named.iter().enumerate() {
             let cte = self.ctes.get(i).map(|cte| &cte.alias.name.value);
-            // A CTE sees those before it, which hide what is outside.
-            let before = self.ctes.get(..i).unwrap_or(&self.ctes);
-            let is_cte = |table: &String| before.iter().any(|cte| cte.alias.name.value.to_lowercase() == *table);
-            let reads_open =
-                |table: &String| if is_cte(table) { open.contains(table) } else { outside.contains(table) };
+            let reads_open = |table: &String| {
+                if self.is_cte_before(i, table) { open.contains(table) } else { outside.contains(table) }
+            };
             if named.uses(parameter) || !named.tables.iter().any(reads_open) {
                 continue;
             }
@@ -172,6 +180,13 @@ impl SavedQuery {
         found
     }
 
+    /// Whether a name, in lower case, is that of a CTE that the piece sees: those before it, which hide what
+    /// is outside.
+    fn is_cte_before(&self, piece: usize, name: &str) -> bool {
+        let before = self.ctes.get(..piece).unwrap_or(&self.ctes);
+        before.iter().any(|cte| cte.alias.name.value.to_lowercase() == name)
+    }
+
     /// What a CTE names, by its own name in lower case.
     fn named_by(&self, cte: &str) -> Option<&Named> {
         let mut all = self.ctes.iter().zip(self.named.iter());
@@ -183,7 +198,9 @@ impl SavedQuery {
 #[derive(Debug, Default)]
 struct Named {
     parameters: BTreeSet<String>,
-    /// In lower case.
+    /// What stands where a table can stand, as it is written.
+    written: BTreeSet<String>,
+    /// The same in lower case.
     tables: BTreeSet<String>,
 }
 
@@ -213,8 +230,11 @@ impl Visitor for Named {
     }
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-        let parts = relation.0.iter().filter_map(|part| part.as_ident()).map(|ident| ident.value.to_lowercase());
-        self.tables.insert(parts.collect::<Vec<_>>().join("."));
+        // As the resolver does: first joined, then in lower case, for that depends on what stands around.
+        let parts = relation.0.iter().filter_map(|part| part.as_ident()).map(|ident| ident.value.as_str());
+        let written = parts.collect::<Vec<_>>().join(".");
+        self.tables.insert(written.to_lowercase());
+        self.written.insert(written);
         ControlFlow::Continue(())
     }
 }

@@ -9,12 +9,12 @@ use crate::kit::{COUNT, Endpoint, tidegate};
 #[test]
 fn names_that_logs_have_never_had_are_told_in_statements_and_grants() {
     let endpoint = Endpoint::new(&COUNT.replace("t.metadata FROM", "t.metadata, t.projct FROM"));
-    endpoint.write("statements/paths.sql", "SELECT r.pth\nFROM t, UNNEST(metadata) AS m, UNNEST(m.request) AS r");
+    endpoint.write("statements/paths.sql", "SELECT r.pahts\nFROM t, UNNEST(metadata) AS m, UNNEST(m.request) AS r");
     let told = endpoint.tidegate("check", &[]);
     told.succeeded().has(&[
         "query.sql:1:",
         "no log has had projct so far, and it is NULL; did you mean project?",
-        "paths.sql:1:10: no log has had pth so far, and it is NULL; did you mean path?",
+        "paths.sql:1:10: no log has had pahts so far, and it is NULL; did you mean path?",
     ]);
     // The same once in a test, before its cases, and with one request.
     let logs = json!([{"project": "a", "metadata": {"request": {"method": "GET", "path": "/"}}}]);

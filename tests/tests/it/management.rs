@@ -244,3 +244,27 @@ fn who_deletes_is_not_overruled_by_who_was_changing() {
     server.manage("GET", &path, &Value::Null).refused(404, "not_found", &[]);
     server.query("mine", &[]).refused(404, "not_found", &[]);
 }
+
+#[test]
+fn names_that_requests_have_for_something_else_are_refused() {
+    let server = Server::start();
+    let query = format!("SELECT id FROM `{EDGE}`");
+    let refused = |body: Value, field: &str, words: &str| {
+        let answer = server.manage("POST", "/api/endpoints", &body);
+        answer.refused(422, "refused", &[words]);
+        assert_eq!(answer.body["error"]["errors"][0]["location"], field, "{}", answer.body);
+    };
+    refused(json!({"name": "query", "query": query}), "name", "/api/endpoints/query/");
+    // Declared, or only used.
+    refused(json!({"name": "a", "query": query, "parameters": [{"name": "lql"}]}), "parameters", "ad-hoc");
+    refused(json!({"name": "a", "query": format!("{query} WHERE id = @sql")}), "parameters", "ad-hoc");
+    let twice = json!([{"name": "project"}, {"name": "Project"}]);
+    refused(json!({"name": "a", "query": query, "parameters": twice}), "parameters", "declared twice");
+    let unit = json!([{"name": "unit", "enum": ["hour", "day"], "default": "week"}]);
+    refused(json!({"name": "a", "query": query, "parameters": unit}), "parameters", "'week'; allowed are hour, day");
+    // One that is used in another spelling than declared is the same one.
+    let own =
+        json!({"name": "a", "query": format!("{query} WHERE project = @Project"), "parameters": [{"name": "project"}]});
+    let answer = server.manage("POST", "/api/endpoints", &own);
+    assert_eq!(answer.body["parameters"].as_array().unwrap().len(), 1, "{}", answer.body);
+}

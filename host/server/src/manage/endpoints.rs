@@ -353,7 +353,7 @@ pub(crate) async fn versions(State(app): State<Arc<App>>, Path(id): Path<String>
 }
 
 /// `POST /api/endpoints/{id or name}/versions/{version}/restore`: what the version said becomes the
-/// newest version, through the same gate as any other.
+/// newest version, through the same gate as any other, unless the newest says the same.
 pub(crate) async fn restore(
     State(app): State<Arc<App>>,
     Path((id, version)): Path<(String, String)>,

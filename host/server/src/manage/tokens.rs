@@ -114,8 +114,10 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
     let mut value = shown(&record);
     let warnings = app
         .blocking(move |app| {
+            // First: a token that was made is shown whatever else fails.
+            let warnings = new.warnings(app.store.catalog())?;
             app.tokens.change(app.store.catalog(), |catalog| catalog.put_token(&record))?;
-            new.warnings(app.store.catalog())
+            Ok(warnings)
         })
         .await?;
     if let Value::Object(fields) = &mut value {

@@ -4,7 +4,7 @@
 //! planned again, but at most once a minute, and for a bounded time in one request.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -44,6 +44,20 @@ pub(crate) struct Described {
     finding: tokio::sync::Mutex<()>,
 }
 
+impl Described {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of a version of an endpoint, and whether it is fresh.
+    fn known(&self, id: Uuid, version: i64) -> Option<(Answer, bool)> {
+        let all = self.lock();
+        let known = all.get(&id).filter(|known| known.version == version)?;
+        let is_fresh = matches!(known.answer, Answer::Any) || known.since.elapsed() < FRESH;
+        Some((known.answer.clone(), is_fresh))
+    }
+}
+
 #[derive(Debug)]
 struct Known {
     version: i64,
@@ -57,7 +71,9 @@ struct Known {
 /// # Errors
 /// While the server shuts down.
 pub(super) async fn answers(app: &Arc<App>, entries: Vec<Arc<Entry>>) -> Result<Vec<(Manifest, Answer)>, Failure> {
-    let _alone = app.described.finding.lock().await;
+    let all_known =
+        entries.iter().all(|entry| app.described.known(entry.id, entry.version).is_some_and(|(_, is_fresh)| is_fresh));
+    let _alone = if all_known { None } else { Some(app.described.finding.lock().await) };
     let this = Arc::clone(app);
     // Plans may be deep, and take milliseconds each.
     app.compute
@@ -77,12 +93,7 @@ pub(super) async fn answers(app: &Arc<App>, entries: Vec<Arc<Entry>>) -> Result<
 }
 
 fn answer(app: &App, endpoint: &Endpoint, may_plan: bool) -> Answer {
-    let known = || app.described.known.lock().unwrap_or_else(PoisonError::into_inner);
-    let old = known().get(&endpoint.id).filter(|known| known.version == endpoint.version).map(|known| {
-        let is_fresh = matches!(known.answer, Answer::Any) || known.since.elapsed() < FRESH;
-        (known.answer.clone(), is_fresh)
-    });
-    let is_generated = match old {
+    let is_generated = match app.described.known(endpoint.id, endpoint.version) {
         Some((answer, is_fresh)) if is_fresh || !may_plan => return answer,
         None if !may_plan => return Answer::Any,
         Some(_) => true,
@@ -90,7 +101,7 @@ fn answer(app: &App, endpoint: &Endpoint, may_plan: bool) -> Answer {
         None => kind(app, &endpoint.component).is_ok_and(|kind| kind == Kind::Sql),
     };
     let answer = if is_generated { planned(app, endpoint) } else { Answer::Any };
-    let mut known = known();
+    let mut known = app.described.lock();
     // Endpoints that are gone go from here too.
     if known.len() > 2 * app.registry.all().len() + 16 {
         known.clear();

@@ -183,6 +183,9 @@ impl Environment {
     }
 }
 
+/// Names of fewer letters are near to too many others to be told as misspelt.
+const SHORTEST: usize = 4;
+
 /// The state of one resolution.
 pub(crate) struct Resolver<'a> {
     sources: &'a dyn Sources,
@@ -242,6 +245,7 @@ impl<'a> Resolver<'a> {
     /// A name that no record ever had is NULL: it may come.
     fn absent<'n>(&mut self, name: &Ident, known: impl IntoIterator<Item = &'n str>) -> Typed {
         if let Some(remarks) = &mut self.remarks
+            && name.value.chars().count() >= SHORTEST
             && let Some(near) = nearest(&name.value, known)
         {
             let message = format!("no log has had {} so far, and it is NULL; did you mean {near}?", name.value);

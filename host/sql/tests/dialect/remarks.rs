@@ -27,7 +27,7 @@ fn a_name_near_to_one_that_logs_have_had_is_told_with_its_place() {
             "status_code",
             (1, 10),
         ),
-        ("SELECT nme FROM logs, UNNEST(items) AS i", "nme", "name", (1, 8)),
+        ("SELECT nmae FROM logs, UNNEST(items) AS i", "nmae", "name", (1, 8)),
         ("SELECT metadata->'respons' FROM logs", "respons", "response", (0, 0)),
         ("WITH a AS (SELECT\n  projct FROM logs) SELECT id FROM logs", "projct", "project", (2, 3)),
     ];
@@ -42,12 +42,13 @@ fn a_name_near_to_one_that_logs_have_had_is_told_with_its_place() {
     }
     // Once, however often it is read.
     let told =
-        world.remarks(&format!("{grants} SELECT id FROM t WHERE items[0].nam = 'a' OR items[0].nam = 'b'"), None);
+        world.remarks(&format!("{grants} SELECT id FROM t WHERE items[0].nmae = 'a' OR items[0].nmae = 'b'"), None);
     assert_eq!(told.len(), 2, "{told:?}");
     let twice = "WITH t AS (SELECT id, projct FROM logs) SELECT a.id FROM t AS a, t AS b";
     assert_eq!(world.remarks(twice, None).len(), 1);
     for fine in [
         "SELECT project, metadata[0].response[0].status_code FROM logs",
+        "SELECT nam, ip, i FROM logs, UNNEST(items) AS x",
         "SELECT something_else_entirely, metadata[0].something_else FROM logs",
     ] {
         assert_eq!(world.remarks(fine, None), [], "{fine}");
@@ -107,5 +108,9 @@ fn what_a_parameter_narrows_is_followed_through_the_tables() {
     let dotted = SavedQuery::parse("WITH t AS (SELECT * FROM `other.logs`) SELECT * FROM t, other.logs AS o").unwrap();
     assert_eq!(dotted.unbound("project", ["other.logs"]), Unbound { tables: vec!["t".to_owned()], body: true });
     assert_eq!(dotted.names_in_body(["other.logs", "logs", "t"]), ["other.logs"]);
-    assert_eq!(dotted.names(["other.logs", "logs", "t"]), ["other.logs", "t"]);
+    assert_eq!(dotted.names(["other.logs", "logs", "t"]), ["other.logs"]);
+    assert_eq!(dotted.relations().into_iter().collect::<Vec<_>>(), ["other.logs"]);
+    // Letters whose small form depends on what follows.
+    let greek = SavedQuery::parse("SELECT id FROM `ΛΟΓΟΣ.prod`").unwrap();
+    assert!(greek.unbound("project", ["ΛΟΓΟΣ.prod"]).body);
 }
