@@ -82,7 +82,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
 
 fn problems(app: &App) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if app.draining.load(Ordering::Relaxed) {
+    if app.draining.load(Ordering::Acquire) {
         problems.push(Problem::new("draining", "the server is shutting down"));
     }
     if let Err(error) = app.store.catalog().meta("seeded") {

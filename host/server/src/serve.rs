@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -56,12 +58,13 @@ pub async fn serve(
             () = &mut stop => break,
         }
     }
+    // Before anybody can be told of it: who reads of the stop reads as well that the connection ends.
+    house.stopping.send_replace(true);
     if let Some(app) = door.app() {
-        app.draining.store(true, Ordering::Relaxed);
+        app.draining.store(true, Ordering::Release);
         house.leaving = Some(leaving(Arc::clone(app)));
     }
-    let House { stopping, all_gone, .. } = &mut house;
-    let _ = stopping.send(true);
+    let House { all_gone, .. } = &mut house;
     let mut gone = std::mem::replace(all_gone, mpsc::channel(1).1);
     // The house holds one end of the channel; what remains are the connections'.
     house.alive = None;
@@ -196,13 +199,19 @@ impl Connection {
     async fn run(mut self, builder: Builder<TokioExecutor>, stream: TcpStream) {
         let life = Arc::new(Life::new(self.patience, Instant::now()));
         let (door, limited, peer) = (Arc::clone(&self.door), self.limited.clone(), self.peer);
+        let stop_seen = self.stopping.clone();
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let running = Running::begin(&life);
             let router = limited.clone().or_else(|| door.router()).unwrap_or_default();
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
+            let (version, stop_seen) = (request.version(), stop_seen.clone());
             async move {
-                let Ok(response) = router.oneshot(request).await;
+                let Ok(mut response) = router.oneshot(request).await;
+                // A client that is not told would send its next request into the closing connection.
+                if *stop_seen.borrow() && version < Version::HTTP_2 {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 Ok::<_, Infallible>(response.map(|body| Outgoing::new(body, running)))
             }
         });

@@ -227,6 +227,8 @@ fn a_stop_lets_requests_end_and_loses_nothing_acknowledged() {
                 && ready.status == 503
             {
                 assert_eq!(ready.body["problems"][0]["what"], json!("draining"), "{}", ready.body);
+                // Or the next request would go into a connection that closes.
+                assert_eq!(ready.header("connection"), Some("close"), "{:?}", ready.headers);
                 break;
             }
             assert!(began.elapsed() < Duration::from_secs(8), "/ready says nothing of the stop");
