@@ -29,6 +29,7 @@ cargo xtask COMMAND
   clients  send logs with real clients (OpenTelemetry for Python and JavaScript, pino) and query them
   guests   build the guest endpoints, with cargo, with cargo component and with npm; run the tests of the SDK; pack
            each endpoint, take it through the gate and run its cases
+  workflow run the commands of the workflow file for authors on a new endpoint, against a service
   fuzz TARGET [SECONDS]
            feed a fuzz target (sql, lql, upload) with what it makes up, for a minute or as long as told
   conformance [ARGUMENT...]
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
     let done = match command.as_deref() {
         Some("test") => test(),
         Some("guests") => tools().and_then(|()| guests::command()),
+        Some("workflow") => tools().and_then(|()| service::build()).and_then(|()| workflow::workflow()),
         Some("clients") => clients::command(),
         Some("fuzz") => fuzz::command(std::env::args().skip(2)),
         Some("conformance") => conformance::command(std::env::args().skip(2)),
