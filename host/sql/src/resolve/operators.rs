@@ -1,0 +1,170 @@
+//! Operators: arithmetic, comparison, AND and OR, and the Postgres spellings whose meaning is clear.
+
+use datafusion::logical_expr::{Expr, Operator, binary_expr, lit};
+use datafusion::scalar::ScalarValue;
+use sqlparser::ast::{BinaryOperator, Expr as Ast, UnaryOperator};
+use tidegate_model::Position;
+
+use super::coerce::compare;
+use super::expr::{Context, negate_if};
+use super::{Conversion, Resolver, Typed, folded};
+use crate::fail::{Result, invalid, unsupported};
+use crate::functions::{self, Argument, kernel};
+use crate::types::Type;
+
+impl Resolver<'_> {
+    pub(super) fn binary(
+        &mut self,
+        left: &Ast,
+        op: &BinaryOperator,
+        right: &Ast,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        use BinaryOperator as B;
+        if matches!(op, B::And | B::Or) {
+            return self.connect(left, op, right, cx);
+        }
+        let (left, right) = (self.expr(left, cx)?, self.expr(right, cx)?);
+        match op {
+            B::Eq => compare(left, Operator::Eq, right, at),
+            B::NotEq => compare(left, Operator::NotEq, right, at),
+            B::Lt => compare(left, Operator::Lt, right, at),
+            B::LtEq => compare(left, Operator::LtEq, right, at),
+            B::Gt => compare(left, Operator::Gt, right, at),
+            B::GtEq => compare(left, Operator::GtEq, right, at),
+            B::Plus | B::Minus if is_time(&left.ty) || is_time(&right.ty) || left.ty == Type::Interval => {
+                functions::time_arithmetic(left, matches!(op, B::Minus), right, at)
+            }
+            B::Multiply if left.ty == Type::Interval || right.ty == Type::Interval => {
+                functions::interval_times(left, right, at)
+            }
+            B::Plus => functions::arithmetic(left, Operator::Plus, right, cx.guarded, at),
+            B::Minus => functions::arithmetic(left, Operator::Minus, right, cx.guarded, at),
+            B::Multiply => functions::arithmetic(left, Operator::Multiply, right, cx.guarded, at),
+            B::Modulo => functions::arithmetic(left, Operator::Modulo, right, cx.guarded, at),
+            B::Divide => {
+                let how = Conversion::implicit(at);
+                let (left, right) = (left.convert(&Type::Float64, how)?, right.convert(&Type::Float64, how)?);
+                Ok(folded(Typed::new(kernel("divide", cx.guarded, vec![left.expr, right.expr]), Type::Float64)))
+            }
+            B::StringConcat => {
+                let is_list = |value: &Typed| matches!(value.ty, Type::Array(_) | Type::Record(_));
+                let name = if is_list(&left) || is_list(&right) { "ARRAY_CONCAT" } else { "CONCAT" };
+                self.build(name, vec![Argument::Value(left), Argument::Value(right)], at, cx)
+            }
+            B::BitwiseAnd
+            | B::BitwiseOr
+            | B::BitwiseXor
+            | B::PGBitwiseXor
+            | B::PGBitwiseShiftLeft
+            | B::PGBitwiseShiftRight => {
+                let how = Conversion::implicit(at);
+                let op = match op {
+                    B::BitwiseAnd => Operator::BitwiseAnd,
+                    B::BitwiseOr => Operator::BitwiseOr,
+                    B::PGBitwiseShiftLeft => Operator::BitwiseShiftLeft,
+                    B::PGBitwiseShiftRight => Operator::BitwiseShiftRight,
+                    _ => Operator::BitwiseXor,
+                };
+                let (left, right) = (left.convert(&Type::Int64, how)?, right.convert(&Type::Int64, how)?);
+                Ok(folded(Typed::new(binary_expr(left.expr, op, right.expr), Type::Int64)))
+            }
+            // Postgres spellings whose meaning is clear.
+            B::PGRegexMatch => functions::regexp_contains(left, right, false, at),
+            B::PGRegexIMatch => functions::regexp_contains(left, right, true, at),
+            B::PGRegexNotMatch => Ok(negate_if(true, functions::regexp_contains(left, right, false, at)?.expr)),
+            B::PGRegexNotIMatch => Ok(negate_if(true, functions::regexp_contains(left, right, true, at)?.expr)),
+            B::Arrow | B::LongArrow => self.arrow(left, right, matches!(op, B::LongArrow), at),
+            other => Err(unsupported(format!("the operator {other}"), at)),
+        }
+    }
+
+    /// AND and OR, in a loop: chains of hundreds are common and must not recurse.
+    fn connect(&mut self, left: &Ast, op: &BinaryOperator, right: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
+        let mut rights = vec![right];
+        let mut first = left;
+        while let Ast::BinaryOp { left, op: inner, right } = first {
+            if inner != op {
+                break;
+            }
+            rights.push(right);
+            first = left;
+        }
+        let mut expr = self.condition(first, cx)?;
+        for right in rights.into_iter().rev() {
+            let right = self.condition(right, cx)?;
+            expr = if *op == BinaryOperator::And { expr.and(right) } else { expr.or(right) };
+        }
+        Ok(folded(Typed::new(expr, Type::Bool)))
+    }
+
+    pub(super) fn unary(
+        &mut self,
+        op: UnaryOperator,
+        inner: &Ast,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        match op {
+            UnaryOperator::Not => Ok(negate_if(true, self.condition(inner, cx)?)),
+            UnaryOperator::BitwiseNot => {
+                let value = self.expr(inner, cx)?.convert(&Type::Int64, Conversion::implicit(at))?;
+                let flipped = binary_expr(value.expr, Operator::BitwiseXor, lit(-1_i64));
+                Ok(folded(Typed::new(flipped, Type::Int64)))
+            }
+            UnaryOperator::Minus | UnaryOperator::Plus => {
+                // The smallest INT64 has no positive twin to negate.
+                if let (UnaryOperator::Minus, Ast::Value(value)) = (op, inner)
+                    && let sqlparser::ast::Value::Number(digits, _) = &value.value
+                    && let Ok(number) = format!("-{digits}").parse::<i64>()
+                {
+                    return Ok(Typed::new(lit(number), Type::Int64));
+                }
+                let value = self.expr(inner, cx)?;
+                let value = if value.ty.is_number() || value.ty == Type::Interval {
+                    value
+                } else {
+                    value.convert(&Type::Float64, Conversion::implicit(at))?
+                };
+                if op == UnaryOperator::Plus {
+                    return Ok(value);
+                }
+                Ok(folded(Typed::new(Expr::Negative(Box::new(value.expr)), value.ty)))
+            }
+            other => Err(unsupported(format!("the operator {other}"), at)),
+        }
+    }
+
+    /// Postgres's `value -> 'key'` and `value ->> 'key'`, on records and on JSON text.
+    fn arrow(&mut self, left: Typed, right: Typed, as_text: bool, at: Option<Position>) -> Result<Typed> {
+        let key = match (right.literal_text(), right.literal()) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(ScalarValue::Int64(Some(n)))) => n.to_string(),
+            _ => return Err(unsupported("-> with a computed key; write JSON_QUERY(text, '$.key')", at)),
+        };
+        let found = match left.ty {
+            Type::Record(fields) => {
+                let element = Type::Struct { fields, open: true };
+                self.field(&Typed::new(left.expr, element), &sqlparser::ast::Ident::new(key))?
+            }
+            Type::Struct { .. } | Type::Null => self.field(&left, &sqlparser::ast::Ident::new(key))?,
+            Type::String | Type::Json => {
+                let step = if right.ty == Type::Int64 { format!("$[{key}]") } else { format!("$.\"{key}\"") };
+                let name = if as_text { "json_value" } else { "json_query" };
+                let ty = if as_text { Type::String } else { Type::Json };
+                return Ok(Typed::new(kernel(name, true, vec![left.expr, Typed::text(step).expr]), ty));
+            }
+            ty => return Err(invalid(format!("a value of type {ty} has no fields for ->"), at)),
+        };
+        Ok(match found.ty {
+            Type::Record(_) | Type::Array(_) | Type::Struct { .. } if as_text => functions::to_json_string(&found),
+            _ if as_text => found.convert(&Type::String, Conversion::implicit(at))?,
+            _ => found,
+        })
+    }
+}
+
+fn is_time(ty: &Type) -> bool {
+    matches!(ty, Type::Timestamp | Type::Datetime | Type::Date | Type::Time)
+}
