@@ -166,6 +166,43 @@ fn a_pinned_token_never_sees_another_project() {
     ask(&server, &token, "free", &[]).refused(403, "forbidden", &["project", "none of that name"]);
 }
 
+/// Endpoints of a catalog that does not say what their table names meant when they were saved, as it may be in one
+/// written by an earlier release.
+#[test]
+fn a_pin_holds_where_the_catalog_does_not_say_which_tables_are_read() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Server::start_in(&data);
+    server.send(EDGE, &json!([of_project("mine", "abc"), of_project("theirs", "xyz")]));
+    let (_, token) = make(&server, &json!({"scopes": "query", "pinned": {"project": "abc"}}));
+    let create = |name: &str, query: &str| {
+        let body = json!({"name": name, "query": query, "sandboxable": true});
+        let answer = server.manage("POST", "/api/endpoints", &body);
+        assert_eq!(answer.status, 201, "{}", answer.body);
+    };
+    let mine = format!("WITH mine AS (SELECT id FROM `{EDGE}` WHERE project = @project)");
+    create("narrow", &format!("{mine} SELECT id FROM mine"));
+    create("past", &format!("{mine} SELECT id FROM mine UNION ALL SELECT id FROM `{EDGE}`"));
+    create("reads.past", "WITH t AS (SELECT id FROM past) SELECT id FROM t");
+    let check = |server: &Server| {
+        assert_eq!(ask(server, &token, "narrow", &[]).ids(), ["mine"]);
+        assert_eq!(ask(server, &token, "narrow", &[("sql", "SELECT id FROM mine")]).ids(), ["mine"]);
+        for (name, parameters) in
+            [("past", &[][..]), ("reads.past", &[]), ("reads.past", &[("sql", "SELECT id FROM t")])]
+        {
+            ask(server, &token, name, parameters).refused(403, "forbidden", &["does not depend on it"]);
+        }
+    };
+    check(&server);
+    assert_eq!(server.stop("-TERM"), Some(0));
+    let catalog = rusqlite::Connection::open(data.join("catalog.sqlite")).unwrap();
+    let changed =
+        catalog.execute("UPDATE endpoints SET sources = '{}' WHERE name IN ('narrow', 'past', 'reads.past')", []);
+    assert_eq!(changed, Ok(3));
+    drop(catalog);
+    check(&Server::start_in(&data));
+}
+
 /// A parameter that is fixed narrows nothing by itself: what does not use it is not for the token.
 #[test]
 fn a_pinned_token_reads_only_what_its_parameter_narrows() {
