@@ -450,3 +450,56 @@ fn what_looks_like_sql_stays_a_value() {
     let answer = server.query("logs.all", &[("project", "p1' OR '1'='1"), ("lql", "f:postgres_logs")]);
     assert_eq!(answer.rows().len(), 0);
 }
+
+const DOCUMENT: &str = include_str!("../../../docs/lql.md");
+
+/// Every line of the tables in the document: its clauses, and what it says that comes of them.
+#[test]
+fn the_document_says_what_happens() {
+    let server = Server::start();
+    let logs = DOCUMENT.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    server.send("postgres.logs", &serde_json::from_str(logs).unwrap());
+    let query = "WITH logs AS (SELECT id, timestamp, event_message, metadata FROM `postgres.logs`) SELECT id FROM logs";
+    let body = json!({"name": "document", "query": query, "sandboxable": true});
+    assert_eq!(server.manage("POST", "/api/endpoints", &body).status, 201);
+    let ask = |lql: &str| server.query("document", &[("lql", lql)]);
+    let (mut kind, mut lines, mut wrong) = ("", 0, Vec::new());
+    for line in DOCUMENT.lines().filter(|line| line.starts_with("| ") && !line.starts_with("|--")) {
+        // A bar inside of a cell is written with a backslash.
+        let cells: Vec<String> =
+            line.replace("\\|", "\u{0}").split('|').map(|cell| cell.trim().replace('\u{0}', "|")).collect();
+        let [_, clause, wanted, ..] = cells.as_slice() else { panic!("{line}") };
+        if clause == "Clause" {
+            kind = ["Keeps", "Answer", "Refused with"].into_iter().find(|kind| kind == wanted).unwrap();
+            continue;
+        }
+        let code = |cell: &str| cell.trim_matches('`').trim().to_owned();
+        let (clause, told) = (code(clause), code(wanted));
+        lines += 1;
+        let (answer, holds) = match kind {
+            "Keeps" => {
+                let answer = ask(&format!("s:id {clause}"));
+                let mut ids = if answer.status == 200 { answer.ids() } else { vec!["refused".to_owned()] };
+                ids.sort();
+                let holds = ids.join(", ") == told;
+                (answer, holds)
+            }
+            "Answer" => {
+                let answer = ask(&clause);
+                let row: Value = serde_json::from_str(&told).unwrap();
+                let holds = answer.status == 200 && answer.rows() == [row];
+                (answer, holds)
+            }
+            _ => {
+                let answer = ask(&clause);
+                let holds = answer.status == 400 && answer.body.to_string().contains(&told);
+                (answer, holds)
+            }
+        };
+        if !holds {
+            wrong.push(format!("{clause}: not {told}, but {} {}", answer.status, answer.body));
+        }
+    }
+    assert!(wrong.is_empty(), "docs/lql.md:\n{}", wrong.join("\n"));
+    assert!(lines > 50, "{lines} lines");
+}
