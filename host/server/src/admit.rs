@@ -76,6 +76,36 @@ impl App {
         to_its_end(async move { this.enter(admitted, component, id, author, from).await }).await
     }
 
+    /// Takes a packed component through the gate and leaves everything as it is: what it would be warned of.
+    ///
+    /// # Errors
+    /// As [`App::register_component`].
+    pub(crate) async fn try_component(
+        self: &Arc<Self>,
+        component: &[u8],
+        saving: Saving<'_>,
+    ) -> Result<Vec<Failure>, Failure> {
+        let admitted = self.admitted(component, &saving).await?;
+        self.may_enter(admitted.manifest.name.as_str(), saving.id, saving.from)?;
+        Ok(admitted.warnings)
+    }
+
+    /// Whether a version may be saved under a name now.
+    fn may_enter(&self, name: &str, id: Option<Uuid>, from: Option<i64>) -> Result<(), Failure> {
+        if let (Some(id), Some(from)) = (id, from) {
+            self.unchanged_since(id, from)?;
+        }
+        let of_source = self.store.source(name).is_some_and(|source| source.name == name);
+        if of_source && from.is_none() {
+            let message = format!("there is a source {name}; as tables the two could not be told apart");
+            return Err(refused(message).about("name"));
+        }
+        if self.registry.find(name).is_some_and(|other| Some(other.id) != id) {
+            return Err(taken(name));
+        }
+        Ok(())
+    }
+
     /// Puts what was admitted into the catalog, and then where calls find it.
     async fn enter(
         self: &Arc<Self>,
@@ -88,19 +118,8 @@ impl App {
         let Admitted { manifest, saved, code, digest, tables, warnings } = admitted;
         let _one = self.registry.registering.lock().await;
         let name = manifest.name.to_string();
-        if let (Some(id), Some(from)) = (id, from) {
-            self.unchanged_since(id, from)?;
-        }
+        self.may_enter(&name, id, from)?;
         let id = id.unwrap_or_else(Uuid::new_v4);
-        let of_source = self.store.source(&name).is_some_and(|source| source.name == name);
-        if of_source && from.is_none() {
-            return Err(
-                refused(format!("there is a source {name}; as tables the two could not be told apart")).about("name")
-            );
-        }
-        if self.registry.find(&name).is_some_and(|other| other.id != id) {
-            return Err(taken(&name));
-        }
         let text = serde_json::to_string(&manifest).map_err(|error| refused(error.to_string()))?;
         let digest = hex(&digest);
         let record = self

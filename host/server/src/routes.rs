@@ -68,6 +68,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             get(endpoints::show).put(endpoints::update).patch(endpoints::update).delete(endpoints::delete),
         )
         .route("/api/endpoints/{endpoint}/component", get(components::get).put(components::put))
+        .route("/api/endpoints/{endpoint}/component/check", post(components::check))
         .route("/api/endpoints/{endpoint}/versions", get(endpoints::versions))
         .route("/api/endpoints/{endpoint}/versions/{version}/component", get(components::get_version))
         .route("/api/endpoints/{endpoint}/versions/{version}/restore", post(endpoints::restore))

@@ -101,13 +101,20 @@ fn a_new_endpoint_in_sql_is_built_pushed_changed_and_rolled_back() {
     }
     assert!(author.path("requests.hourly.wasm").is_file());
 
+    let tried = author.does(&["push", "requests.hourly", "--dry-run"]);
+    assert!(tried.contains("requests.hourly: would be new, ") && tried.contains("nothing is saved"), "{tried}");
+    author.fails(&["versions", "requests.hourly"], &["404", "no endpoint requests.hourly"]);
     let pushed = author.does(&["push", "requests.hourly"]);
     let call = "/api/endpoints/query/requests.hourly?project=PROJECT'";
     assert!(pushed.contains("version 1") && pushed.contains(call), "{pushed}");
     assert_eq!(author.server.query("requests.hourly", &[("project", "p1")]).column("requests"), [json!(2)]);
     assert!(author.does(&["push", "requests.hourly"]).contains("version 1, "), "the same again is no version");
 
+    assert!(author.does(&["push", "requests.hourly", "--dry-run"]).contains("unchanged, it is version 1, "));
+
     author.edit("requests.hourly/query.sql", "COUNT(*) AS requests", "COUNT(*) * 10 AS requests");
+    assert!(author.does(&["push", "requests.hourly", "--dry-run"]).contains("would follow version 1, "));
+    assert_eq!(author.server.query("requests.hourly", &[("project", "p1")]).column("requests"), [json!(2)]);
     assert!(author.does(&["push", "requests.hourly"]).contains("version 2"));
     assert_eq!(author.server.query("requests.hourly", &[("project", "p1")]).column("requests"), [json!(20)]);
     let versions = author.does(&["versions", "requests.hourly"]);
@@ -125,6 +132,35 @@ fn a_new_endpoint_in_sql_is_built_pushed_changed_and_rolled_back() {
     assert!(author.does(&["rollback", "requests.hourly", "2"]).contains("version 4 is now what version 2 was"));
     author.fails(&["rollback", "requests.hourly", "9"], &["404", "no version 9"]);
     author.fails(&["rollback", "logs.all"], &["was never anything else"]);
+}
+
+/// What only the server knows is told without anything being saved.
+#[test]
+fn a_dry_run_says_what_the_server_would_say() {
+    let author = Author::new();
+    author.does(&["new", "tried", "--lang", "sql"]);
+    let sources = author.server.manage("GET", "/api/sources", &Value::Null).body.as_array().unwrap().len();
+    author.edit("tried/query.sql", "`cloudflare.logs.prod`", "`not.there.yet`");
+    author.fails(&["push", "tried", "--dry-run"], &["422", "there is no table not.there.yet"]);
+    author.edit("tried/query.sql", "`not.there.yet`", "`cloudflare.logs.prod`");
+    author.edit("tried/query.sql", "SELECT", "SELECT NOSUCH(1), ");
+    author.fails(&["push", "tried", "--dry-run"], &["NOSUCH"]);
+    author.fails(&["push", "tried", "--dry-run", "--name", "cloudflare.logs.prod"], &["422"]);
+    let there = author.server.manage("GET", "/api/sources", &Value::Null).body.as_array().unwrap().len();
+    assert_eq!(there, sources);
+    author.fails(&["versions", "tried"], &["404"]);
+    author.does(&["new", "built", "--lang", "sql"]);
+    author.does(&["build", "built"]);
+    let component = std::fs::read(author.path("built.wasm")).unwrap();
+    let check = |name: &str, token: &str| {
+        let headers = [("x-api-key", token), ("content-type", "application/wasm")];
+        author.server.call("POST", &format!("/api/endpoints/{name}/component/check"), &headers, &component)
+    };
+    check("built", PUBLIC).refused(403, "forbidden", &[]);
+    check("other", PRIVATE).refused(422, "refused", &["calls itself built"]);
+    let answer = check("built", PRIVATE);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!((&answer.body["version"], &answer.body["unchanged"]), (&Value::Null, &json!(false)));
 }
 
 #[test]

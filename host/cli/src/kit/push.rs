@@ -21,6 +21,9 @@ pub(crate) struct Arguments {
     /// A module or component that was built already
     #[arg(long)]
     module: Option<PathBuf>,
+    /// Ask the server whether it would take the endpoint, and save nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     server: ServerArguments,
 }
@@ -35,20 +38,38 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let component = built(&folder, arguments.module.as_deref())?;
     let name = folder.manifest.name.as_str();
     let own = endpoint_path(name);
+    let body = Some(("application/wasm", component.as_slice()));
+    if arguments.dry_run {
+        let checked = client.call("POST", &format!("{own}/component/check"), body)?.json()?;
+        let unchanged = checked.get("unchanged").and_then(Value::as_bool) == Some(true);
+        let would = match (unchanged, checked.get("version").and_then(Value::as_i64)) {
+            (true, Some(version)) => format!("unchanged, it is version {version}"),
+            (_, Some(version)) => format!("would follow version {version}"),
+            (_, None) => "would be new".to_owned(),
+        };
+        println!("{name}: {would}, {} bytes; nothing is saved", component.len());
+        warn(&checked);
+        return Ok(());
+    }
     let version = |answer: &Value| answer.get("version").and_then(Value::as_i64).unwrap_or_default();
     // What is wrong with the token or the address is told by the call after it.
     let before = client.send("GET", &own, None);
     let before = before.ok().filter(|reply| reply.status == 200).and_then(|reply| reply.json().ok());
     let before = before.map_or(0, |endpoint| version(&endpoint));
-    let saved = client.call("PUT", &format!("{own}/component"), Some(("application/wasm", &component)))?.json()?;
+    let saved = client.call("PUT", &format!("{own}/component"), body)?.json()?;
     let number = version(&saved);
     let same = if number == before { ", unchanged" } else { "" };
     println!("{name}: version {number}, {} bytes{same}", component.len());
-    for warning in saved.get("warnings").and_then(Value::as_array).into_iter().flatten() {
-        println!("  warning: {}", plain(warning.as_str().unwrap_or_default(), 500));
-    }
+    warn(&saved);
     println!("  {}", call(client.base(), &folder.manifest));
     Ok(())
+}
+
+/// What the server remarks.
+fn warn(answer: &Value) {
+    for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
+        println!("  warning: {}", plain(warning.as_str().unwrap_or_default(), 500));
+    }
 }
 
 /// A line to paste that calls an endpoint; what it must be given stands in capitals.

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::to_bytes;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::json;
 use tidegate_compiler::{inspect, is_generated, pack};
 use tidegate_model::{Code, Failure, Manifest};
 use tidegate_store::StoreError;
 
 use super::endpoints::{Known, known, on_save, saved_shown, shown, version_of};
-use super::{Answer, private};
+use super::{Answer, found, private};
 use crate::admit::Saving;
 use crate::app::App;
 use crate::failure::Refusal;
@@ -114,38 +115,75 @@ async fn sent(app: &Arc<App>, digest: String) -> Result<Response, Failure> {
     Ok((headers, bytes).into_response())
 }
 
+/// A component that was sent, and the endpoint in whose place it goes.
+struct Received {
+    component: Bytes,
+    name: String,
+    digest: String,
+    old: Option<Known>,
+    same_query: bool,
+}
+
+impl Received {
+    async fn read(app: &App, id: &str, body: Body) -> Result<Self, Failure> {
+        let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
+        let too_large = |_| Failure::new(Code::TooLarge, format!("the component is larger than {limit} bytes"));
+        let component = to_bytes(body, limit).await.map_err(too_large)?;
+        let declared = inspect(&component).map_err(|error| Failure::new(Code::Refused, error.to_string()))?;
+        let old = known(app, id).ok();
+        let name = declared.manifest.name.to_string();
+        if old.is_none() && name != id {
+            let message = format!("the component calls itself {name}; put it under that name");
+            return Err(Failure::new(Code::Refused, message).about("name"));
+        }
+        let before = old.as_ref().and_then(|old| old.manifest.as_ref());
+        let same_query = before.is_some_and(|before| before.query == declared.manifest.query);
+        Ok(Self { component, name, digest: hex(&declared.digest), old, same_query })
+    }
+
+    /// Whether it is there already, and can be used: then nothing is changed, and that is no version.
+    fn is_there(&self, app: &App) -> bool {
+        let usable = |id| app.registry.found(id).is_none_or(|found| found.broken.is_none());
+        self.old.as_ref().is_some_and(|old| old.digest == self.digest && usable(old.id))
+    }
+
+    fn saving<'a>(&self, author: &'a str) -> Saving<'a> {
+        Saving {
+            id: self.old.as_ref().map(|old| old.id),
+            author,
+            known: self.old.as_ref().map(|old| old.tables.clone()).unwrap_or_default(),
+            same_query: self.same_query,
+            from: self.old.as_ref().map(|old| old.version),
+        }
+    }
+}
+
 /// `PUT /api/endpoints/{id or name}/component`: a packed component, new or a new version.
 pub(crate) async fn put(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Answer {
     let access = private(&app, request.headers())?;
-    let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
-    let too_large = |_| Failure::new(Code::TooLarge, format!("the component is larger than {limit} bytes"));
-    let component = to_bytes(request.into_body(), limit).await.map_err(too_large)?;
-    let declared = inspect(&component).map_err(|error| Failure::new(Code::Refused, error.to_string()))?;
-    let old = known(&app, &id).ok();
-    let name = declared.manifest.name.as_str();
-    if old.is_none() && name != id {
-        let message = format!("the component calls itself {name}; put it under that name");
-        return Err(Failure::new(Code::Refused, message).about("name").into());
+    let received = Received::read(&app, &id, request.into_body()).await?;
+    if received.is_there(&app)
+        && let Some(old) = received.old
+    {
+        return found(shown(&app, old).await?);
     }
-    let usable = |old: &Known| app.registry.found(old.id).is_none_or(|found| found.broken.is_none());
-    let old = match old {
-        // Nothing is changed: that is no version.
-        Some(old) if old.digest == hex(&declared.digest) && usable(&old) => {
-            return Ok((StatusCode::OK, Json(shown(&app, old).await?)));
-        }
-        old => old,
-    };
-    let saving = Saving {
-        id: old.as_ref().map(|old| old.id),
-        author: &access.who,
-        known: old.as_ref().map(|old| old.tables.clone()).unwrap_or_default(),
-        same_query: old
-            .as_ref()
-            .and_then(|old| old.manifest.as_ref())
-            .is_some_and(|old| old.query == declared.manifest.query),
-        from: old.as_ref().map(|old| old.version),
-    };
-    let endpoint = app.register_component(&component, saving).await.map_err(on_save)?;
-    let status = if old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
+    let saving = received.saving(&access.who);
+    let endpoint = app.register_component(&received.component, saving).await.map_err(on_save)?;
+    let status = if received.old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(saved_shown(&app, &endpoint).await?)))
+}
+
+/// `POST /api/endpoints/{id or name}/component/check`: what would become of a `PUT` of the same component.
+/// Nothing is saved.
+pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Answer {
+    private(&app, request.headers())?;
+    let received = Received::read(&app, &id, request.into_body()).await?;
+    let warnings = app.try_component(&received.component, received.saving("")).await.map_err(on_save)?;
+    found(json!({
+        "name": received.name,
+        "digest": received.digest,
+        "version": received.old.as_ref().map(|old| old.version),
+        "unchanged": received.is_there(&app),
+        "warnings": warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    }))
 }

@@ -168,6 +168,21 @@ pub(super) const ROUTES: &[Route] = &[
         ..route("/api/endpoints/{endpoint}/component", "put", "put_component", Who::Private, "Save a component")
     },
     Route {
+        description: "What would become of the same component if it were put, refusals and warnings included. Nothing is \
+                      saved.",
+        parameters: &["endpoint"],
+        body: Takes::Component,
+        success: &[(200, Gives::Json("CheckedComponent"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/endpoints/{endpoint}/component/check",
+            "post",
+            "check_component",
+            Who::Private,
+            "Check a component without saving it",
+        )
+    },
+    Route {
         description: "As it was put, or as it was made of the saved query.",
         parameters: &["endpoint"],
         success: &[(200, Gives::Component)],

@@ -255,6 +255,13 @@ fn schemas() -> Value {
         "EndpointFields": closed(endpoint_fields.clone(), &[]),
         "NewEndpoint": closed(endpoint_fields, &["name", "query"]),
         "Endpoint": object(endpoint.clone(), &["id", "name", "query", "version"]),
+        "CheckedComponent": object(json!({
+            "name": text,
+            "digest": endpoint.get("digest"),
+            "version": {"type": ["integer", "null"], "description": "The version that is there now."},
+            "unchanged": {"type": "boolean", "description": "Whether it is what is there now."},
+            "warnings": endpoint.get("warnings"),
+        }), &["name", "digest", "version", "unchanged", "warnings"]),
         "EndpointVersion": object(endpoint, &["id", "name", "version"]),
         "SourceFields": closed(source_fields.clone(), &[]),
         "NewSource": closed(source_fields, &["name"]),
