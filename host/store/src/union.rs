@@ -3,7 +3,9 @@
 //! DataFusion's `UnionExec` lets a projection through only if it has fewer expressions than its
 //! input has columns. `SELECT metadata.request.method` has one expression over one column: above a
 //! plain union it would stay there, and the scan would read all of `metadata`. Filters have the
-//! same effect in another way (see below). This node is that union with these two differences.
+//! same effect in another way (see below). And it forgets which expressions are equal in all of its
+//! inputs, so that rows in the order of one of them are not known to be in that of the other. This
+//! node is that union with these three differences.
 
 use std::{fmt, sync::Arc};
 
@@ -14,7 +16,8 @@ use datafusion::{
     execution::{SendableRecordBatchStream, TaskContext},
     physical_expr::PhysicalExpr,
     physical_plan::{
-        ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
+        ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+        StatisticsArgs,
         execution_plan::CardinalityEffect,
         filter_pushdown::{ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation},
         metrics::MetricsSet,
@@ -27,6 +30,7 @@ use datafusion::{
 #[derive(Debug)]
 pub(crate) struct SourceUnion {
     inner: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
 }
 
 impl SourceUnion {
@@ -34,8 +38,36 @@ impl SourceUnion {
     pub(crate) fn of(inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let single = inputs.len() == 1;
         let inner = UnionExec::try_new(inputs)?;
-        Ok(if single { inner } else { Arc::new(SourceUnion { inner }) })
+        if single {
+            return Ok(inner);
+        }
+        let mut properties = inner.properties().as_ref().clone();
+        let mut equivalences = properties.equivalence_properties().clone();
+        for (one, other) in equal_in_all(&inner.children()) {
+            equivalences.add_equal_conditions(one, other)?;
+        }
+        properties.set_eq_properties(equivalences);
+        Ok(Arc::new(SourceUnion { inner, properties: Arc::new(properties) }))
     }
+}
+
+/// Pairs of expressions that have the same value in every row. `SELECT STRUCT(id, timestamp), timestamp`
+/// has such a pair: a field of the record, and the column.
+fn equal_in_all(inputs: &[&Arc<dyn ExecutionPlan>]) -> Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)> {
+    let mut inputs = inputs.iter().map(|input| input.equivalence_properties().eq_group());
+    let Some(first) = inputs.next() else { return Vec::new() };
+    let others: Vec<_> = inputs.collect();
+    let mut pairs = Vec::new();
+    for class in first.iter() {
+        let mut members = class.iter();
+        let Some(one) = members.next() else { continue };
+        pairs.extend(
+            members
+                .filter(|other| others.iter().all(|group| group.exprs_equal(one, other)))
+                .map(|other| (Arc::clone(one), Arc::clone(other))),
+        );
+    }
+    pairs
 }
 
 impl DisplayAs for SourceUnion {
@@ -58,7 +90,7 @@ impl ExecutionPlan for SourceUnion {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        self.inner.properties()
+        &self.properties
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {

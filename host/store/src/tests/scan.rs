@@ -62,6 +62,32 @@ async fn newest_first_needs_no_sort() {
     }
 }
 
+/// The column is in the answer a second time, as a field of a record: equal values, one order.
+#[tokio::test]
+async fn newest_first_holds_beside_a_record_of_the_column() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = filled(&dir).await;
+    let record = datafusion::functions::core::expr_fn::named_struct(vec![lit("at"), col("timestamp")]);
+    let never = datafusion::functions::core::expr_fn::coalesce(vec![col("timestamp"), at(0)]);
+    for value in [record, never] {
+        for ascending in [false, true] {
+            let frame = frame(&store, "s")
+                .select(vec![value.clone().alias("value"), col("timestamp").alias("time"), col("id")])
+                .unwrap()
+                .sort(vec![col("time").sort(ascending, false)])
+                .unwrap()
+                .limit(0, Some(2))
+                .unwrap()
+                .select_columns(&["id", "value"])
+                .unwrap();
+            let text = plan(frame.clone()).await;
+            assert_eq!(text.contains("SortExec"), ascending, "{text}");
+            let ids: Vec<Value> = rows(frame).await.iter().map(|r| r["id"].clone()).collect();
+            assert_eq!(ids, if ascending { ["0000", "0001"] } else { ["0309", "0308"] });
+        }
+    }
+}
+
 /// The way in which saved queries are planned: no name in the session, expressions over records.
 #[tokio::test]
 async fn newest_of_one_project_needs_no_sort() {
