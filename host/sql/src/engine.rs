@@ -2,6 +2,7 @@
 
 pub(crate) mod border;
 mod correlated;
+mod distinct;
 mod held;
 pub(crate) mod memory;
 pub(crate) mod statement;
@@ -258,6 +259,7 @@ impl Engine {
             .state
             .create_physical_plan(&logical)
             .await
+            .and_then(distinct::without_hints)
             .and_then(held::counted)
             .and_then(stop::yielding)
             .and_then(|plan| statement.covering(plan))

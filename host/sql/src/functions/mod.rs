@@ -29,7 +29,7 @@ use tidegate_model::{Code, Failure, Position, nearest};
 pub(crate) use collect::collecting;
 pub(crate) use json::to_json_string;
 pub(crate) use kernels::kernel;
-pub(crate) use nullable::nullable;
+pub(crate) use nullable::{nullable, only};
 pub(crate) use number::arithmetic;
 pub(crate) use quantiles::{percentile, quantiles};
 pub(crate) use row_query::{Finish, RowQuery, Step};

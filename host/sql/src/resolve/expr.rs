@@ -5,8 +5,8 @@ use datafusion::functions_nested::expr_fn as nested;
 use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::{Expr, Operator, lit};
 use sqlparser::ast::{
-    CastKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments, NamedWindowDefinition,
-    TrimWhereField,
+    BinaryOperator, CastKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    NamedWindowDefinition, TrimWhereField,
 };
 use tidegate_model::Position;
 
@@ -17,6 +17,17 @@ use super::{Conversion, Environment, Resolver, Typed, folded};
 use crate::fail::{Result, invalid, place, place_of, unsupported};
 use crate::functions::{self, Argument, Call};
 use crate::types::{Field, Type, is_there};
+
+/// What the outcome of a condition decides. Where rows are kept by it, false and NULL are one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Decides {
+    #[default]
+    Nothing,
+    /// That a row is kept, unless another condition beside it keeps it.
+    RowOrOther,
+    /// That a row is kept.
+    Row,
+}
 
 /// Where an expression stands.
 pub(crate) struct Context<'s, 'p> {
@@ -30,6 +41,8 @@ pub(crate) struct Context<'s, 'p> {
     pub(crate) windows: Option<&'s [NamedWindowDefinition]>,
     /// The clause, for messages.
     pub(crate) clause: &'static str,
+    /// What an expression here decides; what stands within it decides nothing by itself.
+    pub(crate) decides: Decides,
     /// Inside an arm that may not be evaluated: a value that does not convert is NULL, because
     /// the engine may compute it for rows that never need it.
     pub(crate) guarded: bool,
@@ -37,7 +50,11 @@ pub(crate) struct Context<'s, 'p> {
 
 impl<'s, 'p> Context<'s, 'p> {
     pub(crate) fn new(scope: &'s Scope<'p>, environment: &'s Environment, clause: &'static str) -> Self {
-        Self { scope, environment, aliases: &[], calls: None, windows: None, clause, guarded: false }
+        let decides = match clause {
+            "WHERE" | "HAVING" | "QUALIFY" => Decides::Row,
+            _ => Decides::Nothing,
+        };
+        Self { scope, environment, aliases: &[], calls: None, windows: None, clause, decides, guarded: false }
     }
 
     /// The same place, but inside a conditional arm.
@@ -53,8 +70,15 @@ impl Resolver<'_> {
     /// Resolves an expression.
     pub(crate) fn expr(&mut self, ast: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
         let at = place(ast);
+        let decides = std::mem::take(&mut cx.decides);
         match ast {
-            Ast::Nested(inner) => self.expr(inner, cx),
+            Ast::Nested(inner) => {
+                cx.decides = decides;
+                self.expr(inner, cx)
+            }
+            Ast::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
+                self.connect(left, op, right, decides, cx)
+            }
             Ast::Value(value) => self.literal(value),
             Ast::Identifier(name) => {
                 if name.quote_style.is_none()
@@ -184,7 +208,7 @@ impl Resolver<'_> {
             Ast::Tuple(values) => self.structure(values, &[], at, cx),
             Ast::Subquery(query) => self.scalar_subquery(query, cx),
             Ast::Exists { subquery, negated } => self.exists(subquery, *negated, cx),
-            Ast::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated, at, cx),
+            Ast::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated, decides, at, cx),
             Ast::AnyOp { .. } | Ast::AllOp { .. } => Err(unsupported(
                 "ANY or ALL beside a comparison; write IN (SELECT ...), IN UNNEST(list) or EXISTS (...)",
                 at,

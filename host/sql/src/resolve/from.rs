@@ -143,6 +143,10 @@ impl Resolver<'_> {
         let builder = LogicalPlanBuilder::from(left.plan);
         let plan = match (kind, on) {
             (JoinType::Inner, None) => builder.cross_join(right.plan),
+            // The engine has no plan for subqueries in the condition itself.
+            (JoinType::Inner, Some(on)) if super::calls::any(&on, is_subquery) => {
+                builder.cross_join(right.plan).and_then(|joined| joined.filter(on))
+            }
             (kind, Some(on)) => builder.join_on(right.plan, kind, [on]),
             // Of an array that needs nothing of the row.
             (JoinType::Left, None) if right_is_element => builder.join_on(right.plan, kind, [lit(true)]),
@@ -289,6 +293,10 @@ impl Resolver<'_> {
             },
         })
     }
+}
+
+fn is_subquery(part: &Expr) -> bool {
+    matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))
 }
 
 fn last_part(name: &str) -> String {

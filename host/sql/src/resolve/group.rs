@@ -152,6 +152,39 @@ impl Resolver<'_> {
     }
 }
 
+/// Computes the subqueries in expressions below them, as columns: the engine makes joins of subqueries in
+/// filters and select lists, and of no others.
+fn below<'e>(
+    builder: LogicalPlanBuilder,
+    exprs: impl Iterator<Item = &'e mut Expr>,
+    prefix: &str,
+) -> Result<LogicalPlanBuilder> {
+    let mut subqueries: Vec<(Expr, String)> = Vec::new();
+    for expr in exprs {
+        let rewritten = std::mem::take(expr).transform_down(|part| {
+            if !matches!(part, Expr::ScalarSubquery(_)) {
+                return Ok(Transformed::no(part));
+            }
+            let name = match subqueries.iter().find(|(known, _)| *known == part) {
+                Some((_, name)) => name.clone(),
+                None => {
+                    let name = format!("{prefix}_{}", subqueries.len());
+                    subqueries.push((part, name.clone()));
+                    name
+                }
+            };
+            Ok(Transformed::new(col(Column::new_unqualified(name)), true, TreeNodeRecursion::Jump))
+        });
+        *expr = rewritten.planned()?.data;
+    }
+    if subqueries.is_empty() {
+        return Ok(builder);
+    }
+    let mut columns: Vec<Expr> = builder.schema().columns().into_iter().map(Expr::Column).collect();
+    columns.extend(subqueries.into_iter().map(|(subquery, name)| subquery.alias(name)));
+    builder.project(columns).planned()
+}
+
 fn too_many(at: Option<Position>) -> tidegate_model::Failure {
     fail(Code::LimitExceeded, format!("the GROUP BY makes more than {MAX_SETS} grouping sets"), at)
 }
@@ -164,9 +197,11 @@ pub(crate) struct Grouped<'l> {
 }
 
 impl Grouped<'_> {
-    pub(crate) fn plan(&self, mut builder: LogicalPlanBuilder) -> Result<LogicalPlanBuilder> {
-        let keys: Vec<Expr> = self.keys.keys.iter().map(|key| key.expr.clone().alias(&key.column)).collect();
+    /// The aggregation. What is computed below it is called by `prefix` and a number.
+    pub(crate) fn plan(&self, builder: LogicalPlanBuilder, prefix: &str) -> Result<LogicalPlanBuilder> {
+        let mut keys: Vec<Expr> = self.keys.keys.iter().map(|key| key.expr.clone().alias(&key.column)).collect();
         let mut calls: Vec<Expr> = self.calls.aggregates.iter().map(|(name, call)| call.clone().alias(name)).collect();
+        let mut builder = below(builder, keys.iter_mut().chain(&mut calls), prefix)?;
         let Some(sets) = &self.keys.sets else {
             if keys.is_empty() && calls.is_empty() {
                 calls.push(count(lit(1_i64)).alias("rows"));

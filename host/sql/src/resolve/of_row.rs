@@ -1,4 +1,4 @@
-//! Subqueries over nothing but the arrays of the enclosing row: `UNNEST`s, and no table.
+//! Subqueries over nothing but the enclosing row: `UNNEST`s of its arrays, or no FROM at all.
 //!
 //! They become expressions over the row. A record has one element or none, so a subquery over
 //! records alone is a plain CASE (`EXISTS (SELECT 1 FROM UNNEST(t.metadata) AS m WHERE m.level =
@@ -49,7 +49,7 @@ impl Resolver<'_> {
     pub(crate) fn of_row(&mut self, query: &Query, cx: &mut Context<'_, '_>) -> Result<Option<OfRow>> {
         let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
         let foreign = query.with.is_some() || query.fetch.is_some() || !query.pipe_operators.is_empty();
-        let Some(arrays) = unnested(select).filter(|arrays| !arrays.is_empty() && !foreign) else { return Ok(None) };
+        let Some(arrays) = unnested(select).filter(|_| !foreign) else { return Ok(None) };
         let at = place(query);
         let mut scope = Scope { relations: Vec::new(), parent: Some(cx.scope), inline: true };
         let mut steps = Vec::new();
@@ -136,6 +136,10 @@ impl Resolver<'_> {
             return Err(unsupported(what, at));
         }
         if of_row.holds_subquery() {
+            // Without arrays it is one over tables, which may hold others.
+            if arrays.is_empty() {
+                return Ok(None);
+            }
             return Err(unsupported("a subquery over tables inside of a subquery over the arrays of a row", at));
         }
         Ok(Some(of_row))

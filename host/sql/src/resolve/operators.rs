@@ -6,7 +6,7 @@ use sqlparser::ast::{BinaryOperator, Expr as Ast, UnaryOperator};
 use tidegate_model::Position;
 
 use super::coerce::compare;
-use super::expr::{Context, negate_if};
+use super::expr::{Context, Decides, negate_if};
 use super::{Conversion, Resolver, Typed, folded};
 use crate::fail::{Result, invalid, unsupported};
 use crate::functions::{self, Argument, kernel};
@@ -22,9 +22,6 @@ impl Resolver<'_> {
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
         use BinaryOperator as B;
-        if matches!(op, B::And | B::Or) {
-            return self.connect(left, op, right, cx);
-        }
         let (left, right) = (self.expr(left, cx)?, self.expr(right, cx)?);
         match op {
             B::Eq => compare(left, Operator::Eq, right, at),
@@ -81,7 +78,18 @@ impl Resolver<'_> {
     }
 
     /// AND and OR, in a loop: chains of hundreds are common and must not recurse.
-    fn connect(&mut self, left: &Ast, op: &BinaryOperator, right: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
+    pub(super) fn connect(
+        &mut self,
+        left: &Ast,
+        op: &BinaryOperator,
+        right: &Ast,
+        decides: Decides,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let decides = match (op, decides) {
+            (BinaryOperator::Or, Decides::Row) => Decides::RowOrOther,
+            (_, decides) => decides,
+        };
         let mut rights = vec![right];
         let mut first = left;
         while let Ast::BinaryOp { left, op: inner, right } = first {
@@ -91,8 +99,10 @@ impl Resolver<'_> {
             rights.push(right);
             first = left;
         }
+        cx.decides = decides;
         let mut expr = self.condition(first, cx)?;
         for right in rights.into_iter().rev() {
+            cx.decides = decides;
             let right = self.condition(right, cx)?;
             expr = if *op == BinaryOperator::And { expr.and(right) } else { expr.or(right) };
         }

@@ -108,8 +108,9 @@ impl Resolver<'_> {
         let mut qualify = qualify;
         let groups = !keys.is_empty() || !calls.aggregates.is_empty() || having.is_some() || select_groups(select);
         if groups {
+            let prefix = self.fresh();
             let grouped = Grouped { keys, calls: &calls, labels: &self.labels };
-            builder = grouped.plan(builder)?;
+            builder = grouped.plan(builder, &prefix)?;
             for (value, item) in values.iter_mut().zip(&items) {
                 value.expr = grouped.over(value.expr.clone(), item.at)?;
             }

@@ -9,15 +9,17 @@ use datafusion::common::{Column, Spans};
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::expr::{AggregateFunction, Exists, InSubquery};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, Subquery, lit};
+use datafusion::logical_expr::{
+    Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, SkipType, SortExpr, Subquery, lit,
+};
 use sqlparser::ast::{Expr as Ast, Query};
 use tidegate_model::Position;
 
-use super::expr::{Context, boolean, negate_if};
+use super::expr::{Context, Decides, boolean, negate_if};
 use super::query::Order;
 use super::{Output, Resolved, Resolver, Row, Typed};
 use crate::fail::{Planning, Result, invalid, place};
-use crate::functions::nullable;
+use crate::functions::{nullable, only};
 use crate::types::{Field, Type};
 
 impl Resolver<'_> {
@@ -25,8 +27,51 @@ impl Resolver<'_> {
         if let Some(of_row) = self.of_row(query, cx)? {
             return of_row.scalar();
         }
-        let (subquery, ty) = self.one_column(query, cx, Order::Dropped)?;
+        let resolved = self.query(query, cx.environment, Some(cx.scope), Order::Dropped)?;
+        let resolved = self.packed(resolved)?;
+        let [column] = resolved.columns.as_slice() else {
+            return Err(one_column(resolved.columns.len(), place(query)));
+        };
+        let (ty, value) = (column.ty.clone(), Expr::Column(column.column.clone()));
+        let correlated = !resolved.plan.all_out_ref_exprs().is_empty();
+        if correlated && resolved.plan.max_rows() != Some(1) || is_limited(&resolved.plan) && correlated {
+            return self.of_joined(resolved, value, ty);
+        }
+        let subquery = subquery(resolved);
+        // Where there is no row it is NULL, whatever the engine knows of the column.
+        let never_null = subquery.subquery.schema().fields().iter().all(|field| !field.is_nullable());
+        if never_null && !correlated {
+            let name = self.fresh();
+            let plan = LogicalPlanBuilder::from(subquery.subquery).project([nullable(value).alias(name)]);
+            let plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
+            return Ok(Typed::new(Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), ..subquery }), ty));
+        }
         Ok(Typed::new(Expr::ScalarSubquery(subquery), ty))
+    }
+
+    /// A value that depends on the row: the engine makes a join of it, which has a row for each that fits. So
+    /// those that fit are collected, and there may be one.
+    fn of_joined(&mut self, resolved: Resolved, value: Expr, ty: Type) -> Result<Typed> {
+        let Parts { plan, order, limit } = parts(resolved.plan);
+        let rows = self.collected(plan, value, order)?;
+        let rows = match limit {
+            Some((skip, fetch)) => slice(rows, skip, fetch),
+            None => rows,
+        };
+        Ok(Typed::new(only(rows), ty))
+    }
+
+    /// The values of a subquery's rows as one list; NULL without rows.
+    fn collected(&mut self, plan: LogicalPlan, value: Expr, order: Vec<SortExpr>) -> Result<Expr> {
+        let name = self.fresh();
+        let collecting = crate::functions::collecting(order.is_empty());
+        let collected = AggregateFunction::new_udf(collecting, vec![value], false, None, order, None);
+        let collected = Expr::AggregateFunction(collected).alias(&name);
+        let none: Vec<Expr> = Vec::new();
+        let plan = LogicalPlanBuilder::from(plan).aggregate(none, [collected]).and_then(LogicalPlanBuilder::build);
+        let plan = plan.planned()?;
+        let outer_ref_columns = plan.all_out_ref_exprs();
+        Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }))
     }
 
     pub(crate) fn exists(&mut self, query: &Query, negated: bool, cx: &mut Context<'_, '_>) -> Result<Typed> {
@@ -73,6 +118,7 @@ impl Resolver<'_> {
         value: &Ast,
         query: &Query,
         negated: bool,
+        decides: Decides,
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
@@ -84,7 +130,14 @@ impl Resolver<'_> {
         resolved = self.packed(resolved)?;
         let [column] = resolved.columns.as_slice() else { return Err(one_column(resolved.columns.len(), at)) };
         let item = Typed::new(Expr::Column(column.column.clone()), column.ty.clone());
-        if !filters(cx) {
+        // The engine's own knows NULL only where it decides alone, of a value of the row, among the same rows for all.
+        let depends = !resolved.plan.all_out_ref_exprs().is_empty();
+        let engines = match decides {
+            Decides::Nothing => false,
+            Decides::RowOrOther => !negated,
+            Decides::Row => !negated || !depends && value.expr.any_column_refs(),
+        };
+        if !engines {
             return Ok(negate_if(negated, self.contained(value, &item, &resolved.plan, at)?));
         }
         let (value, converted) = super::coerce::comparable(value, item.clone(), at)?;
@@ -109,38 +162,16 @@ impl Resolver<'_> {
             (_, columns) => return Err(one_column(columns.len(), at)),
         };
         let ty = Type::Array(Box::new(item.ty));
-        let name = self.fresh();
-        let (plan, order) = ordered(resolved.plan.clone());
-        let item = vec![item.expr];
-        let collecting = crate::functions::collecting(order.is_empty());
-        let collected = AggregateFunction::new_udf(collecting, item, false, None, order, None);
-        let collected = Expr::AggregateFunction(collected).alias(name);
-        let none: Vec<Expr> = Vec::new();
-        let plan = LogicalPlanBuilder::from(plan).aggregate(none, [collected]).and_then(LogicalPlanBuilder::build);
-        let resolved = Resolved { plan: plan.planned()?, ..resolved };
+        let Parts { plan, order, limit } = parts(resolved.plan);
+        let rows = self.collected(plan, item.expr, order)?;
+        let rows = match limit {
+            Some((skip, fetch)) => slice(rows, skip, fetch),
+            None => rows,
+        };
         // No rows make an empty array, not NULL.
         let empty = Typed::new(nested::make_array(Vec::new()), Type::Array(Box::new(Type::Null)));
         let empty = empty.convert(&ty, super::Conversion::implicit(at))?;
-        let collected = Expr::ScalarSubquery(subquery(resolved));
-        Ok(Typed::new(core::coalesce(vec![collected, empty.expr]), ty))
-    }
-
-    fn one_column(&mut self, query: &Query, cx: &mut Context<'_, '_>, order: Order) -> Result<(Subquery, Type)> {
-        let resolved = self.query(query, cx.environment, Some(cx.scope), order)?;
-        let resolved = self.packed(resolved)?;
-        let [column] = resolved.columns.as_slice() else {
-            return Err(one_column(resolved.columns.len(), place(query)));
-        };
-        let (ty, value) = (column.ty.clone(), Expr::Column(column.column.clone()));
-        let mut subquery = subquery(resolved);
-        // The engine makes a join of one that reads the outer row, and then knows that it may be NULL.
-        let never_null = subquery.subquery.schema().fields().iter().all(|field| !field.is_nullable());
-        if never_null && subquery.outer_ref_columns.is_empty() {
-            let name = self.fresh();
-            let plan = LogicalPlanBuilder::from(subquery.subquery).project([nullable(value).alias(name)]);
-            subquery.subquery = Arc::new(plan.and_then(LogicalPlanBuilder::build).planned()?);
-        }
-        Ok((subquery, ty))
+        Ok(Typed::new(core::coalesce(vec![rows, empty.expr]), ty))
     }
 
     /// `SELECT AS STRUCT` in a subquery: its columns become one struct.
@@ -165,24 +196,59 @@ fn as_struct(columns: &[Output]) -> Typed {
     Typed::new(expr, Type::Struct { fields: fields.collect(), open: false })
 }
 
-/// The order that a plan's rows are in, for an aggregate that must be told it; a projection on
-/// top is taken off, because the sort keys may not be among its columns.
-fn ordered(plan: LogicalPlan) -> (LogicalPlan, Vec<SortExpr>) {
+/// A plan taken apart for an aggregate that is told the order.
+struct Parts {
+    plan: LogicalPlan,
+    order: Vec<SortExpr>,
+    /// How many of the ordered rows are left out, and how many taken.
+    limit: Option<(usize, Option<usize>)>,
+}
+
+/// The order and the limit that a plan ends with are taken off where it reads the outer row: the engine makes no
+/// join of what is below them. A projection on top goes too, because the sort keys may not be among its columns.
+fn parts(plan: LogicalPlan) -> Parts {
+    let correlated = !plan.all_out_ref_exprs().is_empty();
     let below = match &plan {
-        LogicalPlan::Projection(projection) => projection.input.as_ref().clone(),
-        _ => plan.clone(),
+        LogicalPlan::Projection(projection) => projection.input.as_ref(),
+        _ => &plan,
     };
-    let sort = match &below {
-        LogicalPlan::Limit(limit) => limit.input.as_ref(),
-        other => other,
+    let (limit, sorted) = match below {
+        LogicalPlan::Limit(limit) => (limits(limit), limit.input.as_ref()),
+        other => (None, other),
     };
-    match sort {
-        LogicalPlan::Sort(sort) => {
-            let keys = sort.expr.clone();
-            (below, keys)
+    let unlimited = !matches!(below, LogicalPlan::Limit(_)) || limit.is_some();
+    match sorted {
+        LogicalPlan::Sort(sort) if correlated && unlimited => {
+            Parts { plan: sort.input.as_ref().clone(), order: sort.expr.clone(), limit }
         }
-        _ => (plan, Vec::new()),
+        LogicalPlan::Sort(sort) => Parts { order: sort.expr.clone(), plan: below.clone(), limit: None },
+        _ if correlated && limit.is_some() => Parts { plan: sorted.clone(), order: Vec::new(), limit },
+        _ => Parts { plan, order: Vec::new(), limit: None },
     }
+}
+
+/// What a limit skips and takes, if that is known.
+fn limits(limit: &Limit) -> Option<(usize, Option<usize>)> {
+    match (limit.get_skip_type().ok()?, limit.get_fetch_type().ok()?) {
+        (SkipType::Literal(skip), FetchType::Literal(fetch)) => Some((skip, fetch)),
+        _ => None,
+    }
+}
+
+/// Whether a plan ends with a limit.
+fn is_limited(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => is_limited(&projection.input),
+        LogicalPlan::Limit(_) => true,
+        _ => false,
+    }
+}
+
+/// A part of a list.
+fn slice(list: Expr, skip: usize, fetch: Option<usize>) -> Expr {
+    let place = |n: usize| lit(i64::try_from(n).unwrap_or(i64::MAX));
+    let end = fetch.map_or(i64::MAX, |fetch| i64::try_from(skip.saturating_add(fetch)).unwrap_or(i64::MAX));
+    nested::array_slice(list, place(skip.saturating_add(1)), lit(end), None)
 }
 
 /// Whether the place is a filter.

@@ -7,6 +7,7 @@
     reason = "a failed test may panic"
 )]
 
+mod correlated;
 mod document;
 mod endpoints;
 mod functions;

@@ -1,0 +1,176 @@
+//! Subqueries over tables: what they are where nothing or several rows fit, where there is NULL, and in the
+//! places where the engine has no plan for them.
+
+use serde_json::{Value, json};
+use tidegate_model::Code;
+
+use crate::support::World;
+
+/// `p` has two rows of `a`, one without `v` and one without `k`; `q` has two rows for the first of `p`.
+fn world() -> World {
+    World::new()
+        .source(
+            "p",
+            &[
+                json!({"num": 1, "k": "a", "v": 10}),
+                json!({"num": 2, "k": "a", "v": 20}),
+                json!({"num": 3, "k": "b", "v": null}),
+                json!({"num": 4, "k": null, "v": 40}),
+            ],
+        )
+        .source(
+            "q",
+            &[
+                json!({"num": 1, "w": "x", "at": 2}),
+                json!({"num": 1, "w": "y", "at": 1}),
+                json!({"num": 3, "w": "b", "at": 1}),
+                json!({"num": 9, "w": "z", "at": 1}),
+            ],
+        )
+}
+
+/// One value for each of the rows of `p`.
+fn values(expression: &str) -> Value {
+    let rows = world().rows(&format!("SELECT {expression} AS value FROM p ORDER BY p.num"));
+    rows.as_array().unwrap().iter().map(|row| row["value"].clone()).collect()
+}
+
+/// The rows of `p` that a condition keeps.
+fn kept(condition: &str) -> Value {
+    let rows = world().rows(&format!("SELECT p.num FROM p WHERE {condition} ORDER BY p.num"));
+    rows.as_array().unwrap().iter().map(|row| row["num"].clone()).collect()
+}
+
+#[test]
+fn a_value_without_a_row_is_null() {
+    for (expression, expected) in [
+        ("COALESCE((SELECT 'there' FROM q WHERE q.num = p.num + 6), 'none')", json!(["none", "none", "there", "none"])),
+        ("(SELECT 'there' FROM q WHERE q.num = p.num + 6) IS NULL", json!([true, true, false, true])),
+        (
+            "CASE WHEN (SELECT 1 FROM q WHERE q.num = p.num + 6) IS NULL THEN 'no' ELSE 'yes' END",
+            json!(["no", "no", "yes", "no"]),
+        ),
+        ("(SELECT w FROM q WHERE q.num = p.num + 6)", json!([null, null, "z", null])),
+        ("(SELECT COUNT(*) FROM q WHERE q.num = p.num)", json!([2, 0, 1, 0])),
+        ("COALESCE((SELECT MAX(w) FROM q WHERE q.num = p.num), 'none')", json!(["y", "none", "b", "none"])),
+    ] {
+        assert_eq!(values(expression), expected, "{expression}");
+    }
+    assert_eq!(kept("IFNULL((SELECT 'there' FROM q WHERE q.num = p.num + 6), 'none') = 'none'"), json!([1, 2, 4]));
+}
+
+#[test]
+fn a_value_of_several_rows_is_refused_and_never_doubles_a_row() {
+    for sql in [
+        "SELECT num, (SELECT w FROM q WHERE q.num = p.num) AS w FROM p",
+        "SELECT num FROM p WHERE (SELECT w FROM q WHERE q.num = p.num) = 'x'",
+        "SELECT num, (SELECT w FROM q) AS w FROM p",
+    ] {
+        let failure = world().failure(sql);
+        assert!(failure.message.contains("more than one row"), "{sql}: {failure}");
+        assert!(failure.code.status() < 500, "{sql}: {failure}");
+    }
+}
+
+#[test]
+fn the_first_row_in_an_order_is_a_value_or_an_array() {
+    for (expression, expected) in [
+        ("(SELECT w FROM q WHERE q.num = p.num ORDER BY at LIMIT 1)", json!(["y", null, "b", null])),
+        ("(SELECT w FROM q WHERE q.num = p.num ORDER BY at DESC LIMIT 1)", json!(["x", null, "b", null])),
+        ("(SELECT w FROM q WHERE q.num = p.num AND w = 'y' LIMIT 1)", json!(["y", null, null, null])),
+        ("ARRAY(SELECT w FROM q WHERE q.num = p.num ORDER BY at)", json!([["y", "x"], [], ["b"], []])),
+        ("ARRAY(SELECT w FROM q WHERE q.num = p.num ORDER BY w DESC)", json!([["y", "x"], [], ["b"], []])),
+        ("ARRAY(SELECT w FROM q WHERE q.num = p.num ORDER BY at LIMIT 1)", json!([["y"], [], ["b"], []])),
+        (
+            "ARRAY(SELECT AS STRUCT w, at FROM q WHERE q.num = p.num ORDER BY at LIMIT 1)[SAFE_OFFSET(0)].at",
+            json!([1, null, 1, null]),
+        ),
+    ] {
+        assert_eq!(values(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn without_from_a_subquery_is_its_value() {
+    for (expression, expected) in [
+        ("(SELECT p.v)", json!([10, 20, null, 40])),
+        ("(SELECT p.v + 1 WHERE p.num > 1)", json!([null, 21, null, 41])),
+        ("(SELECT MAX(x) FROM (SELECT 1 AS x UNION ALL SELECT 2))", json!([2, 2, 2, 2])),
+        ("ARRAY(SELECT AS STRUCT p.num AS a, p.k AS b)[OFFSET(0)].b", json!(["a", "a", "b", null])),
+        ("EXISTS(SELECT 1)", json!([true, true, true, true])),
+        ("(SELECT (SELECT COUNT(*) FROM q))", json!([4, 4, 4, 4])),
+        ("p.num IN (SELECT 1)", json!([true, false, false, false])),
+        ("(SELECT COUNT(*))", json!([1, 1, 1, 1])),
+    ] {
+        assert_eq!(values(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn not_in_knows_null() {
+    for (condition, expected) in [
+        ("k NOT IN (SELECT w FROM q WHERE q.num = p.num)", json!([1, 2, 4])),
+        ("k NOT IN (SELECT w FROM q)", json!([1, 2])),
+        ("k IN (SELECT w FROM q WHERE q.num = p.num)", json!([3])),
+        ("NOT (k IN (SELECT w FROM q WHERE q.num = p.num))", json!([1, 2, 4])),
+        ("5 NOT IN (SELECT v FROM p)", json!([])),
+        ("5 NOT IN (SELECT num FROM p)", json!([1, 2, 3, 4])),
+        ("NOT (5 IN (SELECT v FROM p))", json!([])),
+        ("CASE WHEN 5 NOT IN (SELECT v FROM p) THEN TRUE ELSE FALSE END", json!([])),
+        ("NULL NOT IN (SELECT num FROM q)", json!([])),
+        ("(NULL IN (SELECT num FROM q)) IS NULL", json!([1, 2, 3, 4])),
+        ("num NOT IN (SELECT v FROM p)", json!([])),
+        ("num = 1 OR 5 NOT IN (SELECT v FROM p)", json!([1])),
+        ("num = 1 OR num NOT IN (SELECT v FROM p WHERE v IS NOT NULL)", json!([1, 2, 3, 4])),
+        ("num = 1 OR num NOT IN (SELECT v FROM p)", json!([1])),
+        ("num IN (SELECT num FROM q) OR num = 4", json!([1, 3, 4])),
+        ("num IN (SELECT num FROM q) AND v IS NULL", json!([3])),
+        ("(num IN (SELECT num FROM q)) IS NOT TRUE", json!([2, 4])),
+        ("k NOT IN (SELECT w FROM q WHERE FALSE)", json!([1, 2, 3, 4])),
+    ] {
+        assert_eq!(kept(condition), expected, "{condition}");
+    }
+}
+
+#[test]
+fn subqueries_stand_in_aggregates_keys_and_joins() {
+    let world = world();
+    for (sql, expected) in [
+        ("SELECT COUNTIF(num IN (SELECT num FROM q)) AS n FROM p", json!([{"n": 2}])),
+        ("SELECT SUM(CASE WHEN num IN (SELECT num FROM q) THEN 1 ELSE 0 END) AS n FROM p", json!([{"n": 2}])),
+        ("SELECT COUNTIF(EXISTS(SELECT 1 FROM q WHERE q.num = p.num)) AS n FROM p", json!([{"n": 2}])),
+        ("SELECT MAX((SELECT COUNT(*) FROM q WHERE q.num = p.num)) AS n FROM p", json!([{"n": 2}])),
+        (
+            "SELECT num IN (SELECT num FROM q) AS m, COUNT(*) AS n FROM p GROUP BY m ORDER BY m",
+            json!([{"m": false, "n": 2}, {"m": true, "n": 2}]),
+        ),
+        (
+            "SELECT k, (SELECT COUNT(*) FROM q) + COUNT(*) AS n FROM p GROUP BY k ORDER BY k",
+            json!([{"k": null, "n": 5}, {"k": "a", "n": 6}, {"k": "b", "n": 5}]),
+        ),
+        ("SELECT p.num, q.w FROM p JOIN q ON p.num = q.num AND q.w IN (SELECT k FROM p)", json!([{"num": 3, "w": "b"}])),
+        ("SELECT p.num FROM p JOIN q ON p.num = q.num AND q.at = (SELECT MAX(at) FROM q) ORDER BY 1", json!([{"num": 1}])),
+        ("SELECT num FROM p QUALIFY ROW_NUMBER() OVER (ORDER BY num DESC) = (SELECT MIN(at) FROM q)", json!([{"num": 4}])),
+    ] {
+        assert_eq!(world.rows(sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn distinct_above_a_window_stops_at_a_limit() {
+    let world = world();
+    for sql in [
+        "SELECT DISTINCT k, COUNT(*) OVER (PARTITION BY k) AS c FROM p",
+        "WITH x AS (SELECT k, MAX(v) OVER (PARTITION BY k) AS c FROM p) SELECT DISTINCT k, c FROM x LIMIT 10",
+        "SELECT DISTINCT x, COUNT(*) OVER (PARTITION BY x) AS c FROM UNNEST([1, 1, 2]) AS x LIMIT 1",
+    ] {
+        let limited = format!("SELECT * FROM ({sql}) LIMIT 2");
+        assert!(!world.rows(&limited).as_array().unwrap().is_empty(), "{sql}");
+    }
+}
+
+#[test]
+fn what_can_be_no_join_is_told() {
+    let failure = world().failure("SELECT num, (SELECT MAX(w) FROM q WHERE q.num > p.num) AS w FROM p");
+    assert_eq!(failure.code, Code::Unsupported, "{failure}");
+}
