@@ -148,9 +148,18 @@ fn subqueries_stand_in_aggregates_keys_and_joins() {
             "SELECT k, (SELECT COUNT(*) FROM q) + COUNT(*) AS n FROM p GROUP BY k ORDER BY k",
             json!([{"k": null, "n": 5}, {"k": "a", "n": 6}, {"k": "b", "n": 5}]),
         ),
-        ("SELECT p.num, q.w FROM p JOIN q ON p.num = q.num AND q.w IN (SELECT k FROM p)", json!([{"num": 3, "w": "b"}])),
-        ("SELECT p.num FROM p JOIN q ON p.num = q.num AND q.at = (SELECT MAX(at) FROM q) ORDER BY 1", json!([{"num": 1}])),
-        ("SELECT num FROM p QUALIFY ROW_NUMBER() OVER (ORDER BY num DESC) = (SELECT MIN(at) FROM q)", json!([{"num": 4}])),
+        (
+            "SELECT p.num, q.w FROM p JOIN q ON p.num = q.num AND q.w IN (SELECT k FROM p)",
+            json!([{"num": 3, "w": "b"}]),
+        ),
+        (
+            "SELECT p.num FROM p JOIN q ON p.num = q.num AND q.at = (SELECT MAX(at) FROM q) ORDER BY 1",
+            json!([{"num": 1}]),
+        ),
+        (
+            "SELECT num FROM p QUALIFY ROW_NUMBER() OVER (ORDER BY num DESC) = (SELECT MIN(at) FROM q)",
+            json!([{"num": 4}]),
+        ),
     ] {
         assert_eq!(world.rows(sql), expected, "{sql}");
     }

@@ -30,7 +30,8 @@ pub(in crate::functions) fn compiled(pattern: &str) -> std::result::Result<Regex
     if pattern.len() > MAX_PATTERN {
         return Err(regex::Error::CompiledTooBig(MAX_PROGRAM));
     }
-    regex::RegexBuilder::new(pattern).size_limit(MAX_PROGRAM).dfa_size_limit(MAX_CACHE).build()
+    let pattern = crate::functions::text::re2::translated(pattern);
+    regex::RegexBuilder::new(&pattern).size_limit(MAX_PROGRAM).dfa_size_limit(MAX_CACHE).build()
 }
 
 /// One argument of a call.

@@ -7,6 +7,7 @@ pub(super) mod codes;
 pub(super) mod like;
 pub(super) mod pieces;
 pub(super) mod printf;
+pub(in crate::functions) mod re2;
 pub(super) mod regexps;
 
 use datafusion::arrow::datatypes::DataType;
@@ -211,10 +212,11 @@ pub(crate) fn regexp_contains(
         _ => subject.convert(&TEXT, how)?,
     };
     let pattern = pattern.convert(&TEXT, how)?;
-    let small = |text: &str| regex::RegexBuilder::new(text).size_limit(SMALL_PATTERN).build().is_ok();
-    let expr = if pattern.literal_text().is_some_and(small) {
+    let small = |text: &String| regex::RegexBuilder::new(text).size_limit(SMALL_PATTERN).build().is_ok();
+    let translated = pattern.literal_text().map(|text| re2::translated(text).into_owned());
+    let expr = if let Some(translated) = translated.filter(small) {
         let op = if ignore_case { Operator::RegexIMatch } else { Operator::RegexMatch };
-        binary_expr(subject.expr, op, pattern.expr)
+        binary_expr(subject.expr, op, Typed::text(&translated).expr)
     } else {
         let pattern = match ignore_case {
             true => kernel("joined_text", false, vec![lit("(?i)"), pattern.expr]),
