@@ -8,6 +8,7 @@
 mod array;
 mod bytes;
 mod collect;
+mod first;
 mod foreign;
 mod json;
 mod kernels;
@@ -27,6 +28,7 @@ use datafusion::logical_expr::{Expr, Operator};
 use tidegate_model::{Code, Failure, Position, nearest};
 
 pub(crate) use collect::collecting;
+pub(crate) use first::first;
 pub(crate) use json::to_json_string;
 pub(crate) use kernels::kernel;
 pub(crate) use nullable::{nullable, only};

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use datafusion::arrow::compute::SortOptions;
 use datafusion::functions_aggregate as agg;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment as EngineNulls};
@@ -18,8 +19,8 @@ use super::calls::carried;
 use super::expr::Context;
 use super::query::sorted;
 use super::{Conversion, Resolver, Typed};
-use crate::fail::{Result, invalid, unsupported};
-use crate::functions::{Argument, quantiles, top};
+use crate::fail::{Result, invalid, place, unsupported};
+use crate::functions::{Argument, first, quantiles, top};
 use crate::types::{Field, Type};
 
 /// The aggregate functions.
@@ -212,12 +213,13 @@ impl Resolver<'_> {
         let mut extreme: Option<(bool, Typed)> = None;
         let mut clauses = Clauses {
             distinct: matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct)),
-            ignore_nulls: matches!(call.null_treatment, Some(NullTreatment::IgnoreNulls)),
+            ignore_nulls: ignores_nulls(call, list),
             ..Clauses::default()
         };
         if let Some(filter) = &call.filter {
             clauses.filter = Some(Box::new(self.condition(filter, &mut inner)?));
         }
+        let mut ordered_by = Vec::new();
         if !call.within_group.is_empty() {
             return Err(unsupported(
                 "WITHIN GROUP; write the ORDER BY inside, STRING_AGG(x ORDER BY y), or PERCENTILE_CONT(x, 0.5) OVER ()",
@@ -229,6 +231,7 @@ impl Resolver<'_> {
                 FunctionArgumentClause::OrderBy(keys) => {
                     for key in keys {
                         let value = self.expr(&key.expr, &mut inner)?;
+                        ordered_by.push((value.expr.clone(), place(&key.expr)));
                         clauses.order_by.push(sorted(value, key)?);
                     }
                 }
@@ -238,8 +241,8 @@ impl Resolver<'_> {
                 FunctionArgumentClause::Limit(limit) => {
                     let value = self.expr(limit, &mut inner)?;
                     match value.literal() {
-                        Some(ScalarValue::Int64(Some(limit))) => clauses.limit = Some(*limit),
-                        _ => return Err(invalid("LIMIT in an aggregate takes a number", at)),
+                        Some(ScalarValue::Int64(Some(limit @ 0..))) => clauses.limit = Some(*limit),
+                        _ => return Err(invalid("LIMIT in an aggregate takes a number, 0 or more", at)),
                     }
                 }
                 FunctionArgumentClause::Having(HavingBound(kind, by)) if name == "ANY_VALUE" => {
@@ -264,6 +267,10 @@ impl Resolver<'_> {
                 other => return Err(unsupported(format!("the argument {other} of {name}"), at)),
             }
         }
+        let is_argument = |key: &Expr| arguments.iter().flatten().any(|argument| argument.expr == *key);
+        if let Some((_, at)) = ordered_by.iter().find(|(key, _)| clauses.distinct && !is_argument(key)) {
+            return Err(invalid(format!("{name} with DISTINCT can only be ordered by its arguments"), *at));
+        }
         if clauses.limit.is_some() && name != "ARRAY_AGG" {
             return Err(unsupported(format!("LIMIT in {name}"), at));
         }
@@ -276,6 +283,18 @@ impl Resolver<'_> {
         };
         Ok(Built { expr, ty, limit: clauses.limit })
     }
+}
+
+/// Whether a call has IGNORE NULLS. Behind an argument that is a call itself, the parser takes the words for that
+/// call's: `ARRAY_AGG(NULLIF(x, '') IGNORE NULLS)`.
+pub(super) fn ignores_nulls(call: &Function, list: &FunctionArgumentList) -> bool {
+    let of_argument = match list.args.last() {
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Ast::Function(inner)))) if inner.over.is_none() => {
+            inner.null_treatment
+        }
+        _ => None,
+    };
+    matches!(call.null_treatment.or(of_argument), Some(NullTreatment::IgnoreNulls))
 }
 
 fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Option<Position>) -> Result<(Expr, Type)> {
@@ -356,7 +375,12 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             if matches!(ty, Type::Array(_) | Type::Record(_)) {
                 return Err(invalid("ARRAY_AGG cannot collect arrays; collect STRUCTs or one field", at));
             }
-            (call(collecting(clauses), vec![super::query::shown(first).expr], clauses), Type::Array(Box::new(ty)))
+            let value = super::query::shown(first).expr;
+            let collected = match clauses.limit.and_then(|limit| usize::try_from(limit).ok()) {
+                Some(limit) if !clauses.distinct => first_of(limit, value, clauses),
+                _ => call(collecting(clauses), vec![value], clauses),
+            };
+            (collected, Type::Array(Box::new(ty)))
         }
         "STRING_AGG" => {
             let separator = second.unwrap_or_else(|| Typed::text(",")).convert(&Type::String, how)?;
@@ -458,6 +482,19 @@ fn present(value: &Typed, clauses: &Clauses) -> Option<Box<Expr>> {
         Some(filter) => there.and((**filter).clone()),
         None => there,
     }))
+}
+
+/// ARRAY_AGG with a LIMIT, which holds no more than that.
+fn first_of(limit: usize, value: Expr, clauses: &Clauses) -> Expr {
+    let with = Clauses { filter: clauses.filter.clone(), ..Clauses::default() };
+    let (order, keys): (Vec<_>, Vec<_>) = clauses.order_by.iter().map(|key| (options(key), key.expr.clone())).unzip();
+    let arguments = std::iter::once(value).chain(keys).collect();
+    call(first(limit, order, clauses.ignore_nulls), arguments, &with)
+}
+
+/// The order of a key.
+pub(super) fn options(key: &SortExpr) -> SortOptions {
+    SortOptions { descending: !key.asc, nulls_first: key.nulls_first }
 }
 
 fn collecting(clauses: &Clauses) -> Arc<AggregateUDF> {

@@ -15,11 +15,12 @@ use datafusion::logical_expr::{
 use sqlparser::ast::{Expr as Ast, Query};
 use tidegate_model::Position;
 
+use super::aggregate::options;
 use super::expr::{Context, Decides, boolean, negate_if};
 use super::query::Order;
 use super::{Output, Resolved, Resolver, Row, Typed};
 use crate::fail::{Planning, Result, invalid, place};
-use crate::functions::{nullable, only};
+use crate::functions::{first, nullable, only};
 use crate::types::{Field, Type};
 
 impl Resolver<'_> {
@@ -53,25 +54,39 @@ impl Resolver<'_> {
     /// those that fit are collected, and there may be one.
     fn of_joined(&mut self, resolved: Resolved, value: Expr, ty: Type) -> Result<Typed> {
         let Parts { plan, order, limit } = parts(resolved.plan);
-        let rows = self.collected(plan, value, order)?;
-        let rows = match limit {
-            Some((skip, fetch)) => slice(rows, skip, fetch),
-            None => rows,
-        };
-        Ok(Typed::new(only(rows), ty))
+        Ok(Typed::new(only(self.collected(plan, value, order, limit)?), ty))
     }
 
     /// The values of a subquery's rows as one list; NULL without rows.
-    fn collected(&mut self, plan: LogicalPlan, value: Expr, order: Vec<SortExpr>) -> Result<Expr> {
+    fn collected(
+        &mut self,
+        plan: LogicalPlan,
+        value: Expr,
+        order: Vec<SortExpr>,
+        limit: Option<(usize, Option<usize>)>,
+    ) -> Result<Expr> {
         let name = self.fresh();
-        let collecting = crate::functions::collecting(order.is_empty());
-        let collected = AggregateFunction::new_udf(collecting, vec![value], false, None, order, None);
+        let collected = match limit {
+            Some((skip, Some(fetch))) => {
+                let first = first(skip.saturating_add(fetch), order.iter().map(options).collect(), false);
+                let arguments = std::iter::once(value).chain(order.into_iter().map(|key| key.expr)).collect();
+                AggregateFunction::new_udf(first, arguments, false, None, Vec::new(), None)
+            }
+            _ => {
+                let collecting = crate::functions::collecting(order.is_empty());
+                AggregateFunction::new_udf(collecting, vec![value], false, None, order, None)
+            }
+        };
         let collected = Expr::AggregateFunction(collected).alias(&name);
         let none: Vec<Expr> = Vec::new();
         let plan = LogicalPlanBuilder::from(plan).aggregate(none, [collected]).and_then(LogicalPlanBuilder::build);
         let plan = plan.planned()?;
         let outer_ref_columns = plan.all_out_ref_exprs();
-        Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }))
+        let rows = Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() });
+        Ok(match limit {
+            Some((skip, fetch)) => slice(rows, skip, fetch),
+            None => rows,
+        })
     }
 
     pub(crate) fn exists(&mut self, query: &Query, negated: bool, cx: &mut Context<'_, '_>) -> Result<Typed> {
@@ -163,11 +178,7 @@ impl Resolver<'_> {
         };
         let ty = Type::Array(Box::new(item.ty));
         let Parts { plan, order, limit } = parts(resolved.plan);
-        let rows = self.collected(plan, item.expr, order)?;
-        let rows = match limit {
-            Some((skip, fetch)) => slice(rows, skip, fetch),
-            None => rows,
-        };
+        let rows = self.collected(plan, item.expr, order, limit)?;
         // No rows make an empty array, not NULL.
         let empty = Typed::new(nested::make_array(Vec::new()), Type::Array(Box::new(Type::Null)));
         let empty = empty.convert(&ty, super::Conversion::implicit(at))?;

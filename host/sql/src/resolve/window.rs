@@ -256,7 +256,10 @@ impl Resolver<'_> {
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<(Vec<Typed>, bool)> {
-        let mut ignore_nulls = matches!(call.null_treatment, Some(NullTreatment::IgnoreNulls));
+        let mut ignore_nulls = match &call.args {
+            FunctionArguments::List(list) => super::aggregate::ignores_nulls(call, list),
+            _ => false,
+        };
         let mut arguments = Vec::new();
         let windows = cx.windows.take();
         let mut read = || -> Result<()> {

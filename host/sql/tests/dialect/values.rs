@@ -199,3 +199,65 @@ fn values_that_do_not_convert_are_told_clearly() {
         assert_eq!(failure.code.status() / 100, 4, "{failure:?}");
     }
 }
+
+/// The words stand behind the argument, and the parser gives them to an argument that is a call.
+#[test]
+fn ignore_nulls_behind_a_call_is_the_aggregates() {
+    let world = World::new();
+    for (expression, expected) in [
+        ("ARRAY_AGG(IF(x > 1, x, NULL) IGNORE NULLS ORDER BY x)", json!([2, 3])),
+        ("ARRAY_AGG(NULLIF(x, 2) IGNORE NULLS ORDER BY x DESC)", json!([3, 1])),
+        ("ARRAY_AGG(DISTINCT NULLIF(x, 2) IGNORE NULLS ORDER BY NULLIF(x, 2))", json!([1, 3])),
+        ("ARRAY_AGG(NULLIF(x, 1) IGNORE NULLS ORDER BY x LIMIT 1)", json!([2])),
+        ("ARRAY_AGG(NULLIF(x, 1) RESPECT NULLS ORDER BY x LIMIT 1)", json!([null])),
+        ("ARRAY_AGG(SAFE_DIVIDE(x, x - 1) IGNORE NULLS ORDER BY x)", json!([2.0, 1.5])),
+        ("ARRAY_AGG(IF(x > 9, x, NULL) IGNORE NULLS)", json!(null)),
+        ("ARRAY_LENGTH(ARRAY_AGG(x))", json!(3)),
+    ] {
+        let rows = world.rows(&format!("SELECT {expression} AS v FROM UNNEST([1, 2, 3]) AS x"));
+        assert_eq!(rows, json!([{"v": expected}]), "{expression}");
+    }
+    let rows = world.rows(
+        "SELECT x, LAST_VALUE(NULLIF(x, 3) IGNORE NULLS) OVER (ORDER BY x) AS v FROM UNNEST([1, 2, 3]) AS x ORDER BY x",
+    );
+    assert_eq!(rows, json!([{"x": 1, "v": 1}, {"x": 2, "v": 2}, {"x": 3, "v": 2}]));
+}
+
+#[test]
+fn array_agg_with_a_limit_holds_the_first_in_the_order() {
+    let world = World::new();
+    let from = "FROM UNNEST([STRUCT(1 AS k, 'a' AS t), STRUCT(3, 'c'), STRUCT(2, NULL), STRUCT(3, 'd'), STRUCT(NULL, 'e')]) AS x";
+    for (expression, expected) in [
+        ("ARRAY_AGG(t ORDER BY k DESC, t LIMIT 2)", json!(["c", "d"])),
+        ("ARRAY_AGG(t ORDER BY k LIMIT 2)", json!(["e", "a"])),
+        ("ARRAY_AGG(t ORDER BY k NULLS LAST LIMIT 3)", json!(["a", null, "c"])),
+        ("ARRAY_AGG(t IGNORE NULLS ORDER BY k DESC, t DESC LIMIT 3)", json!(["d", "c", "a"])),
+        ("ARRAY_AGG(STRUCT(k, t) ORDER BY k DESC, t LIMIT 1)[OFFSET(0)].t", json!("c")),
+        ("ARRAY_LENGTH(ARRAY_AGG(t LIMIT 2))", json!(2)),
+        ("ARRAY_LENGTH(ARRAY_AGG(t LIMIT 9))", json!(5)),
+        ("ARRAY_AGG(DISTINCT k ORDER BY k DESC LIMIT 2)", json!([3, 2])),
+        ("STRING_AGG(t, '-' ORDER BY t DESC LIMIT 2)", json!("e-d")),
+        ("ARRAY_AGG([STRUCT(t AS y)][OFFSET(0)] ORDER BY t DESC LIMIT 1)[OFFSET(0)].y", json!("e")),
+    ] {
+        assert_eq!(world.rows(&format!("SELECT {expression} AS v {from}")), json!([{"v": expected}]), "{expression}");
+    }
+    // In groups, of which the parts of the input each hold some.
+    let rows = world.rows(
+        "SELECT MOD(x, 3) AS g, ARRAY_AGG(x ORDER BY x DESC LIMIT 2) AS v FROM UNNEST(GENERATE_ARRAY(1, 30000)) AS x GROUP BY g ORDER BY g",
+    );
+    assert_eq!(
+        rows,
+        json!([{"g": 0, "v": [30000, 29997]}, {"g": 1, "v": [29998, 29995]}, {"g": 2, "v": [29999, 29996]}])
+    );
+    for (sql, words) in [
+        ("SELECT ARRAY_AGG(x LIMIT -1) AS v FROM UNNEST([1]) AS x", "0 or more"),
+        (
+            "SELECT ARRAY_AGG(DISTINCT x ORDER BY o) AS v FROM UNNEST([1, 2]) AS x WITH OFFSET AS o",
+            "ordered by its arguments",
+        ),
+        ("SELECT STRING_AGG(DISTINCT x ORDER BY LENGTH(x)) AS v FROM UNNEST(['a']) AS x", "ordered by its arguments"),
+    ] {
+        let failure = world.failure(sql);
+        assert!(failure.message.contains(words) && failure.code.status() < 500, "{sql}: {failure}");
+    }
+}
