@@ -22,13 +22,39 @@ pub(super) struct TidegateDialect {
     nesting: usize,
     depth: Cell<usize>,
     entered: Cell<bool>,
+    /// Whether the interval that is being read must have a part.
+    qualified: Cell<bool>,
 }
 
 impl TidegateDialect {
     /// A dialect for one text, in which the parser may begin `work` expressions.
     pub(super) fn new(work: usize, nesting: usize) -> Self {
-        let (left, depth, entered) = (Cell::new(work), Cell::new(0), Cell::new(false));
-        Self { base: BigQueryDialect, left, nesting, depth, entered }
+        let (left, depth, entered, qualified) = (Cell::new(work), Cell::new(0), Cell::new(false), Cell::new(false));
+        Self { base: BigQueryDialect, left, nesting, depth, entered, qualified }
+    }
+
+    /// `INTERVAL n * 5 MINUTE`: BigQuery's, of any expression and with a part. What is not that may be Postgres's
+    /// `INTERVAL '1 hour'`, of a text alone.
+    fn interval(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if !parser.peek_keyword(Keyword::INTERVAL) {
+            return None;
+        }
+        let before = self.qualified.replace(true);
+        let read = parser.maybe_parse(|parser| {
+            parser.expect_keyword(Keyword::INTERVAL)?;
+            parser.parse_interval()
+        });
+        self.qualified.set(false);
+        let read = match read {
+            Ok(None) => {
+                self.entered.set(true);
+                Some(parser.parse_prefix())
+            }
+            Ok(Some(expr)) => Some(Ok(expr)),
+            Err(error) => Some(Err(error)),
+        };
+        self.qualified.set(before);
+        read
     }
 
     /// Whether the parser was stopped for reading the same again and again.
@@ -54,10 +80,15 @@ impl Dialect for TidegateDialect {
             return Some(Err(ParserError::RecursionLimitExceeded));
         }
         self.depth.update(|depth| depth + 1);
-        self.entered.set(true);
-        let expr = parser.parse_prefix();
+        let expr = self.interval(parser).unwrap_or_else(|| {
+            self.entered.set(true);
+            parser.parse_prefix()
+        });
         self.depth.update(|depth| depth - 1);
         Some(expr)
+    }
+    fn require_interval_qualifier(&self) -> bool {
+        self.qualified.get()
     }
     /// BigQuery reserves these; as no names, they are not tried as such when what follows is wrong.
     fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {

@@ -261,3 +261,22 @@ fn array_agg_with_a_limit_holds_the_first_in_the_order() {
         assert!(failure.message.contains(words) && failure.code.status() < 500, "{sql}: {failure}");
     }
 }
+
+#[test]
+fn an_interval_is_of_any_expression() {
+    let world = World::new();
+    for (expression, expected) in [
+        ("TIMESTAMP '2025-01-01' + INTERVAL n * 5 MINUTE", "2025-01-01 00:10:00"),
+        ("TIMESTAMP '2025-01-01' + INTERVAL 1 + 1 DAY", "2025-01-03 00:00:00"),
+        ("TIMESTAMP '2025-01-01' + INTERVAL t.n MINUTE", "2025-01-01 00:02:00"),
+        ("TIMESTAMP_ADD(TIMESTAMP '2025-01-01', INTERVAL t.n + 1 HOUR)", "2025-01-01 03:00:00"),
+        ("TIMESTAMP '2025-01-01' + INTERVAL -n DAY", "2024-12-30 00:00:00"),
+        ("TIMESTAMP '2025-01-01' - INTERVAL '1 hour'", "2024-12-31 23:00:00"),
+        ("TIMESTAMP '2025-01-01' - INTERVAL '1 hour' - INTERVAL '1' DAY", "2024-12-30 23:00:00"),
+        ("TIMESTAMP '2025-01-01' + INTERVAL (n + 1) HOUR + INTERVAL 1 MINUTE", "2025-01-01 03:01:00"),
+    ] {
+        let rows = world.rows(&format!("SELECT STRING(DATETIME({expression})) AS v FROM (SELECT 2 AS n) AS t"));
+        assert_eq!(rows, json!([{"v": expected}]), "{expression}");
+    }
+    assert_eq!(world.rows("SELECT INTERVAL '2 hours' > INTERVAL '1 hour' AS v"), json!([{"v": true}]));
+}
