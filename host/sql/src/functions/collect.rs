@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, MutableArrayData, make_array};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::array_agg::array_agg_udaf;
@@ -78,7 +78,7 @@ impl AggregateUDFImpl for Collect {
 }
 
 /// Values without what else their buffers hold, and their size.
-fn owned(values: &[ArrayRef]) -> (Vec<ArrayRef>, usize) {
+pub(super) fn owned(values: &[ArrayRef]) -> (Vec<ArrayRef>, usize) {
     let own = |array: &ArrayRef| match array.data_type() {
         DataType::Utf8View => {
             let texts = array.as_string_view();
@@ -86,11 +86,23 @@ fn owned(values: &[ArrayRef]) -> (Vec<ArrayRef>, usize) {
             let wasteful = buffers > 2 * texts.total_buffer_bytes_used();
             if wasteful { Arc::new(texts.gc()) as ArrayRef } else { Arc::clone(array) }
         }
+        // A part of a large array: all of that would be held for it.
+        _ if array.get_buffer_memory_size() > 2 * held_size(array).max(1 << 10) => copied(array),
         _ => Arc::clone(array),
     };
     let values: Vec<ArrayRef> = values.iter().map(own).collect();
     let size = values.iter().map(|array| held_size(array) + size_of::<ArrayRef>()).sum();
     (values, size)
+}
+
+/// The same values in buffers of their own.
+fn copied(array: &ArrayRef) -> ArrayRef {
+    let data = array.to_data();
+    let mut copy = MutableArrayData::new(vec![&data], false, array.len());
+    match copy.try_extend(0, 0, array.len()) {
+        Ok(()) => make_array(copy.freeze()),
+        Err(_) => Arc::clone(array),
+    }
 }
 
 #[derive(Debug)]

@@ -39,7 +39,7 @@ pub(crate) use rows::while_folding;
 pub(crate) use text::{like_pattern, regexp_contains};
 pub(crate) use time::{at_time_zone, computed_interval, interval_texts, interval_times, time_arithmetic};
 pub(crate) use top::top;
-pub(crate) use udf::{bounded, counted};
+pub(crate) use udf::{bounded, copied_size, counted};
 pub(crate) use watched::watched;
 
 use crate::fail::{Result, fail, invalid};

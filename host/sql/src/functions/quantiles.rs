@@ -12,6 +12,9 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use datafusion::scalar::ScalarValue;
 
+use super::collect::owned;
+use super::udf::held_size;
+
 /// The aggregate for `parts` parts.
 pub(crate) fn quantiles(parts: usize) -> Arc<AggregateUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
@@ -94,7 +97,8 @@ impl Values {
     fn push(&mut self, values: &ArrayRef) -> Result<()> {
         let present = if values.null_count() > 0 { filter(values, &is_not_null(values)?)? } else { Arc::clone(values) };
         if !present.is_empty() {
-            self.chunks.push(present);
+            // Not what else lies in the buffers that it came in.
+            self.chunks.extend(owned(&[present]).0);
         }
         // Many small batches of one group would cost more in headers than in values.
         if self.chunks.len() > 64 {
@@ -164,7 +168,7 @@ impl Accumulator for Values {
     /// With what sorting them will take: copies, and for texts their order too.
     fn size(&self) -> usize {
         let copies = if self.item.is_primitive() { 2 } else { 4 };
-        size_of_val(self) + copies * self.chunks.iter().map(|chunk| chunk.get_array_memory_size()).sum::<usize>()
+        size_of_val(self) + copies * self.chunks.iter().map(held_size).sum::<usize>()
     }
 }
 

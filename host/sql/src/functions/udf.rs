@@ -185,7 +185,7 @@ impl ScalarUDFImpl for Bounded {
 }
 
 /// What a copy of an array takes: texts are shared.
-fn copied_size(array: &ArrayRef) -> usize {
+pub(crate) fn copied_size(array: &ArrayRef) -> usize {
     size(array, false)
 }
 

@@ -35,7 +35,7 @@ impl Resolver<'_> {
         };
         let (ty, value) = (column.ty.clone(), Expr::Column(column.column.clone()));
         let correlated = !resolved.plan.all_out_ref_exprs().is_empty();
-        if correlated && resolved.plan.max_rows() != Some(1) || is_limited(&resolved.plan) && correlated {
+        if correlated && (is_limited(&resolved.plan) || resolved.plan.max_rows() != Some(1)) {
             return self.of_joined(resolved, value, ty);
         }
         let subquery = subquery(resolved);

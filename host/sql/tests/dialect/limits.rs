@@ -65,7 +65,8 @@ fn a_long_literal_is_not_repeated_without_bound() {
 fn the_stop_sign_ends_what_does_not_let_go() {
     let world = world(20_000);
     for sql in [
-        "select max(n) over (order by n rows between 10000 preceding and 10000 following) from t, unnest(generate_array(1, 100)) x",
+        // All of it: the first rows of a window may come soon.
+        "select max(m) from (select max(n) over (order by n rows between 10000 preceding and 10000 following) as m from t, unnest(generate_array(1, 100)) x)",
         "select (select count(*) from unnest(generate_array(1, 2000)) as x where x > t.n and regexp_contains(t.s, 'a.*b.*c')) from t",
     ] {
         let stop = Stop::after(Duration::from_secs(60));
@@ -144,4 +145,16 @@ fn a_row_that_takes_long_is_ended() {
     assert_eq!(world.failure(&format!("select n in ({}) from t", items.join(", "))).code, Code::LimitExceeded);
     let items = items.get(..2_000).unwrap().join(", ");
     assert_eq!(world.rows(&format!("select n in ({items}) as v from t")), json!([{"v": true}]));
+}
+
+/// It comes as many batches of one buffer, which is held once.
+#[test]
+fn a_large_array_is_counted_once() {
+    let world = World::new().holding(64 << 20);
+    for (sql, expected) in [
+        ("SELECT APPROX_QUANTILES(a, 2)[OFFSET(1)] AS v FROM UNNEST(GENERATE_ARRAY(1, 99999)) AS a", 50_000),
+        ("SELECT MAX(c) AS v FROM (SELECT COUNT(*) OVER () AS c FROM UNNEST(GENERATE_ARRAY(1, 99999)) AS a)", 99_999),
+    ] {
+        assert_eq!(world.rows(sql), serde_json::json!([{"v": expected}]), "{sql}");
+    }
 }
