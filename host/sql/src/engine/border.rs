@@ -93,7 +93,11 @@ fn may_fail(plan: &LogicalPlan) -> Result<bool> {
     Ok(fails)
 }
 
-fn expr_may_fail(expr: &Expr) -> Result<bool> {
+/// Whether an expression may fail for some value of its columns.
+///
+/// # Errors
+/// None that is known: walking an expression does not fail.
+pub(crate) fn expr_may_fail(expr: &Expr) -> Result<bool> {
     let mut fails = false;
     expr.apply(|part| {
         fails |= match part {

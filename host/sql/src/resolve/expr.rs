@@ -8,7 +8,7 @@ use sqlparser::ast::{
     BinaryOperator, CastKind, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     NamedWindowDefinition, TrimWhereField,
 };
-use tidegate_model::Position;
+use tidegate_model::{Code, Position};
 
 use super::among::in_list;
 use super::coerce::{compare, unify};
@@ -314,6 +314,17 @@ impl Resolver<'_> {
                 return Err(unsupported(format!("a subquery as the argument of {bare}"), at));
             }
         };
+        let is_star = |argument: &FunctionArg| matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Wildcard));
+        if list.iter().any(is_star)
+            && let Err(failure) = self.build(&bare, Vec::new(), at, cx)
+            && failure.code == Code::UnknownFunction
+        {
+            return Err(failure);
+        }
+        if bare == "UNNEST" {
+            let message = "UNNEST stands in FROM, such as FROM t CROSS JOIN UNNEST(t.list) AS item, or behind IN";
+            return Err(invalid(message, at));
+        }
         let asts = list.iter().map(plain_argument).collect::<Result<Vec<_>>>()?;
         match (bare.as_str(), asts.as_slice()) {
             ("IF", [condition, then, otherwise]) => self.if_then(condition, then, otherwise, at, cx),

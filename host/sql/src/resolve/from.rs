@@ -63,13 +63,17 @@ impl Resolver<'_> {
                 JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => (JoinType::Left, on),
                 JoinOperator::Right(on) | JoinOperator::RightOuter(on) => (JoinType::Right, on),
                 JoinOperator::FullOuter(on) => (JoinType::Full, on),
-                other => {
-                    return Err(unsupported(
-                        format!("the join {other:?}").chars().take(40).collect::<String>(),
-                        place(relation),
-                    ));
+                _ => {
+                    let message = "this kind of join; there are JOIN, LEFT, RIGHT and FULL JOIN, and CROSS JOIN; for SEMI and \
+                                   ANTI joins write EXISTS or IN";
+                    return Err(unsupported(message, place(relation)));
                 }
             };
+            let plain = matches!(join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_));
+            if plain && *constraint == JoinConstraint::None && self.unnest_of(relation, &source.scope)?.is_none() {
+                let message = "JOIN needs ON or USING; to join every row with every other, write CROSS JOIN";
+                return Err(invalid(message, place(relation)));
+            }
             source = self.join(source, false, relation, kind, constraint, environment, order)?;
         }
         Ok(source)
@@ -190,7 +194,10 @@ impl Resolver<'_> {
                 let start = Source { plan: one_row, scope: Scope { parent, ..Scope::default() } };
                 self.joined(start, true, table_with_joins, environment, order)
             }
-            TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => {
+            TableFactor::Unpivot { .. } => {
+                Err(unsupported("UNPIVOT; write CROSS JOIN UNNEST([STRUCT('a' AS name, a AS value), ('b', b)])", at))
+            }
+            TableFactor::Pivot { .. } => {
                 Err(unsupported("PIVOT; write COUNTIF(condition) or SUM(IF(condition, value, 0)) for each column", at))
             }
             other => {

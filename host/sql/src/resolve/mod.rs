@@ -15,6 +15,7 @@ mod constant;
 mod expr;
 mod from;
 mod group;
+mod guard;
 mod literal;
 mod of_row;
 mod operators;

@@ -5,11 +5,13 @@
 //! 'error')` is a condition on a leaf that the storage can prune by). With real lists it is a
 //! [`RowQuery`].
 
+use std::borrow::Cow;
+
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, Operator, col, lit, when};
 use sqlparser::ast::{
-    Expr as Ast, GroupByExpr, JoinConstraint, JoinOperator, OrderBy, Query, Select, SetExpr, TableFactor,
+    Expr as Ast, GroupByExpr, Ident, JoinConstraint, JoinOperator, OrderBy, Query, Select, SetExpr, TableFactor,
     ValueTableMode as Mode,
 };
 use tidegate_model::Position;
@@ -37,7 +39,7 @@ pub(crate) struct OfRow {
 
 /// One `UNNEST` of a FROM clause.
 struct Unnested<'a> {
-    array: &'a Ast,
+    array: Cow<'a, Ast>,
     alias: Option<String>,
     offset: Option<String>,
     keep: bool,
@@ -49,7 +51,11 @@ impl Resolver<'_> {
     pub(crate) fn of_row(&mut self, query: &Query, cx: &mut Context<'_, '_>) -> Result<Option<OfRow>> {
         let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
         let foreign = query.with.is_some() || query.fetch.is_some() || !query.pipe_operators.is_empty();
-        let Some(arrays) = unnested(select).filter(|_| !foreign) else { return Ok(None) };
+        let of_outer = |name: &str| {
+            // A table of that name would be meant first.
+            cx.environment.find(name).is_none() && cx.scope.has_alias(name)
+        };
+        let Some(arrays) = unnested(select, of_outer).filter(|_| !foreign) else { return Ok(None) };
         let at = place(query);
         let mut scope = Scope { relations: Vec::new(), parent: Some(cx.scope), inline: true };
         let mut steps = Vec::new();
@@ -61,10 +67,12 @@ impl Resolver<'_> {
             });
         };
         for unnested in &arrays {
-            let array = self.expr(unnested.array, &mut Context::new(&scope, cx.environment, "UNNEST"))?;
+            let calls = cx.calls.as_deref_mut();
+            let mut inner = Context { calls, ..Context::new(&scope, cx.environment, "UNNEST") };
+            let array = self.expr(&unnested.array, &mut inner)?;
             let Some(item) = array.ty.element() else {
                 let message = format!("UNNEST takes an array, not a value of type {}", array.ty);
-                return Err(crate::fail::invalid(message, place(unnested.array)));
+                return Err(crate::fail::invalid(message, place(unnested.array.as_ref())));
             };
             let (element, offset) = match &array.ty {
                 Type::Record(_) | Type::Null => {
@@ -308,8 +316,8 @@ fn three_valued(found: Expr, unknown: Expr) -> Result<Expr> {
     Ok(folded(Typed::new(value, Type::Bool)).expr)
 }
 
-/// The arrays of a FROM that is nothing but UNNESTs.
-fn unnested(select: &Select) -> Option<Vec<Unnested<'_>>> {
+/// The arrays of a FROM that is nothing but UNNESTs, or paths into rows outside: `FROM t.tags AS tag`.
+fn unnested(select: &Select, of_outer: impl Fn(&str) -> bool) -> Option<Vec<Unnested<'_>>> {
     let mut arrays = Vec::new();
     for table in &select.from {
         let joined = table.joins.iter().map(|join| {
@@ -326,13 +334,30 @@ fn unnested(select: &Select) -> Option<Vec<Unnested<'_>>> {
         });
         for factor in std::iter::once(Some((&table.relation, false, None))).chain(joined) {
             let (relation, keep, on) = factor?;
-            let TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, .. } = relation else {
-                return None;
+            let (array, alias, offset) = match relation {
+                TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, .. } => {
+                    let [array] = array_exprs.as_slice() else { return None };
+                    let named =
+                        || with_offset_alias.as_ref().map_or_else(|| "offset".to_owned(), |name| name.value.clone());
+                    (Cow::Borrowed(array), alias, with_offset.then(named))
+                }
+                TableFactor::Table { name, alias, args: None, version: None, .. } if name.0.len() > 1 => {
+                    let parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+                    if parts.len() < name.0.len() || !parts.first().is_some_and(|first| of_outer(&first.value)) {
+                        return None;
+                    }
+                    (Cow::Owned(Ast::CompoundIdentifier(parts)), alias, None)
+                }
+                _ => return None,
             };
-            let [array] = array_exprs.as_slice() else { return None };
+            let implied = || match array.as_ref() {
+                Ast::CompoundIdentifier(parts) => parts.last().map(|part| part.value.clone()),
+                _ => None,
+            };
+            let is_path = matches!(relation, TableFactor::Table { .. });
             let alias = alias.as_ref().map(|alias| alias.name.value.clone());
-            let named = || with_offset_alias.as_ref().map_or_else(|| "offset".to_owned(), |name| name.value.clone());
-            arrays.push(Unnested { array, alias, offset: with_offset.then(named), keep, on });
+            let alias = alias.or_else(|| implied().filter(|_| is_path));
+            arrays.push(Unnested { array, alias, offset, keep, on });
         }
     }
     Some(arrays)

@@ -87,6 +87,12 @@ impl Relation {
 }
 
 impl Scope<'_> {
+    /// Whether a table or element has this alias, here or around.
+    pub(crate) fn has_alias(&self, name: &str) -> bool {
+        let is = |relation: &Relation| relation.alias().is_some_and(|alias| alias.eq_ignore_ascii_case(name));
+        self.relations.iter().any(is) || self.parent.is_some_and(|parent| parent.has_alias(name))
+    }
+
     /// Looks up the first part of a path. `alone` tells whether nothing follows: then an unknown
     /// name may be a path that no record ever had.
     pub(crate) fn find(&self, name: &Ident, alone: bool) -> Result<Found> {

@@ -13,6 +13,7 @@ use super::calls::Calls;
 use super::expr::{Context, implied_name};
 use super::from::Source;
 use super::group::Grouped;
+use super::guard::guarded;
 use super::query::{Limit, Order, limited, ordinal, shown, sort_keys, sorted};
 use super::scope::{Found, Relation, Scope};
 use super::window::windowed;
@@ -61,11 +62,12 @@ impl Resolver<'_> {
         let mut builder = LogicalPlanBuilder::from(plan);
         if let Some(condition) = &select.selection {
             let condition = self.condition(condition, &mut Context::new(&scope, environment, "WHERE"))?;
-            builder = builder.filter(condition).planned()?;
+            builder = builder.filter(guarded(condition, &scope)?).planned()?;
         }
 
         let named = select.named_window.as_slice();
         let mut calls = Calls::default();
+        self.named_windows(named, &scope, environment)?;
         let items = self.items(&select.projection, &scope, environment, &mut calls, Some(named), false)?;
         let keys = self.keys(&select.group_by, &items, &scope, environment, &calls)?;
         let aliases: Vec<(String, Typed)> =

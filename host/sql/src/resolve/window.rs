@@ -22,7 +22,8 @@ use super::aggregate::is_aggregate;
 use super::calls::{Calls, carried};
 use super::expr::Context;
 use super::query::{shown, sorted};
-use super::{Conversion, Resolver, Typed};
+use super::scope::Scope;
+use super::{Conversion, Environment, Resolver, Typed};
 use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
 use crate::functions::{percentile, watched};
 use crate::types::Type;
@@ -104,6 +105,21 @@ impl Resolver<'_> {
         // The engine counts in unsigned numbers.
         let expr = if ty == Type::Int64 { cast(column, DataType::Int64) } else { column };
         Ok(Typed::new(expr, ty).uniform())
+    }
+
+    /// The windows of a WINDOW clause, used or not: what stands in them must be right.
+    pub(crate) fn named_windows(
+        &mut self,
+        named: &[NamedWindowDefinition],
+        scope: &Scope<'_>,
+        environment: &Environment,
+    ) -> Result<()> {
+        for NamedWindowDefinition(name, _) in named {
+            let mut calls = Calls::default();
+            let mut cx = Context { calls: Some(&mut calls), ..Context::new(scope, environment, "WINDOW") };
+            self.over(&WindowType::NamedWindow(name.clone()), named, place_of(name.span), &mut cx)?;
+        }
+        Ok(())
     }
 
     /// An aggregate over a window: built as the aggregate, then given a window instead of groups.

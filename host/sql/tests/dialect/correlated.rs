@@ -183,3 +183,37 @@ fn what_can_be_no_join_is_told() {
     let failure = world().failure("SELECT num, (SELECT MAX(w) FROM q WHERE q.num > p.num) AS w FROM p");
     assert_eq!(failure.code, Code::Unsupported, "{failure}");
 }
+
+#[test]
+fn what_may_fail_is_computed_only_for_what_everything_else_keeps() {
+    let world = World::new().source(
+        "lines",
+        &[
+            json!({"n": 1, "line": "took 7 ms", "kind": "time", "value": "8"}),
+            json!({"n": 2, "line": "job done", "kind": "text", "value": "eight"}),
+            json!({"n": 3, "line": "took 3 ms", "kind": null, "value": null}),
+        ],
+    );
+    for (condition, expected) in [
+        ("STARTS_WITH(line, 'took') AND CAST(SPLIT(line, ' ')[OFFSET(1)] AS FLOAT64) > 5", json!([1])),
+        ("CAST(SPLIT(line, ' ')[OFFSET(1)] AS FLOAT64) > 1 AND line LIKE 'took%'", json!([1, 3])),
+        ("kind = 'time' AND CAST(value AS INT64) = 8 AND 10 / (CAST(value AS INT64) - 7) = 10", json!([1])),
+        ("n <> 2 AND CAST(SPLIT(line, ' ')[OFFSET(1)] AS INT64) < 5 AND n IN (SELECT 3)", json!([3])),
+        (
+            "EXISTS(SELECT 1 FROM lines AS o WHERE o.n = lines.n AND o.n > 2) AND line LIKE 'took%' AND CAST(SUBSTR(line, 6, 1) AS INT64) = 3",
+            json!([3]),
+        ),
+    ] {
+        let rows = world.rows(&format!("SELECT n FROM lines WHERE {condition} ORDER BY n"));
+        let kept: Value = rows.as_array().unwrap().iter().map(|row| row["n"].clone()).collect();
+        assert_eq!(kept, expected, "{condition}");
+    }
+    // In a join too, each table by itself.
+    let rows = world.rows(
+        "SELECT a.n FROM lines AS a, lines AS b WHERE a.n = b.n AND a.line LIKE 'took%' AND b.kind = 'time' AND CAST(SUBSTR(a.line, 6, 1) AS INT64) = 7 AND CAST(b.value AS INT64) = 8",
+    );
+    assert_eq!(rows, json!([{"n": 1}]));
+    // What fails for a row that is kept is told.
+    let failure = world.failure("SELECT n FROM lines WHERE n > 1 AND CAST(SPLIT(line, ' ')[OFFSET(1)] AS INT64) > 1");
+    assert!(failure.message.contains("'done'"), "{failure}");
+}

@@ -191,3 +191,31 @@ fn errors_name_the_place_and_the_nearest_name() {
         }
     }
 }
+
+#[test]
+fn what_stands_in_a_window_that_nobody_uses_is_read() {
+    let world = crate::support::World::new().source("t", &[serde_json::json!({"n": 1})]);
+    assert!(world.attempt("SELECT n, COUNT(*) OVER w AS c FROM t WINDOW w AS (PARTITION BY n)").is_ok());
+    for window in ["PARTITION BY (SELECT MAX(x) FROM other)", "PARTITION BY other.x", "ORDER BY t.n.x"] {
+        let failure = world.failure(&format!("SELECT n FROM t WINDOW w AS ({window})"));
+        assert!(failure.code.status() == 400, "{window}: {failure}");
+    }
+}
+
+#[test]
+fn joins_and_functions_that_are_none_are_told() {
+    let world = crate::support::World::new().source("t", &[serde_json::json!({"n": 1, "l": [1]})]);
+    for (sql, words) in [
+        ("SELECT a.n FROM t AS a JOIN t AS b", "needs ON or USING"),
+        ("SELECT a.n FROM t AS a INNER JOIN t AS b", "CROSS JOIN"),
+        ("SELECT a.n FROM t AS a CROSS APPLY t AS b", "this kind of join"),
+        ("SELECT countt(*) FROM t", "did you mean COUNT?"),
+        ("SELECT UNNEST(l) FROM t", "UNNEST stands in FROM"),
+        ("SELECT n FROM t UNPIVOT(v FOR k IN (n))", "UNPIVOT"),
+    ] {
+        let failure = world.failure(sql);
+        assert!(failure.message.contains(words), "{sql}: {failure}");
+    }
+    assert!(world.attempt("SELECT x FROM t JOIN UNNEST(t.l) AS x").is_ok());
+    assert!(world.attempt("SELECT x FROM t JOIN t.l AS x").is_ok());
+}

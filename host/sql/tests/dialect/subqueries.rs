@@ -155,3 +155,21 @@ fn a_subquery_that_can_be_no_join_is_told_whatever_stands_beside_it() {
     );
     assert_eq!(rows, json!([{"a": 1, "b": null}, {"a": 1, "b": true}, {"a": 0, "b": null}, {"a": 1, "b": true}]));
 }
+
+#[test]
+fn an_array_of_the_row_needs_no_unnest_in_a_subquery() {
+    for (expression, expected) in [
+        ("exists(select 1 from x.tags as tag where tag = 'x')", json!([true, false, false, false])),
+        ("(select count(*) from x.items)", json!([2, 1, 0, 2])),
+        ("(select sum(items.v) from x.items)", json!([4, 5, null, 3])),
+    ] {
+        let rows = world().rows(&format!("select id, {expression} as v from t as x order by id"));
+        let values: Value = rows.as_array().unwrap().iter().map(|row| row["v"].clone()).collect();
+        assert_eq!(values, expected, "{expression}");
+    }
+    let rows =
+        world().rows("select (select string_agg(i, '-') from unnest(array_agg(id order by id)) as i) as v from t");
+    assert_eq!(rows, json!([{"v": "1-2-3-4"}]));
+    let failure = world().failure("select exists(select 1 from other.tags) as v from t as x");
+    assert_eq!(failure.code, Code::UnknownTable, "{failure}");
+}
