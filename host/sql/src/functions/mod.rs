@@ -35,7 +35,9 @@ pub(crate) use quantiles::{percentile, quantiles};
 pub(crate) use row_query::{Finish, RowQuery, Step};
 pub(crate) use rows::while_folding;
 pub(crate) use text::{like_pattern, regexp_contains};
-pub(crate) use time::{at_time_zone, computed_interval, interval_texts, interval_times, time_arithmetic};
+pub(crate) use time::{
+    at_time_zone, computed_interval, interval_length, interval_texts, interval_times, time_arithmetic,
+};
 pub(crate) use top::top;
 pub(crate) use udf::{bounded, counted};
 pub(crate) use watched::watched;

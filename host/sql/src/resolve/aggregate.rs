@@ -153,6 +153,9 @@ impl Resolver<'_> {
     ) -> Result<(Expr, Type)> {
         match self.build_aggregate(name, call, true, at, cx)? {
             Built { limit: Some(_), .. } => Err(invalid(format!("{name} ... OVER takes no LIMIT"), at)),
+            Built { ty: Type::Interval, .. } if matches!(name, "MIN" | "MAX") => {
+                Err(unsupported(format!("{name} of INTERVAL ... OVER"), at))
+            }
             Built { .. } if name == "ARRAY_CONCAT_AGG" => Err(unsupported("ARRAY_CONCAT_AGG ... OVER", at)),
             Built { expr, ty, .. } => Ok((expr, ty)),
         }
@@ -342,6 +345,11 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             let (expr, _) = simple(agg::average::avg_udaf(), float(first)?);
             (expr, Type::Float64)
         }
+        "MIN" | "MAX" if first.ty == Type::Interval => {
+            let by = crate::functions::interval_length(first.clone());
+            let arguments = vec![Some(first), Some(by)];
+            return build(if name == "MIN" { "MIN_BY" } else { "MAX_BY" }, arguments, clauses, at);
+        }
         "MIN" | "MAX" => {
             comparable(&first)?;
             simple(if name == "MIN" { agg::min_max::min_udaf() } else { agg::min_max::max_udaf() }, first)
@@ -385,6 +393,7 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
         }
         "MAX_BY" | "MIN_BY" => {
             let Some(by) = second else { return Err(invalid(format!("{name} takes two arguments"), at)) };
+            let by = if by.ty == Type::Interval { crate::functions::interval_length(by) } else { by };
             comparable(&by)?;
             let ty = first.ty.clone();
             let order_by = vec![by.expr.clone().sort(name == "MIN_BY", false)];

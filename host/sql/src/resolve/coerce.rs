@@ -117,7 +117,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
             when(expr.is_not_null(), made).end().planned()?
         }
         (Type::Array(from), Type::Array(item)) => {
-            let castable = |ty: &Type| ty.is_groupable();
+            let castable = |ty: &Type| ty.is_plain();
             if **from == Type::Null || (castable(from) && castable(item)) {
                 cast(expr, to)
             } else if from.arrow_ref() == item.arrow_ref() {
@@ -188,7 +188,7 @@ fn pair(one: Type, other: Type, at: Option<Position>) -> Result<Type> {
         (Struct { fields, open }, Struct { fields: others, .. }) if fields.len() == others.len() => {
             Struct { fields, open }
         }
-        (String, other) | (other, String) if other.is_groupable() || other == Json => String,
+        (String, other) | (other, String) if other.is_plain() || other == Json => String,
         (one, other) => {
             return Err(invalid(format!("values of the types {one} and {other} do not go together here"), at));
         }
@@ -230,7 +230,11 @@ pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Res
         return Err(invalid(format!("values of type {target} cannot be compared; unnest them first"), at));
     }
     let how = Conversion::implicit(at);
-    Ok((left.convert(&target, how)?, right.convert(&target, how)?))
+    let (left, right) = (left.convert(&target, how)?, right.convert(&target, how)?);
+    if target == Type::Interval {
+        return Ok((crate::functions::interval_length(left), crate::functions::interval_length(right)));
+    }
+    Ok((left, right))
 }
 
 /// Text beside a number: a literal that is no number is compared as text, so that

@@ -311,6 +311,7 @@ pub(crate) fn sorted(value: Typed, key: &OrderByExpr) -> Result<SortExpr> {
     if key.with_fill.is_some() {
         return Err(unsupported("WITH FILL", place(&key.expr)));
     }
+    let value = if value.ty == Type::Interval { crate::functions::interval_length(value) } else { value };
     if !value.ty.is_groupable() {
         return Err(invalid(format!("ORDER BY cannot sort values of type {}", value.ty), place(&key.expr)));
     }

@@ -199,3 +199,34 @@ fn values_that_do_not_convert_are_told_clearly() {
         assert_eq!(failure.code.status() / 100, 4, "{failure:?}");
     }
 }
+
+#[test]
+fn intervals_are_compared_by_their_length() {
+    for (expression, expected) in [
+        ("interval 25 hour > interval 1 day", json!(true)),
+        ("interval 1 day = interval 24 hour", json!(true)),
+        ("interval 1 month = interval 30 day", json!(true)),
+        ("interval 1 day != interval 24 hour", json!(false)),
+        ("interval 1 month < interval 29 day", json!(false)),
+        ("interval 1 day in (interval 1 hour, interval 24 hour)", json!(true)),
+        ("interval 36 hour between interval 1 day and interval 2 day", json!(true)),
+        ("case interval 24 hour when interval 1 day then 'same' end", json!("same")),
+        ("nullif(interval 24 hour, interval 1 day)", json!(null)),
+        ("interval 1 day < null", json!(null)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    let world = World::new();
+    let from = "from unnest([interval 25 hour, interval 1 day, interval 30 hour, interval 1 month]) as i";
+    let rows = world.rows(&format!("select min(i) as a, max(i) as b {from}"));
+    assert_eq!(rows, json!([{"a": "0-0 1 0:0:0", "b": "0-1 0 0:0:0"}]));
+    let rows = world.rows(&format!("select string_agg(cast(i as string), ', ' order by i) as v {from}"));
+    assert_eq!(rows, json!([{"v": "0-0 1 0:0:0, 0-0 0 25:0:0, 0-0 0 30:0:0, 0-1 0 0:0:0"}]));
+    let rows = world.rows(&format!("select i {from} order by i desc limit 2"));
+    assert_eq!(rows, json!([{"i": "0-1 0 0:0:0"}, {"i": "0-0 0 30:0:0"}]));
+    for sql in ["select distinct i", "select max(i) over ()", "select greatest(i, i)", "select count(distinct i)"] {
+        let failure = world.failure(&format!("{sql} {from}"));
+        assert!(failure.message.contains("INTERVAL"), "{failure}");
+    }
+    assert!(world.failure(&format!("select i, count(*) {from} group by i")).message.contains("INTERVAL"));
+}

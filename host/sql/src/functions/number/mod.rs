@@ -160,6 +160,9 @@ fn extreme(call: &Call<'_>, function: fn(Vec<Expr>) -> Expr) -> Result<Typed> {
     let count = call.count(1, usize::MAX)?;
     let values = (0..count).map(|i| call.value(i)).collect::<Result<Vec<_>>>()?;
     let (values, ty) = unify(values, call.at)?;
+    if !ty.is_groupable() {
+        return Err(call.fails(format!("{} cannot compare values of type {ty}", call.name)));
+    }
     let values: Vec<Expr> = values.into_iter().map(|value| value.expr).collect();
     let missing = values.iter().cloned().map(Expr::is_null).reduce(Expr::or).unwrap_or_else(|| lit(false));
     let null = Typed::null().convert(&ty, Conversion::implicit(call.at))?;

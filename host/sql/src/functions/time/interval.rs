@@ -84,6 +84,11 @@ pub(crate) fn computed(count: Expr, (months, days, nanos): (i64, i64, i64)) -> T
     Typed::new(kernel("interval_of", false, vec![count, lit(months), lit(days), lit(nanos)]), Type::Interval)
 }
 
+/// What INTERVALs are compared by: 24 hours are a day, 30 days a month.
+pub(crate) fn length(interval: Typed) -> Typed {
+    folded(Typed::new(kernel("interval_length", false, vec![interval.expr]), INT))
+}
+
 /// `n * INTERVAL 1 DAY`, in either order.
 pub(crate) fn interval_times(left: Typed, right: Typed, at: Option<Position>) -> Result<Typed> {
     let (interval, count) = if left.ty == Type::Interval { (left, right) } else { (right, left) };

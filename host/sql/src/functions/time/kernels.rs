@@ -99,6 +99,15 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
             Ok(Some(justified_days(months, days, nanos)))
         }),
     ),
+    Entry::new(
+        "interval_length",
+        Body::Int(|row| {
+            let (months, days, nanos) = row.interval(0);
+            // Intervals that BigQuery has are far below the end.
+            let days = (months * 30 + days).saturating_mul(DAY);
+            Ok(Some(days.saturating_add(nanos.div_euclid(1_000))))
+        }),
+    ),
     Entry::new("interval_text", Body::Text(interval_text)),
     Entry::new(
         "interval_part",

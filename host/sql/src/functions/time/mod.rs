@@ -16,7 +16,7 @@ use datafusion::logical_expr::{Expr, cast, lit};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Position};
 
-pub(crate) use interval::{computed as computed_interval, interval_times, time_arithmetic};
+pub(crate) use interval::{computed as computed_interval, interval_times, length as interval_length, time_arithmetic};
 pub(super) use kernels::KERNELS;
 pub(crate) use kernels::interval_texts;
 
