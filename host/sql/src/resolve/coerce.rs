@@ -223,6 +223,9 @@ pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Res
         (Type::String, other @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time)) => other.clone(),
         (one @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time), Type::String) => one.clone(),
         (Type::Timestamp, Type::Int64) | (Type::Int64, Type::Timestamp) => Type::Timestamp,
+        // A day beside a midnight stays a day, which conditions on stored times are pruned by.
+        (Type::Date, Type::Datetime) if is_midnight(&right) => Type::Date,
+        (Type::Datetime, Type::Date) if is_midnight(&left) => Type::Date,
         (one, other) => pair(one.clone(), other.clone(), at)
             .map_err(|_| invalid(format!("values of the types {one} and {other} cannot be compared"), at))?,
     };
@@ -235,6 +238,11 @@ pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Res
         return Ok((crate::functions::interval_length(left), crate::functions::interval_length(right)));
     }
     Ok((left, right))
+}
+
+fn is_midnight(value: &Typed) -> bool {
+    const DAY: i64 = 86_400_000_000;
+    matches!(value.literal(), Some(ScalarValue::TimestampMicrosecond(Some(micros), _)) if micros % DAY == 0)
 }
 
 /// Text beside a number: a literal that is no number is compared as text, so that

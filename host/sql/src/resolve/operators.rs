@@ -34,7 +34,7 @@ impl Resolver<'_> {
             B::Gt => compare(left, Operator::Gt, right, at),
             B::GtEq => compare(left, Operator::GtEq, right, at),
             B::Plus | B::Minus if is_time(&left.ty) || is_time(&right.ty) || left.ty == Type::Interval => {
-                functions::time_arithmetic(left, matches!(op, B::Minus), right, at)
+                functions::time_arithmetic(left, matches!(op, B::Minus), right, cx.guarded, at)
             }
             B::Multiply if left.ty == Type::Interval || right.ty == Type::Interval => {
                 functions::interval_times(left, right, at)

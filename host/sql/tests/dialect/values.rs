@@ -230,3 +230,75 @@ fn intervals_are_compared_by_their_length() {
     }
     assert!(world.failure(&format!("select i, count(*) {from} group by i")).message.contains("INTERVAL"));
 }
+
+#[test]
+fn a_date_and_an_interval_are_a_datetime() {
+    for (expression, expected) in [
+        ("date '2025-01-01' + interval 1 hour", json!("2025-01-01T01:00:00")),
+        ("date '2025-01-01' + interval 1 day", json!("2025-01-02T00:00:00")),
+        ("interval 1 day + date '2025-01-01'", json!("2025-01-02T00:00:00")),
+        ("date '2025-03-31' - interval 1 month", json!("2025-02-28T00:00:00")),
+        ("date_add(date '2025-01-01', interval 1 day)", json!("2025-01-02")),
+        ("datetime_add(date '2025-01-01', interval 1 hour)", json!("2025-01-01T01:00:00")),
+        ("1 + date '2025-01-01'", json!("2025-01-02")),
+        ("date '2025-01-02' > date '2025-01-01' + interval 23 hour", json!(true)),
+        ("date '2025-01-02' = date '2025-01-01' + interval 24 hour", json!(true)),
+        ("date '2025-01-02' = date '2025-01-01' + interval 25 hour", json!(false)),
+        ("date_diff(date '2025-01-10', date '2025-01-10' - interval 9 day, day)", json!(9)),
+        ("date_trunc('hour', date '2025-01-10')", json!("2025-01-10T00:00:00")),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    let world = World::new().source("t", &[json!({"timestamp": 1_763_596_800_000_000_i64})]);
+    let rows = world.rows(
+        "select count(*) as c from t where date(timestamp) >= current_date() - interval 1 day
+           and date(timestamp) < current_date() + interval 1 hour",
+    );
+    assert_eq!(rows, json!([{"c": 1}]));
+    for (expression, needle) in [
+        ("date_add(date '2025-01-01', interval 1 hour)", "a DATE moves by DAY"),
+        ("date_sub(date '2025-01-01', interval 1 minute)", "a DATE moves by DAY"),
+        ("date_trunc(date '2025-01-01', hour)", "a DATE has no HOUR"),
+    ] {
+        let failure = World::new().failure(&format!("select {expression} as v"));
+        assert!(failure.message.contains(needle), "{failure}");
+    }
+}
+
+#[test]
+fn times_out_of_range_are_told_in_the_words_of_the_language() {
+    let world = World::new().source("t", &[json!({"n": 3_000_000_000_i64})]);
+    for (expression, needle) in [
+        ("date_from_unix_date(3000000000)", "years are 1 to 9999"),
+        ("date_from_unix_date(n)", "years are 1 to 9999"),
+        ("date '2025-01-01' + 3000000000", "years are 1 to 9999"),
+        ("date '2025-01-01' - n", "years are 1 to 9999"),
+        ("date_add(date '2025-01-01', interval 3000000000 day)", "the INTERVAL is too large"),
+        ("date_add(date '2025-01-01', interval n day)", "the INTERVAL is too large"),
+        ("date_add(date '2025-01-01', interval 3000000 day)", "years are 1 to 9999"),
+        ("timestamp_add(timestamp '9999-12-31 23:00:00', interval 1 day)", "years are 1 to 9999"),
+        ("timestamp_sub(timestamp '0001-01-01', interval 1 month)", "years are 1 to 9999"),
+        ("timestamp_micros(9223372036854775807)", "years are 1 to 9999"),
+        ("timestamp_seconds(9223372036854775807)", "years are 1 to 9999"),
+    ] {
+        let failure = world.failure(&format!("select {expression} as v from t"));
+        assert!(failure.message.contains(needle), "{expression}: {failure}");
+        assert_eq!(failure.code.status() / 100, 4, "{failure:?}");
+    }
+    for expression in [
+        "safe.date_from_unix_date(n)",
+        "safe.timestamp_micros(9223372036854775807)",
+        "safe.date_add(date '2025-01-01', interval n day)",
+        "safe.date_add(date '2025-01-01', interval 3000000000 day)",
+        "safe.timestamp_add(timestamp '9999-12-31 23:00:00', interval 1 day)",
+    ] {
+        assert_eq!(world.rows(&format!("select {expression} as v from t")), json!([{"v": null}]), "{expression}");
+    }
+    for (expression, expected) in [
+        ("cast(timestamp_trunc(timestamp '0001-01-01 05:00:00', day) as string)", json!("0001-01-01 00:00:00+00")),
+        ("cast(timestamp_trunc(timestamp '9999-12-31 05:00:00', month) as string)", json!("9999-12-01 00:00:00+00")),
+        ("date_add(date '0001-01-01', interval 9998 year)", json!("9999-01-01")),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}

@@ -11,7 +11,7 @@ use super::calendar::{DAY, Part, add_months, day};
 use super::strings;
 use super::zone::{Zone, instant_of};
 use crate::functions::kernels::{Entry, shortened};
-use crate::functions::rows::{Bad, Body, Item, Items, Made, Out, Row, compute};
+use crate::functions::rows::{Bad, Body, Item, Items, Made, Out, Row, TOO_FAR, compute};
 
 pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new("format_time", Body::Text(strings::format)),
@@ -63,6 +63,30 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
             Ok(Some((row.int(0) + by % DAY).rem_euclid(DAY)))
         }),
     ),
+    Entry::new("shift_moment", Body::Timestamp(|row| shifted(row, row.int(0)).map(Some))),
+    Entry::new(
+        "shift_date",
+        Body::Date(|row| {
+            if row.interval(1).2 != 0 {
+                return Err(
+                    "a DATE moves by DAY, WEEK, MONTH, QUARTER and YEAR only; DATETIME_ADD moves by hours".into()
+                );
+            }
+            let start = row.int(0).checked_mul(DAY).ok_or(TOO_FAR)?;
+            Ok(Some(shifted(row, start)?.div_euclid(DAY)))
+        }),
+    ),
+    Entry::new(
+        "shift_days",
+        Body::Date(|row| {
+            let by = row.int(1);
+            let moved = if row.bool(2) { row.int(0).checked_sub(by) } else { row.int(0).checked_add(by) };
+            // What is no number of days at all is beyond all dates.
+            Ok(Some(moved.unwrap_or(i64::MAX)))
+        }),
+    ),
+    Entry::new("date_of_days", Body::Date(|row| Ok(Some(row.int(0))))),
+    Entry::new("moment_of_units", Body::Timestamp(|row| Ok(Some(row.int(0).checked_mul(row.int(1)).ok_or(TOO_FAR)?)))),
     Entry::new("time_of_micros", Body::Time(|row| Ok(Some(row.int(0).rem_euclid(DAY))))),
     Entry::new("bucket_time", Body::Timestamp(bucket)),
     Entry::new("time_series", Body::Timestamps(series)),
@@ -170,6 +194,16 @@ fn clock(row: &Row, i: usize) -> Result<i64, Bad> {
 fn scaled(unit: (i64, i64, i64), count: i64) -> Made<(i64, i64, i64)> {
     let times = |part: i64| part.checked_mul(count).ok_or(TOO_LARGE);
     Ok(Some((times(unit.0)?, times(unit.1)?, times(unit.2)?)))
+}
+
+/// A time moved by the interval of argument 1, back if argument 2 says so: by months first, then
+/// by the rest.
+fn shifted(row: &Row, micros: i64) -> Result<i64, Bad> {
+    let (months, days, nanos) = row.interval(1);
+    let sign = if row.bool(2) { -1 } else { 1 };
+    let start = if months == 0 { micros } else { add_months(micros, sign * months).ok_or(TOO_FAR)? };
+    let by = days.checked_mul(DAY).and_then(|days| days.checked_add(nanos / 1_000)).ok_or(TOO_FAR)?;
+    Ok(start.checked_add(sign * by).ok_or(TOO_FAR)?)
 }
 
 /// The length of an interval: months, or microseconds.
