@@ -17,6 +17,7 @@ mod number;
 mod quantiles;
 mod row_query;
 mod rows;
+mod sums;
 mod text;
 mod time;
 mod top;
@@ -34,9 +35,10 @@ pub(crate) use number::arithmetic;
 pub(crate) use quantiles::{percentile, quantiles};
 pub(crate) use row_query::{Finish, RowQuery, Step};
 pub(crate) use rows::while_folding;
+pub(crate) use sums::{interval_sum, whole_sum};
 pub(crate) use text::{like_pattern, regexp_contains};
 pub(crate) use time::{
-    at_time_zone, computed_interval, interval_length, interval_texts, interval_times, time_arithmetic,
+    at_time_zone, computed_interval, interval_length, interval_over, interval_texts, interval_times, time_arithmetic,
 };
 pub(crate) use top::top;
 pub(crate) use udf::{bounded, counted};

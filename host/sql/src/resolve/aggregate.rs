@@ -19,7 +19,7 @@ use super::expr::Context;
 use super::query::sorted;
 use super::{Conversion, Resolver, Typed};
 use crate::fail::{Result, invalid, unsupported};
-use crate::functions::{Argument, quantiles, top};
+use crate::functions::{Argument, interval_sum, quantiles, top, whole_sum};
 use crate::types::{Field, Type};
 
 /// The aggregate functions.
@@ -340,7 +340,17 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             let counted = if clauses.distinct { condition } else { lit(1_i64) };
             (call(agg::count::count_udaf(), vec![counted], &with), Type::Int64)
         }
-        "SUM" => simple(agg::sum::sum_udaf(), number(first)?),
+        "SUM" | "AVG" if first.ty == Type::Interval => {
+            if clauses.distinct {
+                return Err(invalid(format!("{name} cannot compare values of type INTERVAL"), at));
+            }
+            simple(interval_sum(name == "AVG"), first)
+        }
+        "SUM" => {
+            let value = number(first)?;
+            let whole = value.ty == Type::Int64;
+            simple(if whole { whole_sum() } else { agg::sum::sum_udaf() }, value)
+        }
         "AVG" => {
             let (expr, _) = simple(agg::average::avg_udaf(), float(first)?);
             (expr, Type::Float64)

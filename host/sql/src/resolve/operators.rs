@@ -43,6 +43,7 @@ impl Resolver<'_> {
             B::Minus => functions::arithmetic(left, Operator::Minus, right, cx.guarded, at),
             B::Multiply => functions::arithmetic(left, Operator::Multiply, right, cx.guarded, at),
             B::Modulo => functions::arithmetic(left, Operator::Modulo, right, cx.guarded, at),
+            B::Divide if left.ty == Type::Interval => functions::interval_over(left, right, cx.guarded, at),
             B::Divide => {
                 let how = Conversion::implicit(at);
                 let (left, right) = (left.convert(&Type::Float64, how)?, right.convert(&Type::Float64, how)?);

@@ -302,3 +302,48 @@ fn times_out_of_range_are_told_in_the_words_of_the_language() {
         assert_eq!(value(expression), expected, "{expression}");
     }
 }
+
+#[test]
+fn a_sum_that_int64_does_not_hold_is_an_error() {
+    let max = i64::MAX;
+    let rows = [json!({"k": "a", "n": max}), json!({"k": "a", "n": 1}), json!({"k": "b", "n": 5}), json!({"k": "c"})];
+    let world = World::new().source("t", &rows);
+    for sql in [
+        "select sum(n) from t".to_owned(),
+        "select k, sum(n) from t group by k".to_owned(),
+        "select sum(n) over () from t".to_owned(),
+        "select sum(n) over (order by n) from t".to_owned(),
+        "select sum(distinct n) from t".to_owned(),
+        "select sum(distinct n), count(distinct k) from t".to_owned(),
+        format!("select sum(x) from unnest([{max}, 1]) as x"),
+    ] {
+        let failure = world.failure(&sql);
+        assert!(failure.message.contains("the sum overflows INT64"), "{sql}: {failure}");
+    }
+    let rows =
+        world.rows("select k, sum(n) as s, sum(distinct n) as d from t where n > 1 or n is null group by k order by k");
+    assert_eq!(
+        rows,
+        json!([{"k": "a", "s": max, "d": max}, {"k": "b", "s": 5, "d": 5}, {"k": "c", "s": null, "d": null}])
+    );
+    // Only the result has to fit.
+    assert_eq!(world.rows(&format!("select sum(x) as s from unnest([{max}, 1, -5]) as x")), json!([{"s": max - 4}]));
+    assert_eq!(world.rows("select avg(n) > 1e18 as v from t"), json!([{"v": true}]));
+    let rows = world.rows(
+        "select sum(n) over (order by k rows between 1 preceding and current row) as s from t where n < 9 order by s",
+    );
+    assert_eq!(rows, json!([{"s": 1}, {"s": 6}]));
+    assert_eq!(world.rows("select sum(n) filter (where k = 'b') as s from t"), json!([{"s": 5}]));
+}
+
+#[test]
+fn intervals_are_summed_and_divided() {
+    let world = World::new();
+    let from = "from unnest([interval 1 month, interval 10 day, interval 90 minute, null]) as i";
+    let rows = world.rows(&format!("select sum(i) as s, avg(i) as a {from}"));
+    assert_eq!(rows, json!([{"s": "0-1 10 1:30:0", "a": "0-0 13 8:30:0"}]));
+    assert_eq!(world.rows("select sum(i) as s from unnest([interval 1 day]) as i where false"), json!([{"s": null}]));
+    assert_eq!(value("interval 1 month / 4"), json!("0-0 7 12:0:0"));
+    assert_eq!(value("interval 3 hour / -2"), json!("0-0 0 -1:30:0"));
+    assert!(world.failure("select interval 1 day / 0").message.contains("division by zero"));
+}

@@ -1,6 +1,5 @@
 //! Intervals: what is added to times, and what times are cut into.
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::{Expr, cast, lit};
 use tidegate_model::Position;
 
@@ -101,6 +100,12 @@ pub(crate) fn interval_times(left: Typed, right: Typed, at: Option<Position>) ->
     let (interval, count) = if left.ty == Type::Interval { (left, right) } else { (right, left) };
     let count = count.convert(&INT, Conversion::implicit(at))?;
     Ok(folded(Typed::new(kernel("interval_times", false, vec![interval.expr, count.expr]), Type::Interval)))
+}
+
+/// `INTERVAL 1 DAY / n`.
+pub(crate) fn interval_over(interval: Typed, count: Typed, safe: bool, at: Option<Position>) -> Result<Typed> {
+    let count = count.convert(&INT, Conversion::implicit(at))?;
+    Ok(folded(Typed::new(kernel("interval_over", safe, vec![interval.expr, count.expr]), Type::Interval)))
 }
 
 /// `time ± interval`, `time - time`, `date ± days`. A DATE and an INTERVAL are a DATETIME.

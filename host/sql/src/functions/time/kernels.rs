@@ -93,6 +93,18 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new("interval_of", Body::Interval(|row| scaled((row.int(1), row.int(2), row.int(3)), row.int(0)))),
     Entry::new("interval_times", Body::Interval(|row| scaled(row.interval(0), row.int(1)))),
     Entry::new(
+        "interval_over",
+        Body::Interval(|row| {
+            if row.int(1) == 0 {
+                return Err("division by zero".into());
+            }
+            let (months, days, nanos) = row.interval(0);
+            let (months, days, nanos) = divided((months.into(), days.into(), nanos.into()), row.int(1).into());
+            let part = |part: i128| i64::try_from(part).map_err(|_| TOO_LARGE);
+            Ok(Some((part(months)?, part(days)?, part(nanos)?)))
+        }),
+    ),
+    Entry::new(
         "make_interval",
         Body::Interval(|row| {
             let of = |i: usize, unit: i64| row.int(i).checked_mul(unit).ok_or(TOO_LARGE);
@@ -204,6 +216,14 @@ fn shifted(row: &Row, micros: i64) -> Result<i64, Bad> {
     let start = if months == 0 { micros } else { add_months(micros, sign * months).ok_or(TOO_FAR)? };
     let by = days.checked_mul(DAY).and_then(|days| days.checked_add(nanos / 1_000)).ok_or(TOO_FAR)?;
     Ok(start.checked_add(sign * by).ok_or(TOO_FAR)?)
+}
+
+/// An interval divided: what is left of the months goes to the days, what is left of them to the
+/// hours. Whole microseconds.
+pub(in crate::functions) fn divided((months, days, nanos): (i128, i128, i128), by: i128) -> (i128, i128, i128) {
+    let days = days.saturating_add(30 * (months % by));
+    let nanos = nanos.saturating_add(86_400 * i128::from(NANO) * (days % by));
+    (months / by, days / by, nanos / by / 1_000 * 1_000)
 }
 
 /// The length of an interval: months, or microseconds.

@@ -16,9 +16,11 @@ use datafusion::logical_expr::{Expr, cast, lit};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Position};
 
-pub(crate) use interval::{computed as computed_interval, interval_times, length as interval_length, time_arithmetic};
-pub(super) use kernels::KERNELS;
+pub(crate) use interval::{
+    computed as computed_interval, interval_over, interval_times, length as interval_length, time_arithmetic,
+};
 pub(crate) use kernels::interval_texts;
+pub(super) use kernels::{KERNELS, divided};
 
 use super::{Argument, Builder, Call, kernel};
 use crate::fail::{Result, fail};
