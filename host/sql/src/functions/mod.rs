@@ -15,6 +15,7 @@ mod net;
 mod nullable;
 mod number;
 mod quantiles;
+mod raised;
 mod row_query;
 mod rows;
 mod sums;
@@ -33,6 +34,7 @@ pub(crate) use kernels::kernel;
 pub(crate) use nullable::nullable;
 pub(crate) use number::arithmetic;
 pub(crate) use quantiles::{percentile, quantiles};
+pub(crate) use raised::raised_as;
 pub(crate) use row_query::{Finish, RowQuery, Step};
 pub(crate) use rows::while_folding;
 pub(crate) use sums::{interval_sum, whole_sum};
@@ -41,7 +43,7 @@ pub(crate) use time::{
     at_time_zone, computed_interval, interval_length, interval_over, interval_texts, interval_times, time_arithmetic,
 };
 pub(crate) use top::top;
-pub(crate) use udf::{bounded, counted};
+pub(crate) use udf::{all_or_null, bounded, counted};
 pub(crate) use watched::watched;
 
 use crate::fail::{Result, fail, invalid};

@@ -15,7 +15,7 @@ use tidegate_model::{Code, Position};
 
 use super::{Typed, folded};
 use crate::fail::{Planning, Result, fail, invalid};
-use crate::functions::kernel;
+use crate::functions::{kernel, raised_as};
 use crate::types::Type;
 
 /// How a conversion treats a value that does not convert.
@@ -45,6 +45,9 @@ impl Typed {
     pub(crate) fn convert(self, target: &Type, how: Conversion) -> Result<Typed> {
         if self.ty == *target {
             return Ok(self);
+        }
+        if let Some(error) = raised_as(&self, target) {
+            return Ok(error);
         }
         if self.ty == Type::Null {
             let null = ScalarValue::try_from(&target.arrow()).planned()?;
@@ -203,6 +206,8 @@ pub(crate) fn unify(values: Vec<Typed>, at: Option<Position>) -> Result<(Vec<Typ
         Type::Timestamp | Type::Datetime | Type::Date if values.iter().all(|v| reads_as(v, &firm)) => firm,
         _ => common(values.iter().map(|v| v.ty.clone()), at)?,
     };
+    // An error beside nothing but NULL is a value all the same.
+    let ty = if ty == Type::Null && values.iter().any(|v| raised_as(v, &ty).is_some()) { Type::String } else { ty };
     let values =
         values.into_iter().map(|value| value.convert(&ty, Conversion::implicit(at))).collect::<Result<Vec<_>>>()?;
     Ok((values, ty))

@@ -61,15 +61,16 @@ impl Resolver<'_> {
             | B::PGBitwiseShiftLeft
             | B::PGBitwiseShiftRight => {
                 let how = Conversion::implicit(at);
-                let op = match op {
-                    B::BitwiseAnd => Operator::BitwiseAnd,
-                    B::BitwiseOr => Operator::BitwiseOr,
-                    B::PGBitwiseShiftLeft => Operator::BitwiseShiftLeft,
-                    B::PGBitwiseShiftRight => Operator::BitwiseShiftRight,
-                    _ => Operator::BitwiseXor,
+                let (left, right) = (left.convert(&Type::Int64, how)?.expr, right.convert(&Type::Int64, how)?.expr);
+                // The engine's own shifts are those of its processor.
+                let expr = match op {
+                    B::PGBitwiseShiftLeft => kernel("shift_left", cx.guarded, vec![left, right]),
+                    B::PGBitwiseShiftRight => kernel("shift_right", cx.guarded, vec![left, right]),
+                    B::BitwiseAnd => binary_expr(left, Operator::BitwiseAnd, right),
+                    B::BitwiseOr => binary_expr(left, Operator::BitwiseOr, right),
+                    _ => binary_expr(left, Operator::BitwiseXor, right),
                 };
-                let (left, right) = (left.convert(&Type::Int64, how)?, right.convert(&Type::Int64, how)?);
-                Ok(folded(Typed::new(binary_expr(left.expr, op, right.expr), Type::Int64)))
+                Ok(folded(Typed::new(expr, Type::Int64)))
             }
             // Postgres spellings whose meaning is clear.
             B::PGRegexMatch => functions::regexp_contains(left, right, false, at),

@@ -292,6 +292,9 @@ fn combine(
 
 /// A value as a plan column: unknown paths get a type that every operator can carry.
 pub(crate) fn shown(value: Typed) -> Typed {
+    if let Some(error) = crate::functions::raised_as(&value, &Type::String) {
+        return error;
+    }
     if value.ty == Type::Null {
         return Typed::new(Expr::Literal(ScalarValue::Utf8View(None), None), Type::Null);
     }

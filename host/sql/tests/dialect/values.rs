@@ -347,3 +347,81 @@ fn intervals_are_summed_and_divided() {
     assert_eq!(value("interval 3 hour / -2"), json!("0-0 0 -1:30:0"));
     assert!(world.failure("select interval 1 day / 0").message.contains("division by zero"));
 }
+
+#[test]
+fn bits_are_shifted_as_numbers_without_a_sign() {
+    for (expression, expected) in [
+        ("1 << 63", json!(i64::MIN)),
+        ("1 << 64", json!(0)),
+        ("1 << 9223372036854775807", json!(0)),
+        ("-1 >> 1", json!(i64::MAX)),
+        ("-1 >> 64", json!(0)),
+        ("256 >> 4", json!(16)),
+        ("1 << null", json!(null)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    assert!(World::new().failure("select 1 << -1").message.contains("shifted by -1"));
+}
+
+#[test]
+fn an_array_beside_null_is_null() {
+    for (expression, expected) in [
+        ("array_concat([1], null)", json!(null)),
+        ("[1] || null", json!(null)),
+        ("array_concat([1], [2])", json!([1, 2])),
+        ("array_concat(null, null)", json!(null)),
+        ("array_length(array_concat([1], cast(null as array<int64>)))", json!(null)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    let world = World::new().source("t", &[json!({"k": 1, "a": [1]}), json!({"k": 2})]);
+    let rows = world.rows("select a || [k] as v, a || null as w from t order by k");
+    assert_eq!(rows, json!([{"v": [1, 1], "w": null}, {"v": null, "w": null}]));
+}
+
+#[test]
+fn an_error_takes_any_type() {
+    let world = World::new().source("t", &[json!({"n": 1}), json!({"n": 2})]);
+    for (sql, expected) in [
+        ("select sum(if(n > 0, n, error('neg'))) as v from t", json!([{"v": 3}])),
+        ("select coalesce(1, error('x')) as v", json!([{"v": 1}])),
+        ("select max(case when n > 9 then error('x') else timestamp_micros(n) end) as v from t", json!([{"v": 2}])),
+        ("select if(n > 1, [n], error('x')) as v from t where n > 1", json!([{"v": [2]}])),
+        ("select sum(ifnull(n, error('missing')) + 1) as v from t", json!([{"v": 5}])),
+    ] {
+        assert_eq!(world.rows(sql), expected, "{sql}");
+    }
+    for sql in [
+        "select error('mine')",
+        "select if(n > 1, n, error('mine')) from t",
+        "select if(n > 1, null, error('mine')) from t",
+        "select 1 + error('mine')",
+        "select n from t where error('mine')",
+        "select safe.error('mine')",
+        "select count(*) from t where n > 0 and error('mine') = 1",
+    ] {
+        assert_eq!(world.failure(sql).message, "mine", "{sql}");
+    }
+}
+
+#[test]
+fn a_float_that_overflows_is_an_error() {
+    for expression in ["1e300 * 1e300", "1e308 + 1e308", "-1e308 - 1e308", "1e300 / 1e-300", "n * 1e308"] {
+        let world = World::new().source("t", &[json!({"n": 1e300})]);
+        let failure = world.failure(&format!("select {expression} from t"));
+        assert!(failure.message.contains("a FLOAT64 overflowed"), "{expression}: {failure}");
+    }
+    for (expression, expected) in [
+        ("safe_multiply(1e300, 1e300)", json!(null)),
+        ("safe_add(1e308, 1e308)", json!(null)),
+        ("safe_subtract(-1e308, 1e308)", json!(null)),
+        ("safe_divide(1e300, 1e-300)", json!(null)),
+        ("cast('inf' as float64) + 1", json!("Infinity")),
+        ("is_nan(cast('inf' as float64) - cast('inf' as float64))", json!(true)),
+        ("2.5 * 2", json!(5.0)),
+        ("1.5 + null", json!(null)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}

@@ -58,9 +58,20 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
             Ok(Some(i64::from(bits)))
         }),
     ),
+    Entry::new("shift_left", Body::Int(|row| shifted(row, |bits, by| bits.checked_shl(by)))),
+    Entry::new("shift_right", Body::Int(|row| shifted(row, |bits, by| bits.checked_shr(by)))),
     Entry::new("range_bucket", Body::Int(bucket)),
-    Entry::volatile("raise_error", Body::Text(|row, _| Err(row.text(0).into()))),
 ];
+
+/// Bits that are shifted out are gone, and zeros come in, on the side of the sign too.
+fn shifted(row: &Row, shift: fn(u64, u32) -> Option<u64>) -> Made<i64> {
+    let by = row.int(1);
+    if by < 0 {
+        return Err(format!("bits cannot be shifted by {by}; a shift is 0 or more").into());
+    }
+    let bits = u32::try_from(by).ok().and_then(|by| shift(row.int(0).cast_unsigned(), by));
+    Ok(Some(bits.unwrap_or_default().cast_signed()))
+}
 
 fn plain(row: &Row, f: fn(f64) -> f64) -> Made<f64> {
     Ok(Some(f(row.float(0))))

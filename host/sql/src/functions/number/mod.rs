@@ -107,8 +107,7 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("ERROR", |call| {
         call.count(1, 1)?;
         // A call of ERROR is meant, also where other values would be NULL.
-        let expr = kernel("raise_error", false, vec![call.text(0)?]);
-        Ok(Typed::new(expr, Type::String))
+        Ok(super::raised::raised(call.text(0)?))
     }),
     ("IS_INF", |call| call.run("is_infinite", 1, &[FLOAT], Type::Bool)),
     ("IS_NAN", |call| {
@@ -191,6 +190,9 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed, safe: bool, at
         (Operator::Plus, Type::Int64) => kernel("add_int64", safe, vec![left, right]),
         (Operator::Minus, Type::Int64) => kernel("subtract_int64", safe, vec![left, right]),
         (Operator::Multiply, Type::Int64) => kernel("multiply_int64", safe, vec![left, right]),
+        (Operator::Plus, Type::Float64) => kernel("add_float64", safe, vec![left, right]),
+        (Operator::Minus, Type::Float64) => kernel("subtract_float64", safe, vec![left, right]),
+        (Operator::Multiply, Type::Float64) => kernel("multiply_float64", safe, vec![left, right]),
         _ => binary_expr(left, op, right),
     };
     Ok(folded(Typed::new(expr, ty)))
