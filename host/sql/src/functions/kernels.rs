@@ -78,6 +78,8 @@ const BATCHED: &[Batched] = &[
     ("divide", 2, DataType::Float64, divide),
     ("integer_divide", 2, DataType::Int64, integer_divide),
     ("modulo", 2, DataType::Int64, modulo),
+    ("float_above", 2, DataType::Boolean, |a, _| float_order(a, |left, right| left > right)),
+    ("float_not_below", 2, DataType::Boolean, |a, _| float_order(a, |left, right| left >= right)),
     ("add_float64", 2, DataType::Float64, |a, safe| fraction(a, safe, numeric::add)),
     ("subtract_float64", 2, DataType::Float64, |a, safe| fraction(a, safe, numeric::sub)),
     ("multiply_float64", 2, DataType::Float64, |a, safe| fraction(a, safe, numeric::mul)),
@@ -365,6 +367,14 @@ fn whole(
         Err(ArrowError::ArithmeticOverflow(_)) => Err(overflow()),
         other => Ok(other?),
     }
+}
+
+/// A comparison that is false of NaN.
+fn float_order(arguments: &[ArrayRef], holds: fn(f64, f64) -> bool) -> Result<ArrayRef> {
+    let [left, right] = arguments else { return Err(arity()) };
+    let pairs = left.as_primitive::<Float64Type>().iter().zip(right.as_primitive::<Float64Type>());
+    let values = pairs.map(|(left, right)| left.zip(right).map(|(left, right)| holds(left, right)));
+    Ok(Arc::new(values.collect::<BooleanArray>()))
 }
 
 /// Arithmetic of FLOAT64, whose result is beyond all numbers only where an argument is.

@@ -264,6 +264,56 @@ fn text_against_number(text: &Typed, number: &Type) -> Type {
 
 /// `left op right` for the six comparison operators.
 pub(crate) fn compare(left: Typed, op: Operator, right: Typed, at: Option<Position>) -> Result<Typed> {
+    let nan = (may_be_nan(&left), may_be_nan(&right));
     let (left, right) = comparable(left, right, at)?;
-    Ok(folded(Typed::new(binary_expr(left.expr, op, right.expr), Type::Bool)))
+    let expr = match left.ty {
+        Type::Float64 => compared(left.expr, op, right.expr, nan),
+        _ => binary_expr(left.expr, op, right.expr),
+    };
+    Ok(folded(Typed::new(expr, Type::Bool)))
+}
+
+fn may_be_nan(value: &Typed) -> bool {
+    match value.literal() {
+        Some(ScalarValue::Float64(value)) => value.is_some_and(f64::is_nan),
+        Some(ScalarValue::Utf8(_) | ScalarValue::Utf8View(_)) => {
+            value.literal_text().is_some_and(|text| text.trim().parse().is_ok_and(f64::is_nan))
+        }
+        Some(_) => false,
+        None => matches!(value.ty, Type::Float64 | Type::String | Type::Json),
+    }
+}
+
+/// A comparison of floats. To the engine NaN is above all numbers and equals itself; in the dialect
+/// it compares with nothing. `nan` tells which sides may be one.
+///
+/// What is added is a comparison with infinity, so that a condition on a column is still one that
+/// the storage prunes by.
+fn compared(left: Expr, op: Operator, right: Expr, nan: (bool, bool)) -> Expr {
+    let number = |expr: Expr| expr.lt_eq(lit(f64::INFINITY));
+    let beyond = |expr: Expr| expr.gt(lit(f64::INFINITY));
+    match op {
+        Operator::Gt | Operator::GtEq if nan.0 => {
+            if is_computed(&left) {
+                let name = if op == Operator::Gt { "float_above" } else { "float_not_below" };
+                return kernel(name, false, vec![left, right]);
+            }
+            binary_expr(left.clone(), op, right).and(number(left))
+        }
+        Operator::Lt if nan.1 => compared(right, Operator::Gt, left, (true, nan.0)),
+        Operator::LtEq if nan.1 => compared(right, Operator::GtEq, left, (true, nan.0)),
+        Operator::Eq if nan == (true, true) => left.eq(right.clone()).and(number(right)),
+        Operator::NotEq if nan == (true, true) => {
+            left.clone().not_eq(right.clone()).or(beyond(left).and(beyond(right)))
+        }
+        op => binary_expr(left, op, right),
+    }
+}
+
+/// Whether a value is the result of a function, and nothing that the storage knows.
+fn is_computed(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => !matches!(call.func.name(), "get_field" | "coalesce" | "nullif" | "nullable"),
+        _ => false,
+    }
 }

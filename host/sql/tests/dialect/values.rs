@@ -425,3 +425,47 @@ fn a_float_that_overflows_is_an_error() {
         assert_eq!(value(expression), expected, "{expression}");
     }
 }
+
+#[test]
+fn nan_compares_with_nothing() {
+    let nan = "cast('nan' as float64)";
+    let from = format!("from (select {nan} as x, 1.5 as y, cast('inf' as float64) as z, ieee_divide(0, 0) as w)");
+    for (condition, expected) in [
+        ("x = x", false),
+        ("x = w", false),
+        ("x != x", true),
+        ("x > 1", false),
+        ("x >= 1", false),
+        ("x < 1", false),
+        ("x <= 1", false),
+        ("1 < x", false),
+        ("1 <= x", false),
+        ("x = 1", false),
+        ("x != 1", true),
+        ("x > y", false),
+        ("y < x", false),
+        ("y <= x", false),
+        ("x > z", false),
+        ("not x > 1", true),
+        ("x * 2 > 1", false),
+        ("x between 0 and 9", false),
+        ("z > y", true),
+        ("z >= z", true),
+        ("z = z", true),
+        ("y != z", true),
+        ("y * 2 >= 3", true),
+    ] {
+        assert_eq!(
+            World::new().rows(&format!("select {condition} as v {from}"))[0]["v"],
+            json!(expected),
+            "{condition}"
+        );
+    }
+    assert_eq!(value(&format!("{nan} = {nan}")), json!(false));
+    assert_eq!(value(&format!("{nan} > 1")), json!(false));
+    // Stored columns are still compared in a way that the storage understands.
+    let world = World::new().source("t", &[json!({"f": 1.5}), json!({"f": 2.5}), json!({"f": null})]);
+    assert_eq!(world.rows("select f from t where f > 2 and not f > 3"), json!([{"f": 2.5}]));
+    let plan = world.physical("with g as (select f, timestamp from t) select f from g", "select f from g where f > 2");
+    assert!(plan.contains("> 2") && !plan.contains("float_above"), "{plan}");
+}
