@@ -40,7 +40,8 @@ pub(crate) use rows::while_folding;
 pub(crate) use sums::{interval_sum, whole_sum};
 pub(crate) use text::{like_pattern, regexp_contains};
 pub(crate) use time::{
-    at_time_zone, computed_interval, interval_length, interval_over, interval_texts, interval_times, time_arithmetic,
+    at_time_zone, computed_interval, interval_length, interval_over, interval_range, interval_texts, interval_times,
+    time_arithmetic,
 };
 pub(crate) use top::top;
 pub(crate) use udf::{all_or_null, bounded, counted};
@@ -81,6 +82,7 @@ impl Call<'_> {
             (0, 0) => "no arguments".to_owned(),
             (1, 1) => "one argument".to_owned(),
             (least, most) if least == most => format!("{least} arguments"),
+            (1, usize::MAX) => "at least one argument".to_owned(),
             (least, usize::MAX) => format!("at least {least} arguments"),
             (least, most) => format!("{least} to {most} arguments"),
         };
@@ -183,6 +185,12 @@ pub(crate) fn build(call: Call<'_>) -> Result<Typed> {
     if let Some((_, builder)) = table().find(|(name, _)| *name == call.name) {
         return builder(&call);
     }
+    match call.name {
+        "IF" => call.count(3, 3)?,
+        "IFNULL" => call.count(2, 2)?,
+        "COALESCE" => call.count(1, usize::MAX)?,
+        _ => 0,
+    };
     if let Some(reason) = foreign::refusal(call.name) {
         let message = format!("{} is not supported; {reason}", call.name);
         return Err(fail(Code::Unsupported, message, call.at).about(call.name));

@@ -241,8 +241,8 @@ impl Resolver<'_> {
                 FunctionArgumentClause::Limit(limit) => {
                     let value = self.expr(limit, &mut inner)?;
                     match value.literal() {
-                        Some(ScalarValue::Int64(Some(limit))) => clauses.limit = Some(*limit),
-                        _ => return Err(invalid("LIMIT in an aggregate takes a number", at)),
+                        Some(ScalarValue::Int64(Some(limit @ 0..))) => clauses.limit = Some(*limit),
+                        _ => return Err(invalid("LIMIT in an aggregate takes a number that is not negative", at)),
                     }
                 }
                 FunctionArgumentClause::Having(HavingBound(kind, by)) if name == "ANY_VALUE" => {

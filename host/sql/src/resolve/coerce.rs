@@ -94,6 +94,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         (Type::String, Type::Timestamp | Type::Datetime) => named("parse_timestamp", expr),
         (Type::String, Type::Date) => cast(named("parse_timestamp", expr), to),
         (Type::String, Type::Time) => named("parse_time", expr),
+        (Type::String, Type::Interval) => named("parse_interval", expr),
         (Type::String, Type::Bytes) => named("text_bytes", expr),
         (Type::Float64, Type::Int64) => named("round_int64", expr),
         (Type::Int64, Type::Float64) | (Type::Bool, Type::Int64) => cast(expr, to),

@@ -297,7 +297,15 @@ impl Resolver<'_> {
                 self.first_known(first, rest, at, cx)
             }
             _ => {
-                let quoted = matches!(asts.first(), Some(Ast::Value(_)));
+                // What begins with a digit is a date, and no part of one.
+                let quoted = match asts.first() {
+                    Some(Ast::Value(value)) => !value
+                        .value
+                        .clone()
+                        .into_string()
+                        .is_some_and(|s| s.trim().starts_with(|c: char| c.is_ascii_digit())),
+                    _ => false,
+                };
                 let part_at = functions::part_argument(&bare, quoted);
                 let before = cx.guarded;
                 cx.guarded |= safe;

@@ -94,6 +94,19 @@ impl Resolver<'_> {
         let Some(field) = &interval.leading_field else {
             return Err(invalid("an INTERVAL needs a part, e.g. INTERVAL 1 HOUR", at));
         };
+        if let Some(last) = &interval.last_field {
+            let text = value.literal_text().unwrap_or_default();
+            return match crate::functions::interval_range(text, &field.to_string(), &last.to_string()) {
+                Some(parts) => interval_literal(parts, at),
+                None => Err(invalid(format!("'{text}' is no interval from {field} to {last}"), at)),
+            };
+        }
+        if value.ty == Type::Float64 {
+            return Err(invalid(
+                format!("an INTERVAL has a whole number of parts; write a smaller part than {field}"),
+                at,
+            ));
+        }
         let unit =
             interval_unit(&field.to_string()).ok_or_else(|| invalid(format!("an INTERVAL has no part {field}"), at))?;
         let count = value.convert(&Type::Int64, Conversion::implicit(at))?;

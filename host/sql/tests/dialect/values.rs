@@ -469,3 +469,53 @@ fn nan_compares_with_nothing() {
     let plan = world.physical("with g as (select f, timestamp from t) select f from g", "select f from g where f > 2");
     assert!(plan.contains("> 2") && !plan.contains("float_above"), "{plan}");
 }
+
+#[test]
+fn literals_have_all_forms_of_bigquery() {
+    for (expression, expected) in [
+        (r"'\101\060'", json!("A0")),
+        (r"b'\377'", json!("/w==")),
+        (r"rb'\d'", json!("XGQ=")),
+        (r#"br"\x01""#, json!("XHgwMQ==")),
+        (r"length(rb'''a'b''')", json!(3)),
+        ("timestamp '2014-09-27-08:00'", json!(1_411_804_800_000_000_i64)),
+        ("timestamp '2014-09-27 00:00:00-8:00'", json!(1_411_804_800_000_000_i64)),
+        ("timestamp '2014-09-27 00:00:00.5+5:30' = timestamp '2014-09-26 18:30:00.5Z'", json!(true)),
+        ("timestamp('2014-09-27-08:00', 'Asia/Tokyo')", json!(1_411_804_800_000_000_i64)),
+        ("interval '1:30' hour to minute", json!("0-0 0 1:30:0")),
+        ("interval '1-2' year to month", json!("1-2 0 0:0:0")),
+        ("interval '1 2:3:4.5' day to second", json!("0-0 1 2:3:4.500")),
+        ("interval '-1 2' day to hour", json!("0-0 -1 2:0:0")),
+        ("interval '1-2 3' year to day", json!("1-2 3 0:0:0")),
+        ("cast('1-2 3 4:5:6' as interval)", json!("1-2 3 4:5:6")),
+        ("cast('-1-2 3 -4:5:6' as interval)", json!("-1-2 3 -4:5:6")),
+        ("safe_cast('1-2 3' as interval)", json!(null)),
+        ("regexp_extract(b'id=42', b'id=([0-9]+)')", json!("NDI=")),
+        (r"regexp_extract(b'a\xff1', b'\xff.')", json!("/zE=")),
+        (r"regexp_extract(b'a', b'b')", json!(null)),
+        (r#"json_value('{"v": 1.10, "l": [1, 2.50]}', '$.v')"#, json!("1.10")),
+        (r#"json_value('{"v": 1.10, "l": [1, 2.50]}', '$.l[1]')"#, json!("2.50")),
+        (r#"json_value('{"v": 123456789012345678901234567890}', '$.v')"#, json!("123456789012345678901234567890")),
+        ("date_trunc('2025-11-20', month)", json!("2025-11-01")),
+        ("date_trunc('week', timestamp '2025-11-20 10:00:00Z') = timestamp '2025-11-17'", json!(true)),
+        ("timestamp_trunc(timestamp '2025-11-20 10:00:00Z', week) = timestamp '2025-11-16'", json!(true)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    for (sql, needle) in [
+        ("select interval 1.5 hour", "whole number"),
+        ("select interval '1' hour to minute", "is no interval from HOUR to MINUTE"),
+        ("select interval '1:2:3' hour to minute", "is no interval from HOUR to MINUTE"),
+        ("select cast('soon' as interval)", "'soon' cannot be read as INTERVAL"),
+        ("select if(1 > 0, 2)", "IF takes 3 arguments, not 2"),
+        ("select ifnull(1)", "IFNULL takes 2 arguments, not 1"),
+        ("select coalesce()", "COALESCE takes at least one argument, not 0"),
+        ("select array_agg(x limit -1) from unnest([1]) as x", "not negative"),
+        ("select percentile_cont(x, 0.5 respect nulls) over () from unnest([1]) as x", "RESPECT NULLS"),
+        ("select percentile_disc(x, 0.5) respect nulls over () from unnest([1]) as x", "RESPECT NULLS"),
+        ("select date_trunc('fortnight', timestamp '2025-11-20')", "no part FORTNIGHT"),
+    ] {
+        let failure = World::new().failure(sql);
+        assert!(failure.message.contains(needle), "{sql}: {failure}");
+    }
+}

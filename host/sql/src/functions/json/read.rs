@@ -1,6 +1,10 @@
 //! Kernels that read JSON text.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::functions::kernels::Entry;
 use crate::functions::rows::{Bad, Body, Item, Items, Made, Row};
@@ -9,7 +13,14 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new(
         "json_value",
         Body::Text(|row, out| {
-            let Some(text) = found(row)?.and_then(|value| scalar(&value)) else { return Ok(None) };
+            let Some(value) = found(row)? else { return Ok(None) };
+            // A number keeps its digits: 1.10 is no 1.1 where it is a version.
+            if value.is_f64()
+                && let Some(digits) = written(row)?
+            {
+                return out.text(&digits).map(Some);
+            }
+            let Some(text) = scalar(&value) else { return Ok(None) };
             out.text(&text).map(Some)
         }),
     ),
@@ -201,6 +212,27 @@ fn found(row: &Row) -> Result<Option<Value>, Bad> {
         value = next.take();
     }
     Ok(Some(value))
+}
+
+/// The value at the path as the text has it.
+fn written(row: &Row) -> Result<Option<String>, Bad> {
+    let steps = row.remember(1, |path| steps(path).ok_or_else(|| Bad::from(format!("'{path}' is no JSON path"))))?;
+    let Ok(mut value) = serde_json::from_str::<&RawValue>(row.text(0)) else { return Ok(None) };
+    for step in steps.iter() {
+        let next = match step {
+            Step::Key(key) => {
+                let fields: Option<HashMap<Cow<'_, str>, &RawValue>> = serde_json::from_str(value.get()).ok();
+                fields.and_then(|fields| fields.get(key.as_str()).copied())
+            }
+            Step::Index(index) => {
+                let items: Option<Vec<&RawValue>> = serde_json::from_str(value.get()).ok();
+                items.and_then(|items| items.get(*index).copied())
+            }
+        };
+        let Some(next) = next else { return Ok(None) };
+        value = next;
+    }
+    Ok(Some(value.get().trim().to_owned()))
 }
 
 /// A scalar as text; nothing for objects, arrays and null.

@@ -108,6 +108,47 @@ pub(crate) fn interval_over(interval: Typed, count: Typed, safe: bool, at: Optio
     Ok(folded(Typed::new(kernel("interval_over", safe, vec![interval.expr, count.expr]), Type::Interval)))
 }
 
+/// The text of an INTERVAL from one part to another: `'1-2' YEAR TO MONTH`, `'1 2:3:4.5' DAY TO
+/// SECOND`. Years and months, days, and the time of day each have a sign of their own.
+pub(crate) fn interval_range(text: &str, from: &str, to: &str) -> Option<(i64, i64, i64)> {
+    const PARTS: [&str; 6] = ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"];
+    /// Months, days or nanoseconds of each.
+    const UNITS: [i64; 6] = [12, 1, 1, 3_600_000_000_000, 60_000_000_000, 1_000_000_000];
+    let place = |name: &str| PARTS.iter().position(|part| part.eq_ignore_ascii_case(name));
+    let (from, to) = (place(from)?, place(to)?);
+    let mut words = text.split_whitespace();
+    let mut group = |first: usize, last: usize, between: char| -> Option<i64> {
+        let (first, last) = (from.max(first), to.min(last));
+        if first > last {
+            return Some(0);
+        }
+        let word = words.next()?;
+        let (sign, word) = match word.strip_prefix('-') {
+            Some(rest) => (-1, rest),
+            None => (1, word.strip_prefix('+').unwrap_or(word)),
+        };
+        let mut numbers = word.split(between);
+        let mut sum = 0_i64;
+        for unit in UNITS.get(first..=last)? {
+            let number = numbers.next()?;
+            let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+            let seconds = *unit == 1_000_000_000;
+            if !digits(whole) || number.contains('.') && !(seconds && digits(fraction) && fraction.len() <= 9) {
+                return None;
+            }
+            let nanos: i64 = format!("{fraction:0<9}").parse().ok()?;
+            sum = sum.checked_add(whole.parse::<i64>().ok()?.checked_mul(*unit)?)?.checked_add(nanos)?;
+        }
+        numbers.next().is_none().then_some(sign * sum)
+    };
+    let parts = (group(0, 1, '-')?, group(2, 2, ' ')?, group(3, 5, ':')?);
+    words.next().is_none().then_some(parts)
+}
+
+fn digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// `time ± interval`, `time - time`, `date ± days`. A DATE and an INTERVAL are a DATETIME.
 pub(crate) fn time_arithmetic(
     left: Typed,

@@ -93,6 +93,16 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new("interval_of", Body::Interval(|row| scaled((row.int(1), row.int(2), row.int(3)), row.int(0)))),
     Entry::new("interval_times", Body::Interval(|row| scaled(row.interval(0), row.int(1)))),
     Entry::new(
+        "parse_interval",
+        Body::Interval(|row| match super::interval::interval_range(row.text(0), "YEAR", "SECOND") {
+            Some(parts) => Ok(Some(parts)),
+            None => {
+                let short = shortened(row.text(0));
+                Err(format!("the text '{short}' cannot be read as INTERVAL; write e.g. '1-2 3 4:5:6'").into())
+            }
+        }),
+    ),
+    Entry::new(
         "interval_over",
         Body::Interval(|row| {
             if row.int(1) == 0 {

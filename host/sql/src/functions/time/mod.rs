@@ -17,7 +17,8 @@ use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Position};
 
 pub(crate) use interval::{
-    computed as computed_interval, interval_over, interval_times, length as interval_length, time_arithmetic,
+    computed as computed_interval, interval_over, interval_range, interval_times, length as interval_length,
+    time_arithmetic,
 };
 pub(crate) use kernels::interval_texts;
 pub(super) use kernels::{KERNELS, divided};
@@ -248,6 +249,8 @@ fn truncate(call: &Call<'_>, ty: &Type) -> Result<Typed> {
         Some(Argument::Part(part)) => (part.as_str(), moment(call, 1, &Type::Timestamp)?),
         _ => (call.part(1)?, moment(call, 0, ty)?),
     };
+    // The weeks of Postgres begin on Monday.
+    let name = if postgres && name == "WEEK" { "ISOWEEK" } else { name };
     let part = part(call, name, &|_| true)?;
     let below_day = matches!(Part::read(&part), Some(Part::Micros(unit)) if unit < DAY);
     let value = if value.ty == Type::Date && below_day {
