@@ -52,6 +52,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
         super::bytes::KERNELS,
         super::net::KERNELS,
         super::json::KERNELS,
+        super::json::change::KERNELS,
         super::number::KERNELS,
         super::array::KERNELS,
         super::time::KERNELS,

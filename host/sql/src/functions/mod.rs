@@ -157,14 +157,33 @@ pub(crate) fn part_argument(name: &str, quoted_first: bool) -> Option<usize> {
     }
 }
 
+/// The argument of a function that is written with its name, and comes last.
+pub(crate) fn named_argument(function: &str) -> Option<&'static str> {
+    Some(match function {
+        "EDIT_DISTANCE" => "max_distance",
+        "JSON_SET" => "create_if_missing",
+        "JSON_ARRAY_APPEND" => "append_each_element",
+        "JSON_ARRAY_INSERT" => "insert_each_element",
+        _ => return None,
+    })
+}
+
 type Builder = fn(&Call<'_>) -> Result<Typed>;
 
 /// Every function with its builder.
 fn table() -> impl Iterator<Item = &'static (&'static str, Builder)> {
-    [text::FUNCTIONS, bytes::FUNCTIONS, net::FUNCTIONS, number::FUNCTIONS, json::FUNCTIONS, array::FUNCTIONS]
-        .into_iter()
-        .chain(time::FUNCTIONS.iter().copied())
-        .flatten()
+    [
+        text::FUNCTIONS,
+        bytes::FUNCTIONS,
+        net::FUNCTIONS,
+        number::FUNCTIONS,
+        json::FUNCTIONS,
+        json::change::FUNCTIONS,
+        array::FUNCTIONS,
+    ]
+    .into_iter()
+    .chain(time::FUNCTIONS.iter().copied())
+    .flatten()
 }
 
 /// The functions whose arguments may stay uncomputed: the resolver builds them.

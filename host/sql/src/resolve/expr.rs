@@ -290,7 +290,7 @@ impl Resolver<'_> {
                 return Err(unsupported(format!("a subquery as the argument of {bare}"), at));
             }
         };
-        let asts = list.iter().map(plain_argument).collect::<Result<Vec<_>>>()?;
+        let asts = list.iter().map(|argument| argument_of(&bare, argument)).collect::<Result<Vec<_>>>()?;
         match (bare.as_str(), asts.as_slice()) {
             ("IF", [condition, then, otherwise]) => self.if_then(condition, then, otherwise, at, cx),
             ("COALESCE" | "IFNULL", [first, rest @ ..]) if bare == "COALESCE" || rest.len() == 1 => {
@@ -333,6 +333,18 @@ impl Resolver<'_> {
     ) -> Result<Typed> {
         functions::build(Call { name, arguments, at, safe: cx.guarded, now: self.now })
             .map(|value| folded(value.uniform()))
+    }
+}
+
+/// An argument of a function, with its name where the function has one of that name.
+fn argument_of<'a>(function: &str, argument: &'a FunctionArg) -> Result<&'a Ast> {
+    match (argument, functions::named_argument(function)) {
+        (FunctionArg::Named { name, arg: FunctionArgExpr::Expr(ast), .. }, Some(known))
+            if name.value.eq_ignore_ascii_case(known) =>
+        {
+            Ok(ast)
+        }
+        _ => plain_argument(argument),
     }
 }
 

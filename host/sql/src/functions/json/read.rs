@@ -97,6 +97,24 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
         }),
     ),
     Entry::new(
+        "json_bools",
+        Body::Ints(|row, items| each(row, items, "BOOL", |value| Some(Item::Int(value.as_bool()?.into())))),
+    ),
+    Entry::new(
+        "json_ints",
+        Body::Ints(|row, items| {
+            each(row, items, "INT64", |value| if value.is_number() { whole(value).map(Item::Int) } else { None })
+        }),
+    ),
+    Entry::new(
+        "json_floats",
+        Body::Floats(|row, items| each(row, items, "FLOAT64", |value| value.as_f64().map(Item::Float))),
+    ),
+    Entry::new(
+        "json_texts",
+        Body::Texts(|row, items| each(row, items, "STRING", |value| Some(Item::Text(value.as_str()?.to_owned())))),
+    ),
+    Entry::new(
         "json_lax_bool",
         Body::Bool(|row| {
             Ok(parsed(row)?.and_then(|value| match value {
@@ -189,7 +207,7 @@ fn bounded(row: &Row) -> Result<(), Bad> {
 }
 
 /// The JSON that the first argument is, if it is one.
-fn parsed(row: &Row) -> Result<Option<Value>, Bad> {
+pub(super) fn parsed(row: &Row) -> Result<Option<Value>, Bad> {
     bounded(row)?;
     Ok(serde_json::from_str(row.text(0)).ok())
 }
@@ -289,6 +307,22 @@ fn strict<T>(row: &Row, wanted: &str, read: impl Fn(&Value) -> Option<T>) -> Mad
         Some(value) => Ok(Some(value)),
         None => Err(format!("the JSON is {} and not {wanted}; the LAX_ functions convert it", kind(&value)).into()),
     }
+}
+
+/// The elements of an array, all of exactly one kind; text that is no JSON is NULL, and so is null.
+fn each(row: &Row, items: &mut Items<'_>, wanted: &str, read: fn(&Value) -> Option<Item>) -> Made<()> {
+    let values = match parsed(row)? {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Array(values)) => values,
+        Some(other) => return Err(format!("the JSON is {} and not an array of {wanted}", kind(&other)).into()),
+    };
+    for value in &values {
+        match read(value) {
+            Some(item) => items.push(item)?,
+            None => return Err(format!("the JSON array has {} among its {wanted}", kind(value)).into()),
+        }
+    }
+    Ok(Some(()))
 }
 
 fn whole(value: &Value) -> Option<i64> {

@@ -109,6 +109,8 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         // A call of ERROR is meant, also where other values would be NULL.
         Ok(super::raised::raised(call.text(0)?))
     }),
+    ("PARSE_NUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], FLOAT)),
+    ("PARSE_BIGNUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], FLOAT)),
     ("IS_INF", |call| call.run("is_infinite", 1, &[FLOAT], Type::Bool)),
     ("IS_NAN", |call| {
         call.count(1, 1)?;

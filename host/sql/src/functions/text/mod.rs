@@ -61,7 +61,7 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         Ok(Typed::new(kernel("split_text", call.safe, vec![call.text(0)?, separator]), list(TEXT)))
     }),
     ("SOUNDEX", |call| call.run("soundex", 1, &[TEXT], TEXT)),
-    ("EDIT_DISTANCE", |call| call.run("edit_distance", 2, &[TEXT, TEXT], INT)),
+    ("EDIT_DISTANCE", |call| call.run("edit_distance", 2, &[TEXT, TEXT, INT], INT)),
     ("FORMAT", printf::build),
     ("ASCII", |call| call.run("ascii_code", 1, &[TEXT], INT)),
     ("UNICODE", |call| call.run("unicode_code", 1, &[TEXT], INT)),
