@@ -105,8 +105,8 @@ fn fitting(sum: i128) -> Result<i64> {
     i64::try_from(sum).map_err(|_| overflow())
 }
 
-fn overflow() -> DataFusionError {
-    value_error("the sum overflows INT64; SUM(CAST(x AS FLOAT64)) gives a rough number")
+pub(super) fn overflow() -> DataFusionError {
+    value_error("the sum overflows INT64; that of CAST(x AS FLOAT64) is a rough number")
 }
 
 fn held(sums: impl IntoIterator<Item = Option<i128>>) -> Result<ArrayRef> {

@@ -314,6 +314,7 @@ fn a_sum_that_int64_does_not_hold_is_an_error() {
         "select sum(n) over () from t".to_owned(),
         "select sum(n) over (order by n) from t".to_owned(),
         "select sum(distinct n) from t".to_owned(),
+        "select approx_top_sum('all', n, 1) from t".to_owned(),
         "select sum(distinct n), count(distinct k) from t".to_owned(),
         format!("select sum(x) from unnest([{max}, 1]) as x"),
     ] {

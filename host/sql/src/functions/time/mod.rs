@@ -270,7 +270,11 @@ fn truncate(call: &Call<'_>, ty: &Type) -> Result<Typed> {
     }
     let ty = value.ty.clone();
     // The engine's own function lets conditions reach the storage, but fails far from 1970.
-    let stored = matches!(value.expr, Expr::Column(_));
+    let stored = match &value.expr {
+        Expr::Column(_) => true,
+        Expr::ScalarFunction(field) => field.func.name() == "get_field",
+        _ => false,
+    };
     let timestamp = timestamp(value);
     if !stored {
         let floor = kernel("floor_time", call.safe, vec![lit(part), timestamp]);
