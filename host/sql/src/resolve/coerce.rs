@@ -303,7 +303,11 @@ fn compared(left: Expr, op: Operator, right: Expr, nan: (bool, bool)) -> Expr {
         }
         Operator::Lt if nan.1 => compared(right, Operator::Gt, left, (true, nan.0)),
         Operator::LtEq if nan.1 => compared(right, Operator::GtEq, left, (true, nan.0)),
-        Operator::Eq if nan == (true, true) => left.eq(right.clone()).and(number(right)),
+        Operator::Eq if nan == (true, true) => {
+            // Of the two, the one of this query: a subquery can be joined by = alone.
+            let one = if right.contains_outer() { left.clone() } else { right.clone() };
+            left.eq(right).and(number(one))
+        }
         Operator::NotEq if nan == (true, true) => {
             left.clone().not_eq(right.clone()).or(beyond(left).and(beyond(right)))
         }

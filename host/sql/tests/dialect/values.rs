@@ -520,3 +520,28 @@ fn literals_have_all_forms_of_bigquery() {
         assert!(failure.message.contains(needle), "{sql}: {failure}");
     }
 }
+
+#[test]
+fn floats_are_still_what_joins_and_subqueries_are_by() {
+    let world = World::new()
+        .source("a", &[json!({"f": 1.5, "k": 1}), json!({"f": 2.5, "k": 2})])
+        .source("b", &[json!({"f": 2.5, "v": "x"}), json!({"f": 3.5, "v": "y"})]);
+    for (sql, expected) in [
+        ("select k, v from a join b on a.f = b.f", json!([{"k": 2, "v": "x"}])),
+        ("select k, v from a join b using (f)", json!([{"k": 2, "v": "x"}])),
+        (
+            "select k, v from a left join b on a.f = b.f and b.f > 2 order by k",
+            json!([{"k": 1, "v": null}, {"k": 2, "v": "x"}]),
+        ),
+        ("select k from a where f in (select f from b)", json!([{"k": 2}])),
+        (
+            "select k, (select max(v) from b where b.f = a.f) as v from a order by k",
+            json!([{"k": 1, "v": null}, {"k": 2, "v": "x"}]),
+        ),
+        ("select k from a where exists (select 1 from b where b.f = a.f)", json!([{"k": 2}])),
+        ("select k from a where exists (select 1 from b where a.f = b.f)", json!([{"k": 2}])),
+        ("select count(*) as c from a, b where a.f < b.f", json!([{"c": 3}])),
+    ] {
+        assert_eq!(world.rows(sql), expected, "{sql}");
+    }
+}
