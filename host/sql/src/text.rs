@@ -41,7 +41,7 @@ pub(crate) fn parse(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
 
 fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
     let dialect = TidegateDialect::new(usize::MAX, limits.nesting);
-    let mut tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize_with_location().map_err(|error| {
+    let tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize_with_location().map_err(|error| {
         let at = Position { line: error.location.line, column: error.location.column };
         fail(Code::Syntax, sentence(&error.message), Some(at))
     })?;
@@ -53,6 +53,7 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         return Err(too_deep(limits));
     }
     let second = second_statement(&tokens);
+    let mut tokens = respell::raw_bytes(tokens);
     for token in &mut tokens {
         literal::unescape_token(token);
     }

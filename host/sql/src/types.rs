@@ -140,9 +140,15 @@ impl Type {
         matches!(self, Self::Int64 | Self::Float64)
     }
 
-    /// Whether a value can be a group, a key of DISTINCT, or sorted.
-    pub(crate) fn is_groupable(&self) -> bool {
+    /// Whether a value is one value: no list, struct or JSON.
+    pub(crate) fn is_plain(&self) -> bool {
         !matches!(self, Self::Array(_) | Self::Record(_) | Self::Struct { .. } | Self::Json)
+    }
+
+    /// Whether a value can be a group or a key of DISTINCT. Equal INTERVALs are held differently
+    /// (24 hours, a day), which the engine's groups do not know.
+    pub(crate) fn is_groupable(&self) -> bool {
+        self.is_plain() && *self != Self::Interval
     }
 
     /// The field of a struct by name: exactly, else without case.

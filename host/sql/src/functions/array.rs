@@ -10,7 +10,7 @@ use tidegate_model::Code;
 
 use super::kernels::Entry;
 use super::rows::{Body, Item, Items, Made, Out, Row};
-use super::{Builder, Call, bounded, kernel};
+use super::{Builder, Call, all_or_null, bounded, kernel};
 use crate::fail::{Planning, Result, fail};
 use crate::resolve::{Conversion, Typed, list_of_record, unify};
 use crate::types::{Type, is_there};
@@ -32,10 +32,14 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     }),
     ("ARRAY_CONCAT", |call| {
         let count = call.count(1, usize::MAX)?;
-        let values = (0..count).map(|i| array(call, i)).collect::<Result<Vec<_>>>()?;
-        let (values, ty) = unify(values, call.at)?;
+        // A NULL has no type of its own that the others would have to become.
+        let list = |i: usize| Ok(if call.value(i)?.ty == Type::Null { Typed::null() } else { array(call, i)? });
+        let (values, ty) = unify((0..count).map(list).collect::<Result<Vec<_>>>()?, call.at)?;
+        if ty == Type::Null {
+            return Ok(Typed::null());
+        }
         let values = values.into_iter().map(|value| value.expr).collect();
-        Ok(Typed::new(bounded(array_concat_udf(), values), ty))
+        Ok(Typed::new(all_or_null(array_concat_udf(), values), ty))
     }),
     ("ARRAY_REVERSE", |call| {
         call.count(1, 1)?;

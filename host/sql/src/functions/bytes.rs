@@ -19,6 +19,8 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("FROM_HEX", |call| call.run("from_hex", 1, &[Type::String], Type::Bytes)),
     ("TO_BASE64", |call| of_bytes(call, "to_base64", Type::String)),
     ("FROM_BASE64", |call| call.run("from_base64", 1, &[Type::String], Type::Bytes)),
+    ("TO_BASE32", |call| of_bytes(call, "to_base32", Type::String)),
+    ("FROM_BASE32", |call| call.run("from_base32", 1, &[Type::String], Type::Bytes)),
     ("SAFE_CONVERT_BYTES_TO_STRING", |call| of_bytes(call, "lossy_text", Type::String)),
 ];
 
@@ -39,6 +41,8 @@ pub(super) const KERNELS: &[Entry] = &[
     Entry::new("from_hex", Body::Bytes(from_hex)),
     Entry::new("to_base64", Body::Text(to_base64)),
     Entry::new("from_base64", Body::Bytes(from_base64)),
+    Entry::new("to_base32", Body::Text(to_base32)),
+    Entry::new("from_base32", Body::Bytes(from_base32)),
     Entry::new(
         "lossy_text",
         Body::Text(|row, out| {
@@ -129,6 +133,44 @@ fn from_base64(row: &Row, out: &mut Out) -> Made<()> {
         };
         word = (word << 6 | u32::from(value)) & 0xff_ffff;
         bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            out.bytes(&[u8::try_from(word >> bits & 0xff).unwrap_or_default()])?;
+        }
+    }
+    Ok(Some(()))
+}
+
+fn to_base32(row: &Row, out: &mut Out) -> Made<()> {
+    const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    out.room(row.bytes(0).len().div_ceil(5).saturating_mul(8))?;
+    for chunk in row.bytes(0).chunks(5) {
+        let word = chunk.iter().fold(0_u64, |word, byte| word << 8 | u64::from(*byte)) << (8 * (5 - chunk.len()));
+        let letters = (chunk.len() * 8).div_ceil(5);
+        for i in 0..8 {
+            let letter = LETTERS.get((word >> (35 - 5 * i) & 31) as usize).copied().unwrap_or(b'A');
+            out.char(if i < letters { char::from(letter) } else { '=' })?;
+        }
+    }
+    Ok(Some(()))
+}
+
+fn from_base32(row: &Row, out: &mut Out) -> Made<()> {
+    let text = row.text(0);
+    let bad = || Bad::from(format!("'{}' is no Base32 text", text.chars().take(60).collect::<String>()));
+    let digits = text.trim_end_matches('=');
+    if !text.len().is_multiple_of(8) || !matches!(text.len() - digits.len(), 0 | 1 | 3 | 4 | 6) {
+        return Err(bad());
+    }
+    let (mut word, mut bits) = (0_u32, 0_u32);
+    for c in digits.bytes() {
+        let value = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'2'..=b'7' => c - b'2' + 26,
+            _ => return Err(bad()),
+        };
+        word = (word << 5 | u32::from(value)) & 0xffff;
+        bits += 5;
         if bits >= 8 {
             bits -= 8;
             out.bytes(&[u8::try_from(word >> bits & 0xff).unwrap_or_default()])?;

@@ -27,23 +27,17 @@ pub(super) struct Entry {
     name: &'static str,
     body: Body,
     nulls: bool,
-    volatile: bool,
 }
 
 impl Entry {
     /// A NULL argument makes a NULL.
     pub(super) const fn new(name: &'static str, body: Body) -> Self {
-        Self { name, body, nulls: false, volatile: false }
+        Self { name, body, nulls: false }
     }
 
     /// The kernel looks at NULLs itself.
     pub(super) const fn with_nulls(name: &'static str, body: Body) -> Self {
-        Self { name, body, nulls: true, volatile: false }
-    }
-
-    /// Never computed before the statement runs.
-    pub(super) const fn volatile(name: &'static str, body: Body) -> Self {
-        Self { name, body, nulls: true, volatile: true }
+        Self { name, body, nulls: true }
     }
 }
 
@@ -58,6 +52,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
         super::bytes::KERNELS,
         super::net::KERNELS,
         super::json::KERNELS,
+        super::json::change::KERNELS,
         super::number::KERNELS,
         super::array::KERNELS,
         super::time::KERNELS,
@@ -84,6 +79,11 @@ const BATCHED: &[Batched] = &[
     ("divide", 2, DataType::Float64, divide),
     ("integer_divide", 2, DataType::Int64, integer_divide),
     ("modulo", 2, DataType::Int64, modulo),
+    ("float_above", 2, DataType::Boolean, |a, _| float_order(a, |left, right| left > right)),
+    ("float_not_below", 2, DataType::Boolean, |a, _| float_order(a, |left, right| left >= right)),
+    ("add_float64", 2, DataType::Float64, |a, safe| fraction(a, safe, numeric::add)),
+    ("subtract_float64", 2, DataType::Float64, |a, safe| fraction(a, safe, numeric::sub)),
+    ("multiply_float64", 2, DataType::Float64, |a, safe| fraction(a, safe, numeric::mul)),
     ("add_int64", 2, DataType::Int64, |a, safe| whole(a, safe, numeric::add, i64::checked_add)),
     ("subtract_int64", 2, DataType::Int64, |a, safe| whole(a, safe, numeric::sub, i64::checked_sub)),
     ("multiply_int64", 2, DataType::Int64, |a, safe| whole(a, safe, numeric::mul, i64::checked_mul)),
@@ -106,7 +106,7 @@ static KERNELS: LazyLock<HashMap<&'static str, Forms>> = LazyLock::new(|| {
             Arc::new(ScalarUDF::from(RowKernel::new(entry.name, safe, entry.nulls, entry.body, volatile)))
         };
         let late = entry.body.makes_arrays().then(|| [make(false, true), make(true, true)]);
-        (entry.name, Forms { strict: make(false, entry.volatile), safe: make(true, entry.volatile), late })
+        (entry.name, Forms { strict: make(false, false), safe: make(true, false), late })
     });
     batched.chain(by_row).collect()
 });
@@ -307,7 +307,14 @@ fn divide(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
         .zip(right)
         .map(|pair| match pair {
             (Some(_), Some(0.0)) if !safe => Err(division_by_zero()),
-            (Some(left), Some(right)) if right != 0.0 => Ok(Some(left / right)),
+            (Some(left), Some(right)) if right != 0.0 => {
+                let value = left / right;
+                match value.is_finite() || !left.is_finite() || !right.is_finite() {
+                    true => Ok(Some(value)),
+                    false if safe => Ok(None),
+                    false => Err(float_overflow()),
+                }
+            }
             _ => Ok(None),
         })
         .collect::<Result<Vec<_>>>()?;
@@ -361,6 +368,48 @@ fn whole(
         Err(ArrowError::ArithmeticOverflow(_)) => Err(overflow()),
         other => Ok(other?),
     }
+}
+
+/// A comparison that is false of NaN.
+fn float_order(arguments: &[ArrayRef], holds: fn(f64, f64) -> bool) -> Result<ArrayRef> {
+    let [left, right] = arguments else { return Err(arity()) };
+    let pairs = left.as_primitive::<Float64Type>().iter().zip(right.as_primitive::<Float64Type>());
+    let values = pairs.map(|(left, right)| left.zip(right).map(|(left, right)| holds(left, right)));
+    Ok(Arc::new(values.collect::<BooleanArray>()))
+}
+
+/// Arithmetic of FLOAT64, whose result is beyond all numbers only where an argument is.
+fn fraction(
+    arguments: &[ArrayRef],
+    safe: bool,
+    all: fn(&dyn Datum, &dyn Datum) -> std::result::Result<ArrayRef, ArrowError>,
+) -> Result<ArrayRef> {
+    let [left, right] = arguments else { return Err(arity()) };
+    let result = all(left, right)?;
+    let values = result.as_primitive::<Float64Type>();
+    if values.values().iter().all(|value| value.is_finite()) {
+        return Ok(result);
+    }
+    let (left, right) = (left.as_primitive::<Float64Type>(), right.as_primitive::<Float64Type>());
+    let values = values
+        .iter()
+        .zip(left.iter().zip(right))
+        .map(|row| match row {
+            (Some(value), (Some(left), Some(right))) if !value.is_finite() && left.is_finite() && right.is_finite() => {
+                if safe {
+                    Ok(None)
+                } else {
+                    Err(float_overflow())
+                }
+            }
+            (value, _) => Ok(value),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Float64Array::from(values)))
+}
+
+fn float_overflow() -> datafusion::error::DataFusionError {
+    value_error("a FLOAT64 overflowed; SAFE_MULTIPLY and its kin give NULL instead")
 }
 
 fn overflow() -> datafusion::error::DataFusionError {

@@ -16,8 +16,10 @@ mod net;
 mod nullable;
 mod number;
 mod quantiles;
+mod raised;
 mod row_query;
 mod rows;
+mod sums;
 mod text;
 mod time;
 mod top;
@@ -34,12 +36,17 @@ pub(crate) use kernels::kernel;
 pub(crate) use nullable::{nullable, only};
 pub(crate) use number::arithmetic;
 pub(crate) use quantiles::{percentile, quantiles};
+pub(crate) use raised::raised_as;
 pub(crate) use row_query::{Finish, RowQuery, Step};
 pub(crate) use rows::while_folding;
+pub(crate) use sums::{interval_sum, whole_sum};
 pub(crate) use text::{like_pattern, regexp_contains};
-pub(crate) use time::{at_time_zone, computed_interval, interval_texts, interval_times, time_arithmetic};
+pub(crate) use time::{
+    at_time_zone, computed_interval, interval_length, interval_over, interval_range, interval_texts, interval_times,
+    time_arithmetic,
+};
 pub(crate) use top::top;
-pub(crate) use udf::{bounded, copied_size, counted};
+pub(crate) use udf::{all_or_null, bounded, copied_size, counted};
 pub(crate) use watched::watched;
 
 use crate::fail::{Result, fail, invalid};
@@ -77,6 +84,7 @@ impl Call<'_> {
             (0, 0) => "no arguments".to_owned(),
             (1, 1) => "one argument".to_owned(),
             (least, most) if least == most => format!("{least} arguments"),
+            (1, usize::MAX) => "at least one argument".to_owned(),
             (least, usize::MAX) => format!("at least {least} arguments"),
             (least, most) => format!("{least} to {most} arguments"),
         };
@@ -151,14 +159,33 @@ pub(crate) fn part_argument(name: &str, quoted_first: bool) -> Option<usize> {
     }
 }
 
+/// The argument of a function that is written with its name, and comes last.
+pub(crate) fn named_argument(function: &str) -> Option<&'static str> {
+    Some(match function {
+        "EDIT_DISTANCE" => "max_distance",
+        "JSON_SET" => "create_if_missing",
+        "JSON_ARRAY_APPEND" => "append_each_element",
+        "JSON_ARRAY_INSERT" => "insert_each_element",
+        _ => return None,
+    })
+}
+
 type Builder = fn(&Call<'_>) -> Result<Typed>;
 
 /// Every function with its builder.
 fn table() -> impl Iterator<Item = &'static (&'static str, Builder)> {
-    [text::FUNCTIONS, bytes::FUNCTIONS, net::FUNCTIONS, number::FUNCTIONS, json::FUNCTIONS, array::FUNCTIONS]
-        .into_iter()
-        .chain(time::FUNCTIONS.iter().copied())
-        .flatten()
+    [
+        text::FUNCTIONS,
+        bytes::FUNCTIONS,
+        net::FUNCTIONS,
+        number::FUNCTIONS,
+        json::FUNCTIONS,
+        json::change::FUNCTIONS,
+        array::FUNCTIONS,
+    ]
+    .into_iter()
+    .chain(time::FUNCTIONS.iter().copied())
+    .flatten()
 }
 
 /// The functions whose arguments may stay uncomputed: the resolver builds them.
@@ -179,6 +206,12 @@ pub(crate) fn build(call: Call<'_>) -> Result<Typed> {
     if let Some((_, builder)) = table().find(|(name, _)| *name == call.name) {
         return builder(&call);
     }
+    match call.name {
+        "IF" => call.count(3, 3)?,
+        "IFNULL" => call.count(2, 2)?,
+        "COALESCE" => call.count(1, usize::MAX)?,
+        _ => 0,
+    };
     if let Some(reason) = foreign::refusal(call.name) {
         let message = format!("{} is not supported; {reason}", call.name);
         return Err(fail(Code::Unsupported, message, call.at).about(call.name));

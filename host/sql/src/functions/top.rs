@@ -14,6 +14,7 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Sign
 use datafusion::scalar::ScalarValue;
 
 use super::kernels::arity;
+use super::sums::overflow;
 
 /// The aggregate of the first `number` values; `weighted` ones take a weight as second argument.
 pub(crate) fn top(number: usize, weighted: bool) -> Arc<AggregateUDF> {
@@ -95,10 +96,10 @@ enum Sum {
 }
 
 impl Sum {
-    fn plus(self, other: Self) -> Self {
+    fn plus(self, other: Self) -> Result<Self> {
         match (self, other) {
-            (Self::Whole(one), Self::Whole(other)) => Self::Whole(one.saturating_add(other)),
-            (one, other) => Self::Float(one.float() + other.float()),
+            (Self::Whole(one), Self::Whole(other)) => one.checked_add(other).map(Self::Whole).ok_or_else(overflow),
+            (one, other) => Ok(Self::Float(one.float() + other.float())),
         }
     }
 
@@ -126,7 +127,7 @@ impl Sums {
             // A weight of NULL counts nothing.
             let Some(weight) = weight else { continue };
             match self.sums.get_mut(row.as_ref()) {
-                Some(sum) => *sum = sum.plus(weight),
+                Some(sum) => *sum = sum.plus(weight)?,
                 None => {
                     self.bytes += row.as_ref().len() + 64;
                     self.sums.insert(row.as_ref().into(), weight);

@@ -3,7 +3,9 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::compute::nullif;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result as EngineResult;
 use datafusion::logical_expr::{
@@ -134,17 +136,28 @@ impl ScalarUDFImpl for RowKernel {
 /// One of the engine's functions that make arrays out of arrays or values, within bounds: it is
 /// known before that the result is not too large, and counted after.
 pub(crate) fn bounded(inner: Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
+    bounded_as(inner, arguments, false)
+}
+
+/// The same, but NULL where any argument is.
+pub(crate) fn all_or_null(inner: Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
+    bounded_as(inner, arguments, true)
+}
+
+fn bounded_as(inner: Arc<ScalarUDF>, arguments: Vec<Expr>, strict: bool) -> Expr {
     let mut signature = inner.signature().clone();
     // A constant array would be folded, and then copied into each row.
     if arguments.iter().all(|argument| !argument.any_column_refs()) {
         signature.volatility = Volatility::Volatile;
     }
     let name = format!("bounded_{}", inner.name());
-    ScalarUDF::from(Bounded { name, inner, signature }).call(arguments)
+    ScalarUDF::from(Bounded { name, inner, signature, strict }).call(arguments)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
+    /// A NULL argument makes a NULL.
+    strict: bool,
     name: String,
     inner: Arc<ScalarUDF>,
     signature: Signature,
@@ -176,12 +189,38 @@ impl ScalarUDFImpl for Bounded {
             }
         };
         rows::check_batch(call.args.iter().map(size).fold(0, usize::saturating_add))?;
-        let result = self.inner.invoke_with_args(call)?;
+        let missing = if self.strict { missing(&call.args) } else { Missing::None };
+        if let Missing::All = missing {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(call.return_field.data_type())?));
+        }
+        let result = match (self.inner.invoke_with_args(call)?, missing) {
+            (ColumnarValue::Array(array), Missing::Some(rows)) => ColumnarValue::Array(nullif(&array, &rows)?),
+            (result, _) => result,
+        };
         if let ColumnarValue::Array(array) = &result {
             count_copied(array)?;
         }
         Ok(result)
     }
+}
+
+/// The rows of a batch in which an argument is NULL.
+enum Missing {
+    None,
+    Some(BooleanArray),
+    All,
+}
+
+fn missing(arguments: &[ColumnarValue]) -> Missing {
+    let mut present: Option<NullBuffer> = None;
+    for argument in arguments {
+        match argument {
+            ColumnarValue::Scalar(scalar) if scalar.is_null() => return Missing::All,
+            ColumnarValue::Scalar(_) => {}
+            ColumnarValue::Array(array) => present = NullBuffer::union(present.as_ref(), array.nulls()),
+        }
+    }
+    present.map_or(Missing::None, |present| Missing::Some(BooleanArray::new(!present.inner(), None)))
 }
 
 /// What a copy of an array takes: texts are shared.

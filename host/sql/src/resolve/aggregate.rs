@@ -20,7 +20,7 @@ use super::expr::Context;
 use super::query::sorted;
 use super::{Conversion, Resolver, Typed};
 use crate::fail::{Result, invalid, place, unsupported};
-use crate::functions::{Argument, first, quantiles, top};
+use crate::functions::{Argument, first, interval_sum, quantiles, top, whole_sum};
 use crate::types::{Field, Type};
 
 /// The aggregate functions.
@@ -154,6 +154,9 @@ impl Resolver<'_> {
     ) -> Result<(Expr, Type)> {
         match self.build_aggregate(name, call, true, at, cx)? {
             Built { limit: Some(_), .. } => Err(invalid(format!("{name} ... OVER takes no LIMIT"), at)),
+            Built { ty: Type::Interval, .. } if matches!(name, "MIN" | "MAX") => {
+                Err(unsupported(format!("{name} of INTERVAL ... OVER"), at))
+            }
             Built { .. } if name == "ARRAY_CONCAT_AGG" => Err(unsupported("ARRAY_CONCAT_AGG ... OVER", at)),
             Built { expr, ty, .. } => Ok((expr, ty)),
         }
@@ -356,10 +359,25 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
             let counted = if clauses.distinct { condition } else { lit(1_i64) };
             (call(agg::count::count_udaf(), vec![counted], &with), Type::Int64)
         }
-        "SUM" => simple(agg::sum::sum_udaf(), number(first)?),
+        "SUM" | "AVG" if first.ty == Type::Interval => {
+            if clauses.distinct {
+                return Err(invalid(format!("{name} cannot compare values of type INTERVAL"), at));
+            }
+            simple(interval_sum(name == "AVG"), first)
+        }
+        "SUM" => {
+            let value = number(first)?;
+            let whole = value.ty == Type::Int64;
+            simple(if whole { whole_sum() } else { agg::sum::sum_udaf() }, value)
+        }
         "AVG" => {
             let (expr, _) = simple(agg::average::avg_udaf(), float(first)?);
             (expr, Type::Float64)
+        }
+        "MIN" | "MAX" if first.ty == Type::Interval => {
+            let by = crate::functions::interval_length(first.clone());
+            let arguments = vec![Some(first), Some(by)];
+            return build(if name == "MIN" { "MIN_BY" } else { "MAX_BY" }, arguments, clauses, at);
         }
         "MIN" | "MAX" => {
             comparable(&first)?;
@@ -409,6 +427,7 @@ fn build(name: &str, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Optio
         }
         "MAX_BY" | "MIN_BY" => {
             let Some(by) = second else { return Err(invalid(format!("{name} takes two arguments"), at)) };
+            let by = if by.ty == Type::Interval { crate::functions::interval_length(by) } else { by };
             comparable(&by)?;
             let ty = first.ty.clone();
             let order_by = vec![by.expr.clone().sort(name == "MIN_BY", false)];

@@ -18,6 +18,9 @@ impl Resolver<'_> {
         if let Type::Record(_) = array.ty {
             return Err(invalid("IN UNNEST takes an array of values, not of records", at));
         }
+        if item == Type::Interval {
+            return Err(invalid("IN UNNEST cannot compare values of type INTERVAL; write IN (a, b)", at));
+        }
         let null = Expr::Literal(ScalarValue::Null, None);
         let (value, item) = super::coerce::comparable(value, Typed::new(null.clone(), item), at)?;
         let array = array.convert(&Type::Array(Box::new(item.ty)), Conversion::implicit(at))?;

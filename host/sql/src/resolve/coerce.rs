@@ -15,7 +15,7 @@ use tidegate_model::{Code, Position};
 
 use super::{Typed, folded};
 use crate::fail::{Planning, Result, fail, invalid};
-use crate::functions::kernel;
+use crate::functions::{kernel, raised_as};
 use crate::types::Type;
 
 /// How a conversion treats a value that does not convert.
@@ -45,6 +45,9 @@ impl Typed {
     pub(crate) fn convert(self, target: &Type, how: Conversion) -> Result<Typed> {
         if self.ty == *target {
             return Ok(self);
+        }
+        if let Some(error) = raised_as(&self, target) {
+            return Ok(error);
         }
         if self.ty == Type::Null {
             let null = ScalarValue::try_from(&target.arrow()).planned()?;
@@ -91,6 +94,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         (Type::String, Type::Timestamp | Type::Datetime) => named("parse_timestamp", expr),
         (Type::String, Type::Date) => cast(named("parse_timestamp", expr), to),
         (Type::String, Type::Time) => named("parse_time", expr),
+        (Type::String, Type::Interval) => named("parse_interval", expr),
         (Type::String, Type::Bytes) => named("text_bytes", expr),
         (Type::Float64, Type::Int64) => named("round_int64", expr),
         (Type::Int64, Type::Float64) | (Type::Bool, Type::Int64) => cast(expr, to),
@@ -117,7 +121,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
             when(expr.is_not_null(), made).end().planned()?
         }
         (Type::Array(from), Type::Array(item)) => {
-            let castable = |ty: &Type| ty.is_groupable();
+            let castable = |ty: &Type| ty.is_plain();
             if **from == Type::Null || (castable(from) && castable(item)) {
                 cast(expr, to)
             } else if from.arrow_ref() == item.arrow_ref() {
@@ -188,7 +192,7 @@ fn pair(one: Type, other: Type, at: Option<Position>) -> Result<Type> {
         (Struct { fields, open }, Struct { fields: others, .. }) if fields.len() == others.len() => {
             Struct { fields, open }
         }
-        (String, other) | (other, String) if other.is_groupable() || other == Json => String,
+        (String, other) | (other, String) if other.is_plain() || other == Json => String,
         (one, other) => {
             return Err(invalid(format!("values of the types {one} and {other} do not go together here"), at));
         }
@@ -203,6 +207,8 @@ pub(crate) fn unify(values: Vec<Typed>, at: Option<Position>) -> Result<(Vec<Typ
         Type::Timestamp | Type::Datetime | Type::Date if values.iter().all(|v| reads_as(v, &firm)) => firm,
         _ => common(values.iter().map(|v| v.ty.clone()), at)?,
     };
+    // An error beside nothing but NULL is a value all the same.
+    let ty = if ty == Type::Null && values.iter().any(|v| raised_as(v, &ty).is_some()) { Type::String } else { ty };
     let values =
         values.into_iter().map(|value| value.convert(&ty, Conversion::implicit(at))).collect::<Result<Vec<_>>>()?;
     Ok((values, ty))
@@ -223,6 +229,9 @@ pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Res
         (Type::String, other @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time)) => other.clone(),
         (one @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time), Type::String) => one.clone(),
         (Type::Timestamp, Type::Int64) | (Type::Int64, Type::Timestamp) => Type::Timestamp,
+        // A day beside a midnight stays a day, which conditions on stored times are pruned by.
+        (Type::Date, Type::Datetime) if is_midnight(&right) => Type::Date,
+        (Type::Datetime, Type::Date) if is_midnight(&left) => Type::Date,
         (one, other) => pair(one.clone(), other.clone(), at)
             .map_err(|_| invalid(format!("values of the types {one} and {other} cannot be compared"), at))?,
     };
@@ -230,7 +239,16 @@ pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Res
         return Err(invalid(format!("values of type {target} cannot be compared; unnest them first"), at));
     }
     let how = Conversion::implicit(at);
-    Ok((left.convert(&target, how)?, right.convert(&target, how)?))
+    let (left, right) = (left.convert(&target, how)?, right.convert(&target, how)?);
+    if target == Type::Interval {
+        return Ok((crate::functions::interval_length(left), crate::functions::interval_length(right)));
+    }
+    Ok((left, right))
+}
+
+fn is_midnight(value: &Typed) -> bool {
+    const DAY: i64 = 86_400_000_000;
+    matches!(value.literal(), Some(ScalarValue::TimestampMicrosecond(Some(micros), _)) if micros % DAY == 0)
 }
 
 /// Text beside a number: a literal that is no number is compared as text, so that
@@ -247,6 +265,60 @@ fn text_against_number(text: &Typed, number: &Type) -> Type {
 
 /// `left op right` for the six comparison operators.
 pub(crate) fn compare(left: Typed, op: Operator, right: Typed, at: Option<Position>) -> Result<Typed> {
+    let nan = (may_be_nan(&left), may_be_nan(&right));
     let (left, right) = comparable(left, right, at)?;
-    Ok(folded(Typed::new(binary_expr(left.expr, op, right.expr), Type::Bool)))
+    let expr = match left.ty {
+        Type::Float64 => compared(left.expr, op, right.expr, nan),
+        _ => binary_expr(left.expr, op, right.expr),
+    };
+    Ok(folded(Typed::new(expr, Type::Bool)))
+}
+
+fn may_be_nan(value: &Typed) -> bool {
+    match value.literal() {
+        Some(ScalarValue::Float64(value)) => value.is_some_and(f64::is_nan),
+        Some(ScalarValue::Utf8(_) | ScalarValue::Utf8View(_)) => {
+            value.literal_text().is_some_and(|text| text.trim().parse().is_ok_and(f64::is_nan))
+        }
+        Some(_) => false,
+        None => matches!(value.ty, Type::Float64 | Type::String | Type::Json),
+    }
+}
+
+/// A comparison of floats. To the engine NaN is above all numbers and equals itself; in the dialect
+/// it compares with nothing. `nan` tells which sides may be one.
+///
+/// What is added is a comparison with infinity, so that a condition on a column is still one that
+/// the storage prunes by.
+fn compared(left: Expr, op: Operator, right: Expr, nan: (bool, bool)) -> Expr {
+    let number = |expr: Expr| expr.lt_eq(lit(f64::INFINITY));
+    let beyond = |expr: Expr| expr.gt(lit(f64::INFINITY));
+    match op {
+        Operator::Gt | Operator::GtEq if nan.0 => {
+            if is_computed(&left) {
+                let name = if op == Operator::Gt { "float_above" } else { "float_not_below" };
+                return kernel(name, false, vec![left, right]);
+            }
+            binary_expr(left.clone(), op, right).and(number(left))
+        }
+        Operator::Lt if nan.1 => compared(right, Operator::Gt, left, (true, nan.0)),
+        Operator::LtEq if nan.1 => compared(right, Operator::GtEq, left, (true, nan.0)),
+        Operator::Eq if nan == (true, true) => {
+            // Of the two, the one of this query: a subquery can be joined by = alone.
+            let one = if right.contains_outer() { left.clone() } else { right.clone() };
+            left.eq(right).and(number(one))
+        }
+        Operator::NotEq if nan == (true, true) => {
+            left.clone().not_eq(right.clone()).or(beyond(left).and(beyond(right)))
+        }
+        op => binary_expr(left, op, right),
+    }
+}
+
+/// Whether a value is the result of a function, and nothing that the storage knows.
+fn is_computed(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => !matches!(call.func.name(), "get_field" | "coalesce" | "nullif" | "nullable"),
+        _ => false,
+    }
 }

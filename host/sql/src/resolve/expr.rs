@@ -325,14 +325,22 @@ impl Resolver<'_> {
             let message = "UNNEST stands in FROM, such as FROM t CROSS JOIN UNNEST(t.list) AS item, or behind IN";
             return Err(invalid(message, at));
         }
-        let asts = list.iter().map(plain_argument).collect::<Result<Vec<_>>>()?;
+        let asts = list.iter().map(|argument| argument_of(&bare, argument)).collect::<Result<Vec<_>>>()?;
         match (bare.as_str(), asts.as_slice()) {
             ("IF", [condition, then, otherwise]) => self.if_then(condition, then, otherwise, at, cx),
             ("COALESCE" | "IFNULL", [first, rest @ ..]) if bare == "COALESCE" || rest.len() == 1 => {
                 self.first_known(first, rest, at, cx)
             }
             _ => {
-                let quoted = matches!(asts.first(), Some(Ast::Value(_)));
+                // What begins with a digit is a date, and no part of one.
+                let quoted = match asts.first() {
+                    Some(Ast::Value(value)) => !value
+                        .value
+                        .clone()
+                        .into_string()
+                        .is_some_and(|s| s.trim().starts_with(|c: char| c.is_ascii_digit())),
+                    _ => false,
+                };
                 let part_at = functions::part_argument(&bare, quoted);
                 let before = cx.guarded;
                 cx.guarded |= safe;
@@ -360,6 +368,18 @@ impl Resolver<'_> {
     ) -> Result<Typed> {
         functions::build(Call { name, arguments, at, safe: cx.guarded, now: self.now })
             .map(|value| folded(value.uniform()))
+    }
+}
+
+/// An argument of a function, with its name where the function has one of that name.
+fn argument_of<'a>(function: &str, argument: &'a FunctionArg) -> Result<&'a Ast> {
+    match (argument, functions::named_argument(function)) {
+        (FunctionArg::Named { name, arg: FunctionArgExpr::Expr(ast), .. }, Some(known))
+            if name.value.eq_ignore_ascii_case(known) =>
+        {
+            Ok(ast)
+        }
+        _ => plain_argument(argument),
     }
 }
 

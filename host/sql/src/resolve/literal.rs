@@ -89,17 +89,36 @@ impl Resolver<'_> {
                 let (months, days, nanos) = interval_unit(part).ok_or_else(|| bad_interval(text, at))?;
                 total = add(total, scale((months, days, nanos), count, at)?, at)?;
             }
-            return Ok(interval_literal(total));
+            return interval_literal(total, at);
         }
         let Some(field) = &interval.leading_field else {
             return Err(invalid("an INTERVAL needs a part, e.g. INTERVAL 1 HOUR", at));
         };
+        if let Some(last) = &interval.last_field {
+            let text = value.literal_text().unwrap_or_default();
+            return match crate::functions::interval_range(text, &field.to_string(), &last.to_string()) {
+                Some(parts) => interval_literal(parts, at),
+                None => Err(invalid(format!("'{text}' is no interval from {field} to {last}"), at)),
+            };
+        }
+        if value.ty == Type::Float64 {
+            return Err(invalid(
+                format!("an INTERVAL has a whole number of parts; write a smaller part than {field}"),
+                at,
+            ));
+        }
         let unit =
             interval_unit(&field.to_string()).ok_or_else(|| invalid(format!("an INTERVAL has no part {field}"), at))?;
         let count = value.convert(&Type::Int64, Conversion::implicit(at))?;
         match count.literal() {
-            Some(ScalarValue::Int64(Some(count))) => Ok(interval_literal(scale(unit, *count, at)?)),
-            _ => Ok(crate::functions::computed_interval(count.expr, unit)),
+            Some(ScalarValue::Int64(Some(count))) => {
+                match scale(unit, *count, at).and_then(|parts| interval_literal(parts, at)) {
+                    // In an arm that may not be taken, and under SAFE, there is none.
+                    Err(_) if cx.guarded => Typed::null().convert(&Type::Interval, Conversion::implicit(at)),
+                    interval => interval,
+                }
+            }
+            _ => Ok(crate::functions::computed_interval(count.expr, unit, cx.guarded)),
         }
     }
 }
@@ -125,22 +144,22 @@ pub(crate) fn interval_unit(part: &str) -> Option<IntervalParts> {
 }
 
 fn scale(unit: IntervalParts, count: i64, at: Option<Position>) -> Result<IntervalParts> {
-    let times =
-        |part: i64| part.checked_mul(count).ok_or_else(|| fail(Code::InvalidValue, "the INTERVAL is too large", at));
+    let times = |part: i64| part.checked_mul(count).ok_or_else(|| fail(Code::InvalidValue, TOO_LARGE, at));
     Ok((times(unit.0)?, times(unit.1)?, times(unit.2)?))
 }
 
 fn add(one: IntervalParts, other: IntervalParts, at: Option<Position>) -> Result<IntervalParts> {
-    let sum =
-        |a: i64, b: i64| a.checked_add(b).ok_or_else(|| fail(Code::InvalidValue, "the INTERVAL is too large", at));
+    let sum = |a: i64, b: i64| a.checked_add(b).ok_or_else(|| fail(Code::InvalidValue, TOO_LARGE, at));
     Ok((sum(one.0, other.0)?, sum(one.1, other.1)?, sum(one.2, other.2)?))
 }
 
-fn interval_literal((months, days, nanos): IntervalParts) -> Typed {
-    let clamp = |value: i64| i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX });
-    let scalar = ScalarValue::new_interval_mdn(clamp(months), clamp(days), nanos);
-    Typed::new(Expr::Literal(scalar, None), Type::Interval)
+fn interval_literal((months, days, nanos): IntervalParts, at: Option<Position>) -> Result<Typed> {
+    let small = |part: i64| i32::try_from(part).map_err(|_| fail(Code::InvalidValue, TOO_LARGE, at));
+    let scalar = ScalarValue::new_interval_mdn(small(months)?, small(days)?, nanos);
+    Ok(Typed::new(Expr::Literal(scalar, None), Type::Interval))
 }
+
+const TOO_LARGE: &str = "the INTERVAL is too large";
 
 fn bad_interval(text: &str, at: Option<Position>) -> tidegate_model::Failure {
     invalid(format!("'{text}' is no interval; write e.g. INTERVAL 1 HOUR"), at)

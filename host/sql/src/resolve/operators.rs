@@ -31,7 +31,7 @@ impl Resolver<'_> {
             B::Gt => compare(left, Operator::Gt, right, at),
             B::GtEq => compare(left, Operator::GtEq, right, at),
             B::Plus | B::Minus if is_time(&left.ty) || is_time(&right.ty) || left.ty == Type::Interval => {
-                functions::time_arithmetic(left, matches!(op, B::Minus), right, at)
+                functions::time_arithmetic(left, matches!(op, B::Minus), right, cx.guarded, at)
             }
             B::Multiply if left.ty == Type::Interval || right.ty == Type::Interval => {
                 functions::interval_times(left, right, at)
@@ -40,6 +40,7 @@ impl Resolver<'_> {
             B::Minus => functions::arithmetic(left, Operator::Minus, right, cx.guarded, at),
             B::Multiply => functions::arithmetic(left, Operator::Multiply, right, cx.guarded, at),
             B::Modulo => functions::arithmetic(left, Operator::Modulo, right, cx.guarded, at),
+            B::Divide if left.ty == Type::Interval => functions::interval_over(left, right, cx.guarded, at),
             B::Divide => {
                 let how = Conversion::implicit(at);
                 let (left, right) = (left.convert(&Type::Float64, how)?, right.convert(&Type::Float64, how)?);
@@ -57,15 +58,16 @@ impl Resolver<'_> {
             | B::PGBitwiseShiftLeft
             | B::PGBitwiseShiftRight => {
                 let how = Conversion::implicit(at);
-                let op = match op {
-                    B::BitwiseAnd => Operator::BitwiseAnd,
-                    B::BitwiseOr => Operator::BitwiseOr,
-                    B::PGBitwiseShiftLeft => Operator::BitwiseShiftLeft,
-                    B::PGBitwiseShiftRight => Operator::BitwiseShiftRight,
-                    _ => Operator::BitwiseXor,
+                let (left, right) = (left.convert(&Type::Int64, how)?.expr, right.convert(&Type::Int64, how)?.expr);
+                // The engine's own shifts are those of its processor.
+                let expr = match op {
+                    B::PGBitwiseShiftLeft => kernel("shift_left", cx.guarded, vec![left, right]),
+                    B::PGBitwiseShiftRight => kernel("shift_right", cx.guarded, vec![left, right]),
+                    B::BitwiseAnd => binary_expr(left, Operator::BitwiseAnd, right),
+                    B::BitwiseOr => binary_expr(left, Operator::BitwiseOr, right),
+                    _ => binary_expr(left, Operator::BitwiseXor, right),
                 };
-                let (left, right) = (left.convert(&Type::Int64, how)?, right.convert(&Type::Int64, how)?);
-                Ok(folded(Typed::new(binary_expr(left.expr, op, right.expr), Type::Int64)))
+                Ok(folded(Typed::new(expr, Type::Int64)))
             }
             // Postgres spellings whose meaning is clear.
             B::PGRegexMatch => functions::regexp_contains(left, right, false, at),

@@ -292,6 +292,9 @@ fn combine(
 
 /// A value as a plan column: unknown paths get a type that every operator can carry.
 pub(crate) fn shown(value: Typed) -> Typed {
+    if let Some(error) = crate::functions::raised_as(&value, &Type::String) {
+        return error;
+    }
     if value.ty == Type::Null {
         return Typed::new(Expr::Literal(ScalarValue::Utf8View(None), None), Type::Null);
     }
@@ -311,6 +314,7 @@ pub(crate) fn sorted(value: Typed, key: &OrderByExpr) -> Result<SortExpr> {
     if key.with_fill.is_some() {
         return Err(unsupported("WITH FILL", place(&key.expr)));
     }
+    let value = if value.ty == Type::Interval { crate::functions::interval_length(value) } else { value };
     if !value.ty.is_groupable() {
         return Err(invalid(format!("ORDER BY cannot sort values of type {}", value.ty), place(&key.expr)));
     }

@@ -241,6 +241,9 @@ impl Resolver<'_> {
             }
             ("PERCENTILE_CONT" | "PERCENTILE_DISC", Some(value)) => {
                 counted(2, 2)?;
+                if respects_nulls(call) {
+                    return Err(unsupported(format!("{name} with RESPECT NULLS; NULLs are left out, which"), at));
+                }
                 if !over.order_by.is_empty() {
                     return Err(invalid(format!("{name} takes no ORDER BY inside of OVER (...)"), at));
                 }
@@ -406,6 +409,17 @@ impl Resolver<'_> {
         };
         Ok(WindowFrame::new_bounds(units, engine(start, from), engine(end, to)))
     }
+}
+
+fn respects_nulls(call: &Function) -> bool {
+    let inside = match &call.args {
+        FunctionArguments::List(list) => list.clauses.as_slice(),
+        _ => &[],
+    };
+    let respects = |clause: &FunctionArgumentClause| {
+        matches!(clause, FunctionArgumentClause::IgnoreOrRespectNulls(NullTreatment::RespectNulls))
+    };
+    matches!(call.null_treatment, Some(NullTreatment::RespectNulls)) || inside.iter().any(respects)
 }
 
 fn with_nulls(expr: Expr, ignore: bool) -> Expr {

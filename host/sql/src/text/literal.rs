@@ -87,6 +87,18 @@ fn pieces(raw: &str, quote: Option<char>, mut take: impl FnMut(Piece) -> bool) {
                 Some(same @ ('\\' | '\'' | '"' | '`' | '?')) => Some(same),
                 _ => None,
             };
+            // Three octal digits are one byte.
+            let octal: String = ahead.clone().take(2).take_while(|c| matches!(c, '0'..='7')).collect();
+            let octal = next
+                .filter(|first| matches!(first, '0'..='3') && octal.len() == 2)
+                .and_then(|first| u8::from_str_radix(&format!("{first}{octal}"), 8).ok());
+            if let Some(byte) = octal
+                && take(Piece::Byte(byte))
+            {
+                rest = ahead;
+                rest.nth(1);
+                continue;
+            }
             let digits = match next {
                 Some('x' | 'X') => 2,
                 Some('u') => 4,
@@ -129,6 +141,7 @@ mod tests {
             (r"tab\tline\n", "tab\tline\n"),
             (r"\x41\u00e9", "Aé"),
             (r"\u12", r"\u12"),
+            (r"\101\1012 \10 \789", r"AA2 \10 \789"),
             ("\\", "\\"),
         ] {
             assert_eq!(unescape(raw, Some('\'')), expected, "{raw}");
@@ -137,9 +150,11 @@ mod tests {
 
     #[test]
     fn bytes_are_unescaped_to_bytes() {
-        for (raw, expected) in
-            [(r"\x01\xff\n", &b"\x01\xff\n"[..]), ("é", "é".as_bytes()), (r"\xg1\u00e9\s", br"\xg1\u00e9\s".as_slice())]
-        {
+        for (raw, expected) in [
+            (r"\x01\xff\n\377", &b"\x01\xff\n\xff"[..]),
+            ("é", "é".as_bytes()),
+            (r"\xg1\u00e9\s", br"\xg1\u00e9\s".as_slice()),
+        ] {
             assert_eq!(unescape_bytes(raw), expected, "{raw}");
         }
     }

@@ -1,7 +1,8 @@
-//! Two spellings of BigQuery that the parser does not read, written as it does: before parsing,
+//! Three spellings of BigQuery that the parser does not read, written as it does: before parsing,
 //! on the tokens, each of which keeps its place.
 //!
 //! - `SAFE.SUBSTR(...)`: a keyword after `SAFE.` is a function's name like any other.
+//! - `rb'\d'`, `br'\d'`: bytes whose backslashes stand for themselves.
 //! - `ARRAY<INT64>[1, 2]`: the same as `CAST([1, 2] AS ARRAY<INT64>)`.
 
 use sqlparser::keywords::Keyword;
@@ -9,6 +10,29 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 pub(super) fn respell(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     typed_arrays(safe_calls(tokens))
+}
+
+/// Before literals are unescaped, because these are not.
+pub(super) fn raw_bytes(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        let adjoins = |before: &TokenWithSpan| {
+            (is_word(before, "rb") || is_word(before, "br")) && before.span.end == token.span.start
+        };
+        let escaped = |text: &String| text.replace('\\', r"\\");
+        let bytes = match &token.token {
+            Token::SingleQuotedString(text) => Some(Token::SingleQuotedByteStringLiteral(escaped(text))),
+            Token::DoubleQuotedString(text) => Some(Token::DoubleQuotedByteStringLiteral(escaped(text))),
+            Token::TripleSingleQuotedString(text) => Some(Token::TripleSingleQuotedByteStringLiteral(escaped(text))),
+            Token::TripleDoubleQuotedString(text) => Some(Token::TripleDoubleQuotedByteStringLiteral(escaped(text))),
+            _ => None,
+        };
+        match (bytes, out.last_mut()) {
+            (Some(bytes), Some(before)) if adjoins(before) => before.token = bytes,
+            _ => out.push(token),
+        }
+    }
+    out
 }
 
 fn safe_calls(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {

@@ -157,3 +157,48 @@ proptest! {
         prop_assert_eq!(value(&sql), json!(true));
     }
 }
+
+#[test]
+fn json_is_changed_where_a_path_fits() {
+    let json = r#"parse_json('{"a": 1, "l": [1, {"b": null}], "n": null}')"#;
+    for (call, expected) in [
+        ("json_set(J, '$.l[3]', 'x')", json!({"a": 1, "l": [1, {"b": null}, null, "x"], "n": null})),
+        ("json_set(J, '$.a.b', 1)", json!({"a": 1, "l": [1, {"b": null}], "n": null})),
+        ("json_set(J, '$.n.x[1]', 1)", json!({"a": 1, "l": [1, {"b": null}], "n": {"x": [null, 1]}})),
+        ("json_set(J, '$', struct(1 as z))", json!({"z": 1})),
+        ("json_set(J, '$.a', null)", json!({"a": null, "l": [1, {"b": null}], "n": null})),
+        ("json_remove(J, '$.l[1].b', '$.l[0]', '$.none')", json!({"a": 1, "l": [{}], "n": null})),
+        ("json_strip_nulls(J)", json!({"a": 1, "l": [1, {}]})),
+        ("json_strip_nulls(J, '$.l')", json!({"a": 1, "l": [1, {}], "n": null})),
+        (
+            "json_array_append(J, '$.l', [1, 2], append_each_element => false)",
+            json!({"a": 1, "l": [1, {"b": null}, [1, 2]], "n": null}),
+        ),
+        ("json_array_append(J, '$.n', 1, '$.a', 2)", json!({"a": 1, "l": [1, {"b": null}], "n": [1]})),
+        ("json_array_insert(J, '$.l[0]', [7, 8])", json!({"a": 1, "l": [7, 8, 1, {"b": null}], "n": null})),
+        ("json_set(null, '$.a', 1)", json!(null)),
+        ("json_object(['a', 'a', 'b'], [1, 2, null])", json!({"a": 1, "b": null})),
+        ("int64_array(parse_json('null'))", json!(null)),
+        ("from_base32(to_base32(b'x')) = b'x'", json!(true)),
+        ("to_base32('')", json!("")),
+        ("parse_numeric(' - 12.5 ')", json!(-12.5)),
+        ("safe.parse_numeric('1.2.3')", json!(null)),
+    ] {
+        assert_eq!(value(&call.replace('J', json)), expected, "{call}");
+    }
+    for (call, needle) in [
+        ("json_set(parse_json('[]'), '$[9000000]', 1)", "would be filled up"),
+        ("json_remove(parse_json('[]'), '$')", "cannot remove the whole"),
+        ("json_set(parse_json('[]'), 'a', 1)", "is no JSON path"),
+        ("json_object(['a'], [1, 2])", "1 keys and 2 values"),
+        ("int64_array(parse_json('[1, \"x\"]'))", "string among its INT64"),
+        ("bool_array(parse_json('{}'))", "object and not an array of BOOL"),
+        ("parse_numeric('ten')", "cannot be read as NUMERIC"),
+        ("from_base32('1')", "is no Base32 text"),
+        ("edit_distance('a', 'b', most => 1)", "named argument"),
+        ("search('a', 'b')", "CONTAINS_SUBSTR"),
+    ] {
+        let failure = World::new().failure(&format!("select {call}"));
+        assert!(failure.message.contains(needle), "{call}: {failure}");
+    }
+}

@@ -263,6 +263,212 @@ fn array_agg_with_a_limit_holds_the_first_in_the_order() {
 }
 
 #[test]
+fn intervals_are_compared_by_their_length() {
+    for (expression, expected) in [
+        ("interval 25 hour > interval 1 day", json!(true)),
+        ("interval 1 day = interval 24 hour", json!(true)),
+        ("interval 1 month = interval 30 day", json!(true)),
+        ("interval 1 day != interval 24 hour", json!(false)),
+        ("interval 1 month < interval 29 day", json!(false)),
+        ("interval 1 day in (interval 1 hour, interval 24 hour)", json!(true)),
+        ("interval 36 hour between interval 1 day and interval 2 day", json!(true)),
+        ("case interval 24 hour when interval 1 day then 'same' end", json!("same")),
+        ("nullif(interval 24 hour, interval 1 day)", json!(null)),
+        ("interval 1 day < null", json!(null)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    let world = World::new();
+    let from = "from unnest([interval 25 hour, interval 1 day, interval 30 hour, interval 1 month]) as i";
+    let rows = world.rows(&format!("select min(i) as a, max(i) as b {from}"));
+    assert_eq!(rows, json!([{"a": "0-0 1 0:0:0", "b": "0-1 0 0:0:0"}]));
+    let rows = world.rows(&format!("select string_agg(cast(i as string), ', ' order by i) as v {from}"));
+    assert_eq!(rows, json!([{"v": "0-0 1 0:0:0, 0-0 0 25:0:0, 0-0 0 30:0:0, 0-1 0 0:0:0"}]));
+    let rows = world.rows(&format!("select i {from} order by i desc limit 2"));
+    assert_eq!(rows, json!([{"i": "0-1 0 0:0:0"}, {"i": "0-0 0 30:0:0"}]));
+    for sql in ["select distinct i", "select max(i) over ()", "select greatest(i, i)", "select count(distinct i)"] {
+        let failure = world.failure(&format!("{sql} {from}"));
+        assert!(failure.message.contains("INTERVAL"), "{failure}");
+    }
+    assert!(world.failure(&format!("select i, count(*) {from} group by i")).message.contains("INTERVAL"));
+}
+
+#[test]
+fn a_date_and_an_interval_are_a_datetime() {
+    for (expression, expected) in [
+        ("date '2025-01-01' + interval 1 hour", json!("2025-01-01T01:00:00")),
+        ("date '2025-01-01' + interval 1 day", json!("2025-01-02T00:00:00")),
+        ("interval 1 day + date '2025-01-01'", json!("2025-01-02T00:00:00")),
+        ("date '2025-03-31' - interval 1 month", json!("2025-02-28T00:00:00")),
+        ("date_add(date '2025-01-01', interval 1 day)", json!("2025-01-02")),
+        ("datetime_add(date '2025-01-01', interval 1 hour)", json!("2025-01-01T01:00:00")),
+        ("1 + date '2025-01-01'", json!("2025-01-02")),
+        ("date '2025-01-02' > date '2025-01-01' + interval 23 hour", json!(true)),
+        ("date '2025-01-02' = date '2025-01-01' + interval 24 hour", json!(true)),
+        ("date '2025-01-02' = date '2025-01-01' + interval 25 hour", json!(false)),
+        ("date_diff(date '2025-01-10', date '2025-01-10' - interval 9 day, day)", json!(9)),
+        ("date_trunc('hour', date '2025-01-10')", json!("2025-01-10T00:00:00")),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    let world = World::new().source("t", &[json!({"timestamp": 1_763_596_800_000_000_i64})]);
+    let rows = world.rows(
+        "select count(*) as c from t where date(timestamp) >= current_date() - interval 1 day
+           and date(timestamp) < current_date() + interval 1 hour",
+    );
+    assert_eq!(rows, json!([{"c": 1}]));
+    for (expression, needle) in [
+        ("date_add(date '2025-01-01', interval 1 hour)", "a DATE moves by DAY"),
+        ("date_sub(date '2025-01-01', interval 1 minute)", "a DATE moves by DAY"),
+        ("date_trunc(date '2025-01-01', hour)", "a DATE has no HOUR"),
+    ] {
+        let failure = World::new().failure(&format!("select {expression} as v"));
+        assert!(failure.message.contains(needle), "{failure}");
+    }
+}
+
+#[test]
+fn times_out_of_range_are_told_in_the_words_of_the_language() {
+    let world = World::new().source("t", &[json!({"n": 3_000_000_000_i64})]);
+    for (expression, needle) in [
+        ("date_from_unix_date(3000000000)", "years are 1 to 9999"),
+        ("date_from_unix_date(n)", "years are 1 to 9999"),
+        ("date '2025-01-01' + 3000000000", "years are 1 to 9999"),
+        ("date '2025-01-01' - n", "years are 1 to 9999"),
+        ("date_add(date '2025-01-01', interval 3000000000 day)", "the INTERVAL is too large"),
+        ("date_add(date '2025-01-01', interval n day)", "the INTERVAL is too large"),
+        ("date_add(date '2025-01-01', interval 3000000 day)", "years are 1 to 9999"),
+        ("timestamp_add(timestamp '9999-12-31 23:00:00', interval 1 day)", "years are 1 to 9999"),
+        ("timestamp_sub(timestamp '0001-01-01', interval 1 month)", "years are 1 to 9999"),
+        ("timestamp_micros(9223372036854775807)", "years are 1 to 9999"),
+        ("timestamp_seconds(9223372036854775807)", "years are 1 to 9999"),
+    ] {
+        let failure = world.failure(&format!("select {expression} as v from t"));
+        assert!(failure.message.contains(needle), "{expression}: {failure}");
+        assert_eq!(failure.code.status() / 100, 4, "{failure:?}");
+    }
+    for expression in [
+        "safe.date_from_unix_date(n)",
+        "safe.timestamp_micros(9223372036854775807)",
+        "safe.date_add(date '2025-01-01', interval n day)",
+        "safe.date_add(date '2025-01-01', interval 3000000000 day)",
+        "safe.timestamp_add(timestamp '9999-12-31 23:00:00', interval 1 day)",
+    ] {
+        assert_eq!(world.rows(&format!("select {expression} as v from t")), json!([{"v": null}]), "{expression}");
+    }
+    for (expression, expected) in [
+        ("cast(timestamp_trunc(timestamp '0001-01-01 05:00:00', day) as string)", json!("0001-01-01 00:00:00+00")),
+        ("cast(timestamp_trunc(timestamp '9999-12-31 05:00:00', month) as string)", json!("9999-12-01 00:00:00+00")),
+        ("date_add(date '0001-01-01', interval 9998 year)", json!("9999-01-01")),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn a_sum_that_int64_does_not_hold_is_an_error() {
+    let max = i64::MAX;
+    let rows = [json!({"k": "a", "n": max}), json!({"k": "a", "n": 1}), json!({"k": "b", "n": 5}), json!({"k": "c"})];
+    let world = World::new().source("t", &rows);
+    for sql in [
+        "select sum(n) from t".to_owned(),
+        "select k, sum(n) from t group by k".to_owned(),
+        "select sum(n) over () from t".to_owned(),
+        "select sum(n) over (order by n) from t".to_owned(),
+        "select sum(distinct n) from t".to_owned(),
+        "select approx_top_sum('all', n, 1) from t".to_owned(),
+        "select sum(distinct n), count(distinct k) from t".to_owned(),
+        format!("select sum(x) from unnest([{max}, 1]) as x"),
+    ] {
+        let failure = world.failure(&sql);
+        assert!(failure.message.contains("the sum overflows INT64"), "{sql}: {failure}");
+    }
+    let rows =
+        world.rows("select k, sum(n) as s, sum(distinct n) as d from t where n > 1 or n is null group by k order by k");
+    assert_eq!(
+        rows,
+        json!([{"k": "a", "s": max, "d": max}, {"k": "b", "s": 5, "d": 5}, {"k": "c", "s": null, "d": null}])
+    );
+    // Only the result has to fit.
+    assert_eq!(world.rows(&format!("select sum(x) as s from unnest([{max}, 1, -5]) as x")), json!([{"s": max - 4}]));
+    assert_eq!(world.rows("select avg(n) > 1e18 as v from t"), json!([{"v": true}]));
+    let rows = world.rows(
+        "select sum(n) over (order by k rows between 1 preceding and current row) as s from t where n < 9 order by s",
+    );
+    assert_eq!(rows, json!([{"s": 1}, {"s": 6}]));
+    assert_eq!(world.rows("select sum(n) filter (where k = 'b') as s from t"), json!([{"s": 5}]));
+}
+
+#[test]
+fn intervals_are_summed_and_divided() {
+    let world = World::new();
+    let from = "from unnest([interval 1 month, interval 10 day, interval 90 minute, null]) as i";
+    let rows = world.rows(&format!("select sum(i) as s, avg(i) as a {from}"));
+    assert_eq!(rows, json!([{"s": "0-1 10 1:30:0", "a": "0-0 13 8:30:0"}]));
+    assert_eq!(world.rows("select sum(i) as s from unnest([interval 1 day]) as i where false"), json!([{"s": null}]));
+    assert_eq!(value("interval 1 month / 4"), json!("0-0 7 12:0:0"));
+    assert_eq!(value("interval 3 hour / -2"), json!("0-0 0 -1:30:0"));
+    assert!(world.failure("select interval 1 day / 0").message.contains("division by zero"));
+}
+
+#[test]
+fn bits_are_shifted_as_numbers_without_a_sign() {
+    for (expression, expected) in [
+        ("1 << 63", json!(i64::MIN)),
+        ("1 << 64", json!(0)),
+        ("1 << 9223372036854775807", json!(0)),
+        ("-1 >> 1", json!(i64::MAX)),
+        ("-1 >> 64", json!(0)),
+        ("256 >> 4", json!(16)),
+        ("1 << null", json!(null)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    assert!(World::new().failure("select 1 << -1").message.contains("shifted by -1"));
+}
+
+#[test]
+fn an_array_beside_null_is_null() {
+    for (expression, expected) in [
+        ("array_concat([1], null)", json!(null)),
+        ("[1] || null", json!(null)),
+        ("array_concat([1], [2])", json!([1, 2])),
+        ("array_concat(null, null)", json!(null)),
+        ("array_length(array_concat([1], cast(null as array<int64>)))", json!(null)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    let world = World::new().source("t", &[json!({"k": 1, "a": [1]}), json!({"k": 2})]);
+    let rows = world.rows("select a || [k] as v, a || null as w from t order by k");
+    assert_eq!(rows, json!([{"v": [1, 1], "w": null}, {"v": null, "w": null}]));
+}
+
+#[test]
+fn an_error_takes_any_type() {
+    let world = World::new().source("t", &[json!({"n": 1}), json!({"n": 2})]);
+    for (sql, expected) in [
+        ("select sum(if(n > 0, n, error('neg'))) as v from t", json!([{"v": 3}])),
+        ("select coalesce(1, error('x')) as v", json!([{"v": 1}])),
+        ("select max(case when n > 9 then error('x') else timestamp_micros(n) end) as v from t", json!([{"v": 2}])),
+        ("select if(n > 1, [n], error('x')) as v from t where n > 1", json!([{"v": [2]}])),
+        ("select sum(ifnull(n, error('missing')) + 1) as v from t", json!([{"v": 5}])),
+    ] {
+        assert_eq!(world.rows(sql), expected, "{sql}");
+    }
+    for sql in [
+        "select error('mine')",
+        "select if(n > 1, n, error('mine')) from t",
+        "select if(n > 1, null, error('mine')) from t",
+        "select 1 + error('mine')",
+        "select n from t where error('mine')",
+        "select safe.error('mine')",
+        "select count(*) from t where n > 0 and error('mine') = 1",
+    ] {
+        assert_eq!(world.failure(sql).message, "mine", "{sql}");
+    }
+}
+
+#[test]
 fn an_interval_is_of_any_expression() {
     let world = World::new();
     for (expression, expected) in [
@@ -279,4 +485,143 @@ fn an_interval_is_of_any_expression() {
         assert_eq!(rows, json!([{"v": expected}]), "{expression}");
     }
     assert_eq!(world.rows("SELECT INTERVAL '2 hours' > INTERVAL '1 hour' AS v"), json!([{"v": true}]));
+}
+
+#[test]
+fn a_float_that_overflows_is_an_error() {
+    for expression in ["1e300 * 1e300", "1e308 + 1e308", "-1e308 - 1e308", "1e300 / 1e-300", "n * 1e308"] {
+        let world = World::new().source("t", &[json!({"n": 1e300})]);
+        let failure = world.failure(&format!("select {expression} from t"));
+        assert!(failure.message.contains("a FLOAT64 overflowed"), "{expression}: {failure}");
+    }
+    for (expression, expected) in [
+        ("safe_multiply(1e300, 1e300)", json!(null)),
+        ("safe_add(1e308, 1e308)", json!(null)),
+        ("safe_subtract(-1e308, 1e308)", json!(null)),
+        ("safe_divide(1e300, 1e-300)", json!(null)),
+        ("cast('inf' as float64) + 1", json!("Infinity")),
+        ("is_nan(cast('inf' as float64) - cast('inf' as float64))", json!(true)),
+        ("2.5 * 2", json!(5.0)),
+        ("1.5 + null", json!(null)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn nan_compares_with_nothing() {
+    let nan = "cast('nan' as float64)";
+    let from = format!("from (select {nan} as x, 1.5 as y, cast('inf' as float64) as z, ieee_divide(0, 0) as w)");
+    for (condition, expected) in [
+        ("x = x", false),
+        ("x = w", false),
+        ("x != x", true),
+        ("x > 1", false),
+        ("x >= 1", false),
+        ("x < 1", false),
+        ("x <= 1", false),
+        ("1 < x", false),
+        ("1 <= x", false),
+        ("x = 1", false),
+        ("x != 1", true),
+        ("x > y", false),
+        ("y < x", false),
+        ("y <= x", false),
+        ("x > z", false),
+        ("not x > 1", true),
+        ("x * 2 > 1", false),
+        ("x between 0 and 9", false),
+        ("z > y", true),
+        ("z >= z", true),
+        ("z = z", true),
+        ("y != z", true),
+        ("y * 2 >= 3", true),
+    ] {
+        assert_eq!(
+            World::new().rows(&format!("select {condition} as v {from}"))[0]["v"],
+            json!(expected),
+            "{condition}"
+        );
+    }
+    assert_eq!(value(&format!("{nan} = {nan}")), json!(false));
+    assert_eq!(value(&format!("{nan} > 1")), json!(false));
+    // Stored columns are still compared in a way that the storage understands.
+    let world = World::new().source("t", &[json!({"f": 1.5}), json!({"f": 2.5}), json!({"f": null})]);
+    assert_eq!(world.rows("select f from t where f > 2 and not f > 3"), json!([{"f": 2.5}]));
+    let plan = world.physical("with g as (select f, timestamp from t) select f from g", "select f from g where f > 2");
+    assert!(plan.contains("> 2") && !plan.contains("float_above"), "{plan}");
+}
+
+#[test]
+fn literals_have_all_forms_of_bigquery() {
+    for (expression, expected) in [
+        (r"'\101\060'", json!("A0")),
+        (r"b'\377'", json!("/w==")),
+        (r"rb'\d'", json!("XGQ=")),
+        (r#"br"\x01""#, json!("XHgwMQ==")),
+        (r"length(rb'''a'b''')", json!(3)),
+        ("timestamp '2014-09-27-08:00'", json!(1_411_804_800_000_000_i64)),
+        ("timestamp '2014-09-27 00:00:00-8:00'", json!(1_411_804_800_000_000_i64)),
+        ("timestamp '2014-09-27 00:00:00.5+5:30' = timestamp '2014-09-26 18:30:00.5Z'", json!(true)),
+        ("timestamp('2014-09-27-08:00', 'Asia/Tokyo')", json!(1_411_804_800_000_000_i64)),
+        ("interval '1:30' hour to minute", json!("0-0 0 1:30:0")),
+        ("interval '1-2' year to month", json!("1-2 0 0:0:0")),
+        ("interval '1 2:3:4.5' day to second", json!("0-0 1 2:3:4.500")),
+        ("interval '-1 2' day to hour", json!("0-0 -1 2:0:0")),
+        ("interval '1-2 3' year to day", json!("1-2 3 0:0:0")),
+        ("cast('1-2 3 4:5:6' as interval)", json!("1-2 3 4:5:6")),
+        ("cast('-1-2 3 -4:5:6' as interval)", json!("-1-2 3 -4:5:6")),
+        ("safe_cast('1-2 3' as interval)", json!(null)),
+        ("regexp_extract(b'id=42', b'id=([0-9]+)')", json!("NDI=")),
+        (r"regexp_extract(b'a\xff1', b'\xff.')", json!("/zE=")),
+        (r"regexp_extract(b'a', b'b')", json!(null)),
+        (r#"json_value('{"v": 1.10, "l": [1, 2.50]}', '$.v')"#, json!("1.10")),
+        (r#"json_value('{"v": 1.10, "l": [1, 2.50]}', '$.l[1]')"#, json!("2.50")),
+        (r#"json_value('{"v": 123456789012345678901234567890}', '$.v')"#, json!("123456789012345678901234567890")),
+        ("date_trunc('2025-11-20', month)", json!("2025-11-01")),
+        ("date_trunc('week', timestamp '2025-11-20 10:00:00Z') = timestamp '2025-11-17'", json!(true)),
+        ("timestamp_trunc(timestamp '2025-11-20 10:00:00Z', week) = timestamp '2025-11-16'", json!(true)),
+    ] {
+        assert_eq!(value(expression), expected, "{expression}");
+    }
+    for (sql, needle) in [
+        ("select interval 1.5 hour", "whole number"),
+        ("select interval '1' hour to minute", "is no interval from HOUR to MINUTE"),
+        ("select interval '1:2:3' hour to minute", "is no interval from HOUR to MINUTE"),
+        ("select cast('soon' as interval)", "'soon' cannot be read as INTERVAL"),
+        ("select if(1 > 0, 2)", "IF takes 3 arguments, not 2"),
+        ("select ifnull(1)", "IFNULL takes 2 arguments, not 1"),
+        ("select coalesce()", "COALESCE takes at least one argument, not 0"),
+        ("select percentile_cont(x, 0.5 respect nulls) over () from unnest([1]) as x", "RESPECT NULLS"),
+        ("select percentile_disc(x, 0.5) respect nulls over () from unnest([1]) as x", "RESPECT NULLS"),
+        ("select date_trunc('fortnight', timestamp '2025-11-20')", "no part FORTNIGHT"),
+    ] {
+        let failure = World::new().failure(sql);
+        assert!(failure.message.contains(needle), "{sql}: {failure}");
+    }
+}
+
+#[test]
+fn floats_are_still_what_joins_and_subqueries_are_by() {
+    let world = World::new()
+        .source("a", &[json!({"f": 1.5, "k": 1}), json!({"f": 2.5, "k": 2})])
+        .source("b", &[json!({"f": 2.5, "v": "x"}), json!({"f": 3.5, "v": "y"})]);
+    for (sql, expected) in [
+        ("select k, v from a join b on a.f = b.f", json!([{"k": 2, "v": "x"}])),
+        ("select k, v from a join b using (f)", json!([{"k": 2, "v": "x"}])),
+        (
+            "select k, v from a left join b on a.f = b.f and b.f > 2 order by k",
+            json!([{"k": 1, "v": null}, {"k": 2, "v": "x"}]),
+        ),
+        ("select k from a where f in (select f from b)", json!([{"k": 2}])),
+        (
+            "select k, (select max(v) from b where b.f = a.f) as v from a order by k",
+            json!([{"k": 1, "v": null}, {"k": 2, "v": "x"}]),
+        ),
+        ("select k from a where exists (select 1 from b where b.f = a.f)", json!([{"k": 2}])),
+        ("select k from a where exists (select 1 from b where a.f = b.f)", json!([{"k": 2}])),
+        ("select count(*) as c from a, b where a.f < b.f", json!([{"c": 3}])),
+    ] {
+        assert_eq!(world.rows(sql), expected, "{sql}");
+    }
 }

@@ -3,15 +3,16 @@
 //! Text that is not JSON has no values: log lines are a mix, so reading from it gives NULL and
 //! never an error. Only PARSE_JSON and the strict conversions complain.
 
+pub(super) mod change;
 pub(super) mod read;
 mod write;
 
-use datafusion::logical_expr::lit;
+use datafusion::logical_expr::{cast, lit, when};
 use datafusion::scalar::ScalarValue;
-use tidegate_model::Code;
+use tidegate_model::{Code, Position};
 
 use super::{Builder, Call, kernel};
-use crate::fail::{Result, fail};
+use crate::fail::{Planning, Result, fail};
 use crate::resolve::{Conversion, Typed};
 use crate::types::Type;
 
@@ -37,6 +38,10 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("BOOL", |call| read(call, "json_bool", Type::Bool)),
     ("INT64", |call| read(call, "json_int", Type::Int64)),
     ("FLOAT64", |call| read(call, "json_float", Type::Float64)),
+    ("BOOL_ARRAY", |call| elements(call, "json_bools", Type::Bool)),
+    ("INT64_ARRAY", |call| elements(call, "json_ints", Type::Int64)),
+    ("FLOAT64_ARRAY", |call| elements(call, "json_floats", Type::Float64)),
+    ("STRING_ARRAY", |call| elements(call, "json_texts", Type::String)),
     ("LAX_BOOL", |call| read(call, "json_lax_bool", Type::Bool)),
     ("LAX_INT64", |call| read(call, "json_lax_int", Type::Int64)),
     ("LAX_FLOAT64", |call| read(call, "json_lax_float", Type::Float64)),
@@ -99,16 +104,22 @@ fn object(call: &Call<'_>) -> Result<Typed> {
     if !count.is_multiple_of(2) {
         return Err(call.fails("JSON_OBJECT takes keys and values in turn, e.g. JSON_OBJECT('a', 1, 'b', 2)"));
     }
+    if count == 2 && matches!(call.value(0)?.ty, Type::Array(_)) {
+        let values = call.value(1)?;
+        if !matches!(values.ty, Type::Array(_) | Type::Record(_)) {
+            return Err(call.fails("JSON_OBJECT of an array of keys takes an array of values"));
+        }
+        let there = values.expr.clone().is_not_null();
+        let values = when(there, to_json_string(&values).expr).end().planned()?;
+        return Ok(Typed::new(
+            kernel("json_zipped", call.safe, vec![call.typed(0, &list(Type::String))?, values]),
+            Type::Json,
+        ));
+    }
     let mut pieces = vec![lit("{")];
     let mut known: Vec<String> = Vec::new();
     for i in (0..count).step_by(2) {
         let key = call.value(i)?;
-        if matches!(key.ty, Type::Array(_) | Type::Record(_)) {
-            return Err(crate::fail::unsupported(
-                "JSON_OBJECT of two arrays; write its keys and values in turn, which",
-                call.at,
-            ));
-        }
         if key.literal().is_some_and(ScalarValue::is_null) {
             return Err(call.fails("a key of JSON_OBJECT is NULL"));
         }
@@ -133,12 +144,27 @@ fn path(call: &Call<'_>, name: &'static str, ty: Type) -> Result<Typed> {
     call.count(1, 2)?;
     let subject = text_of(call, 0)?;
     let path = if call.arguments.len() == 2 { call.value(1)? } else { Typed::text("$") };
+    check_path(&path, call.at)?;
+    let path = path.convert(&Type::String, Conversion::implicit(call.at))?;
+    Ok(Typed::new(kernel(name, call.safe, vec![subject, path.expr]), ty))
+}
+
+/// A path that is a constant must be one.
+fn check_path(path: &Typed, at: Option<Position>) -> Result<()> {
     if let Some(text) = path.literal_text()
         && read::steps(text).is_none()
     {
         let message = format!("'{text}' is no JSON path; write e.g. '$.a.b' or '$.list[0]'");
-        return Err(fail(Code::InvalidQuery, message, call.at));
+        return Err(fail(Code::InvalidQuery, message, at));
     }
-    let path = path.convert(&Type::String, Conversion::implicit(call.at))?;
-    Ok(Typed::new(kernel(name, call.safe, vec![subject, path.expr]), ty))
+    Ok(())
+}
+
+/// The elements of a JSON array, each of one kind.
+fn elements(call: &Call<'_>, name: &'static str, item: Type) -> Result<Typed> {
+    call.count(1, 1)?;
+    let values = kernel(name, call.safe, vec![text_of(call, 0)?]);
+    // Truth is held as 0 and 1 until here.
+    let values = if item == Type::Bool { cast(values, list(item.clone()).arrow()) } else { values };
+    Ok(Typed::new(values, list(item)))
 }

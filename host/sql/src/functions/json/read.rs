@@ -1,6 +1,10 @@
 //! Kernels that read JSON text.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::functions::kernels::Entry;
 use crate::functions::rows::{Bad, Body, Item, Items, Made, Row};
@@ -9,7 +13,14 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new(
         "json_value",
         Body::Text(|row, out| {
-            let Some(text) = found(row)?.and_then(|value| scalar(&value)) else { return Ok(None) };
+            let Some(value) = found(row)? else { return Ok(None) };
+            // A number keeps its digits: 1.10 is no 1.1 where it is a version.
+            if value.is_f64()
+                && let Some(digits) = written(row)?
+            {
+                return out.text(&digits).map(Some);
+            }
+            let Some(text) = scalar(&value) else { return Ok(None) };
             out.text(&text).map(Some)
         }),
     ),
@@ -84,6 +95,24 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
             Some(text) => out.text(&text).map(Some),
             None => Ok(None),
         }),
+    ),
+    Entry::new(
+        "json_bools",
+        Body::Ints(|row, items| each(row, items, "BOOL", |value| Some(Item::Int(value.as_bool()?.into())))),
+    ),
+    Entry::new(
+        "json_ints",
+        Body::Ints(|row, items| {
+            each(row, items, "INT64", |value| if value.is_number() { whole(value).map(Item::Int) } else { None })
+        }),
+    ),
+    Entry::new(
+        "json_floats",
+        Body::Floats(|row, items| each(row, items, "FLOAT64", |value| value.as_f64().map(Item::Float))),
+    ),
+    Entry::new(
+        "json_texts",
+        Body::Texts(|row, items| each(row, items, "STRING", |value| Some(Item::Text(value.as_str()?.to_owned())))),
     ),
     Entry::new(
         "json_lax_bool",
@@ -178,7 +207,7 @@ fn bounded(row: &Row) -> Result<(), Bad> {
 }
 
 /// The JSON that the first argument is, if it is one.
-fn parsed(row: &Row) -> Result<Option<Value>, Bad> {
+pub(super) fn parsed(row: &Row) -> Result<Option<Value>, Bad> {
     bounded(row)?;
     Ok(serde_json::from_str(row.text(0)).ok())
 }
@@ -201,6 +230,27 @@ fn found(row: &Row) -> Result<Option<Value>, Bad> {
         value = next.take();
     }
     Ok(Some(value))
+}
+
+/// The value at the path as the text has it.
+fn written(row: &Row) -> Result<Option<String>, Bad> {
+    let steps = row.remember(1, |path| steps(path).ok_or_else(|| Bad::from(format!("'{path}' is no JSON path"))))?;
+    let Ok(mut value) = serde_json::from_str::<&RawValue>(row.text(0)) else { return Ok(None) };
+    for step in steps.iter() {
+        let next = match step {
+            Step::Key(key) => {
+                let fields: Option<HashMap<Cow<'_, str>, &RawValue>> = serde_json::from_str(value.get()).ok();
+                fields.and_then(|fields| fields.get(key.as_str()).copied())
+            }
+            Step::Index(index) => {
+                let items: Option<Vec<&RawValue>> = serde_json::from_str(value.get()).ok();
+                items.and_then(|items| items.get(*index).copied())
+            }
+        };
+        let Some(next) = next else { return Ok(None) };
+        value = next;
+    }
+    Ok(Some(value.get().trim().to_owned()))
 }
 
 /// A scalar as text; nothing for objects, arrays and null.
@@ -257,6 +307,22 @@ fn strict<T>(row: &Row, wanted: &str, read: impl Fn(&Value) -> Option<T>) -> Mad
         Some(value) => Ok(Some(value)),
         None => Err(format!("the JSON is {} and not {wanted}; the LAX_ functions convert it", kind(&value)).into()),
     }
+}
+
+/// The elements of an array, all of exactly one kind; text that is no JSON is NULL, and so is null.
+fn each(row: &Row, items: &mut Items<'_>, wanted: &str, read: fn(&Value) -> Option<Item>) -> Made<()> {
+    let values = match parsed(row)? {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Array(values)) => values,
+        Some(other) => return Err(format!("the JSON is {} and not an array of {wanted}", kind(&other)).into()),
+    };
+    for value in &values {
+        match read(value) {
+            Some(item) => items.push(item)?,
+            None => return Err(format!("the JSON array has {} among its {wanted}", kind(value)).into()),
+        }
+    }
+    Ok(Some(()))
 }
 
 fn whole(value: &Value) -> Option<i64> {

@@ -1,6 +1,6 @@
 //! Kernels of numbers. Where a function has no value, or one beyond all numbers, that is an error.
 
-use crate::functions::kernels::Entry;
+use crate::functions::kernels::{Entry, shortened};
 use crate::functions::rows::{Bad, Body, Made, Row};
 
 pub(in crate::functions) const KERNELS: &[Entry] = &[
@@ -58,9 +58,42 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
             Ok(Some(i64::from(bits)))
         }),
     ),
+    Entry::new("shift_left", Body::Int(|row| shifted(row, |bits, by| bits.checked_shl(by)))),
+    Entry::new("shift_right", Body::Int(|row| shifted(row, |bits, by| bits.checked_shr(by)))),
+    Entry::new("parse_numeric", Body::Float(parse_numeric)),
     Entry::new("range_bucket", Body::Int(bucket)),
-    Entry::volatile("raise_error", Body::Text(|row, _| Err(row.text(0).into()))),
 ];
+
+/// Bits that are shifted out are gone, and zeros come in, on the side of the sign too.
+fn shifted(row: &Row, shift: fn(u64, u32) -> Option<u64>) -> Made<i64> {
+    let by = row.int(1);
+    if by < 0 {
+        return Err(format!("bits cannot be shifted by {by}; a shift is 0 or more").into());
+    }
+    let bits = u32::try_from(by).ok().and_then(|by| shift(row.int(0).cast_unsigned(), by));
+    Ok(Some(bits.unwrap_or_default().cast_signed()))
+}
+
+/// A number as people write it: with commas before the point, and a sign on either side.
+fn parse_numeric(row: &Row) -> Made<f64> {
+    let text = row.text(0).trim();
+    let sign = |c: char| matches!(c, '+' | '-');
+    let (negative, digits) = match (text.strip_prefix(sign), text.strip_suffix(sign)) {
+        (Some(rest), _) => (text.starts_with('-'), rest),
+        (None, Some(rest)) => (text.ends_with('-'), rest),
+        (None, None) => (false, text),
+    };
+    let (whole, rest) = digits.trim().split_once('.').map_or((digits.trim(), None), |(a, b)| (a, Some(b)));
+    let number = match rest {
+        Some(rest) => format!("{}.{rest}", whole.replace(',', "")),
+        None => whole.replace(',', ""),
+    };
+    let starts = number.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    match number.parse::<f64>() {
+        Ok(value) if starts && value.is_finite() => Ok(Some(if negative { -value } else { value })),
+        _ => Err(format!("the text '{}' cannot be read as NUMERIC", shortened(text)).into()),
+    }
+}
 
 fn plain(row: &Row, f: fn(f64) -> f64) -> Made<f64> {
     Ok(Some(f(row.float(0))))

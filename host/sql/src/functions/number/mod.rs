@@ -107,9 +107,10 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("ERROR", |call| {
         call.count(1, 1)?;
         // A call of ERROR is meant, also where other values would be NULL.
-        let expr = kernel("raise_error", false, vec![call.text(0)?]);
-        Ok(Typed::new(expr, Type::String))
+        Ok(super::raised::raised(call.text(0)?))
     }),
+    ("PARSE_NUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], FLOAT)),
+    ("PARSE_BIGNUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], FLOAT)),
     ("IS_INF", |call| call.run("is_infinite", 1, &[FLOAT], Type::Bool)),
     ("IS_NAN", |call| {
         call.count(1, 1)?;
@@ -160,6 +161,9 @@ fn extreme(call: &Call<'_>, function: fn(Vec<Expr>) -> Expr) -> Result<Typed> {
     let count = call.count(1, usize::MAX)?;
     let values = (0..count).map(|i| call.value(i)).collect::<Result<Vec<_>>>()?;
     let (values, ty) = unify(values, call.at)?;
+    if !ty.is_groupable() {
+        return Err(call.fails(format!("{} cannot compare values of type {ty}", call.name)));
+    }
     let values: Vec<Expr> = values.into_iter().map(|value| value.expr).collect();
     let missing = values.iter().cloned().map(Expr::is_null).reduce(Expr::or).unwrap_or_else(|| lit(false));
     let null = Typed::null().convert(&ty, Conversion::implicit(call.at))?;
@@ -188,6 +192,9 @@ pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed, safe: bool, at
         (Operator::Plus, Type::Int64) => kernel("add_int64", safe, vec![left, right]),
         (Operator::Minus, Type::Int64) => kernel("subtract_int64", safe, vec![left, right]),
         (Operator::Multiply, Type::Int64) => kernel("multiply_int64", safe, vec![left, right]),
+        (Operator::Plus, Type::Float64) => kernel("add_float64", safe, vec![left, right]),
+        (Operator::Minus, Type::Float64) => kernel("subtract_float64", safe, vec![left, right]),
+        (Operator::Multiply, Type::Float64) => kernel("multiply_float64", safe, vec![left, right]),
         _ => binary_expr(left, op, right),
     };
     Ok(folded(Typed::new(expr, ty)))

@@ -9,6 +9,7 @@ mod arguments;
 mod out;
 
 use std::cell::{Cell, RefCell};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -58,6 +59,19 @@ fn list_of(item: DataType) -> DataType {
 }
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// The microseconds and the days since 1970 of the years 1 to 9999.
+const MOMENTS: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
+const DAYS: RangeInclusive<i64> = -719_162..=2_932_896;
+pub(super) const TOO_FAR: &str = "a TIMESTAMP or DATETIME is too far away; its years are 1 to 9999";
+const TOO_FAR_DAY: &str = "a DATE is too far away; its years are 1 to 9999";
+
+fn within(value: Option<i64>, range: RangeInclusive<i64>, message: &str) -> Made<i64> {
+    match value {
+        Some(value) if !range.contains(&value) => Err(message.into()),
+        value => Ok(value),
+    }
+}
 
 impl Body {
     pub(super) fn returns(self, arguments: &[DataType]) -> DataType {
@@ -128,12 +142,18 @@ pub(super) fn compute(
         Body::Bool(f) => Arc::new(BooleanArray::from(batch.values(&mut row, f)?)),
         Body::Float(f) => Arc::new(Float64Array::from(batch.values(&mut row, f)?)),
         Body::Int(f) => Arc::new(Int64Array::from(batch.values(&mut row, f)?)),
-        Body::Timestamp(f) | Body::Time(f) => {
+        Body::Time(f) => {
             let values: ArrayRef = Arc::new(Int64Array::from(batch.values(&mut row, f)?));
             cast(&values, &body.returns(&[]))?
         }
+        Body::Timestamp(f) => {
+            let values = batch.values(&mut row, |row| within(f(row)?, MOMENTS, TOO_FAR))?;
+            let values: ArrayRef = Arc::new(Int64Array::from(values));
+            cast(&values, &body.returns(&[]))?
+        }
         Body::Date(f) => {
-            let values: ArrayRef = Arc::new(Int64Array::from(batch.values(&mut row, f)?));
+            let values = batch.values(&mut row, |row| within(f(row)?, DAYS, TOO_FAR_DAY))?;
+            let values: ArrayRef = Arc::new(Int64Array::from(values));
             cast(&cast(&values, &DataType::Int32)?, &DataType::Date32)?
         }
         Body::Interval(f) => {

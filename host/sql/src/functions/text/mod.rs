@@ -62,7 +62,7 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         Ok(Typed::new(kernel("split_text", call.safe, vec![call.text(0)?, separator]), list(TEXT)))
     }),
     ("SOUNDEX", |call| call.run("soundex", 1, &[TEXT], TEXT)),
-    ("EDIT_DISTANCE", |call| call.run("edit_distance", 2, &[TEXT, TEXT], INT)),
+    ("EDIT_DISTANCE", |call| call.run("edit_distance", 2, &[TEXT, TEXT, INT], INT)),
     ("FORMAT", printf::build),
     ("ASCII", |call| call.run("ascii_code", 1, &[TEXT], INT)),
     ("UNICODE", |call| call.run("unicode_code", 1, &[TEXT], INT)),
@@ -81,8 +81,8 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
         call.count(2, 2)?;
         regexp_contains(call.value(0)?, call.value(1)?, false, call.at)
     }),
-    ("REGEXP_EXTRACT", |call| matched(call, "regexp_extract", &[TEXT, TEXT, INT, INT], TEXT)),
-    ("REGEXP_SUBSTR", |call| matched(call, "regexp_extract", &[TEXT, TEXT, INT, INT], TEXT)),
+    ("REGEXP_EXTRACT", extract),
+    ("REGEXP_SUBSTR", extract),
     ("REGEXP_EXTRACT_ALL", |call| matched(call, "regexp_extract_all", &[TEXT, TEXT], list(TEXT))),
     ("REGEXP_INSTR", |call| matched(call, "regexp_find", &[TEXT, TEXT, INT, INT, INT], INT)),
     ("REGEXP_REPLACE", |call| {
@@ -93,6 +93,23 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
 
 fn list(item: Type) -> Type {
     Type::Array(Box::new(item))
+}
+
+fn extract(call: &Call<'_>) -> Result<Typed> {
+    call.count(2, 4)?;
+    let pattern = call.value(1)?;
+    if pattern.ty != Type::Bytes {
+        return matched(call, "regexp_extract", &[TEXT, TEXT, INT, INT], TEXT);
+    }
+    let Some(datafusion::scalar::ScalarValue::Binary(Some(bytes))) = pattern.literal() else {
+        return Err(call.fails(format!("the pattern of {} of BYTES is a constant", call.name)));
+    };
+    if call.arguments.len() > 2 {
+        return Err(crate::fail::unsupported(format!("{} of BYTES with a position", call.name), call.at));
+    }
+    let pattern = Typed::text(regexps::pattern_of_bytes(bytes));
+    let subject = call.typed(0, &Type::Bytes)?;
+    Ok(Typed::new(kernel("regexp_extract_bytes", call.safe, vec![subject, pattern.expr]), Type::Bytes))
 }
 
 fn matched(call: &Call<'_>, name: &'static str, wants: &[Type], ty: Type) -> Result<Typed> {

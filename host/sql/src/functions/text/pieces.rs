@@ -302,7 +302,12 @@ fn edit_distance(row: &Row) -> Made<i64> {
             previous = *cost;
         }
     }
-    Ok(Some(costs.last().and_then(|cost| i64::try_from(*cost).ok()).unwrap_or_default()))
+    let distance = costs.last().and_then(|cost| i64::try_from(*cost).ok()).unwrap_or_default();
+    match row.int(2) {
+        most if most < 0 => Err(format!("the most that EDIT_DISTANCE gives cannot be {most}").into()),
+        most if row.count() > 2 => Ok(Some(distance.min(most))),
+        _ => Ok(Some(distance)),
+    }
 }
 
 fn soundex(row: &Row, out: &mut Out) -> Made<()> {

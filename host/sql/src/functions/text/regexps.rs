@@ -11,6 +11,7 @@ use crate::functions::rows::{Bad, Body, Items, Made, Out, Row};
 pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new("regexp_contains", Body::Bool(|row| Ok(Some(row.regex(1)?.is_match(row.text(0)))))),
     Entry::new("regexp_extract", Body::Text(extract)),
+    Entry::new("regexp_extract_bytes", Body::Bytes(extract_bytes)),
     Entry::new("regexp_extract_all", Body::Texts(extract_all)),
     Entry::new("regexp_find", Body::Int(find)),
     Entry::new("regexp_replace_all", Body::Text(replace)),
@@ -61,6 +62,27 @@ fn occurrence<'t>(row: &'t Row, regex: &Arc<Regex>, first: usize) -> Result<Opti
 fn extract(row: &Row, out: &mut Out) -> Made<()> {
     match occurrence(row, &row.regex(1)?, 2)? {
         Some(found) => out.text(found.as_str()).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A pattern of bytes for the engine of regular expressions, which takes text: bytes that are no
+/// ASCII are written as escapes.
+pub(super) fn pattern_of_bytes(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .map(|byte| if byte.is_ascii() { char::from(*byte).to_string() } else { format!("\\x{byte:02x}") })
+        .collect()
+}
+
+fn extract_bytes(row: &Row, out: &mut Out) -> Made<()> {
+    let regex = row.remember(1, |pattern| {
+        let built = regex::bytes::RegexBuilder::new(pattern).unicode(false).size_limit(4 << 20).build();
+        built.map_err(|_| Bad::from("the pattern is not a valid regular expression, or too large a one"))
+    })?;
+    let captures = regex.captures(row.bytes(0));
+    match captures.and_then(|found| found.get(usize::from(found.len() > 1))) {
+        Some(found) => out.bytes(found.as_bytes()).map(Some),
         None => Ok(None),
     }
 }

@@ -1,6 +1,5 @@
 //! Intervals: what is added to times, and what times are cut into.
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::{Expr, cast, lit};
 use tidegate_model::Position;
 
@@ -45,7 +44,14 @@ fn interval(call: &Call<'_>, i: usize) -> Result<Typed> {
 
 fn shift(call: &Call<'_>, ty: &Type, back: bool) -> Result<Typed> {
     call.count(2, 2)?;
-    time_arithmetic(moment(call, 0, ty)?, back, interval(call, 1)?, call.at)
+    let value = moment(call, 0, ty)?;
+    let interval = interval(call, 1)?;
+    if value.ty == Type::Date && *ty == Type::Date {
+        let arguments = vec![value.expr, interval.expr, lit(back)];
+        return Ok(Typed::new(kernel("shift_date", call.safe, arguments), Type::Date));
+    }
+    let value = if value.ty == Type::Date { value.convert(ty, Conversion::implicit(call.at))? } else { value };
+    time_arithmetic(value, back, interval, call.safe, call.at)
 }
 
 fn shift_time(call: &Call<'_>, back: bool) -> Result<Typed> {
@@ -80,8 +86,13 @@ fn series(call: &Call<'_>, ty: &Type) -> Result<Typed> {
 }
 
 /// `INTERVAL n PART` with an `n` that is computed; the part in months, days and nanoseconds.
-pub(crate) fn computed(count: Expr, (months, days, nanos): (i64, i64, i64)) -> Typed {
-    Typed::new(kernel("interval_of", false, vec![count, lit(months), lit(days), lit(nanos)]), Type::Interval)
+pub(crate) fn computed(count: Expr, (months, days, nanos): (i64, i64, i64), safe: bool) -> Typed {
+    Typed::new(kernel("interval_of", safe, vec![count, lit(months), lit(days), lit(nanos)]), Type::Interval)
+}
+
+/// What INTERVALs are compared by: 24 hours are a day, 30 days a month.
+pub(crate) fn length(interval: Typed) -> Typed {
+    folded(Typed::new(kernel("interval_length", false, vec![interval.expr]), INT))
 }
 
 /// `n * INTERVAL 1 DAY`, in either order.
@@ -91,35 +102,85 @@ pub(crate) fn interval_times(left: Typed, right: Typed, at: Option<Position>) ->
     Ok(folded(Typed::new(kernel("interval_times", false, vec![interval.expr, count.expr]), Type::Interval)))
 }
 
-/// `time ± interval`, `time - time`, `date ± days`.
-pub(crate) fn time_arithmetic(left: Typed, minus: bool, right: Typed, at: Option<Position>) -> Result<Typed> {
+/// `INTERVAL 1 DAY / n`.
+pub(crate) fn interval_over(interval: Typed, count: Typed, safe: bool, at: Option<Position>) -> Result<Typed> {
+    let count = count.convert(&INT, Conversion::implicit(at))?;
+    Ok(folded(Typed::new(kernel("interval_over", safe, vec![interval.expr, count.expr]), Type::Interval)))
+}
+
+/// The text of an INTERVAL from one part to another: `'1-2' YEAR TO MONTH`, `'1 2:3:4.5' DAY TO
+/// SECOND`. Years and months, days, and the time of day each have a sign of their own.
+pub(crate) fn interval_range(text: &str, from: &str, to: &str) -> Option<(i64, i64, i64)> {
+    const PARTS: [&str; 6] = ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"];
+    /// Months, days or nanoseconds of each.
+    const UNITS: [i64; 6] = [12, 1, 1, 3_600_000_000_000, 60_000_000_000, 1_000_000_000];
+    let place = |name: &str| PARTS.iter().position(|part| part.eq_ignore_ascii_case(name));
+    let (from, to) = (place(from)?, place(to)?);
+    let mut words = text.split_whitespace();
+    let mut group = |first: usize, last: usize, between: char| -> Option<i64> {
+        let (first, last) = (from.max(first), to.min(last));
+        if first > last {
+            return Some(0);
+        }
+        let word = words.next()?;
+        let (sign, word) = match word.strip_prefix('-') {
+            Some(rest) => (-1, rest),
+            None => (1, word.strip_prefix('+').unwrap_or(word)),
+        };
+        let mut numbers = word.split(between);
+        let mut sum = 0_i64;
+        for unit in UNITS.get(first..=last)? {
+            let number = numbers.next()?;
+            let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+            let seconds = *unit == 1_000_000_000;
+            if !digits(whole) || number.contains('.') && !(seconds && digits(fraction) && fraction.len() <= 9) {
+                return None;
+            }
+            let nanos: i64 = format!("{fraction:0<9}").parse().ok()?;
+            sum = sum.checked_add(whole.parse::<i64>().ok()?.checked_mul(*unit)?)?.checked_add(nanos)?;
+        }
+        numbers.next().is_none().then_some(sign * sum)
+    };
+    let parts = (group(0, 1, '-')?, group(2, 2, ' ')?, group(3, 5, ':')?);
+    words.next().is_none().then_some(parts)
+}
+
+fn digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `time ± interval`, `time - time`, `date ± days`. A DATE and an INTERVAL are a DATETIME.
+pub(crate) fn time_arithmetic(
+    left: Typed,
+    minus: bool,
+    right: Typed,
+    safe: bool,
+    at: Option<Position>,
+) -> Result<Typed> {
     let is_time = |ty: &Type| matches!(ty, Type::Timestamp | Type::Datetime | Type::Date);
     match (&left.ty, &right.ty) {
         (ty, Type::Interval) if is_time(ty) => {
-            let ty = ty.clone();
-            // A date moves by days and stays a date.
-            let expr = if minus { left.expr - right.expr } else { left.expr + right.expr };
-            let expr = if ty == Type::Date { cast(expr, DataType::Date32) } else { expr };
-            Ok(folded(Typed::new(expr, ty)))
+            let ty = if *ty == Type::Date { Type::Datetime } else { ty.clone() };
+            let start = left.convert(&ty, Conversion::implicit(at))?;
+            Ok(folded(Typed::new(kernel("shift_moment", safe, vec![start.expr, right.expr, lit(minus)]), ty)))
         }
-        (Type::Interval, ty) if is_time(ty) && !minus => time_arithmetic(right, false, left, at),
+        (Type::Interval, ty) if is_time(ty) && !minus => time_arithmetic(right, false, left, safe, at),
         (Type::Interval, Type::Interval) => {
             let expr = if minus { left.expr - right.expr } else { left.expr + right.expr };
             Ok(folded(Typed::new(expr, Type::Interval)))
         }
         (Type::Date, Type::Date) if minus => {
             let days = (micros(left) - micros(right)) / lit(super::DAY);
-            Ok(folded(computed(days, (0, 1, 0))))
+            Ok(folded(computed(days, (0, 1, 0), safe)))
         }
         (one, other) if minus && is_time(one) && is_time(other) => {
-            Ok(folded(computed(micros(left) - micros(right), (0, 0, 1_000))))
+            Ok(folded(computed(micros(left) - micros(right), (0, 0, 1_000), safe)))
         }
         (Type::Date, Type::Int64) => {
-            let days = cast(left.expr, DataType::Int32);
-            let days = cast(days, DataType::Int64);
-            let moved = if minus { days - right.expr } else { days + right.expr };
-            Ok(folded(Typed::new(cast(cast(moved, DataType::Int32), DataType::Date32), Type::Date)))
+            let moved = kernel("shift_days", safe, vec![left.expr, right.expr, lit(minus)]);
+            Ok(folded(Typed::new(moved, Type::Date)))
         }
+        (Type::Int64, Type::Date) if !minus => time_arithmetic(right, false, left, safe, at),
         (one, other) => {
             let sign = if minus { "-" } else { "+" };
             Err(invalid(

@@ -11,7 +11,7 @@ use super::calendar::{DAY, Part, add_months, day};
 use super::strings;
 use super::zone::{Zone, instant_of};
 use crate::functions::kernels::{Entry, shortened};
-use crate::functions::rows::{Bad, Body, Item, Items, Made, Out, Row, compute};
+use crate::functions::rows::{Bad, Body, Item, Items, Made, Out, Row, TOO_FAR, compute};
 
 pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new("format_time", Body::Text(strings::format)),
@@ -63,11 +63,57 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
             Ok(Some((row.int(0) + by % DAY).rem_euclid(DAY)))
         }),
     ),
+    Entry::new("shift_moment", Body::Timestamp(|row| shifted(row, row.int(0)).map(Some))),
+    Entry::new(
+        "shift_date",
+        Body::Date(|row| {
+            if row.interval(1).2 != 0 {
+                return Err(
+                    "a DATE moves by DAY, WEEK, MONTH, QUARTER and YEAR only; DATETIME_ADD moves by hours".into()
+                );
+            }
+            let start = row.int(0).checked_mul(DAY).ok_or(TOO_FAR)?;
+            Ok(Some(shifted(row, start)?.div_euclid(DAY)))
+        }),
+    ),
+    Entry::new(
+        "shift_days",
+        Body::Date(|row| {
+            let by = row.int(1);
+            let moved = if row.bool(2) { row.int(0).checked_sub(by) } else { row.int(0).checked_add(by) };
+            // What is no number of days at all is beyond all dates.
+            Ok(Some(moved.unwrap_or(i64::MAX)))
+        }),
+    ),
+    Entry::new("date_of_days", Body::Date(|row| Ok(Some(row.int(0))))),
+    Entry::new("moment_of_units", Body::Timestamp(|row| Ok(Some(row.int(0).checked_mul(row.int(1)).ok_or(TOO_FAR)?)))),
     Entry::new("time_of_micros", Body::Time(|row| Ok(Some(row.int(0).rem_euclid(DAY))))),
     Entry::new("bucket_time", Body::Timestamp(bucket)),
     Entry::new("time_series", Body::Timestamps(series)),
     Entry::new("interval_of", Body::Interval(|row| scaled((row.int(1), row.int(2), row.int(3)), row.int(0)))),
     Entry::new("interval_times", Body::Interval(|row| scaled(row.interval(0), row.int(1)))),
+    Entry::new(
+        "parse_interval",
+        Body::Interval(|row| match super::interval::interval_range(row.text(0), "YEAR", "SECOND") {
+            Some(parts) => Ok(Some(parts)),
+            None => {
+                let short = shortened(row.text(0));
+                Err(format!("the text '{short}' cannot be read as INTERVAL; write e.g. '1-2 3 4:5:6'").into())
+            }
+        }),
+    ),
+    Entry::new(
+        "interval_over",
+        Body::Interval(|row| {
+            if row.int(1) == 0 {
+                return Err("division by zero".into());
+            }
+            let (months, days, nanos) = row.interval(0);
+            let (months, days, nanos) = divided((months.into(), days.into(), nanos.into()), row.int(1).into());
+            let part = |part: i128| i64::try_from(part).map_err(|_| TOO_LARGE);
+            Ok(Some((part(months)?, part(days)?, part(nanos)?)))
+        }),
+    ),
     Entry::new(
         "make_interval",
         Body::Interval(|row| {
@@ -97,6 +143,15 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
             let (months, days, nanos) = row.interval(0);
             let (months, days, nanos) = justified_hours(months, days, nanos);
             Ok(Some(justified_days(months, days, nanos)))
+        }),
+    ),
+    Entry::new(
+        "interval_length",
+        Body::Int(|row| {
+            let (months, days, nanos) = row.interval(0);
+            // Intervals that BigQuery has are far below the end.
+            let days = (months * 30 + days).saturating_mul(DAY);
+            Ok(Some(days.saturating_add(nanos.div_euclid(1_000))))
         }),
     ),
     Entry::new("interval_text", Body::Text(interval_text)),
@@ -161,6 +216,24 @@ fn clock(row: &Row, i: usize) -> Result<i64, Bad> {
 fn scaled(unit: (i64, i64, i64), count: i64) -> Made<(i64, i64, i64)> {
     let times = |part: i64| part.checked_mul(count).ok_or(TOO_LARGE);
     Ok(Some((times(unit.0)?, times(unit.1)?, times(unit.2)?)))
+}
+
+/// A time moved by the interval of argument 1, back if argument 2 says so: by months first, then
+/// by the rest.
+fn shifted(row: &Row, micros: i64) -> Result<i64, Bad> {
+    let (months, days, nanos) = row.interval(1);
+    let sign = if row.bool(2) { -1 } else { 1 };
+    let start = if months == 0 { micros } else { add_months(micros, sign * months).ok_or(TOO_FAR)? };
+    let by = days.checked_mul(DAY).and_then(|days| days.checked_add(nanos / 1_000)).ok_or(TOO_FAR)?;
+    Ok(start.checked_add(sign * by).ok_or(TOO_FAR)?)
+}
+
+/// An interval divided: what is left of the months goes to the days, what is left of them to the
+/// hours. Whole microseconds.
+pub(in crate::functions) fn divided((months, days, nanos): (i128, i128, i128), by: i128) -> (i128, i128, i128) {
+    let days = days.saturating_add(30 * (months % by));
+    let nanos = nanos.saturating_add(86_400 * i128::from(NANO) * (days % by));
+    (months / by, days / by, nanos / by / 1_000 * 1_000)
 }
 
 /// The length of an interval: months, or microseconds.

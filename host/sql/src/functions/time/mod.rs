@@ -16,9 +16,12 @@ use datafusion::logical_expr::{Expr, cast, lit};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Position};
 
-pub(crate) use interval::{computed as computed_interval, interval_times, time_arithmetic};
-pub(super) use kernels::KERNELS;
+pub(crate) use interval::{
+    computed as computed_interval, interval_over, interval_range, interval_times, length as interval_length,
+    time_arithmetic,
+};
 pub(crate) use kernels::interval_texts;
+pub(super) use kernels::{KERNELS, divided};
 
 use super::{Argument, Builder, Call, kernel};
 use crate::fail::{Result, fail};
@@ -112,7 +115,7 @@ const POINTS: &[(&str, Builder)] = &[
     }),
     ("DATE_FROM_UNIX_DATE", |call| {
         call.count(1, 1)?;
-        Ok(Typed::new(cast(cast(call.int(0)?, DataType::Int32), DataType::Date32), Type::Date))
+        Ok(Typed::new(kernel("date_of_days", call.safe, vec![call.int(0)?]), Type::Date))
     }),
     ("TIMESTAMP_MICROS", |call| from_epoch(call, 1)),
     ("TIMESTAMP_MILLIS", |call| from_epoch(call, 1_000)),
@@ -241,11 +244,24 @@ fn part(call: &Call<'_>, name: &str, fits: &dyn Fn(Part) -> bool) -> Result<Stri
 fn truncate(call: &Call<'_>, ty: &Type) -> Result<Typed> {
     let zoned = call.count(2, 3)? == 3;
     // Postgres: date_trunc('hour', value).
+    let postgres = matches!(call.arguments.first(), Some(Argument::Part(_)));
     let (name, value) = match call.arguments.first() {
         Some(Argument::Part(part)) => (part.as_str(), moment(call, 1, &Type::Timestamp)?),
         _ => (call.part(1)?, moment(call, 0, ty)?),
     };
+    // The weeks of Postgres begin on Monday.
+    let name = if postgres && name == "WEEK" { "ISOWEEK" } else { name };
     let part = part(call, name, &|_| true)?;
+    let below_day = matches!(Part::read(&part), Some(Part::Micros(unit)) if unit < DAY);
+    let value = if value.ty == Type::Date && below_day {
+        // Postgres makes a time of the date.
+        if *ty == Type::Date && !postgres {
+            return Err(call.fails(format!("a DATE has no {part}; write DATETIME_TRUNC or TIMESTAMP_TRUNC")));
+        }
+        value.convert(if postgres { &Type::Datetime } else { ty }, Conversion::implicit(call.at))?
+    } else {
+        value
+    };
     if zoned && let Some(zone) = zone(call, 2)? {
         if value.ty != Type::Timestamp {
             return Err(call.fails(format!("a value of type {} has no time zone; only a TIMESTAMP has", value.ty)));
@@ -253,7 +269,18 @@ fn truncate(call: &Call<'_>, ty: &Type) -> Result<Typed> {
         return Ok(Typed::new(kernel("floor_in_zone", call.safe, vec![lit(part), value.expr, zone]), Type::Timestamp));
     }
     let ty = value.ty.clone();
+    // The engine's own function lets conditions reach the storage, but fails far from 1970.
+    let stored = match &value.expr {
+        Expr::Column(_) => true,
+        Expr::ScalarFunction(field) => field.func.name() == "get_field",
+        _ => false,
+    };
     let timestamp = timestamp(value);
+    if !stored {
+        let floor = kernel("floor_time", call.safe, vec![lit(part), timestamp]);
+        let floor = if ty == Type::Date { cast(floor, DataType::Date32) } else { floor };
+        return Ok(Typed::new(floor, ty));
+    }
     let to = |unit: &str, expr: Expr| engine::date_trunc(lit(unit), expr);
     let expr = match Part::read(&part) {
         Some(Part::Micros(1)) | None => timestamp,
@@ -347,9 +374,6 @@ fn from_epoch(call: &Call<'_>, unit: i64) -> Result<Typed> {
     if value.ty == Type::Timestamp {
         return Ok(value);
     }
-    let micros = match unit {
-        1 => call.int(0)?,
-        unit => kernel("multiply_int64", call.safe, vec![call.int(0)?, lit(unit)]),
-    };
-    Ok(Typed::new(cast(micros, Type::Timestamp.arrow()), Type::Timestamp))
+    let moment = kernel("moment_of_units", call.safe, vec![call.int(0)?, lit(unit)]);
+    Ok(Typed::new(moment, Type::Timestamp))
 }

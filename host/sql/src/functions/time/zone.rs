@@ -121,8 +121,22 @@ fn fixed(text: &str) -> Option<FixedOffset> {
     FixedOffset::east_opt(sign * (hours * 3600 + minutes * 60))
 }
 
+/// A text with an offset behind it that is written short, or behind a date alone: `2026-01-31-8:00`.
+fn with_offset(text: &str) -> Option<i64> {
+    const DATE: usize = "2026-01-31".len();
+    let at = text.rfind(['+', '-']).filter(|at| *at >= DATE)?;
+    let (time, offset) = text.split_at_checked(at)?;
+    if time.get(DATE..)?.contains(['Z', 'z', '+', '-']) {
+        return None;
+    }
+    Zone::Fixed(fixed(offset)?).instant(tidegate_model::parse_timestamp(time)?)
+}
+
 /// A text with the name of a zone behind it: `2026-01-31 12:00:00 Europe/Berlin`.
 pub(in crate::functions) fn with_name(text: &str) -> Option<i64> {
+    if let Some(micros) = with_offset(text.trim()) {
+        return Some(micros);
+    }
     let (time, name) = text.trim().rsplit_once(' ')?;
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return None;
