@@ -68,7 +68,7 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
     let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);
     let statements = parser.parse_statements().map_err(|error| match error {
         _ if dialect.is_exhausted() => too_complicated(),
-        error => syntax(error, limits),
+        error => syntax(error, sql, limits),
     })?;
     let mut statements = statements.into_iter();
     match (statements.next(), statements.next()) {
@@ -125,7 +125,7 @@ fn second_statement(tokens: &[TokenWithSpan]) -> Option<Position> {
 }
 
 /// The parser writes its place into its text: take it out again.
-fn syntax(error: ParserError, limits: &TextLimits) -> Failure {
+fn syntax(error: ParserError, sql: &str, limits: &TextLimits) -> Failure {
     let text = match error {
         ParserError::RecursionLimitExceeded => {
             return too_deep(limits);
@@ -141,9 +141,19 @@ fn syntax(error: ParserError, limits: &TextLimits) -> Failure {
             };
             (message.to_owned(), at)
         }
+        // The end has no place in the parser's eyes.
+        None if text.ends_with("found: EOF") => (text, Some(end(sql))),
         None => (text, None),
     };
     fail(Code::Syntax, sentence(&message), at)
+}
+
+/// The place behind the last character that is not white space.
+fn end(sql: &str) -> Position {
+    let text = sql.trim_end();
+    let (before, last) = text.rsplit_once('\n').unwrap_or(("", text));
+    let line = if before.len() < text.len() - last.len() { before.matches('\n').count() + 2 } else { 1 };
+    Position { line: line as u64, column: last.chars().count() as u64 + 1 }
 }
 
 fn too_complicated() -> Failure {
@@ -158,7 +168,10 @@ fn too_deep(limits: &TextLimits) -> Failure {
 fn sentence(message: &str) -> String {
     format!(
         "syntax error: {}",
-        message.replacen("Expected: ", "expected ", 1).replace("an SQL statement", "a SELECT query")
+        message
+            .replacen("Expected: ", "expected ", 1)
+            .replace("an SQL statement", "a SELECT query")
+            .replace("found: EOF", "found the end")
     )
 }
 
@@ -274,5 +287,16 @@ mod tests {
             }
         }
         assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_text_that_ends_too_early_has_a_place() {
+        for (sql, line, column) in
+            [("select 1 +", 1, 11), ("select (1", 1, 10), ("select a\nfrom  \n ", 2, 5), ("\n\nselect 'é' +", 3, 13)]
+        {
+            let failure = parse(sql).unwrap_err();
+            assert_eq!(failure.position, Some(Position { line, column }), "{sql}: {failure}");
+            assert!(failure.message.contains("found the end"), "{sql}: {failure}");
+        }
     }
 }
