@@ -93,3 +93,16 @@ fn what_cannot_fail_reaches_the_storage_and_the_rest_stops_at_the_border() {
     assert!(plan(sql).contains("Border"), "{}", plan(sql));
     assert_eq!(world.granted(GRANT, sql).unwrap(), json!([{"id": "1"}]));
 }
+
+/// A guard is for what may fail: a condition on a day is one that the storage prunes by.
+#[test]
+fn a_day_of_a_stored_time_is_compared_as_it_stands() {
+    let world = world();
+    let plan = |condition: &str| {
+        world.physical(&format!("WITH t AS (SELECT id FROM s WHERE {condition}) SELECT id FROM t"), "SELECT id FROM t")
+    };
+    let day = plan("DATE(timestamp) >= '2025-01-01' AND n > 0 AND project = 'mine'");
+    assert!(!day.contains("CASE"), "{day}");
+    let number = plan("CAST(event_message AS INT64) >= 7 AND n > 0");
+    assert!(number.contains("CASE") && number.contains("n@"), "{number}");
+}
