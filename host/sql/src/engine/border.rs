@@ -16,12 +16,13 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchemaRef, Result};
+use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Expr, Extension, LogicalPlan, Operator, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+    Expr, ExprSchemable, Extension, LogicalPlan, Operator, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
@@ -84,8 +85,9 @@ fn may_fail(plan: &LogicalPlan) -> Result<bool> {
         if border(node).is_some() {
             return Ok(TreeNodeRecursion::Jump);
         }
+        let schema = merge_schema(&node.inputs());
         node.apply_expressions(|expr| {
-            fails |= expr_may_fail(expr)?;
+            fails |= expr_may_fail(expr, &schema)?;
             Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
         Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
@@ -93,11 +95,11 @@ fn may_fail(plan: &LogicalPlan) -> Result<bool> {
     Ok(fails)
 }
 
-/// Whether an expression may fail for some value of its columns.
+/// Whether an expression over columns of a schema may fail for some value of them.
 ///
 /// # Errors
 /// None that is known: walking an expression does not fail.
-pub(crate) fn expr_may_fail(expr: &Expr) -> Result<bool> {
+pub(crate) fn expr_may_fail(expr: &Expr, schema: &DFSchema) -> Result<bool> {
     let mut fails = false;
     expr.apply(|part| {
         fails |= match part {
@@ -136,9 +138,8 @@ pub(crate) fn expr_may_fail(expr: &Expr) -> Result<bool> {
                 _ => true,
             },
             Expr::Like(like) => !is_literal(&like.pattern),
-            // Anything can be shown as text.
             Expr::Cast(cast) => {
-                !matches!(cast.field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+                !cast.expr.get_type(schema).is_ok_and(|from| always_casts(&from, cast.field.data_type()))
             }
             Expr::ScalarFunction(call) => {
                 let name = call.func.name();
@@ -154,6 +155,19 @@ pub(crate) fn expr_may_fail(expr: &Expr) -> Result<bool> {
         Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(fails)
+}
+
+/// Whether every value of a type has a counterpart in another.
+fn always_casts(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        // Anything can be shown as text.
+        (_, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => true,
+        // Stored and computed times lie within the years 1 to 9999.
+        (DataType::Timestamp(..), DataType::Date32) => true,
+        (DataType::Boolean | DataType::Int8 | DataType::Int16 | DataType::Int32, DataType::Int64) => true,
+        (DataType::Int64, DataType::Float64) => true,
+        (from, to) => from == to,
+    }
 }
 
 fn is_literal(expr: &Expr) -> bool {

@@ -5,7 +5,7 @@
 //! only for the rows that everything else keeps.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::DFSchema;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, cast, lit, when};
 
@@ -16,13 +16,14 @@ use crate::fail::{Planning, Result};
 /// The most conditions that guard each other: each is computed within the one before.
 const MOST: usize = 32;
 
-/// The same condition, as far as it keeps rows.
-pub(super) fn guarded(condition: Expr, scope: &Scope<'_>) -> Result<Expr> {
+/// The same condition, as far as it keeps rows; `schema` is that of the rows.
+pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> Result<Expr> {
     let mut fail = Vec::new();
     let mut safe = Vec::new();
     for part in split_conjunction_owned(condition.clone()) {
         // A subquery must stay where the engine makes a join of it.
-        let list = if !holds_subquery(&part) && is_risky(&part)? { &mut fail } else { &mut safe };
+        let list =
+            if !holds_subquery(&part) && expr_may_fail(&part, schema).planned()? { &mut fail } else { &mut safe };
         list.push(part);
     }
     if fail.is_empty() || fail.len() > MOST || safe.len() + fail.len() < 2 {
@@ -44,22 +45,6 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>) -> Result<Expr> {
         all.push(if parts.is_empty() { last.clone() } else { kept.eq(lit(1_i64)) });
     }
     Ok(conjunction(all).unwrap_or(condition))
-}
-
-/// Whether a condition may fail. A time that is cast to a day does not, and the storage prunes by it.
-fn is_risky(part: &Expr) -> Result<bool> {
-    let uncast = part.clone().transform(|part| {
-        Ok(match part {
-            Expr::Cast(cast) if is_plain(cast.field.data_type()) => Transformed::yes(*cast.expr),
-            part => Transformed::no(part),
-        })
-    });
-    expr_may_fail(&uncast.planned()?.data).planned()
-}
-
-/// Types to which a cast is of a value that fits: texts are read by functions.
-fn is_plain(ty: &DataType) -> bool {
-    matches!(ty, DataType::Date32 | DataType::Time64(_) | DataType::Timestamp(..) | DataType::Int64 | DataType::Float64)
 }
 
 fn holds_subquery(part: &Expr) -> bool {

@@ -62,7 +62,8 @@ impl Resolver<'_> {
         let mut builder = LogicalPlanBuilder::from(plan);
         if let Some(condition) = &select.selection {
             let condition = self.condition(condition, &mut Context::new(&scope, environment, "WHERE"))?;
-            builder = builder.filter(guarded(condition, &scope)?).planned()?;
+            let condition = guarded(condition, &scope, builder.schema())?;
+            builder = builder.filter(condition).planned()?;
         }
 
         let named = select.named_window.as_slice();

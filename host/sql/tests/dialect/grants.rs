@@ -85,6 +85,7 @@ fn what_cannot_fail_reaches_the_storage_and_the_rest_stops_at_the_border() {
     for sql in [
         "SELECT id, event_message FROM t WHERE event_message LIKE '%x%' AND n > 0 ORDER BY timestamp DESC LIMIT 100",
         "SELECT COUNT(*) AS n FROM t, UNNEST(m) AS m WHERE m.text = 'a' OR REGEXP_CONTAINS(event_message, 'a|b')",
+        "SELECT id FROM t WHERE DATE(timestamp) = '2025-01-01' AND n > 0.5",
         "SELECT TIMESTAMP_TRUNC(timestamp, MINUTE) AS minute, COUNTIF(m.text = 'a') AS n FROM t, UNNEST(m) AS m GROUP BY minute",
     ] {
         assert!(!plan(sql).contains("Border"), "{sql}\n{}", plan(sql));
