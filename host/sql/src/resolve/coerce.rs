@@ -289,36 +289,48 @@ fn may_be_nan(value: &Typed) -> bool {
 /// it compares with nothing. `nan` tells which sides may be one.
 ///
 /// What is added is a comparison with infinity, so that a condition on a column is still one that
-/// the storage prunes by.
+/// the storage prunes by. It repeats a side, so it is made of columns only; of what is computed, a function
+/// compares the order, and NaN equals itself.
 fn compared(left: Expr, op: Operator, right: Expr, nan: (bool, bool)) -> Expr {
-    let number = |expr: Expr| expr.lt_eq(lit(f64::INFINITY));
+    let short = is_short(&left) && is_short(&right);
+    // NULL beside NaN is NULL.
+    let number = |expr: Expr, other: &Expr| match other {
+        Expr::Literal(value, _) if !value.is_null() => expr.lt_eq(lit(f64::INFINITY)),
+        other => expr.lt_eq(lit(f64::INFINITY)).or(other.clone().is_null()),
+    };
     let beyond = |expr: Expr| expr.gt(lit(f64::INFINITY));
     match op {
         Operator::Gt | Operator::GtEq if nan.0 => {
-            if is_computed(&left) {
+            if !short {
                 let name = if op == Operator::Gt { "float_above" } else { "float_not_below" };
                 return kernel(name, false, vec![left, right]);
             }
-            binary_expr(left.clone(), op, right).and(number(left))
+            binary_expr(left.clone(), op, right.clone()).and(number(left, &right))
         }
         Operator::Lt if nan.1 => compared(right, Operator::Gt, left, (true, nan.0)),
         Operator::LtEq if nan.1 => compared(right, Operator::GtEq, left, (true, nan.0)),
-        Operator::Eq if nan == (true, true) => {
+        Operator::Eq if nan == (true, true) && short => {
             // Of the two, the one of this query: a subquery can be joined by = alone.
-            let one = if right.contains_outer() { left.clone() } else { right.clone() };
-            left.eq(right).and(number(one))
+            let (one, other) = if right.contains_outer() { (&left, &right) } else { (&right, &left) };
+            let number = match other.contains_outer() {
+                true => one.clone().lt_eq(lit(f64::INFINITY)),
+                false => number(one.clone(), other),
+            };
+            left.clone().eq(right.clone()).and(number)
         }
-        Operator::NotEq if nan == (true, true) => {
+        Operator::NotEq if nan == (true, true) && short => {
             left.clone().not_eq(right.clone()).or(beyond(left).and(beyond(right)))
         }
         op => binary_expr(left, op, right),
     }
 }
 
-/// Whether a value is the result of a function, and nothing that the storage knows.
-fn is_computed(expr: &Expr) -> bool {
+/// Whether an expression may stand twice: a column, a field of one, a literal.
+fn is_short(expr: &Expr) -> bool {
     match expr {
-        Expr::ScalarFunction(call) => !matches!(call.func.name(), "get_field" | "coalesce" | "nullif" | "nullable"),
+        Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::Literal(..) => true,
+        Expr::Cast(cast) => is_short(&cast.expr),
+        Expr::ScalarFunction(call) => call.func.name() == "get_field" && call.args.iter().all(is_short),
         _ => false,
     }
 }

@@ -1,12 +1,14 @@
 //! GROUP BY: the keys, grouping sets, and what expressions mean over the groups.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::logical_expr::logical_plan::Aggregate;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::logical_plan::{Aggregate, Subquery};
 use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlanBuilder, cast, col, lit};
 use sqlparser::ast::{Expr as Ast, GroupByExpr, GroupByWithModifier};
 use tidegate_model::{Code, Position};
@@ -231,6 +233,18 @@ impl Grouped<'_> {
                     let column = col(Column::new_unqualified(&key.column));
                     return Ok(Transformed::new(column, true, TreeNodeRecursion::Jump));
                 }
+                let part = match part {
+                    Expr::ScalarSubquery(subquery) => Expr::ScalarSubquery(self.over_groups(subquery, &mut stray)?),
+                    Expr::Exists(exists) => {
+                        let subquery = self.over_groups(exists.subquery, &mut stray)?;
+                        Expr::Exists(Exists { subquery, ..exists })
+                    }
+                    Expr::InSubquery(within) => {
+                        let subquery = self.over_groups(within.subquery, &mut stray)?;
+                        Expr::InSubquery(InSubquery { subquery, ..within })
+                    }
+                    part => part,
+                };
                 if let Expr::Column(column) = &part {
                     if let Some((_, asked)) = self.calls.groupings.iter().find(|(name, _)| *name == column.name) {
                         let bit = self.rolled_up(asked);
@@ -241,7 +255,7 @@ impl Grouped<'_> {
                         stray = Some(column.name.clone());
                     }
                 }
-                Ok(Transformed::no(part))
+                Ok(Transformed::yes(part))
             })
             .planned()?
             .data;
@@ -258,6 +272,33 @@ impl Grouped<'_> {
                 Err(fail(Code::InvalidQuery, message, at).about(name))
             }
         }
+    }
+
+    /// A subquery that reads the row, which is a group now: of its columns it has the keys.
+    fn over_groups(&self, subquery: Subquery, stray: &mut Option<String>) -> datafusion::common::Result<Subquery> {
+        if subquery.outer_ref_columns.is_empty() {
+            return Ok(subquery);
+        }
+        let plan = subquery.subquery.as_ref().clone().transform_up_with_subqueries(|node| {
+            node.map_expressions(|expr| {
+                expr.transform(|part| {
+                    let Expr::OuterReferenceColumn(field, column) = part else { return Ok(Transformed::no(part)) };
+                    let of_row = Expr::Column(column.clone());
+                    let column = match self.keys.keys.iter().find(|key| key.expr == of_row) {
+                        Some(key) => Column::new_unqualified(&key.column),
+                        None => {
+                            if self.labels.contains_key(&column.name) && !self.calls.carries(&column.name) {
+                                *stray = Some(column.name.clone());
+                            }
+                            column
+                        }
+                    };
+                    Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
+                })
+            })
+        })?;
+        let outer_ref_columns = plan.data.all_out_ref_exprs();
+        Ok(Subquery { subquery: Arc::new(plan.data), outer_ref_columns, spans: subquery.spans })
     }
 
     /// Whether a key is rolled up in the group at hand, as 0 or 1. The engine numbers the sets by

@@ -21,9 +21,13 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> 
     let mut fail = Vec::new();
     let mut safe = Vec::new();
     for part in split_conjunction_owned(condition.clone()) {
-        // A subquery must stay where the engine makes a join of it.
+        // What the engine joins by stays as it is: subqueries, what reads the outer row, and what reads several tables.
         let list =
-            if !holds_subquery(&part) && expr_may_fail(&part, schema).planned()? { &mut fail } else { &mut safe };
+            if is_of_rows(&part) && tables_of(&part, scope).len() < 2 && expr_may_fail(&part, schema).planned()? {
+                &mut fail
+            } else {
+                &mut safe
+            };
         list.push(part);
     }
     if fail.is_empty() || fail.len() > MOST || safe.len() + fail.len() < 2 {
@@ -33,7 +37,7 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> 
     for (tables, parts) in by_tables(fail, scope) {
         // What reads another table would keep the condition from being computed before the join.
         let beside =
-            |part: &&Expr| !holds_subquery(part) && tables_of(part, scope).iter().all(|table| tables.contains(table));
+            |part: &&Expr| is_of_rows(part) && tables_of(part, scope).iter().all(|table| tables.contains(table));
         let before = conjunction(safe.iter().filter(beside).cloned());
         let parts: Vec<Expr> = before.into_iter().chain(parts).collect();
         let Some((last, parts)) = parts.split_last() else { continue };
@@ -47,8 +51,12 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> 
     Ok(conjunction(all).unwrap_or(condition))
 }
 
-fn holds_subquery(part: &Expr) -> bool {
-    super::calls::any(part, |part| matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)))
+/// Whether a condition reads nothing but the rows at hand.
+fn is_of_rows(part: &Expr) -> bool {
+    let beyond = |part: &Expr| {
+        matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::OuterReferenceColumn(..))
+    };
+    !super::calls::any(part, beyond)
 }
 
 /// The conditions that read the same tables, together.

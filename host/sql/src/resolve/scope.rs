@@ -87,6 +87,16 @@ impl Relation {
 }
 
 impl Scope<'_> {
+    /// Whether a plan column carries something of what is in scope here.
+    pub(crate) fn has_column(&self, name: &str) -> bool {
+        let reads = |value: &Typed| value.expr.column_refs().iter().any(|column| column.name == name);
+        let here = self.relations.iter().any(|relation| match relation {
+            Relation::Table { columns, .. } => columns.iter().any(|column| reads(&column.value)),
+            Relation::Element { value, .. } => reads(value),
+        });
+        here || self.inline && self.parent.is_some_and(|parent| parent.has_column(name))
+    }
+
     /// Whether a table or element has this alias, here or around.
     pub(crate) fn has_alias(&self, name: &str) -> bool {
         let is = |relation: &Relation| relation.alias().is_some_and(|alias| alias.eq_ignore_ascii_case(name));

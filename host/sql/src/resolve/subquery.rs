@@ -3,8 +3,10 @@
 //! One over nothing but `UNNEST`s of the row's own arrays is an expression over the row (see
 //! [`super::of_row`]). The others become the engine's own subqueries, which it turns into joins.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Spans};
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
@@ -13,15 +15,18 @@ use datafusion::logical_expr::{
     Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, SkipType, SortExpr, Subquery, lit,
 };
 use sqlparser::ast::{Expr as Ast, Query};
-use tidegate_model::Position;
+use tidegate_model::{Code, Position};
 
 use super::aggregate::options;
 use super::expr::{Context, Decides, boolean, negate_if};
 use super::query::Order;
 use super::{Output, Resolved, Resolver, Row, Typed};
-use crate::fail::{Planning, Result, invalid, place};
+use crate::fail::{Planning, Result, fail, invalid, place, unsupported};
 use crate::functions::{first, nullable, only};
 use crate::types::{Field, Type};
+
+/// The most subqueries that a subquery holds whose plan is needed three times.
+const MOST_COPIED: usize = 12;
 
 impl Resolver<'_> {
     pub(crate) fn scalar_subquery(&mut self, query: &Query, cx: &mut Context<'_, '_>) -> Result<Typed> {
@@ -34,9 +39,15 @@ impl Resolver<'_> {
             return Err(one_column(resolved.columns.len(), place(query)));
         };
         let (ty, value) = (column.ty.clone(), Expr::Column(column.column.clone()));
-        let correlated = !resolved.plan.all_out_ref_exprs().is_empty();
-        if correlated && (is_limited(&resolved.plan) || resolved.plan.max_rows() != Some(1)) {
+        let correlated = self.joinable(&resolved.plan, cx, place(query))?;
+        if correlated && !is_one_row(&resolved.plan) {
             return self.of_joined(resolved, value, ty);
+        }
+        let mut resolved = resolved;
+        if correlated {
+            // One row stays one under any limit that takes it, and the engine makes no join of a limit.
+            let plan = LogicalPlanBuilder::from(parts(resolved.plan).plan).project([value.clone()]);
+            resolved.plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
         }
         let subquery = subquery(resolved);
         // Where there is no row it is NULL, whatever the engine knows of the column.
@@ -94,6 +105,21 @@ impl Resolver<'_> {
             return Ok(negate_if(negated, of_row.exists()?));
         }
         let resolved = self.query(query, cx.environment, Some(cx.scope), Order::Dropped)?;
+        let correlated = self.joinable(&resolved.plan, cx, place(query))?;
+        if is_one_row(&resolved.plan) {
+            return Ok(boolean(lit(!negated)));
+        }
+        let mut resolved = resolved;
+        if correlated && let Parts { plan, limit: Some((skip, fetch)), .. } = parts(resolved.plan.clone()) {
+            match (skip, fetch) {
+                (_, Some(0)) => return Ok(boolean(lit(negated))),
+                (0, _) => resolved.plan = plan,
+                (skip, _) => {
+                    let more = self.count(plan)?.gt(lit(i64::try_from(skip).unwrap_or(i64::MAX)));
+                    return Ok(negate_if(negated, more));
+                }
+            }
+        }
         if filters(cx) {
             return Ok(boolean(Expr::Exists(Exists { subquery: subquery(resolved), negated })));
         }
@@ -114,6 +140,11 @@ impl Resolver<'_> {
 
     /// `value IN (SELECT ...)` as a value: true if an item is equal, else NULL if one might be.
     fn contained(&mut self, value: Typed, item: &Typed, plan: &LogicalPlan, at: Option<Position>) -> Result<Expr> {
+        // The subquery stands here three times, and so does what it holds.
+        if subqueries(plan)? > MOST_COPIED {
+            let message = "IN (SELECT ...) stands in others too deep here; write EXISTS or a JOIN";
+            return Err(fail(Code::LimitExceeded, message, at));
+        }
         let outside = super::scope::outer_value(value.clone())?;
         let equal = super::compare(outside, datafusion::logical_expr::Operator::Eq, item.clone(), at)?.expr;
         let filtered = |condition: Expr| {
@@ -144,13 +175,21 @@ impl Resolver<'_> {
         let mut resolved = self.query(query, cx.environment, Some(cx.scope), Order::Dropped)?;
         resolved = self.packed(resolved)?;
         let [column] = resolved.columns.as_slice() else { return Err(one_column(resolved.columns.len(), at)) };
+        let correlated = self.joinable(&resolved.plan, cx, at)?;
+        if correlated && is_one_row(&resolved.plan) {
+            let (ty, item) = (column.ty.clone(), Expr::Column(column.column.clone()));
+            let plan = LogicalPlanBuilder::from(parts(resolved.plan.clone()).plan).project([item]);
+            resolved.plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
+            let item = Typed::new(Expr::ScalarSubquery(subquery(resolved)), ty);
+            let equal = super::compare(value, datafusion::logical_expr::Operator::Eq, item, at)?;
+            return Ok(negate_if(negated, equal.expr));
+        }
         let item = Typed::new(Expr::Column(column.column.clone()), column.ty.clone());
         // The engine's own knows NULL only where it decides alone, of a value of the row, among the same rows for all.
-        let depends = !resolved.plan.all_out_ref_exprs().is_empty();
         let engines = match decides {
             Decides::Nothing => false,
             Decides::RowOrOther => !negated,
-            Decides::Row => !negated || !depends && value.expr.any_column_refs(),
+            Decides::Row => !negated || !correlated && value.expr.any_column_refs(),
         };
         if !engines {
             return Ok(negate_if(negated, self.contained(value, &item, &resolved.plan, at)?));
@@ -176,13 +215,53 @@ impl Resolver<'_> {
             (_, [column]) => Typed::new(Expr::Column(column.column.clone()), column.ty.clone()),
             (_, columns) => return Err(one_column(columns.len(), at)),
         };
+        let correlated = self.joinable(&resolved.plan, cx, at)?;
         let ty = Type::Array(Box::new(item.ty));
+        if correlated && is_one_row(&resolved.plan) {
+            let name = self.fresh();
+            let plan = LogicalPlanBuilder::from(parts(resolved.plan).plan).project([item.expr.alias(name)]);
+            let plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
+            let outer_ref_columns = plan.all_out_ref_exprs();
+            let one = Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() };
+            return Ok(Typed::new(nested::make_array(vec![Expr::ScalarSubquery(one)]), ty));
+        }
         let Parts { plan, order, limit } = parts(resolved.plan);
         let rows = self.collected(plan, item.expr, order, limit)?;
         // No rows make an empty array, not NULL.
         let empty = Typed::new(nested::make_array(Vec::new()), Type::Array(Box::new(Type::Null)));
         let empty = empty.convert(&ty, super::Conversion::implicit(at))?;
         Ok(Typed::new(core::coalesce(vec![rows, empty.expr]), ty))
+    }
+
+    /// Whether a subquery reads the outer row. What the engine would make a wrong join of, or none, is refused.
+    fn joinable(&self, plan: &LogicalPlan, cx: &Context<'_, '_>, at: Option<Position>) -> Result<bool> {
+        let (mut outer, mut own, mut windowed) = (Vec::new(), HashSet::new(), false);
+        plan.apply_with_subqueries(|node| {
+            own.extend(node.schema().fields().iter().map(|field| field.name().clone()));
+            node.apply_expressions(|expr| {
+                expr.apply(|part| {
+                    if let Expr::OuterReferenceColumn(_, column) = part {
+                        outer.push(column.name.clone());
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })?;
+            windowed |= matches!(node, LogicalPlan::Window(_)) && !node.all_out_ref_exprs().is_empty();
+            Ok(TreeNodeRecursion::Continue)
+        })
+        .planned()?;
+        outer.retain(|column| !own.contains(column));
+        if outer.iter().any(|column| !cx.scope.has_column(column)) {
+            let message =
+                "a subquery that uses columns of a query around the enclosing one; select them there, or write a JOIN";
+            return Err(unsupported(message, at));
+        }
+        if windowed {
+            let message = "a window function in a subquery that uses columns of the enclosing query; compute it in a WITH, \
+                           PARTITION BY what is compared";
+            return Err(unsupported(message, at));
+        }
+        Ok(!outer.is_empty())
     }
 
     /// `SELECT AS STRUCT` in a subquery: its columns become one struct.
@@ -246,20 +325,43 @@ fn limits(limit: &Limit) -> Option<(usize, Option<usize>)> {
     }
 }
 
-/// Whether a plan ends with a limit.
-fn is_limited(plan: &LogicalPlan) -> bool {
+/// Whether a plan has exactly one row, whatever the rows below: an aggregate without keys.
+fn is_one_row(plan: &LogicalPlan) -> bool {
     match plan {
-        LogicalPlan::Projection(projection) => is_limited(&projection.input),
-        LogicalPlan::Limit(_) => true,
+        LogicalPlan::Projection(projection) => is_one_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => is_one_row(&alias.input),
+        LogicalPlan::Sort(sort) => is_one_row(&sort.input),
+        LogicalPlan::Limit(limit) => {
+            matches!(limits(limit), Some((0, fetch)) if fetch != Some(0)) && is_one_row(&limit.input)
+        }
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
         _ => false,
     }
 }
 
+/// How many subqueries a plan holds, those in others too.
+fn subqueries(plan: &LogicalPlan) -> Result<usize> {
+    let mut count = 0;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                let is = matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_));
+                count += usize::from(is);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })
+    .planned()?;
+    Ok(count)
+}
+
 /// A part of a list.
 fn slice(list: Expr, skip: usize, fetch: Option<usize>) -> Expr {
-    let place = |n: usize| lit(i64::try_from(n).unwrap_or(i64::MAX));
-    let end = fetch.map_or(i64::MAX, |fetch| i64::try_from(skip.saturating_add(fetch)).unwrap_or(i64::MAX));
-    nested::array_slice(list, place(skip.saturating_add(1)), lit(end), None)
+    // No array is longer, and the engine takes no more.
+    let place = |n: usize| lit(i64::from(i32::try_from(n).unwrap_or(i32::MAX)));
+    let end = fetch.map_or(usize::MAX, |fetch| skip.saturating_add(fetch));
+    nested::array_slice(list, place(skip.saturating_add(1)), place(end), None)
 }
 
 /// Whether the place is a filter.

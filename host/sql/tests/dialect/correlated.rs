@@ -217,3 +217,113 @@ fn what_may_fail_is_computed_only_for_what_everything_else_keeps() {
     let failure = world.failure("SELECT n FROM lines WHERE n > 1 AND CAST(SPLIT(line, ' ')[OFFSET(1)] AS INT64) > 1");
     assert!(failure.message.contains("'done'"), "{failure}");
 }
+
+/// The value over no rows is a row all the same.
+#[test]
+fn an_aggregate_without_keys_is_one_row() {
+    for (expression, expected) in [
+        ("(SELECT COUNT(*) FROM q WHERE q.num = p.num LIMIT 1)", json!([2, 0, 1, 0])),
+        ("(SELECT COUNT(*) AS c FROM q WHERE q.num = p.num ORDER BY c LIMIT 1)", json!([2, 0, 1, 0])),
+        (
+            "(SELECT IF(COUNT(*) = 0, 'none', 'some') FROM q WHERE q.num = p.num LIMIT 1)",
+            json!(["some", "none", "some", "none"]),
+        ),
+        ("ARRAY(SELECT COUNT(*) FROM q WHERE q.num = p.num)", json!([[2], [0], [1], [0]])),
+        ("EXISTS(SELECT COUNT(*) FROM q WHERE q.num = p.num)", json!([true, true, true, true])),
+        ("0 IN (SELECT COUNT(*) FROM q WHERE q.num = p.num)", json!([false, true, false, true])),
+    ] {
+        assert_eq!(values(expression), expected, "{expression}");
+    }
+    assert_eq!(kept("0 IN (SELECT COUNT(*) FROM q WHERE q.num = p.num)"), json!([2, 4]));
+    assert_eq!(kept("EXISTS(SELECT 1 FROM q WHERE q.num = p.num LIMIT 1 OFFSET 1)"), json!([1]));
+    assert_eq!(kept("EXISTS(SELECT 1 FROM q WHERE q.num = p.num LIMIT 1)"), json!([1, 3]));
+    assert_eq!(kept("NOT EXISTS(SELECT 1 FROM q WHERE q.num = p.num LIMIT 0)"), json!([1, 2, 3, 4]));
+}
+
+#[test]
+fn limits_of_any_size_are_taken() {
+    for (expression, expected) in [
+        ("ARRAY(SELECT w FROM q WHERE q.num = p.num ORDER BY w OFFSET 1)", json!([["y"], [], [], []])),
+        ("(SELECT w FROM q WHERE q.num = p.num ORDER BY w LIMIT 1 OFFSET 1)", json!(["y", null, null, null])),
+        (
+            "(SELECT w FROM q WHERE q.num = p.num AND w <> 'x' ORDER BY w LIMIT 100000000000)",
+            json!(["y", null, "b", null]),
+        ),
+    ] {
+        assert_eq!(values(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn conditions_that_may_fail_leave_joins_as_they_are() {
+    for (expression, expected) in [
+        ("(SELECT MAX(w) FROM q WHERE q.num = p.num AND q.at + 1 > 2)", json!(["x", null, null, null])),
+        ("(SELECT MAX(w) FROM q WHERE q.num = p.num + 0 AND q.at > 1)", json!(["x", null, null, null])),
+        ("(SELECT COUNT(*) FROM q WHERE q.num = DIV(p.v, 10) AND q.at < 2)", json!([1, 0, 0, 0])),
+    ] {
+        assert_eq!(values(expression), expected, "{expression}");
+    }
+    let plan = world().physical(
+        "WITH a AS (SELECT * FROM p), b AS (SELECT * FROM q) SELECT 1",
+        "SELECT a.num FROM a, b WHERE a.num + 0 = b.num AND a.k LIKE 'a%' AND a.v > 1",
+    );
+    assert!(plan.contains("HashJoin"), "{plan}");
+}
+
+#[test]
+fn what_the_engine_would_get_wrong_is_refused() {
+    for sql in [
+        "SELECT num, (SELECT w FROM q WHERE q.num = p.num QUALIFY ROW_NUMBER() OVER (ORDER BY w DESC) = 1) AS x FROM p",
+        "SELECT num FROM p WHERE EXISTS(SELECT w FROM q WHERE q.num = p.num QUALIFY ROW_NUMBER() OVER (ORDER BY w) = 2)",
+        "SELECT ARRAY(SELECT AS STRUCT w, ROW_NUMBER() OVER (ORDER BY w) AS r FROM q WHERE q.num = p.num) AS x FROM p",
+        "SELECT (SELECT (SELECT MAX(r.w) FROM q AS r WHERE r.num = p.num)) AS x FROM p",
+        "SELECT num FROM p WHERE EXISTS(SELECT 1 FROM q WHERE EXISTS(SELECT 1 FROM q AS r WHERE r.num = p.num AND r.w = q.w))",
+    ] {
+        let failure = world().failure(sql);
+        assert_eq!(failure.code, Code::Unsupported, "{sql}: {failure}");
+    }
+    let nested = (0..6)
+        .fold("SELECT num FROM p".to_owned(), |inner, _| format!("SELECT num FROM p WHERE (num IN ({inner})) IS TRUE"));
+    assert_eq!(world().failure(&nested).code, Code::LimitExceeded);
+}
+
+#[test]
+fn a_subquery_reads_the_keys_of_its_group() {
+    let world = world();
+    for (sql, expected) in [
+        (
+            "SELECT num, COUNT(*) AS n FROM p GROUP BY num HAVING (SELECT COUNT(*) FROM q WHERE q.num = p.num) > 0 ORDER BY num",
+            json!([{"num": 1, "n": 1}, {"num": 3, "n": 1}]),
+        ),
+        (
+            "SELECT num, (SELECT MAX(w) FROM q WHERE q.num = p.num) AS w FROM p GROUP BY num ORDER BY num",
+            json!([{"num": 1, "w": "y"}, {"num": 2, "w": null}, {"num": 3, "w": "b"}, {"num": 4, "w": null}]),
+        ),
+        (
+            "SELECT num FROM p GROUP BY num HAVING EXISTS(SELECT 1 FROM q WHERE q.num = p.num) ORDER BY num",
+            json!([{"num": 1}, {"num": 3}]),
+        ),
+    ] {
+        assert_eq!(world.rows(sql), expected, "{sql}");
+    }
+    let failure = world.failure("SELECT num FROM p GROUP BY num HAVING EXISTS(SELECT 1 FROM q WHERE q.w = p.k)");
+    assert!(failure.message.contains("neither grouped nor aggregated"), "{failure}");
+}
+
+#[test]
+fn comparing_floats_does_not_double_what_is_compared() {
+    let chain = (0..9).fold("x".to_owned(), |inner, _| format!("IF({inner} > y, x, y)"));
+    let world = World::new().source("f", &[json!({"x": 1.5, "y": 2.5})]);
+    let began = std::time::Instant::now();
+    assert_eq!(world.rows(&format!("SELECT {chain} AS v FROM f WHERE {chain} != 7.5")), json!([{"v": 2.5}]));
+    assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
+    let nan = "CAST('NaN' AS FLOAT64)";
+    for (condition, expected) in [
+        (format!("({nan} > IF(n = 1, NULL, 1.0)) IS NULL"), true),
+        (format!("(a > b) IS NULL AND (a >= b) IS NULL AND (b < a) IS NULL AND (a = b) IS NULL"), true),
+        (format!("NOT ({nan} > 1.0)"), true),
+    ] {
+        let sql = format!("SELECT {condition} AS v FROM (SELECT 1 AS n, {nan} AS a, CAST(NULL AS FLOAT64) AS b)");
+        assert_eq!(world.rows(&sql), json!([{"v": expected}]), "{sql}");
+    }
+}
