@@ -202,3 +202,42 @@ fn json_is_changed_where_a_path_fits() {
         assert!(failure.message.contains(needle), "{call}: {failure}");
     }
 }
+
+#[test]
+fn json_is_made_as_deep_as_it_can_be_read_and_no_deeper() {
+    let failure = |call: &str| World::new().failure(&format!("select {call} as v"));
+    for call in [
+        "to_json_string(json_set(json '{}', concat('$', repeat('.a', 200000)), 1))",
+        "to_json_string(json_set(json 'null', concat('$', repeat('[0]', 200000)), 1))",
+        "json_remove(json '{}', concat('$', repeat('.a', 101)))",
+        "json_value('{}', concat('$', repeat('.a', 101)))",
+    ] {
+        assert!(failure(call).message.contains("more steps than the 100"), "{call}: {}", failure(call));
+    }
+    let literal = format!("json_set(json '{{}}', '${}', 1)", ".a".repeat(101));
+    assert_eq!(failure(&literal).code, Code::InvalidQuery);
+    assert_eq!(value("length(to_json_string(json_set(json 'null', concat('$', repeat('.a', 100)), 1)))"), json!(601));
+    let nested = |depth: usize| format!("parse_json(concat(repeat('[', {depth}), repeat(']', {depth})))");
+    let path = "concat('$', repeat('[0]', 99))";
+    for (call, fits) in [
+        (format!("json_set(json 'null', {path}, {})", nested(28)), true),
+        (format!("json_set(json 'null', {path}, {})", nested(29)), false),
+        (format!("json_set(json '{{}}', '$.a', json_set(json 'null', {path}, {}))", nested(27)), true),
+        (format!("json_set(json '{{}}', '$.a', json_set(json 'null', {path}, {}))", nested(28)), false),
+        (format!("json_set(json 'null', {path}, json '[]', concat({path}, '[0]'), {})", nested(28)), false),
+        (format!("json_array_append({}, {path}, {})", nested(100), nested(27)), true),
+        (format!("json_array_append({}, {path}, {})", nested(100), nested(28)), false),
+        (format!("json_array_insert({}, concat({path}, '[0]'), {})", nested(100), nested(27)), true),
+        (format!("json_array_insert({}, concat({path}, '[0]'), {})", nested(100), nested(28)), false),
+        // What changes nothing makes nothing.
+        (format!("json_set(json '1', {path}, {})", nested(127)), true),
+    ] {
+        if fits {
+            assert!(value(&format!("json_type({call})")).is_string(), "{call}");
+        } else {
+            let failure = failure(&call);
+            assert_eq!(failure.code, Code::LimitExceeded, "{call}");
+            assert!(failure.message.contains("127 levels"), "{call}: {failure}");
+        }
+    }
+}

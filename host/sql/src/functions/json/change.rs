@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use datafusion::logical_expr::{Expr, lit};
 
-use super::read::{Step, steps};
+use super::read::{MAX_DEPTH, Step, read_path};
 use super::{text_of, to_json_string};
 use crate::fail::Result;
 use crate::functions::kernels::Entry;
@@ -91,10 +91,6 @@ fn pairs(call: &Call<'_>, name: &'static str) -> Result<Typed> {
     Ok(Typed::new(kernel(name, call.safe, arguments), Type::Json))
 }
 
-fn read_path(row: &Row, i: usize) -> std::result::Result<std::sync::Arc<Vec<Step>>, Bad> {
-    row.remember(i, |path| steps(path).ok_or_else(|| Bad::from(format!("'{path}' is no JSON path"))))
-}
-
 fn at<'v>(value: &'v mut Value, steps: &[Step]) -> Option<&'v mut Value> {
     steps.iter().try_fold(value, |value, step| match step {
         Step::Key(key) => value.get_mut(key.as_str()),
@@ -123,7 +119,21 @@ fn changed(row: &Row, out: &mut Out, put: fn(Place<'_, '_>, New, &Row) -> std::r
         let Ok(value) = serde_json::from_str(row.text(i + 1)) else { return Ok(None) };
         put(Place { whole: &mut whole, steps: &steps }, New { value, is_list: row.bool(i + 2) }, row)?;
     }
+    // Before this the path and the value bound how deep it is.
+    if !within(&whole, MAX_DEPTH) {
+        return Err(Bad::Limit(format!("a JSON would be made of more than the {MAX_DEPTH} levels that can be read")));
+    }
     out.json(&whole, false).map(Some)
+}
+
+/// Whether a value has no more levels of objects and arrays than so many.
+fn within(value: &Value, levels: usize) -> bool {
+    let inside = |value: &Value| levels.checked_sub(1).is_some_and(|left| within(value, left));
+    match value {
+        Value::Array(items) => levels > 0 && items.iter().all(inside),
+        Value::Object(fields) => levels > 0 && fields.values().all(inside),
+        _ => true,
+    }
 }
 
 /// An array filled up with nulls, so that there is something at a place.

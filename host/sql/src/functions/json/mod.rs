@@ -152,9 +152,8 @@ fn path(call: &Call<'_>, name: &'static str, ty: Type) -> Result<Typed> {
 /// A path that is a constant must be one.
 fn check_path(path: &Typed, at: Option<Position>) -> Result<()> {
     if let Some(text) = path.literal_text()
-        && read::steps(text).is_none()
+        && let Err(message) = read::steps(text)
     {
-        let message = format!("'{text}' is no JSON path; write e.g. '$.a.b' or '$.list[0]'");
         return Err(fail(Code::InvalidQuery, message, at));
     }
     Ok(())
