@@ -241,3 +241,29 @@ fn json_is_made_as_deep_as_it_can_be_read_and_no_deeper() {
         }
     }
 }
+
+#[test]
+fn the_elements_that_one_call_fills_up_are_counted_together() {
+    for (call, fits) in [
+        ("json_set(json 'null', '$[99999]', 1)", true),
+        ("json_set(json 'null', '$[100000]', 1)", false),
+        ("json_set(json 'null', '$[18446744073709551615]', 1)", false),
+        ("json_set(json 'null', '$[49999][49999]', 1)", true),
+        ("json_set(json 'null', '$[49999][50000]', 1)", false),
+        ("json_set(json 'null', concat('$', repeat('[99999]', 90)), 1)", false),
+        ("json_set(json '{}', '$.a[49999]', 1, '$.b[49999]', 1)", true),
+        ("json_set(json '{}', '$.a[49999]', 1, '$.b[50000]', 1)", false),
+        ("json_set(json '[]', '$[99999]', 1, '$[50000]', 1)", true),
+        ("json_array_insert(json '[[], []]', '$[0][50000]', 1, '$[1][50000]', 1)", true),
+        ("json_array_insert(json '[[], []]', '$[0][50000]', 1, '$[1][50001]', 1)", false),
+    ] {
+        let sql = format!("select json_type({call}) as v from unnest([1, 2])");
+        if fits {
+            assert_eq!(World::new().rows(&sql).as_array().map(Vec::len), Some(2), "{call}");
+        } else {
+            let failure = World::new().failure(&sql);
+            assert_eq!(failure.code, Code::LimitExceeded, "{call}");
+            assert!(failure.message.contains("would be filled up"), "{call}: {failure}");
+        }
+    }
+}
