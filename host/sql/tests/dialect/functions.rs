@@ -267,3 +267,15 @@ fn the_elements_that_one_call_fills_up_are_counted_together() {
         }
     }
 }
+
+#[test]
+fn a_hyphen_behind_a_set_of_a_class_is_itself() {
+    for (call, expected) in [
+        (r"regexp_replace('AB-12_c d', r'[\s-_]', '')", json!("AB12cd")),
+        (r"regexp_contains('{', r'[\w-~]')", json!(false)),
+        (r"regexp_extract('to a-b.c+d', r'to ([\w-.]+)')", json!("a-b.c")),
+        ("regexp_contains('.', '[--/]')", json!(true)),
+    ] {
+        assert_eq!(value(call), expected, "{call}");
+    }
+}
