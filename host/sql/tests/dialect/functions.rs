@@ -279,3 +279,18 @@ fn a_hyphen_behind_a_set_of_a_class_is_itself() {
         assert_eq!(value(call), expected, "{call}");
     }
 }
+
+#[test]
+fn a_number_keeps_its_digits_in_a_text_and_not_in_a_json() {
+    for (call, expected) in [
+        (r#"json_value('{"a": 1.10}', '$.a')"#, "1.10"),
+        (r#"json_value(json '{"a": 1.10}', '$.a')"#, "1.1"),
+        (r#"json_value(parse_json('{"a": 1.10}'), '$.a')"#, "1.1"),
+        (r#"json_extract_scalar(json '{"a": [2.50]}', '$.a[0]')"#, "2.5"),
+        ("json_value(json '1.50')", "1.5"),
+        (r#"json_value(json '{"a": "1.10"}', '$.a')"#, "1.10"),
+        (r#"json_value(json '{"a": 9007199254740993}', '$.a')"#, "9007199254740993"),
+    ] {
+        assert_eq!(value(call), json!(expected), "{call}");
+    }
+}

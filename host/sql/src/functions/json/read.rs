@@ -15,8 +15,10 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
         "json_value",
         Body::Text(|row, out| {
             let Some(value) = found(row)? else { return Ok(None) };
-            // A number keeps its digits: 1.10 is no 1.1 where it is a version.
+            // A number keeps its digits: 1.10 is no 1.1 where it is a version. That of a JSON, which the
+            // third argument tells, is a number and no more.
             if value.is_f64()
+                && !row.bool(2)
                 && let Some(digits) = written(row)?
             {
                 return out.text(&digits).map(Some);
