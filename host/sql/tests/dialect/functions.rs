@@ -202,3 +202,95 @@ fn json_is_changed_where_a_path_fits() {
         assert!(failure.message.contains(needle), "{call}: {failure}");
     }
 }
+
+#[test]
+fn json_is_made_as_deep_as_it_can_be_read_and_no_deeper() {
+    let failure = |call: &str| World::new().failure(&format!("select {call} as v"));
+    for call in [
+        "to_json_string(json_set(json '{}', concat('$', repeat('.a', 200000)), 1))",
+        "to_json_string(json_set(json 'null', concat('$', repeat('[0]', 200000)), 1))",
+        "json_remove(json '{}', concat('$', repeat('.a', 101)))",
+        "json_value('{}', concat('$', repeat('.a', 101)))",
+    ] {
+        assert!(failure(call).message.contains("more steps than the 100"), "{call}: {}", failure(call));
+    }
+    let literal = format!("json_set(json '{{}}', '${}', 1)", ".a".repeat(101));
+    assert_eq!(failure(&literal).code, Code::InvalidQuery);
+    assert_eq!(value("length(to_json_string(json_set(json 'null', concat('$', repeat('.a', 100)), 1)))"), json!(601));
+    let nested = |depth: usize| format!("parse_json(concat(repeat('[', {depth}), repeat(']', {depth})))");
+    let path = "concat('$', repeat('[0]', 99))";
+    for (call, fits) in [
+        (format!("json_set(json 'null', {path}, {})", nested(28)), true),
+        (format!("json_set(json 'null', {path}, {})", nested(29)), false),
+        (format!("json_set(json '{{}}', '$.a', json_set(json 'null', {path}, {}))", nested(27)), true),
+        (format!("json_set(json '{{}}', '$.a', json_set(json 'null', {path}, {}))", nested(28)), false),
+        (format!("json_set(json 'null', {path}, json '[]', concat({path}, '[0]'), {})", nested(28)), false),
+        (format!("json_array_append({}, {path}, {})", nested(100), nested(27)), true),
+        (format!("json_array_append({}, {path}, {})", nested(100), nested(28)), false),
+        (format!("json_array_insert({}, concat({path}, '[0]'), {})", nested(100), nested(27)), true),
+        (format!("json_array_insert({}, concat({path}, '[0]'), {})", nested(100), nested(28)), false),
+        // What changes nothing makes nothing.
+        (format!("json_set(json '1', {path}, {})", nested(127)), true),
+    ] {
+        if fits {
+            assert!(value(&format!("json_type({call})")).is_string(), "{call}");
+        } else {
+            let failure = failure(&call);
+            assert_eq!(failure.code, Code::LimitExceeded, "{call}");
+            assert!(failure.message.contains("127 levels"), "{call}: {failure}");
+        }
+    }
+}
+
+#[test]
+fn the_elements_that_one_call_fills_up_are_counted_together() {
+    for (call, fits) in [
+        ("json_set(json 'null', '$[99999]', 1)", true),
+        ("json_set(json 'null', '$[100000]', 1)", false),
+        ("json_set(json 'null', '$[18446744073709551615]', 1)", false),
+        ("json_set(json 'null', '$[49999][49999]', 1)", true),
+        ("json_set(json 'null', '$[49999][50000]', 1)", false),
+        ("json_set(json 'null', concat('$', repeat('[99999]', 90)), 1)", false),
+        ("json_set(json '{}', '$.a[49999]', 1, '$.b[49999]', 1)", true),
+        ("json_set(json '{}', '$.a[49999]', 1, '$.b[50000]', 1)", false),
+        ("json_set(json '[]', '$[99999]', 1, '$[50000]', 1)", true),
+        ("json_array_insert(json '[[], []]', '$[0][50000]', 1, '$[1][50000]', 1)", true),
+        ("json_array_insert(json '[[], []]', '$[0][50000]', 1, '$[1][50001]', 1)", false),
+    ] {
+        let sql = format!("select json_type({call}) as v from unnest([1, 2])");
+        if fits {
+            assert_eq!(World::new().rows(&sql).as_array().map(Vec::len), Some(2), "{call}");
+        } else {
+            let failure = World::new().failure(&sql);
+            assert_eq!(failure.code, Code::LimitExceeded, "{call}");
+            assert!(failure.message.contains("would be filled up"), "{call}: {failure}");
+        }
+    }
+}
+
+#[test]
+fn a_hyphen_behind_a_set_of_a_class_is_itself() {
+    for (call, expected) in [
+        (r"regexp_replace('AB-12_c d', r'[\s-_]', '')", json!("AB12cd")),
+        (r"regexp_contains('{', r'[\w-~]')", json!(false)),
+        (r"regexp_extract('to a-b.c+d', r'to ([\w-.]+)')", json!("a-b.c")),
+        ("regexp_contains('.', '[--/]')", json!(true)),
+    ] {
+        assert_eq!(value(call), expected, "{call}");
+    }
+}
+
+#[test]
+fn a_number_keeps_its_digits_in_a_text_and_not_in_a_json() {
+    for (call, expected) in [
+        (r#"json_value('{"a": 1.10}', '$.a')"#, "1.10"),
+        (r#"json_value(json '{"a": 1.10}', '$.a')"#, "1.1"),
+        (r#"json_value(parse_json('{"a": 1.10}'), '$.a')"#, "1.1"),
+        (r#"json_extract_scalar(json '{"a": [2.50]}', '$.a[0]')"#, "2.5"),
+        ("json_value(json '1.50')", "1.5"),
+        (r#"json_value(json '{"a": "1.10"}', '$.a')"#, "1.10"),
+        (r#"json_value(json '{"a": 9007199254740993}', '$.a')"#, "9007199254740993"),
+    ] {
+        assert_eq!(value(call), json!(expected), "{call}");
+    }
+}

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use datafusion::logical_expr::{Expr, lit};
 
-use super::read::{Step, steps};
+use super::read::{MAX_DEPTH, Step, read_path};
 use super::{text_of, to_json_string};
 use crate::fail::Result;
 use crate::functions::kernels::Entry;
@@ -91,10 +91,6 @@ fn pairs(call: &Call<'_>, name: &'static str) -> Result<Typed> {
     Ok(Typed::new(kernel(name, call.safe, arguments), Type::Json))
 }
 
-fn read_path(row: &Row, i: usize) -> std::result::Result<std::sync::Arc<Vec<Step>>, Bad> {
-    row.remember(i, |path| steps(path).ok_or_else(|| Bad::from(format!("'{path}' is no JSON path"))))
-}
-
 fn at<'v>(value: &'v mut Value, steps: &[Step]) -> Option<&'v mut Value> {
     steps.iter().try_fold(value, |value, step| match step {
         Step::Key(key) => value.get_mut(key.as_str()),
@@ -113,31 +109,54 @@ struct New {
 struct Place<'v, 's> {
     whole: &'v mut Value,
     steps: &'s [Step],
+    room: &'v mut Room,
+}
+
+/// How many nulls the arrays of a row may still be filled up with: nothing else bounds what a short
+/// path asks for, and it may ask at each of its steps.
+struct Room(usize);
+
+impl Room {
+    const MOST: usize = 100_000;
+
+    /// Fills an array up, so that there is something at a place.
+    fn fill(&mut self, items: &mut Vec<Value>, len: usize) -> std::result::Result<(), Bad> {
+        let Some(more) = len.checked_sub(items.len()) else { return Ok(()) };
+        self.0 = self.0.checked_sub(more).ok_or_else(|| {
+            Bad::Limit(format!(
+                "JSON arrays would be filled up with more than the {} elements that one call may add",
+                Self::MOST
+            ))
+        })?;
+        items.resize(len, Value::Null);
+        Ok(())
+    }
 }
 
 /// The JSON with each value put at its path, one after the other.
 fn changed(row: &Row, out: &mut Out, put: fn(Place<'_, '_>, New, &Row) -> std::result::Result<(), Bad>) -> Made<()> {
     let Some(mut whole) = super::read::parsed(row)? else { return Ok(None) };
+    let mut room = Room(Room::MOST);
     for i in (2..row.count()).step_by(3) {
         let steps = read_path(row, i)?;
         let Ok(value) = serde_json::from_str(row.text(i + 1)) else { return Ok(None) };
-        put(Place { whole: &mut whole, steps: &steps }, New { value, is_list: row.bool(i + 2) }, row)?;
+        put(Place { whole: &mut whole, steps: &steps, room: &mut room }, New { value, is_list: row.bool(i + 2) }, row)?;
+    }
+    // Before this the path and the value bound how deep it is.
+    if !within(&whole, MAX_DEPTH) {
+        return Err(Bad::Limit(format!("a JSON would be made of more than the {MAX_DEPTH} levels that can be read")));
     }
     out.json(&whole, false).map(Some)
 }
 
-/// An array filled up with nulls, so that there is something at a place.
-fn filled(items: &mut Vec<Value>, len: usize) -> std::result::Result<(), Bad> {
-    const MOST: usize = 100_000;
-    if len > MOST && len > items.len() {
-        return Err(Bad::Limit(format!(
-            "a JSON array would be filled up to {len} elements; at most {MOST} are allowed"
-        )));
+/// Whether a value has no more levels of objects and arrays than so many.
+fn within(value: &Value, levels: usize) -> bool {
+    let inside = |value: &Value| levels.checked_sub(1).is_some_and(|left| within(value, left));
+    match value {
+        Value::Array(items) => levels > 0 && items.iter().all(inside),
+        Value::Object(fields) => levels > 0 && fields.values().all(inside),
+        _ => true,
     }
-    if items.len() < len {
-        items.resize(len, Value::Null);
-    }
-    Ok(())
 }
 
 /// `missing` tells whether what is not there is made.
@@ -160,7 +179,7 @@ fn set(place: Place<'_, '_>, new: New, missing: bool) -> std::result::Result<(),
                     *value = Value::Array(Vec::new());
                 }
                 let Value::Array(items) = value else { return Ok(()) };
-                filled(items, index.saturating_add(1))?;
+                place.room.fill(items, index.saturating_add(1))?;
                 let Some(item) = items.get_mut(*index) else { return Ok(()) };
                 item
             }
@@ -197,7 +216,7 @@ fn insert(place: Place<'_, '_>, new: New, each: bool) -> std::result::Result<(),
         *value = Value::Array(Vec::new());
     }
     if let Value::Array(items) = value {
-        filled(items, *index)?;
+        place.room.fill(items, *index)?;
         items.splice(*index..*index, elements(new, each));
     }
     Ok(())

@@ -143,18 +143,23 @@ fn object(call: &Call<'_>) -> Result<Typed> {
 fn path(call: &Call<'_>, name: &'static str, ty: Type) -> Result<Typed> {
     call.count(1, 2)?;
     let subject = text_of(call, 0)?;
+    let is_json = call.value(0)?.ty == Type::Json;
     let path = if call.arguments.len() == 2 { call.value(1)? } else { Typed::text("$") };
     check_path(&path, call.at)?;
     let path = path.convert(&Type::String, Conversion::implicit(call.at))?;
-    Ok(Typed::new(kernel(name, call.safe, vec![subject, path.expr]), ty))
+    let mut arguments = vec![subject, path.expr];
+    if name == "json_value" && is_json {
+        // Both are held as text, and only of a text do the digits matter.
+        arguments.push(lit(true));
+    }
+    Ok(Typed::new(kernel(name, call.safe, arguments), ty))
 }
 
 /// A path that is a constant must be one.
 fn check_path(path: &Typed, at: Option<Position>) -> Result<()> {
     if let Some(text) = path.literal_text()
-        && read::steps(text).is_none()
+        && let Err(message) = read::steps(text)
     {
-        let message = format!("'{text}' is no JSON path; write e.g. '$.a.b' or '$.list[0]'");
         return Err(fail(Code::InvalidQuery, message, at));
     }
     Ok(())

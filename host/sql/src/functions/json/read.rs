@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -14,8 +15,10 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
         "json_value",
         Body::Text(|row, out| {
             let Some(value) = found(row)? else { return Ok(None) };
-            // A number keeps its digits: 1.10 is no 1.1 where it is a version.
+            // A number keeps its digits: 1.10 is no 1.1 where it is a version. That of a JSON, which the
+            // third argument tells, is a number and no more.
             if value.is_f64()
+                && !row.bool(2)
                 && let Some(digits) = written(row)?
             {
                 return out.text(&digits).map(Some);
@@ -163,11 +166,36 @@ pub(super) enum Step {
     Index(usize),
 }
 
-/// `$.a.b`, `$['a']`, `$."a.b"`, `$.list[0]`.
-pub(super) fn steps(path: &str) -> Option<Vec<Step>> {
+/// The most steps of a path: what JSON_SET makes at its end is as deep, and what is deeper than
+/// [`MAX_DEPTH`] cannot be read.
+const MAX_STEPS: usize = 100;
+
+/// The most levels of objects and arrays that the parser reads.
+pub(super) const MAX_DEPTH: usize = 127;
+
+/// The steps of a path, or why it has none.
+pub(super) fn steps(path: &str) -> Result<Vec<Step>, String> {
+    match split(path) {
+        Some(steps) if steps.len() <= MAX_STEPS => Ok(steps),
+        Some(_) => Err(format!("'{}' has more steps than the {MAX_STEPS} that a JSON path may have", short(path))),
+        None => Err(format!("'{}' is no JSON path; write e.g. '$.a.b' or '$.list[0]'", short(path))),
+    }
+}
+
+/// A path may be as long as any text; a message is not.
+fn short(path: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 60;
+    match path.char_indices().nth(SHOWN) {
+        Some((end, _)) => Cow::Owned(format!("{}...", path.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(path),
+    }
+}
+
+/// `$.a.b`, `$['a']`, `$."a.b"`, `$.list[0]`; one step more than may be stands for all that follow.
+fn split(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.trim().strip_prefix('$')?;
     let mut steps = Vec::new();
-    while !rest.is_empty() {
+    while !rest.is_empty() && steps.len() <= MAX_STEPS {
         if let Some(after) = rest.strip_prefix('.') {
             if let Some(quoted) = after.strip_prefix('"') {
                 let (key, tail) = quoted.split_once('"')?;
@@ -196,6 +224,11 @@ pub(super) fn steps(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
+/// The path that an argument is, kept for the rows that follow.
+pub(super) fn read_path(row: &Row, i: usize) -> Result<Arc<Vec<Step>>, Bad> {
+    row.remember(i, |path| steps(path).map_err(Bad::from))
+}
+
 /// The longest text that is read as JSON: a value in memory takes many times its text.
 const MAX_TEXT: usize = 4 << 20;
 
@@ -214,7 +247,7 @@ pub(super) fn parsed(row: &Row) -> Result<Option<Value>, Bad> {
 
 /// The value at the path of the second argument.
 fn found(row: &Row) -> Result<Option<Value>, Bad> {
-    let steps = row.remember(1, |path| steps(path).ok_or_else(|| Bad::from(format!("'{path}' is no JSON path"))))?;
+    let steps = read_path(row, 1)?;
     // Most log lines are no JSON: do not parse what cannot be.
     let first = row.text(0).trim_start().as_bytes().first().copied();
     if !steps.is_empty() && !matches!(first, Some(b'{' | b'[')) {
@@ -234,7 +267,7 @@ fn found(row: &Row) -> Result<Option<Value>, Bad> {
 
 /// The value at the path as the text has it.
 fn written(row: &Row) -> Result<Option<String>, Bad> {
-    let steps = row.remember(1, |path| steps(path).ok_or_else(|| Bad::from(format!("'{path}' is no JSON path"))))?;
+    let steps = read_path(row, 1)?;
     let Ok(mut value) = serde_json::from_str::<&RawValue>(row.text(0)) else { return Ok(None) };
     for step in steps.iter() {
         let next = match step {
@@ -352,7 +385,19 @@ mod tests {
             [key("a"), key("b"), Step::Index(2), key("c d"), key("e.f")]
         );
         for bad in ["", "a.b", "$.", "$[", "$[x]", "$..a"] {
-            assert_eq!(steps(bad), None, "{bad}");
+            assert!(steps(bad).unwrap_err().contains("is no JSON path"), "{bad}");
         }
+        for step in [".a", "[0]", "['a']"] {
+            assert_eq!(steps(&format!("${}", step.repeat(MAX_STEPS))).unwrap().len(), MAX_STEPS);
+            let refused = steps(&format!("${}", step.repeat(MAX_STEPS + 1))).unwrap_err();
+            assert!(refused.contains("more steps than the 100") && refused.len() < 150, "{refused}");
+        }
+    }
+
+    #[test]
+    fn as_deep_as_may_be_is_read() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(serde_json::from_str::<Value>(&nested(MAX_DEPTH)).is_ok());
+        assert!(serde_json::from_str::<Value>(&nested(MAX_DEPTH + 1)).is_err());
     }
 }

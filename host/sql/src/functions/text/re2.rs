@@ -2,8 +2,8 @@
 //!
 //! The two are nearly one. What is written here otherwise: a `{` that counts nothing is a brace (log
 //! viewers search for the beginnings of JSON), `[` is itself in a class, `&&`, `--` and `~~` are no
-//! operations on classes, `\<` and `\>` are no bounds of words, `\Q...\E` quotes, and `\d`, `\s`, `\w` and
-//! `\b` know ASCII only.
+//! operations on classes, a `-` behind `\w` and its like is one, `\<` and `\>` are no bounds of words,
+//! `\Q...\E` quotes, and `\d`, `\s`, `\w` and `\b` know ASCII only.
 
 use std::borrow::Cow;
 
@@ -85,19 +85,30 @@ fn escape<'t>(text: &'t str, in_class: bool, made: &mut String) -> &'t str {
             made.push_str(name);
             return rest;
         }
+        'p' | 'P' | 'x' => {
+            // `\pL` and `\x2d` are one, of which a class may have a range.
+            let len = if c == 'x' { 2 } else { 1 };
+            let end = rest.char_indices().nth(len).map_or(rest.len(), |(end, _)| end);
+            let (name, rest) = rest.split_at(end);
+            made.extend(['\\', c]);
+            made.push_str(name);
+            return rest;
+        }
         c => {
             made.extend(['\\', c]);
             return rest;
         }
     };
-    if in_class && !ascii.starts_with('^') {
-        made.push_str(ascii);
-    } else {
-        made.push('[');
-        made.push_str(ascii);
-        made.push(']');
-    }
+    // A class of its own also within a class: a `-` behind it makes no range of its last.
+    made.push('[');
+    made.push_str(ascii);
+    made.push(']');
     rest
+}
+
+/// Whether a text begins with the escape of a set, which is no bound of a range.
+fn is_set(text: &str) -> bool {
+    text.strip_prefix('\\').is_some_and(|behind| behind.starts_with(['d', 's', 'w', 'D', 'S', 'W', 'p', 'P']))
 }
 
 /// A class: `[` up to its `]`; what comes after it.
@@ -108,48 +119,68 @@ fn class<'t>(text: &'t str, made: &mut String) -> &'t str {
         made.push('^');
         rest = negated;
     }
-    // The first is a member even if it is the bracket that closes.
-    if let Some(first) = rest.strip_prefix(']') {
-        made.push_str(r"\]");
-        rest = first;
-    }
-    let mut before = None;
+    let mut first = true;
     while let Some(c) = rest.chars().next() {
-        rest = match c {
-            ']' => {
-                made.push(']');
-                return after(rest, c);
+        // The first is a member even if it is the bracket that closes.
+        if c == ']' && !first {
+            made.push(']');
+            return after(rest, c);
+        }
+        let set = rest.strip_prefix("[:").and_then(|inner| inner.split_once(":]"));
+        rest = match set {
+            Some((name, tail)) if name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'^') => {
+                made.push_str("[:");
+                made.push_str(name);
+                made.push_str(":]");
+                tail
             }
-            '\\' => escape(rest, true, made),
-            '[' => match rest.strip_prefix("[:").and_then(|inner| inner.split_once(":]")) {
-                Some((name, tail)) if name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'^') => {
-                    made.push_str("[:");
-                    made.push_str(name);
-                    made.push_str(":]");
-                    tail
-                }
-                _ => {
-                    made.push_str(r"\[");
-                    after(rest, c)
-                }
-            },
-            '&' | '~' if before == Some(c) => {
-                made.extend(['\\', c]);
-                after(rest, c)
-            }
-            '-' if before == Some(c) => {
-                made.push_str(r"\-");
-                after(rest, c)
-            }
-            c => {
-                made.push(c);
-                after(rest, c)
-            }
+            _ if is_set(rest) => escape(rest, true, made),
+            _ => members(rest, first, made),
         };
-        before = Some(c);
+        first = false;
     }
     // Not closed: the crate says so.
     rest
+}
+
+/// A character of a class, or a range of them; what comes after it.
+fn members<'t>(text: &'t str, first: bool, made: &mut String) -> &'t str {
+    // What the range goes up to, if it is one: a `-` before the end of the class is itself.
+    let high = |rest: &'t str| rest.strip_prefix('-').filter(|high| !high.is_empty() && !high.starts_with(']'));
+    if let Some(rest) = text.strip_prefix('-')
+        && high(rest).is_none()
+        && (first || rest.starts_with(']'))
+    {
+        // Where both read it as itself.
+        made.push('-');
+        return rest;
+    }
+    let rest = member(text, made);
+    let Some(high) = high(rest) else { return rest };
+    made.push('-');
+    if is_set(high) {
+        // Refused there. The crate refuses it too as long as it is an escape.
+        made.push('\\');
+        return after(high, '\\');
+    }
+    member(high, made)
+}
+
+/// One character of a class, written so that it is no operator; what comes after it.
+fn member<'t>(text: &'t str, made: &mut String) -> &'t str {
+    match text.chars().next() {
+        Some('\\') => escape(text, true, made),
+        Some(c) => {
+            // The operators `&&` and `~~` are of two.
+            let twice = matches!(c, '&' | '~') && made.ends_with(c);
+            if twice || matches!(c, '-' | '[' | ']') {
+                made.push('\\');
+            }
+            made.push(c);
+            after(text, c)
+        }
+        None => text,
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +206,10 @@ mod tests {
             "x}",
             "[a-]",
             "[-a]",
+            "[^-a]",
+            "[a-z-]",
+            r"[\x41-\x5a\-.]",
+            r"[\p{Greek}\pL]",
         ] {
             let wanted = pattern.replace("[^]]", r"[^\]]");
             assert_eq!(translated(pattern), wanted);
@@ -213,6 +248,40 @@ mod tests {
             ("[[:digit:]]", "7", true),
             ("[[:^digit:]]", "7", false),
             ("[[:x]", ":", true),
+            (r"[\s-_]", "c", false),
+            (r"[\s-_]", "A", false),
+            (r"^[\s-_]{3}$", " -_", true),
+            (r"[\w-~]", "{", false),
+            (r"^[\w-~]{3}$", "a-~", true),
+            (r"^[\w-.]+$", "a-b.c", true),
+            (r"[\w-.]", "+", false),
+            (r"^[\w-]+$", "a-b", true),
+            (r"^[\w--]+$", "a-b", true),
+            (r"^[\w--/]+$", "a-./", true),
+            (r"^[^\w-.]+$", "+ ", true),
+            (r"[^\w-.]", "a-.", false),
+            (r"^[\D-9]+$", "-9x", true),
+            (r"[\D-9]", "5", false),
+            (r"^[\pL-Z]+$", "é-Z", true),
+            (r"^[\p{Greek}-z]+$", "α-z", true),
+            (r"[\p{Greek}-z]", "a", false),
+            ("^[[:digit:]-z]+$", "1-z", true),
+            ("[[:digit:]-z]", "a", false),
+            ("^[--/]+$", "-./", true),
+            ("[--/]", "0", false),
+            ("^[^--/]$", ".", false),
+            ("^[---]+$", "-", true),
+            ("^[--]+$", "-", true),
+            ("^[-]+$", "-", true),
+            ("^[a-c-e]+$", "b-e", true),
+            ("[a-c-e]", "d", false),
+            ("^[+--a]+$", ",-a", true),
+            ("^[%-&&]+$", "%&", true),
+            ("^[]-a]+$", "]^_`a", true),
+            ("^[+-[]+$", "+A[", true),
+            (r"^[\x2d-\x2f]+$", "-./", true),
+            (r"^[,-\-]+$", ",-", true),
+            (r"^[\--/]+$", "-./", true),
         ] {
             let made = translated(pattern);
             let matches = regex::Regex::new(&made).map(|regex| regex.is_match(text));
@@ -222,7 +291,25 @@ mod tests {
 
     #[test]
     fn what_is_wrong_stays_wrong() {
-        for pattern in ["(", "[a", "[[:alpha:]", "a{3,2}", "*", r"\", r"\p{Nothing}", r"\p{Greek", "[z-a]"] {
+        for pattern in [
+            "(",
+            "[a",
+            "[[:alpha:]",
+            "a{3,2}",
+            "*",
+            r"\",
+            r"\p{Nothing}",
+            r"\p{Greek",
+            "[z-a]",
+            "[a--]",
+            "[a-",
+            r"[+-\d]",
+            r"[+-\pL]",
+            r"[\",
+            "[]",
+            r"[\w-",
+            "[a--z]",
+        ] {
             assert!(regex::Regex::new(&translated(pattern)).is_err(), "{pattern}");
         }
     }
