@@ -4,16 +4,32 @@ use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{CaseWhen, Expr as Ast};
-use tidegate_model::Position;
+use tidegate_model::{Code, Position};
 
 use super::coerce::{compare, unify};
 use super::expr::Context;
 use super::{Resolver, Typed, folded};
-use crate::fail::{Planning, Result, place};
+use crate::fail::{Planning, Result, fail, place};
 use crate::functions;
 use crate::types::Type;
 
+/// How deep conditions of CASE and IF may stand in each other. What the engine's optimizer does with them grows by
+/// two thirds with each level.
+const DEEPEST: usize = 12;
+
 impl Resolver<'_> {
+    /// Resolves what stands in the condition of a CASE or IF.
+    fn deciding<T>(&mut self, at: Option<Position>, resolve: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.deciding >= DEEPEST {
+            let message = format!("conditions of CASE and IF stand in each other deeper than {DEEPEST} levels");
+            return Err(fail(Code::TooLarge, message, at));
+        }
+        self.deciding += 1;
+        let resolved = resolve(self);
+        self.deciding -= 1;
+        resolved
+    }
+
     pub(super) fn case(
         &mut self,
         operand: Option<&Ast>,
@@ -22,14 +38,14 @@ impl Resolver<'_> {
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
-        let operand = operand.map(|operand| self.expr(operand, cx)).transpose()?;
+        let operand = operand.map(|operand| self.deciding(at, |this| this.expr(operand, cx))).transpose()?;
         let mut arms: Vec<(Expr, Typed)> = Vec::new();
         let mut last = None;
         for CaseWhen { condition, result } in conditions {
             let condition = match &operand {
-                None => self.condition(condition, cx)?,
+                None => self.deciding(at, |this| this.condition(condition, cx))?,
                 Some(operand) => {
-                    let value = self.expr(condition, cx)?;
+                    let value = self.deciding(at, |this| this.expr(condition, cx))?;
                     compare(operand.clone(), Operator::Eq, value, place(condition))?.expr
                 }
             };
@@ -67,7 +83,7 @@ impl Resolver<'_> {
         at: Option<Position>,
         cx: &mut Context<'_, '_>,
     ) -> Result<Typed> {
-        let condition = self.condition(condition, cx)?;
+        let condition = self.deciding(at, |this| this.condition(condition, cx))?;
         let (then, otherwise) = match settled(&condition) {
             Some(true) => (self.expr(then, cx)?, cx.guarded(|cx| self.expr(otherwise, cx))?),
             Some(false) => (cx.guarded(|cx| self.expr(then, cx))?, self.expr(otherwise, cx)?),

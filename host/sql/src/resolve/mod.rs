@@ -203,6 +203,8 @@ pub(crate) struct Resolver<'a> {
     /// The endpoints that are being read as tables, outermost first.
     reading: Vec<String>,
     next_column: usize,
+    /// In how many conditions of CASE and IF the expression at hand stands.
+    deciding: usize,
     relations: usize,
     max_relations: usize,
     /// What plan columns are called in the text, for messages.
@@ -227,6 +229,7 @@ impl<'a> Resolver<'a> {
             sees_sources: false,
             reading: Vec::new(),
             next_column: 0,
+            deciding: 0,
             relations: 0,
             max_relations: limits.relations,
             labels: HashMap::new(),

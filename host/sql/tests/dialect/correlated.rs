@@ -317,10 +317,15 @@ fn comparing_floats_does_not_double_what_is_compared() {
     let began = std::time::Instant::now();
     assert_eq!(world.rows(&format!("SELECT {chain} AS v FROM f WHERE {chain} != 7.5")), json!([{"v": 2.5}]));
     assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
+    let deep = (0..13).fold("x".to_owned(), |inner, _| format!("IF({inner} > y, x, y)"));
+    let failure = world.failure(&format!("SELECT {deep} AS v FROM f"));
+    assert!(failure.message.contains("deeper than 12 levels"), "{failure}");
+    let arms = (0..40).fold("0".to_owned(), |inner, n| format!("IF(x = {n}, {n}, {inner})"));
+    assert_eq!(world.rows(&format!("SELECT {arms} AS v FROM f")), json!([{"v": 0}]));
     let nan = "CAST('NaN' AS FLOAT64)";
     for (condition, expected) in [
         (format!("({nan} > IF(n = 1, NULL, 1.0)) IS NULL"), true),
-        (format!("(a > b) IS NULL AND (a >= b) IS NULL AND (b < a) IS NULL AND (a = b) IS NULL"), true),
+        ("(a > b) IS NULL AND (a >= b) IS NULL AND (b < a) IS NULL AND (a = b) IS NULL".to_owned(), true),
         (format!("NOT ({nan} > 1.0)"), true),
     ] {
         let sql = format!("SELECT {condition} AS v FROM (SELECT 1 AS n, {nan} AS a, CAST(NULL AS FLOAT64) AS b)");
