@@ -45,11 +45,9 @@ impl Resolver<'_> {
         }
         let mut resolved = resolved;
         if correlated {
-            // One row stays one under any limit that takes it, and the engine makes no join of a limit.
-            let plan = LogicalPlanBuilder::from(parts(resolved.plan).plan).project([value.clone()]);
-            resolved.plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
+            resolved.plan = one_row(resolved.plan, value.clone())?;
         }
-        let subquery = subquery(resolved);
+        let subquery = subquery(resolved.plan);
         // Where there is no row it is NULL, whatever the engine knows of the column.
         let never_null = subquery.subquery.schema().fields().iter().all(|field| !field.is_nullable());
         if never_null && !correlated {
@@ -91,9 +89,7 @@ impl Resolver<'_> {
         let collected = Expr::AggregateFunction(collected).alias(&name);
         let none: Vec<Expr> = Vec::new();
         let plan = LogicalPlanBuilder::from(plan).aggregate(none, [collected]).and_then(LogicalPlanBuilder::build);
-        let plan = plan.planned()?;
-        let outer_ref_columns = plan.all_out_ref_exprs();
-        let rows = Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() });
+        let rows = Expr::ScalarSubquery(subquery(plan.planned()?));
         Ok(match limit {
             Some((skip, fetch)) => slice(rows, skip, fetch),
             None => rows,
@@ -121,7 +117,7 @@ impl Resolver<'_> {
             }
         }
         if filters(cx) {
-            return Ok(boolean(Expr::Exists(Exists { subquery: subquery(resolved), negated })));
+            return Ok(boolean(Expr::Exists(Exists { subquery: subquery(resolved.plan), negated })));
         }
         let some = self.count(resolved.plan)?.gt(lit(0_i64));
         Ok(negate_if(negated, some))
@@ -131,11 +127,9 @@ impl Resolver<'_> {
     fn count(&mut self, plan: LogicalPlan) -> Result<Expr> {
         let name = self.fresh();
         let none: Vec<Expr> = Vec::new();
-        let counted = datafusion::functions_aggregate::expr_fn::count(lit(1_i64)).alias(&name);
+        let counted = datafusion::functions_aggregate::expr_fn::count(lit(1_i64)).alias(name);
         let plan = LogicalPlanBuilder::from(plan).aggregate(none, [counted]).and_then(LogicalPlanBuilder::build);
-        let columns = vec![Output { column: Column::new_unqualified(&name), name, ty: Type::Int64 }];
-        let counted = Resolved { plan: plan.planned()?, columns, row: Row::Columns };
-        Ok(Expr::ScalarSubquery(subquery(counted)))
+        Ok(Expr::ScalarSubquery(subquery(plan.planned()?)))
     }
 
     /// `value IN (SELECT ...)` as a value: true if an item is equal, else NULL if one might be.
@@ -178,9 +172,7 @@ impl Resolver<'_> {
         let correlated = self.joinable(&resolved.plan, cx, at)?;
         if correlated && is_one_row(&resolved.plan) {
             let (ty, item) = (column.ty.clone(), Expr::Column(column.column.clone()));
-            let plan = LogicalPlanBuilder::from(parts(resolved.plan.clone()).plan).project([item]);
-            resolved.plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
-            let item = Typed::new(Expr::ScalarSubquery(subquery(resolved)), ty);
+            let item = Typed::new(Expr::ScalarSubquery(subquery(one_row(resolved.plan, item)?)), ty);
             let equal = super::compare(value, datafusion::logical_expr::Operator::Eq, item, at)?;
             return Ok(negate_if(negated, equal.expr));
         }
@@ -200,7 +192,7 @@ impl Resolver<'_> {
             let plan = LogicalPlanBuilder::from(resolved.plan).project([converted.expr.alias(name)]);
             resolved.plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
         }
-        Ok(boolean(Expr::InSubquery(InSubquery::new(Box::new(value.expr), subquery(resolved), negated))))
+        Ok(boolean(Expr::InSubquery(InSubquery::new(Box::new(value.expr), subquery(resolved.plan), negated))))
     }
 
     /// `ARRAY(SELECT ...)`.
@@ -219,11 +211,8 @@ impl Resolver<'_> {
         let ty = Type::Array(Box::new(item.ty));
         if correlated && is_one_row(&resolved.plan) {
             let name = self.fresh();
-            let plan = LogicalPlanBuilder::from(parts(resolved.plan).plan).project([item.expr.alias(name)]);
-            let plan = plan.and_then(LogicalPlanBuilder::build).planned()?;
-            let outer_ref_columns = plan.all_out_ref_exprs();
-            let one = Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() };
-            return Ok(Typed::new(nested::make_array(vec![Expr::ScalarSubquery(one)]), ty));
+            let one = Expr::ScalarSubquery(subquery(one_row(resolved.plan, item.expr.alias(name))?));
+            return Ok(Typed::new(nested::make_array(vec![one]), ty));
         }
         let Parts { plan, order, limit } = parts(resolved.plan);
         let rows = self.collected(plan, item.expr, order, limit)?;
@@ -258,7 +247,7 @@ impl Resolver<'_> {
         }
         if windowed {
             let message = "a window function in a subquery that uses columns of the enclosing query; compute it in a WITH, \
-                           PARTITION BY what is compared";
+                           with PARTITION BY, and compare its columns";
             return Err(unsupported(message, at));
         }
         Ok(!outer.is_empty())
@@ -369,9 +358,14 @@ fn filters(cx: &Context<'_, '_>) -> bool {
     matches!(cx.clause, "WHERE" | "HAVING" | "QUALIFY")
 }
 
-fn subquery(resolved: Resolved) -> Subquery {
-    let outer_ref_columns = resolved.plan.all_out_ref_exprs();
-    Subquery { subquery: Arc::new(resolved.plan), outer_ref_columns, spans: Spans::new() }
+fn subquery(plan: LogicalPlan) -> Subquery {
+    let outer_ref_columns = plan.all_out_ref_exprs();
+    Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }
+}
+
+/// A value of the only row. It stays one under any limit that takes it, and the engine makes no join of a limit.
+fn one_row(plan: LogicalPlan, value: Expr) -> Result<LogicalPlan> {
+    LogicalPlanBuilder::from(parts(plan).plan).project([value]).and_then(LogicalPlanBuilder::build).planned()
 }
 
 pub(crate) fn one_column(columns: usize, at: Option<Position>) -> tidegate_model::Failure {
