@@ -24,6 +24,18 @@ pub use value::{Kind, Value};
 /// The hidden field of every stored record: true wherever the record is there. Whether a record
 /// is there could be told from any of its leaves' definition levels, but only by an engine that
 /// knows; with a leaf of its own, any engine reads and prunes it like every other column, and it
-/// costs next to nothing because it never varies. No event can have a field of this name in a
-/// nested object: such values are kept in the overflow.
+/// costs next to nothing because it never varies. See [`HIDDEN_FIELDS`].
 pub const PRESENCE_FIELD: &str = "_present";
+
+/// The hidden field of a stored record, or column of a source, that holds, as the text of a JSON object, the
+/// fields of the record or event that have no column of their own. It is there only where there have been such
+/// fields.
+pub const REST_FIELD: &str = "_overflow_fields";
+
+/// The hidden field of a stored record that holds, as JSON, a value that stood in the place of the record
+/// and is none (`"err": "text"` where `err` is a record elsewhere). It is there only where that happened.
+pub const UNLIKE_FIELD: &str = "_overflow_value";
+
+/// The names of the hidden fields of stored records. No event can have a field of such a name in a column:
+/// its value is kept with the fields that have none.
+pub const HIDDEN_FIELDS: [&str; 3] = [PRESENCE_FIELD, REST_FIELD, UNLIKE_FIELD];

@@ -13,6 +13,8 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit};
 use datafusion::error::Result;
 
+use tidegate_model::{REST_FIELD, UNLIKE_FIELD};
+
 use crate::types::Type;
 
 /// How times are written.
@@ -47,10 +49,18 @@ enum Values {
     Date(Int64Array),
     Time(Int64Array),
     /// Fields with their names as they are written, `"name":`.
-    Struct(Vec<(Vec<u8>, ColumnEncoder)>),
+    Struct(Parts),
     /// A record: `[{...}]`, and `[]` for none.
-    Record(Vec<(Vec<u8>, ColumnEncoder)>),
+    Record(Parts),
     List(OffsetBuffer<i32>, Box<ColumnEncoder>),
+}
+
+/// The fields of a struct, and what a stored one keeps beside them, as JSON.
+#[derive(Debug)]
+struct Parts {
+    fields: Vec<(Vec<u8>, ColumnEncoder)>,
+    rest: Option<StringViewArray>,
+    unlike: Option<StringViewArray>,
 }
 
 impl ColumnEncoder {
@@ -83,8 +93,8 @@ impl ColumnEncoder {
                 )
             }
             Type::Time => Values::Time(as_int(DataType::Time64(TimeUnit::Microsecond))?),
-            Type::Struct { fields, .. } => Values::Struct(Self::fields(array, fields, style)?),
-            Type::Record(fields) => Values::Record(Self::fields(array, fields, style)?),
+            Type::Struct { fields, .. } => Values::Struct(Self::parts(array, fields, style)?),
+            Type::Record(fields) => Values::Record(Self::parts(array, fields, style)?),
             Type::Array(item) => {
                 let list = as_list(array, ty)?;
                 Values::List(list.offsets().clone(), Box::new(Self::new(list.values(), item, style)?))
@@ -93,11 +103,19 @@ impl ColumnEncoder {
         Ok(Self { nulls: array.nulls().cloned(), values })
     }
 
-    fn fields(array: &ArrayRef, fields: &[crate::types::Field], style: Style) -> Result<Vec<(Vec<u8>, Self)>> {
+    fn parts(array: &ArrayRef, fields: &[crate::types::Field], style: Style) -> Result<Parts> {
         let Some(parts) = array.as_struct_opt() else {
             return Err(mismatch(array, &Type::Record(fields.into())));
         };
-        fields
+        let hidden = |name: &str| -> Result<Option<StringViewArray>> {
+            if !crate::types::has_hidden(fields, name) {
+                return Ok(None);
+            }
+            let Some(column) = parts.column_by_name(name) else { return Ok(None) };
+            Ok(Some(cast(column, &DataType::Utf8View)?.as_string_view().clone()))
+        };
+        let (rest, unlike) = (hidden(REST_FIELD)?, hidden(UNLIKE_FIELD)?);
+        let fields = fields
             .iter()
             .filter(|field| !field.is_hidden())
             .filter_map(|field| parts.column_by_name(&field.name).map(|column| (field, column)))
@@ -107,7 +125,8 @@ impl ColumnEncoder {
                 key.push(b':');
                 Ok((key, Self::new(column, &field.ty, style)?))
             })
-            .collect()
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Parts { fields, rest, unlike })
     }
 
     fn is_null(&self, row: usize) -> bool {
@@ -120,11 +139,12 @@ impl ColumnEncoder {
         if self.is_null(row) {
             return 0;
         }
-        let all = |fields: &[(Vec<u8>, Self)]| {
-            fields
-                .iter()
-                .map(|(key, field)| field.text_size(row).saturating_add(key.len()))
-                .fold(0, usize::saturating_add)
+        let all = |parts: &Parts| {
+            let kept = [&parts.rest, &parts.unlike].into_iter().flatten().filter(|kept| kept.is_valid(row));
+            // Each nested record of it is shown with a bracket on either side.
+            let kept = kept.map(|kept| kept.value(row).len().saturating_mul(2));
+            let fields = parts.fields.iter().map(|(key, field)| field.text_size(row).saturating_add(key.len()));
+            fields.chain(kept).fold(0, usize::saturating_add)
         };
         match &self.values {
             Values::Text(array) | Values::Json(array) => array.value(row).len(),
@@ -197,11 +217,17 @@ impl ColumnEncoder {
                 }
                 out.push(b'"');
             }
-            Values::Struct(fields) => write_object(fields, row, out),
-            Values::Record(fields) => {
-                out.push(b'[');
-                write_object(fields, row, out);
-                out.push(b']');
+            Values::Struct(parts) => {
+                if !parts.write_unlike(row, out) {
+                    parts.write_object(row, out);
+                }
+            }
+            Values::Record(parts) => {
+                if !parts.write_unlike(row, out) {
+                    out.push(b'[');
+                    parts.write_object(row, out);
+                    out.push(b']');
+                }
             }
             Values::List(offsets, items) => {
                 out.push(b'[');
@@ -259,16 +285,72 @@ pub(crate) fn as_list(array: &ArrayRef, ty: &Type) -> Result<ListArray> {
     }
 }
 
-fn write_object(fields: &[(Vec<u8>, ColumnEncoder)], row: usize, out: &mut Vec<u8>) {
-    out.push(b'{');
-    for (i, (key, field)) in fields.iter().enumerate() {
-        if i > 0 {
-            out.push(b',');
+impl Parts {
+    fn write_object(&self, row: usize, out: &mut Vec<u8>) {
+        out.push(b'{');
+        let mut first = true;
+        let mut separate = |out: &mut Vec<u8>| {
+            if !std::mem::take(&mut first) {
+                out.push(b',');
+            }
+        };
+        for (key, field) in &self.fields {
+            separate(out);
+            out.extend_from_slice(key);
+            field.write(row, out);
         }
-        out.extend_from_slice(key);
-        field.write(row, out);
+        let rest = self.rest.as_ref().filter(|rest| rest.is_valid(row));
+        if let Some(rest) = rest
+            && let Ok(rest) = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(rest.value(row))
+        {
+            for (key, value) in &rest {
+                separate(out);
+                write_text(key, out);
+                out.push(b':');
+                write_kept(value, true, out);
+            }
+        }
+        out.push(b'}');
     }
-    out.push(b'}');
+
+    /// What stands in the place of the record, if something does.
+    fn write_unlike(&self, row: usize, out: &mut Vec<u8>) -> bool {
+        let Some(unlike) = self.unlike.as_ref().filter(|unlike| unlike.is_valid(row)) else { return false };
+        let Ok(value) = serde_json::from_str::<serde_json::Value>(unlike.value(row)) else { return false };
+        write_kept(&value, true, out);
+        true
+    }
+}
+
+/// A value that was kept as JSON, shown as values with columns are: a record is an array of one.
+fn write_kept(value: &serde_json::Value, wrapped: bool, out: &mut Vec<u8>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            out.extend_from_slice(if wrapped { b"[{" } else { b"{" });
+            for (i, (key, value)) in fields.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_text(key, out);
+                out.push(b':');
+                write_kept(value, true, out);
+            }
+            out.extend_from_slice(if wrapped { b"}]" } else { b"}" });
+        }
+        serde_json::Value::Array(items) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_kept(item, false, out);
+            }
+            out.push(b']');
+        }
+        plain => {
+            let _ = serde_json::to_writer(out, plain);
+        }
+    }
 }
 
 /// A point in time as ISO text: microseconds only where there are some.

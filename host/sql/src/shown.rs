@@ -36,7 +36,7 @@ pub fn shown_type(ty: &Type) -> DataType {
 }
 
 fn shown_fields(fields: &[Field]) -> Fields {
-    let shown = fields.iter().filter(|field| !field.is_hidden());
+    let shown = fields.iter().filter(|field| !field.is_presence());
     shown.map(|field| ArrowField::new(&field.name, shown_type(&field.ty), true)).collect()
 }
 
@@ -86,7 +86,7 @@ pub fn shown_array(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
 
 fn shown_struct(array: &ArrayRef, ty: &Type, fields: &[Field]) -> Result<StructArray> {
     let Some(parts) = array.as_struct_opt() else { return Err(mismatch(array, ty)) };
-    let shown = fields.iter().filter(|field| !field.is_hidden());
+    let shown = fields.iter().filter(|field| !field.is_presence());
     let columns = shown
         .map(|field| match parts.column_by_name(&field.name) {
             Some(column) => shown_array(column, &field.ty),

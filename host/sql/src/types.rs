@@ -12,7 +12,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Fields, TimeUnit};
 use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::Expr;
-use tidegate_model::PRESENCE_FIELD;
+use tidegate_model::{HIDDEN_FIELDS, PRESENCE_FIELD, REST_FIELD, UNLIKE_FIELD};
 
 /// A type of the dialect.
 #[derive(Debug, Clone, PartialEq)]
@@ -153,7 +153,9 @@ impl Type {
 
     /// The field of a struct by name: exactly, else without case.
     pub(crate) fn field(fields: &[Field], name: &str) -> Option<(usize, Field)> {
-        let by = |matches: &dyn Fn(&str) -> bool| fields.iter().position(|field| matches(&field.name));
+        let by = |matches: &dyn Fn(&str) -> bool| {
+            fields.iter().position(|field| !field.is_hidden() && matches(&field.name))
+        };
         let at = by(&|field| field == name).or_else(|| by(&|field| field.eq_ignore_ascii_case(name)))?;
         fields.get(at).map(|field| (at, field.clone()))
     }
@@ -170,15 +172,43 @@ pub(crate) fn is_there(expr: &Expr, ty: &Type) -> Expr {
     }
 }
 
+/// Whether a value is not NULL. A record is not where a value of another kind stands in its place, either.
+pub(crate) fn is_value(expr: &Expr, ty: &Type) -> Expr {
+    let there = is_there(expr, ty);
+    match ty {
+        Type::Record(fields) if has_hidden(fields, UNLIKE_FIELD) => {
+            there.or(core::get_field(expr.clone(), UNLIKE_FIELD).is_not_null())
+        }
+        _ => there,
+    }
+}
+
+/// Whether a record has this one of the hidden fields.
+pub(crate) fn has_hidden(fields: &[Field], name: &str) -> bool {
+    fields.iter().any(|field| field.name == name)
+}
+
 impl Field {
-    /// Whether the field is the store's own and never shown.
+    /// Whether the field is the store's own; no name of a statement means it.
     pub fn is_hidden(&self) -> bool {
+        HIDDEN_FIELDS.contains(&self.name.as_str())
+    }
+
+    /// Whether the field only says that its record is there, which a result shows by itself.
+    pub fn is_presence(&self) -> bool {
         self.name == PRESENCE_FIELD
     }
 }
 
 fn stored_fields(fields: &Fields) -> Arc<[Field]> {
-    fields.iter().map(|field| Field { name: field.name().clone(), ty: Type::of_stored(field.data_type()) }).collect()
+    let stored = |name: &str, data_type: &DataType| match name {
+        REST_FIELD | UNLIKE_FIELD => Type::Json,
+        _ => Type::of_stored(data_type),
+    };
+    fields
+        .iter()
+        .map(|field| Field { name: field.name().clone(), ty: stored(field.name(), field.data_type()) })
+        .collect()
 }
 
 impl fmt::Display for Type {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use datafusion::{
     arrow::{
-        array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array},
+        array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array, new_null_array},
         compute::{cast, concat_batches, take_record_batch},
         datatypes::{DataType, Field, Schema, SchemaRef, TimestampMicrosecondType},
     },
@@ -12,9 +12,9 @@ use datafusion::{
 };
 
 use crate::{
-    adapt::{adapt, join_types, patch, spilled},
+    adapt::{adapt, join_types},
     event::{OVERFLOW, TIMESTAMP},
-    shape::{Shape, push_pointer},
+    sparse::{self, SparsePaths},
 };
 
 /// Most values of `project` that statistics list; beyond it they say nothing.
@@ -42,10 +42,15 @@ impl MemBatch {
         Ok(MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time })
     }
 
-    /// Several batches as one, in the narrowest schema that holds them all.
+    /// Several batches as one, in the narrowest schema that holds them all; columns that would cost far
+    /// more than they hold go to the overflow.
     pub(crate) fn join(parts: &[Arc<MemBatch>]) -> Result<MemBatch> {
+        let chosen = sparse::choose(parts);
+        let spilled = parts.iter().map(|part| sparse::spill(&part.rows, &chosen)).collect::<Result<Vec<_>>>()?;
         let mut schema: Vec<Field> = Vec::new();
-        for field in parts.iter().flat_map(|part| part.rows.schema_ref().fields()) {
+        let mut known = SparsePaths::default();
+        spilled.iter().for_each(|rows| known.extend(SparsePaths::of_schema(rows.schema_ref())));
+        for field in spilled.iter().flat_map(|rows| rows.schema_ref().fields()) {
             match schema.iter_mut().find(|known| known.name() == field.name()) {
                 Some(known) => {
                     let joined = join_types(known.data_type(), field.data_type());
@@ -56,36 +61,17 @@ impl MemBatch {
         }
         // The overflow stays last, as in the logical schema.
         schema.sort_by_key(|field| field.name() == OVERFLOW);
-        let schema = Arc::new(Schema::new(schema));
-        let parts_adapted = parts.iter().map(|part| conform(&part.rows, &schema)).collect::<Result<Vec<_>>>()?;
-        let rows = concat_batches(&schema, &parts_adapted)?;
+        let schema = Arc::new(Schema::new_with_metadata(schema, known.metadata()));
+        let adapted = spilled.iter().map(|rows| conform(rows, &schema)).collect::<Result<Vec<_>>>()?;
+        let rows = concat_batches(&schema, &adapted)?;
         let first = parts.iter().map(|part| part.first_seq).min().unwrap_or(0);
         let last = parts.iter().map(|part| part.last_seq).max().unwrap_or(0);
         MemBatch::new(rows, parts.iter().map(|part| part.bytes).sum(), (first, last))
     }
 
-    /// The columns of `schema` (a projection of the shape's own) as readers see them.
-    pub(crate) fn read(&self, shape: &Shape, schema: &SchemaRef) -> Result<RecordBatch> {
-        let overflow = self.rows.column_by_name(OVERFLOW);
-        let mut parsed = None;
-        let mut columns = Vec::with_capacity(schema.fields().len());
-        for field in schema.fields() {
-            let mut column = column_as(&self.rows, field.name(), field.data_type())?;
-            if let (Some(kind), Some(overflow)) = (shape.fields.get(field.name()), overflow)
-                && kind.has_mixed()
-            {
-                let values = match &parsed {
-                    Some(values) => values,
-                    None => parsed.insert(spilled(overflow)?),
-                };
-                let mut pointer = String::new();
-                push_pointer(&mut pointer, field.name());
-                column = patch(column, kind, &pointer, values)?;
-            }
-            columns.push(column);
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(self.rows.num_rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+    /// Bytes that its columns take in memory.
+    pub(crate) fn held(&self) -> usize {
+        self.rows.get_array_memory_size()
     }
 
     /// The distinct values of the column `project`, when they are few and all text.

@@ -35,11 +35,12 @@ pub(crate) enum Leaf {
 impl Leaf {
     pub(crate) fn new(ty: Scalar) -> Leaf {
         match ty {
-            Scalar::Bool => Leaf::Bool(BooleanBuilder::new()),
-            Scalar::Int => Leaf::Int(Int64Builder::new()),
-            Scalar::Float => Leaf::Float(Float64Builder::new()),
-            Scalar::Text => Leaf::Text(StringViewBuilder::new().with_fixed_block_size(256 << 10)),
-            Scalar::Time => Leaf::Time(TimestampMicrosecondBuilder::new()),
+            // None takes memory ahead of its values: a batch may have a thousand that hold one each.
+            Scalar::Bool => Leaf::Bool(BooleanBuilder::with_capacity(0)),
+            Scalar::Int => Leaf::Int(Int64Builder::with_capacity(0)),
+            Scalar::Float => Leaf::Float(Float64Builder::with_capacity(0)),
+            Scalar::Text => Leaf::Text(StringViewBuilder::with_capacity(0)),
+            Scalar::Time => Leaf::Time(TimestampMicrosecondBuilder::with_capacity(0)),
         }
     }
 
@@ -115,7 +116,8 @@ impl ListColumn {
         self.offsets.push(self.values.len() as i32);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef> {
+    pub(crate) fn finish(&mut self, rows: usize) -> Result<ArrayRef> {
+        self.pad(rows);
         let values = self.values.finish();
         let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
         let offsets = OffsetBuffer::new(std::mem::take(&mut self.offsets).into());
@@ -215,10 +217,7 @@ impl Column {
                 leaf.pad(rows);
                 Ok(leaf.finish())
             }
-            (Column::List(list), _) => {
-                list.pad(rows);
-                list.finish()
-            }
+            (Column::List(list), _) => list.finish(rows),
             (Column::Record(record), Kind::Record { fields, .. }) => record.finish(fields, rows),
             (Column::Record(_), kind) => Ok(new_null_array(&kind.null_type(), rows)),
         }
@@ -259,12 +258,6 @@ impl Cells {
         // The loop above made the entry; `insert`-like APIs do not exist for Vec.
         #[expect(clippy::indexing_slicing, reason = "grown to hold `position` just above")]
         &mut self.columns[position]
-    }
-
-    pub(crate) fn clear(&mut self, position: usize) {
-        if let Some(column) = self.columns.get_mut(position) {
-            *column = None;
-        }
     }
 
     /// The columns that got a value, with their names.

@@ -2,8 +2,8 @@
 //!
 //! The Parquet scan calls this once per file. `get_field` chains go straight to the same chain on
 //! the file's columns, so that the scan still reads single leaves and prunes by their statistics;
-//! a path that the file lacks is a NULL literal; only a column or record of another shape, or a
-//! mixed path, takes the detour through [`Adapted`].
+//! a path that the file lacks is a NULL literal; only a column or record of another shape, or a path with
+//! values in the overflow, takes the detour through [`Adapted`]. Batches in memory are read in the same way.
 //!
 //! The scan skips the rewriting when a file's schema equals the table's. Segments carry key-value
 //! metadata, which Arrow shows as schema metadata, so theirs never does; mixed paths, whose column
@@ -36,9 +36,11 @@ use datafusion::{
 };
 
 use crate::{
-    adapt::{adapt, patch, spilled},
+    adapt::adapt,
     event::OVERFLOW,
-    shape::{Kind, Shape, field, push_pointer},
+    shape::{Fields, Kind, Part, Scalar, Shape, field, push_pointer},
+    sparse::SparsePaths,
+    spilled::SpilledCache,
 };
 
 /// Makes adapters for the segments of one table snapshot.
@@ -49,15 +51,26 @@ pub(crate) struct AdapterFactory {
 
 impl PhysicalExprAdapterFactory for AdapterFactory {
     fn create(&self, logical: SchemaRef, physical: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
-        Ok(Arc::new(Adapter { shape: Arc::clone(&self.shape), logical, physical }))
+        Ok(Arc::new(Adapter::new(Arc::clone(&self.shape), logical, physical)))
     }
 }
 
 #[derive(Debug)]
-struct Adapter {
+pub(crate) struct Adapter {
     shape: Arc<Shape>,
     logical: SchemaRef,
     physical: SchemaRef,
+    sparse: SparsePaths,
+    cache: Arc<SpilledCache>,
+}
+
+impl Adapter {
+    /// From expressions over `logical`, the schema of the table, to such over `physical`, that of a
+    /// segment or batch.
+    pub(crate) fn new(shape: Arc<Shape>, logical: SchemaRef, physical: SchemaRef) -> Adapter {
+        let sparse = SparsePaths::of_schema(&physical);
+        Adapter { shape, logical, physical, sparse, cache: Arc::default() }
+    }
 }
 
 impl PhysicalExprAdapter for Adapter {
@@ -112,7 +125,7 @@ impl Adapter {
                 None => null(&DataType::Utf8View)?,
             }));
         }
-        let Some(kind) = self.shape.resolve(name, keys.iter().copied()) else {
+        let Some(part) = self.shape.resolve(name, keys.iter().copied()) else {
             // A bare column that the table does not have would be a bug upstream; a path through a
             // list is not, and is rewritten at its column.
             if keys.is_empty() {
@@ -120,9 +133,30 @@ impl Adapter {
             }
             return Ok(None);
         };
-        let logical = kind.logical_type();
-        let source = self.physical_path(name, keys, get_field)?;
-        let overflow = if kind.has_mixed() { self.physical_column(OVERFLOW) } else { None };
+        let mut pointer = String::new();
+        let steps = || std::iter::once(&name).chain(keys);
+        let steps = match part {
+            Part::Value(_) | Part::Presence => steps().take(keys.len() + 1),
+            // The pointer of the record; that of the event is empty.
+            Part::Rest(_) | Part::Unlike => steps().take(keys.len()),
+        };
+        steps.for_each(|key| push_pointer(&mut pointer, key));
+        let (logical, reading, spills) = match part {
+            Part::Value(kind) => {
+                let spills = kind.reads_overflow() || self.sparse.has_at_or_below(&pointer);
+                (kind.logical_type(), Reading::Value(kind.clone()), spills)
+            }
+            Part::Presence => (DataType::Boolean, Reading::Value(Kind::scalar(Scalar::Bool)), false),
+            Part::Rest(fields) => (DataType::Utf8View, Reading::Rest(fields.clone()), true),
+            Part::Unlike => (DataType::Utf8View, Reading::Unlike, true),
+        };
+        let source = match part {
+            Part::Value(_) | Part::Presence => self.physical_path(name, keys, get_field)?,
+            Part::Rest(_) | Part::Unlike => None,
+        };
+        // A field that has a column now may have had none when there was no room.
+        let spills = spills || (source.is_none() && self.shape.has_rest_above(name, keys));
+        let overflow = if spills { self.physical_column(OVERFLOW) } else { None };
         Ok(Some(match (source, overflow) {
             (None, None) => null(&logical)?,
             (Some((source, physical)), None) if physical == logical => source,
@@ -130,15 +164,14 @@ impl Adapter {
                 Arc::new(CastExpr::new(source, logical, None))
             }
             (source, overflow) => {
-                let mut pointer = String::new();
-                std::iter::once(&name).chain(keys).for_each(|key| push_pointer(&mut pointer, key));
                 let has_source = source.is_some();
                 let children = source.into_iter().chain(overflow).map(|(expr, _)| expr).collect();
                 let target = match keys {
                     [] => self.logical.field_with_name(name)?.clone().into(),
                     _ => field(keys.last().copied().unwrap_or(name), logical),
                 };
-                Arc::new(Adapted { children, has_source, kind: Arc::new(kind.clone()), pointer, target })
+                let cache = Arc::clone(&self.cache);
+                Arc::new(Adapted { children, has_source, reading: Arc::new(reading), pointer, target, cache })
             }
         }))
     }
@@ -180,15 +213,28 @@ fn null(data_type: &DataType) -> Result<Arc<dyn PhysicalExpr>> {
     Ok(Arc::new(Literal::new(ScalarValue::try_new_null(data_type)?)))
 }
 
+/// What is read at a pointer.
+#[derive(Debug, PartialEq)]
+enum Reading {
+    /// The value of this kind.
+    Value(Kind),
+    /// What the record with these fields holds beside them.
+    Rest(Fields),
+    /// What stands in the place of a record.
+    Unlike,
+}
+
 /// A path of a segment in the shape that the table shows.
 #[derive(Debug)]
 struct Adapted {
     /// The path's own values, if the file has them, then the overflow, if the path needs it.
     children: Vec<Arc<dyn PhysicalExpr>>,
     has_source: bool,
-    kind: Arc<Kind>,
+    reading: Arc<Reading>,
     pointer: String,
     target: FieldRef,
+    /// Shared by the expressions over one segment or batch.
+    cache: Arc<SpilledCache>,
 }
 
 impl PhysicalExpr for Adapted {
@@ -209,7 +255,12 @@ impl PhysicalExpr for Adapted {
         if overflow.null_count() == overflow.len() {
             return Ok(ColumnarValue::Array(array));
         }
-        Ok(ColumnarValue::Array(patch(array, &self.kind, &self.pointer, &spilled(&overflow)?)?))
+        let spilled = self.cache.of_column(&overflow)?;
+        Ok(ColumnarValue::Array(match self.reading.as_ref() {
+            Reading::Value(kind) => spilled.patch(array, kind, &self.pointer)?,
+            Reading::Rest(fields) => spilled.rest(&array, fields, &self.pointer),
+            Reading::Unlike => spilled.unlike(&array, &self.pointer),
+        }))
     }
 
     fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
@@ -220,9 +271,10 @@ impl PhysicalExpr for Adapted {
         Ok(Arc::new(Adapted {
             children,
             has_source: self.has_source,
-            kind: Arc::clone(&self.kind),
+            reading: Arc::clone(&self.reading),
             pointer: self.pointer.clone(),
             target: Arc::clone(&self.target),
+            cache: Arc::clone(&self.cache),
         }))
     }
 
@@ -243,7 +295,7 @@ impl PartialEq for Adapted {
             && self.has_source == other.has_source
             && self.target == other.target
             && self.children == other.children
-            && self.kind == other.kind
+            && self.reading == other.reading
     }
 }
 

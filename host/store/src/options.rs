@@ -29,8 +29,9 @@ pub struct StoreOptions {
     pub max_unflushed_bytes: usize,
     /// Bytes that one event may have as JSON; a longer one is refused alone.
     pub max_event_bytes: usize,
-    /// Leaf paths a source may have as columns; values at later ones go to the overflow.
-    pub max_leaves: usize,
+    /// Fields that a source may have as columns: a leaf counts one, a record two. Later ones are read
+    /// from the overflow. A statement may read ten times as many, so that no source is too wide for it.
+    pub max_fields: usize,
     /// Levels of nesting kept as columns; deeper values go to the overflow whole.
     pub max_depth: usize,
     /// Rows per row group in fresh segments. Small groups let "newest 100" read little.
@@ -57,7 +58,7 @@ impl Default for StoreOptions {
             queue_bytes: 64 << 20,
             max_unflushed_bytes: 1 << 30,
             max_event_bytes: 1 << 20,
-            max_leaves: 1_000,
+            max_fields: 1_000,
             max_depth: 32,
             row_group_rows: 16 << 10,
             retention: Retention { max_age: Some(Duration::from_hours(24 * 90)), max_bytes: None },

@@ -1,16 +1,18 @@
-//! The logical schema of a source: which paths it has, and what each of them is.
+//! The logical schema of a source: which paths have a column, and what each of them is.
 //!
-//! A shape only grows. A leaf keeps the type of its first value, except that integers may widen to
-//! floats while none of them would lose digits; any other scalar that arrives marks the path as
-//! *mixed*: from then on it is read as text, from the leaf or from the overflow. A record that once
-//! held two elements is a list for ever. Segments keep the narrower columns that they were written
-//! with, and are adapted when read.
+//! A leaf keeps the type of its first value, except that integers may widen to floats while none of
+//! them would lose digits. Any other value that arrives marks the path as *mixed*: from then on it is
+//! read as text, of the leaf or of the overflow (JSON text of arrays and records). A record that once
+//! held two elements is a list for ever; a value in its place that is no record is kept beside it
+//! ([`UNLIKE_FIELD`]). Fields without a column of their own (too many, too deep, too long a name) are
+//! read from the overflow, as the rest of the record that they stand in ([`REST_FIELD`]). Segments keep
+//! the narrower columns that they were written with, and are adapted when read.
 
 use std::{collections::HashMap, sync::Arc};
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
-use tidegate_model::PRESENCE_FIELD;
+use tidegate_model::{PRESENCE_FIELD, REST_FIELD, UNLIKE_FIELD};
 
 use crate::event::{ID, MESSAGE, METADATA, OVERFLOW, TIMESTAMP};
 
@@ -44,9 +46,24 @@ pub(crate) enum Kind {
     /// One value. `wide`: held an integer that no float can hold exactly. `mixed`: see above.
     Scalar { ty: Scalar, wide: bool, mixed: bool },
     /// An array of scalars of one type.
-    List { ty: Scalar, wide: bool },
-    /// A record; `many`: some row held several.
-    Record { many: bool, fields: Fields },
+    List {
+        ty: Scalar,
+        wide: bool,
+        #[serde(default, skip_serializing_if = "is_false")]
+        mixed: bool,
+    },
+    /// A record; `many`: some row held several; `unlike`: some row held what is no record.
+    Record {
+        many: bool,
+        #[serde(default, skip_serializing_if = "is_false")]
+        unlike: bool,
+        fields: Fields,
+    },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Kind {
@@ -54,15 +71,21 @@ impl Kind {
         Kind::Scalar { ty, wide: false, mixed: false }
     }
 
+    pub(crate) fn record() -> Kind {
+        Kind::Record { many: false, unlike: false, fields: Fields::default() }
+    }
+
     /// The type that readers see.
     pub(crate) fn logical_type(&self) -> DataType {
         match self {
-            Kind::Scalar { mixed: true, .. } => DataType::Utf8View,
+            Kind::Scalar { mixed: true, .. } | Kind::List { mixed: true, .. } => DataType::Utf8View,
             Kind::Scalar { ty, .. } => ty.data_type(),
             Kind::List { ty, .. } => list_of(ty.data_type()),
-            Kind::Record { many, fields } => {
+            Kind::Record { many, unlike, fields } => {
                 let children = fields.iter().map(|(name, kind)| field(name, kind.logical_type()));
-                let record = DataType::Struct(children.chain([presence()]).collect());
+                let rest = fields.rest.then(|| field(REST_FIELD, DataType::Utf8View));
+                let unlike = unlike.then(|| field(UNLIKE_FIELD, DataType::Utf8View));
+                let record = DataType::Struct(children.chain(rest).chain(unlike).chain([presence()]).collect());
                 if *many { list_of(record) } else { record }
             }
         }
@@ -78,18 +101,21 @@ impl Kind {
         }
     }
 
-    /// Whether some leaf at or below this path is read through the overflow.
-    pub(crate) fn has_mixed(&self) -> bool {
+    /// Whether something at or below this path is read from the overflow, whatever a batch is like.
+    pub(crate) fn reads_overflow(&self) -> bool {
         match self {
-            Kind::Scalar { mixed, .. } => *mixed,
-            Kind::List { .. } => false,
-            Kind::Record { fields, .. } => fields.iter().any(|(_, kind)| kind.has_mixed()),
+            Kind::Scalar { mixed, .. } | Kind::List { mixed, .. } => *mixed,
+            Kind::Record { unlike, fields, .. } => {
+                *unlike || fields.rest || fields.iter().any(|(_, kind)| kind.reads_overflow())
+            }
         }
     }
 
-    fn leaves(&self) -> usize {
+    /// What the path and all below it count towards [`StoreOptions::max_fields`](crate::StoreOptions::max_fields):
+    /// a leaf one, a record two, because it has a hidden field beside its own.
+    pub(crate) fn count(&self) -> usize {
         match self {
-            Kind::Record { fields, .. } => fields.iter().map(|(_, kind)| kind.leaves()).sum(),
+            Kind::Record { fields, .. } => 2 + fields.count(),
             _ => 1,
         }
     }
@@ -97,19 +123,25 @@ impl Kind {
 
 /// The named children of a record, in the order in which they were first seen.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<(String, Kind)>", into = "Vec<(String, Kind)>")]
+#[serde(from = "FieldsText", into = "FieldsText")]
 pub(crate) struct Fields {
     entries: Vec<(String, Kind)>,
     index: HashMap<String, usize>,
+    /// Some record had fields that are not among these.
+    pub(crate) rest: bool,
+}
+
+/// How the catalog has the fields of a record.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum FieldsText {
+    All(Vec<(String, Kind)>),
+    Some { fields: Vec<(String, Kind)>, rest: bool },
 }
 
 impl Fields {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Kind)> {
         self.entries.iter().map(|(name, kind)| (name.as_str(), kind))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
@@ -135,30 +167,31 @@ impl Fields {
         position
     }
 
-    /// Takes back the last `push`.
-    pub(crate) fn pop(&mut self) {
-        if let Some((name, _)) = self.entries.pop() {
-            self.index.remove(&name);
-        }
+    fn count(&self) -> usize {
+        self.entries.iter().map(|(_, kind)| kind.count()).sum()
     }
 }
 
 impl PartialEq for Fields {
     fn eq(&self, other: &Self) -> bool {
-        self.entries == other.entries
+        self.entries == other.entries && self.rest == other.rest
     }
 }
 
-impl From<Vec<(String, Kind)>> for Fields {
-    fn from(entries: Vec<(String, Kind)>) -> Self {
+impl From<FieldsText> for Fields {
+    fn from(text: FieldsText) -> Self {
+        let (entries, rest) = match text {
+            FieldsText::All(fields) => (fields, false),
+            FieldsText::Some { fields, rest } => (fields, rest),
+        };
         let index = entries.iter().enumerate().map(|(i, (name, _))| (name.clone(), i)).collect();
-        Fields { entries, index }
+        Fields { entries, index, rest }
     }
 }
 
-impl From<Fields> for Vec<(String, Kind)> {
-    fn from(fields: Fields) -> Self {
-        fields.entries
+impl From<Fields> for FieldsText {
+    fn from(Fields { entries, index: _, rest }: Fields) -> Self {
+        if rest { FieldsText::Some { fields: entries, rest } } else { FieldsText::All(entries) }
     }
 }
 
@@ -179,27 +212,50 @@ impl Default for Shape {
 }
 
 impl Shape {
-    pub(crate) fn leaves(&self) -> usize {
-        self.fields.iter().map(|(_, kind)| kind.leaves()).sum()
+    /// What its paths count towards [`StoreOptions::max_fields`](crate::StoreOptions::max_fields).
+    pub(crate) fn count(&self) -> usize {
+        self.fields.count()
     }
 
     /// The schema that the source's table shows; `_overflow` comes last.
     pub(crate) fn schema(&self) -> SchemaRef {
         let columns = self.fields.iter().map(|(name, kind)| top_field(name, kind.logical_type()));
-        Arc::new(Schema::new(columns.chain([field(OVERFLOW, DataType::Utf8View)]).collect::<Vec<_>>()))
+        let rest = self.fields.rest.then(|| field(REST_FIELD, DataType::Utf8View));
+        let columns = columns.chain(rest).chain([field(OVERFLOW, DataType::Utf8View)]);
+        Arc::new(Schema::new(columns.collect::<Vec<_>>()))
     }
 
     /// What stands at a column and the keys below it; nothing when a list is in the way.
-    pub(crate) fn resolve<'k>(&self, column: &str, keys: impl IntoIterator<Item = &'k str>) -> Option<&Kind> {
-        let mut kind = self.fields.get(column)?;
+    pub(crate) fn resolve<'k>(&self, column: &str, keys: impl IntoIterator<Item = &'k str>) -> Option<Part<'_>> {
+        let mut part = match column {
+            REST_FIELD if self.fields.rest => Part::Rest(&self.fields),
+            column => Part::Value(self.fields.get(column)?),
+        };
         for key in keys {
-            match kind {
-                Kind::Record { many: false, .. } if key == PRESENCE_FIELD => kind = &PRESENCE,
-                Kind::Record { many: false, fields } => kind = fields.get(key)?,
-                _ => return None,
+            let Part::Value(Kind::Record { many: false, unlike, fields }) = part else { return None };
+            part = match key {
+                PRESENCE_FIELD => Part::Presence,
+                REST_FIELD if fields.rest => Part::Rest(fields),
+                UNLIKE_FIELD if *unlike => Part::Unlike,
+                key => Part::Value(fields.get(key)?),
+            };
+        }
+        Some(part)
+    }
+
+    /// Whether a record above this path, or the event itself, has had fields without a column.
+    pub(crate) fn has_rest_above(&self, column: &str, keys: &[&str]) -> bool {
+        let mut fields = &self.fields;
+        for key in std::iter::once(&column).chain(keys) {
+            if fields.rest {
+                return true;
+            }
+            match fields.get(key) {
+                Some(Kind::Record { fields: inner, .. }) => fields = inner,
+                _ => return false,
             }
         }
-        Some(kind)
+        false
     }
 
     /// `metadata` is a record or nothing: one bad first event must not turn it into a text for
@@ -209,8 +265,18 @@ impl Shape {
     }
 }
 
-/// What stands at the presence of a record.
-static PRESENCE: Kind = Kind::Scalar { ty: Scalar::Bool, wide: false, mixed: false };
+/// What a path of the table's schema names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part<'s> {
+    /// A leaf, list or record.
+    Value(&'s Kind),
+    /// The hidden [`PRESENCE_FIELD`] of a record.
+    Presence,
+    /// The hidden [`REST_FIELD`] of a record with these fields.
+    Rest(&'s Fields),
+    /// The hidden [`UNLIKE_FIELD`] of a record.
+    Unlike,
+}
 
 /// The last child of every record; see [`PRESENCE_FIELD`].
 pub(crate) fn presence() -> FieldRef {

@@ -1,11 +1,21 @@
 //! JSON events to columns: one pass over the values, which discovers the schema as it goes.
 //!
 //! Rules in short (the long form is in [`crate::shape`]): a key becomes a column of the type of
-//! its first value; what does not fit, is too deep, or would be one leaf too many goes, as exact
-//! JSON, to the overflow of its row under its JSON pointer. A pointer holds an index only inside
-//! an array that has several elements, because a single record and an array of one are the same.
+//! its first value; what does not fit, is too deep, has too long a name, or would be one column too
+//! many goes, as exact JSON, to the overflow of its row under its JSON pointer. A pointer holds an
+//! index only inside an array that has several elements, because a single record and an array of one
+//! are the same.
+//!
+//! Columns are dense: a batch costs columns times rows, whatever its events hold. So a batch ends
+//! when that product is large ([`Shredder::is_full`]); where batches are joined, columns that hold
+//! next to nothing go to the overflow ([`crate::sparse`]).
 
-use std::{fmt::Write, sync::Arc};
+use std::{
+    collections::HashSet,
+    fmt::Write,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 use datafusion::{
     arrow::{
@@ -15,7 +25,7 @@ use datafusion::{
     error::Result,
 };
 use serde_json::{Map, Value};
-use tidegate_model::PRESENCE_FIELD;
+use tidegate_model::HIDDEN_FIELDS;
 
 use crate::{
     columns::{Cells, Column, Leaf, ListColumn, RecordColumn},
@@ -23,57 +33,88 @@ use crate::{
     shape::{Fields, Kind, Scalar, Shape, field, push_pointer, top_field},
 };
 
+/// The longest name of a column, in bytes. Names stand in the catalog, in every footer and in every
+/// plan; a field with a longer one is read from the overflow.
+pub(crate) const MAX_KEY_BYTES: usize = 128;
+
+/// The cells (a column's place in a row) of one batch: 16 bytes each for text.
+const MAX_CELLS: usize = 1 << 20;
+
+/// Where an event's own field `_overflow` is kept; see [`crate::event`].
+const OWN_OVERFLOW: &str = "/_overflow";
+
+/// Elements from which on an array of records is looked at for fields that few of them have.
+const LONG_LIST: usize = 64;
+
 /// The bounds of a shape.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caps {
-    pub(crate) leaves: usize,
+    /// See [`StoreOptions::max_fields`](crate::StoreOptions::max_fields).
+    pub(crate) fields: usize,
     pub(crate) depth: usize,
 }
 
-/// Shreds normalised events, growing `shape` where they hold something new.
-pub(crate) fn shred<'v>(
-    events: impl IntoIterator<Item = &'v Value>,
-    shape: &mut Arc<Shape>,
-    caps: Caps,
-) -> Result<RecordBatch> {
-    // Most batches change nothing, but finding out needs the walk: work on a copy that is free to
-    // change and publish it only if it did.
-    let mut grown = Shape::clone(shape);
-    let mut shredder = Shredder { caps, leaves: grown.leaves(), changed: false, path: Vec::new(), spilled: Map::new() };
-    let mut cells = Cells::default();
-    let mut overflow = StringViewBuilder::new();
-    let mut any_overflow = false;
-    let mut rows = 0;
+/// Makes a batch of normalised events, growing the shape where they hold something new.
+#[derive(Debug)]
+pub(crate) struct Shredder {
+    /// A copy that is free to change; it counts only if it did.
+    shape: Shape,
+    state: State,
+    cells: Cells,
+    overflow: StringViewBuilder,
+    any_overflow: bool,
+    rows: usize,
+}
 
-    for event in events {
+impl Shredder {
+    pub(crate) fn new(shape: &Shape, caps: Caps) -> Shredder {
+        let shape = shape.clone();
+        let state = State { caps, count: shape.count(), changed: false, leaves: 0, list_cells: 0 };
+        let overflow = StringViewBuilder::with_capacity(0);
+        Shredder { shape, state, cells: Cells::default(), overflow, any_overflow: false, rows: 0 }
+    }
+
+    /// The next row.
+    pub(crate) fn add(&mut self, event: &Value) {
+        let mut walk = Walk { state: &mut self.state, path: Vec::new(), spilled: Map::new() };
         if let Value::Object(event) = event {
-            shredder.object(&mut grown.fields, &mut cells, rows, event, 0);
+            walk.object(&mut self.shape.fields, &mut self.cells, self.rows, event, 0);
         }
-        if shredder.spilled.is_empty() {
-            overflow.append_null();
+        let spilled = walk.spilled;
+        if spilled.is_empty() {
+            self.overflow.append_null();
         } else {
-            any_overflow = true;
-            let spilled = Value::Object(std::mem::take(&mut shredder.spilled));
-            overflow.append_value(spilled.to_string());
+            self.any_overflow = true;
+            self.overflow.append_value(Value::Object(spilled).to_string());
         }
-        rows += 1;
+        self.rows += 1;
     }
 
-    let mut fields = Vec::new();
-    let mut arrays: Vec<ArrayRef> = Vec::new();
-    for (name, array) in cells.finish(&grown.fields, rows)? {
-        fields.push(top_field(name, array.data_type().clone()));
-        arrays.push(array);
+    /// Whether the batch should end here: more rows would take much memory for little.
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows.saturating_mul(self.state.leaves).saturating_add(self.state.list_cells) > MAX_CELLS
     }
-    if any_overflow {
-        let array: ArrayRef = Arc::new(overflow.finish());
-        fields.push(field(OVERFLOW, array.data_type().clone()));
-        arrays.push(array);
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0
     }
-    if shredder.changed {
-        *shape = Arc::new(grown);
+
+    /// The batch, and the shape if it has grown.
+    pub(crate) fn finish(mut self) -> Result<(RecordBatch, Option<Shape>)> {
+        let mut fields = Vec::new();
+        let mut arrays: Vec<ArrayRef> = Vec::new();
+        for (name, array) in self.cells.finish(&self.shape.fields, self.rows)? {
+            fields.push(top_field(name, array.data_type().clone()));
+            arrays.push(array);
+        }
+        if self.any_overflow {
+            let array: ArrayRef = Arc::new(self.overflow.finish());
+            fields.push(field(OVERFLOW, array.data_type().clone()));
+            arrays.push(array);
+        }
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?;
+        Ok((batch, self.state.changed.then_some(self.shape)))
     }
-    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
 }
 
 enum Step<'v> {
@@ -174,16 +215,59 @@ fn classify_array(items: &[Value]) -> Found<'_> {
     }
 }
 
-struct Shredder<'v> {
+/// Whether an array of records is mostly empty as columns: fields of which each element has a few
+/// only. Such an array is kept as JSON.
+fn is_sparse(items: &[Value]) -> bool {
+    fn paths(value: &Value, above: u64, seen: &mut HashSet<u64>) -> usize {
+        let Value::Object(map) = value else {
+            seen.insert(above);
+            return 1;
+        };
+        map.iter()
+            .map(|(key, value)| {
+                let mut path = DefaultHasher::new();
+                (above, key).hash(&mut path);
+                paths(value, path.finish(), seen)
+            })
+            .sum()
+    }
+    if items.len() < LONG_LIST {
+        return false;
+    }
+    let mut seen = HashSet::new();
+    let held: usize = items.iter().map(|item| paths(item, 0, &mut seen)).sum();
+    items.len().saturating_mul(seen.len()) > held.saturating_mul(16)
+}
+
+/// What a batch costs so far, and what its shape may still take.
+#[derive(Debug)]
+struct State {
     caps: Caps,
-    leaves: usize,
+    /// What the shape counts.
+    count: usize,
     changed: bool,
+    /// Leaf columns of this batch, outside of lists too.
+    leaves: usize,
+    /// Cells in lists of records.
+    list_cells: usize,
+}
+
+impl State {
+    /// Whether the shape has room for this much more.
+    fn has_room(&self, count: usize) -> bool {
+        self.count + count <= self.caps.fields
+    }
+}
+
+/// One event on its way into the columns.
+struct Walk<'s, 'v> {
+    state: &'s mut State,
     path: Vec<Step<'v>>,
-    /// The overflow of the row at hand.
+    /// The overflow of the row.
     spilled: Map<String, Value>,
 }
 
-impl<'v> Shredder<'v> {
+impl<'v> Walk<'_, 'v> {
     fn object(
         &mut self,
         fields: &mut Fields,
@@ -196,15 +280,14 @@ impl<'v> Shredder<'v> {
             if depth == 0 && key == OVERFLOW {
                 if let Value::Object(earlier) = value {
                     self.spilled.extend(earlier.iter().map(|(k, v)| (k.clone(), v.clone())));
+                    // An event's own field of this name; the others have a column.
+                    if earlier.contains_key(OWN_OVERFLOW) {
+                        self.mark_rest(fields);
+                    }
                 }
                 continue;
             }
             self.path.push(Step::Key(key));
-            if depth > 0 && key == PRESENCE_FIELD {
-                self.spill(value);
-                self.path.pop();
-                continue;
-            }
             match cells.locate(fields, nth, key) {
                 Some(position) => {
                     if let Some(kind) = fields.kind_mut(position) {
@@ -227,31 +310,25 @@ impl<'v> Shredder<'v> {
         value: &'v Value,
         depth: usize,
     ) {
-        let found = classify(value);
-        let record_only = depth == 0 && Shape::must_be_record(key);
-        let kind = match found {
-            Found::Record(_) | Found::Records(_) if depth + 1 < self.caps.depth => {
-                Kind::Record { many: false, fields: Fields::default() }
-            }
-            Found::Scalar(atom) if !record_only && self.leaves < self.caps.leaves => Kind::scalar(atom.ty()),
-            Found::List(_, ty, _) if !record_only && self.leaves < self.caps.leaves => Kind::List { ty, wide: false },
-            _ => return self.spill(value),
+        let unnameable = key.len() > MAX_KEY_BYTES || HIDDEN_FIELDS.contains(&key);
+        let kind = match classify(value) {
+            Found::Record(_) | Found::Records(_) if depth + 1 < self.state.caps.depth => Some(Kind::record()),
+            Found::Record(_) | Found::Records(_) => None,
+            // The value itself comes right after, and is marked as what it is.
+            _ if depth == 0 && Shape::must_be_record(key) => Some(Kind::record()),
+            Found::Scalar(atom) => Some(Kind::scalar(atom.ty())),
+            Found::List(_, ty, _) => Some(Kind::List { ty, wide: false, mixed: false }),
+            Found::Odd => Some(Kind::Scalar { ty: Scalar::Text, wide: false, mixed: true }),
         };
-        let is_record = matches!(kind, Kind::Record { .. });
+        let Some(kind) = kind.filter(|kind| !unnameable && self.state.has_room(kind.count())) else {
+            self.mark_rest(fields);
+            return self.spill(value);
+        };
+        self.state.count += kind.count();
+        self.state.changed = true;
         let position = fields.push(key.to_owned(), kind);
-        if !is_record {
-            self.leaves += 1;
-            self.changed = true;
-        }
-        let mut barren = false;
         if let Some(kind) = fields.kind_mut(position) {
             self.value(kind, cells.at(position), slot, value, depth + 1);
-            barren = matches!(kind, Kind::Record { fields, .. } if fields.is_empty());
-        }
-        // A record none of whose values became a column would be a struct without children.
-        if barren {
-            fields.pop();
-            cells.clear(position);
         }
     }
 
@@ -260,23 +337,26 @@ impl<'v> Shredder<'v> {
             (Kind::Scalar { ty, wide, mixed }, Found::Scalar(atom)) => {
                 self.scalar((ty, wide, mixed), cell, row, value, atom);
             }
-            (Kind::List { ty, wide }, Found::List(items, found, found_wide)) => {
-                self.list((ty, wide), cell, row, value, (items, found, found_wide));
+            (Kind::List { ty, wide, mixed }, Found::List(items, found, found_wide)) => {
+                self.list((ty, wide, mixed), cell, row, value, (items, found, found_wide));
             }
-            (Kind::Record { fields, .. }, Found::Record(object)) if depth < self.caps.depth => {
+            (Kind::Record { fields, .. }, Found::Record(object)) => {
                 let Column::Record(column) = cell.get_or_insert_with(|| Column::Record(RecordColumn::new())) else {
                     return self.spill(value);
                 };
                 let slot = column.open_row(row, 1);
                 self.object(fields, &mut column.cells, slot, object, depth);
             }
-            (Kind::Record { many, fields }, Found::Records(items)) if depth < self.caps.depth => {
+            (Kind::Record { many, fields, .. }, Found::Records(items)) if !is_sparse(items) => {
                 let Column::Record(column) = cell.get_or_insert_with(|| Column::Record(RecordColumn::new())) else {
                     return self.spill(value);
                 };
-                if items.len() > 1 && !*many {
-                    *many = true;
-                    self.changed = true;
+                if items.len() > 1 {
+                    if !*many {
+                        *many = true;
+                        self.state.changed = true;
+                    }
+                    self.state.list_cells += items.len().saturating_mul(fields.iter().count().max(1));
                 }
                 let first = column.open_row(row, items.len());
                 for (index, item) in items.iter().enumerate() {
@@ -291,8 +371,27 @@ impl<'v> Shredder<'v> {
                     }
                 }
             }
-            _ => self.spill(value),
+            (Kind::Scalar { mixed: unlike, .. } | Kind::List { mixed: unlike, .. } | Kind::Record { unlike, .. }, _) => {
+                self.unlike(unlike, value);
+            }
         }
+    }
+
+    /// Says that a record has fields without a column.
+    fn mark_rest(&mut self, fields: &mut Fields) {
+        if !fields.rest {
+            fields.rest = true;
+            self.state.changed = true;
+        }
+    }
+
+    /// A value of another kind than the path has held so far.
+    fn unlike(&mut self, marked: &mut bool, value: &Value) {
+        if !*marked {
+            *marked = true;
+            self.state.changed = true;
+        }
+        self.spill(value);
     }
 
     fn scalar(
@@ -307,8 +406,9 @@ impl<'v> Shredder<'v> {
         let widens = matches!((*ty, atom), (Scalar::Int, Atom::Float(_))) && !*wide && !*mixed;
         if widens {
             *ty = Scalar::Float;
-            self.changed = true;
+            self.state.changed = true;
         }
+        self.state.leaves += usize::from(cell.is_none());
         let Column::Leaf(leaf) = cell.get_or_insert_with(|| Column::Leaf(Leaf::new(*ty))) else {
             return self.spill(value);
         };
@@ -324,7 +424,7 @@ impl<'v> Shredder<'v> {
                 b.append_value(v);
                 if !exact(v) && !*wide {
                     *wide = true;
-                    self.changed = true;
+                    self.state.changed = true;
                 }
             }
             (Leaf::Float(b), Atom::Float(v)) => b.append_value(v),
@@ -341,32 +441,27 @@ impl<'v> Shredder<'v> {
                     self.spill(value);
                 }
             }
-            _ => {
-                if !*mixed {
-                    *mixed = true;
-                    self.changed = true;
-                }
-                self.spill(value);
-            }
+            _ => self.unlike(mixed, value),
         }
     }
 
     fn list(
         &mut self,
-        (ty, wide): (&mut Scalar, &mut bool),
+        (ty, wide, mixed): (&mut Scalar, &mut bool, &mut bool),
         cell: &mut Option<Column>,
         row: usize,
         value: &'v Value,
         (items, found, found_wide): (&'v [Value], Scalar, bool),
     ) {
-        if (*ty, found) == (Scalar::Int, Scalar::Float) && !*wide {
+        if (*ty, found) == (Scalar::Int, Scalar::Float) && !*wide && !*mixed {
             *ty = Scalar::Float;
-            self.changed = true;
+            self.state.changed = true;
         }
         let fits = *ty == found || (*ty == Scalar::Float && found == Scalar::Int && !found_wide);
         if !fits {
-            return self.spill(value);
+            return self.unlike(mixed, value);
         }
+        self.state.leaves += usize::from(cell.is_none());
         let Column::List(list) = cell.get_or_insert_with(|| Column::List(ListColumn::new(*ty))) else {
             return self.spill(value);
         };
@@ -375,7 +470,7 @@ impl<'v> Shredder<'v> {
         }
         if found_wide && !*wide {
             *wide = true;
-            self.changed = true;
+            self.state.changed = true;
         }
         list.pad(row);
         for item in items {

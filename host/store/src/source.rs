@@ -26,7 +26,7 @@ use crate::{
     options::StoreOptions,
     segment::{Fate, Segment},
     shape::Shape,
-    shred::{Caps, shred},
+    shred::{Caps, Shredder},
 };
 
 /// Small batches in memory are joined up to this size, so that a query between every two ingest
@@ -113,7 +113,7 @@ impl Source {
             info: Mutex::new(Arc::new(info)),
             deleted: AtomicBool::new(false),
             key,
-            caps: Caps { leaves: options.max_leaves, depth: options.max_depth },
+            caps: Caps { fields: options.max_fields, depth: options.max_depth },
             shape: Mutex::new(Arc::new(shape)),
             lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
             unflushed,
@@ -187,22 +187,16 @@ impl Source {
             }
             (mem::take(&mut lists.raw), mem::take(&mut lists.raw_size), lists.memory.clone())
         };
-        let built = build(&raw, shape, self.caps).and_then(|batch| {
-            memory.push(Arc::new(batch));
-            while let [.., left, right] = memory.as_slice()
-                && let (left_rows, right_rows) = (left.rows.num_rows(), right.rows.num_rows())
-                && left_rows <= 2 * right_rows
-                && left_rows + right_rows <= JOIN_ROWS
-            {
-                let joined = Arc::new(MemBatch::join(&[Arc::clone(left), Arc::clone(right)])?);
-                memory.truncate(memory.len() - 2);
-                memory.push(joined);
-            }
-            Ok(memory)
-        });
+        let before: usize = memory.iter().map(|batch| batch.held()).sum();
+        let built = build(&raw, shape, self.caps, &mut memory);
         let mut lists = self.lists();
         match built {
-            Ok(memory) => {
+            Ok(grown) => {
+                *shape = grown;
+                // From here on they are counted as what their columns take.
+                let after: usize = memory.iter().map(|batch| batch.held()).sum();
+                self.unflushed.fetch_add(after, Ordering::Relaxed);
+                self.unflushed.fetch_sub(before + size.bytes, Ordering::Relaxed);
                 lists.memory = memory;
                 Ok(())
             }
@@ -229,7 +223,7 @@ impl Source {
         let Size { mut rows, mut bytes } = lists.raw_size;
         for batch in &lists.memory {
             rows += batch.rows.num_rows();
-            bytes += batch.bytes;
+            bytes += batch.bytes.max(batch.held());
         }
         let age = lists.since.map_or(Duration::ZERO, |since| since.elapsed());
         let patience = if rows < TRICKLE_ROWS { TRICKLE_PATIENCE } else { 1 };
@@ -284,7 +278,7 @@ impl Source {
             segment.doom(Fate::GoneWithFolder);
             return;
         }
-        let bytes = lists.flushing.drain(..).map(|batch| batch.bytes).sum();
+        let bytes = lists.flushing.drain(..).map(|batch| batch.held()).sum();
         self.unflushed.fetch_sub(bytes, Ordering::Relaxed);
         let mut segments = Vec::clone(&lists.segments);
         segments.push(segment);
@@ -313,7 +307,7 @@ impl Source {
         let _shape = self.shape();
         let mut lists = self.lists();
         let raw = mem::take(&mut lists.raw_size).bytes;
-        let rest: usize = lists.memory.iter().chain(&lists.flushing).map(|batch| batch.bytes).sum();
+        let rest: usize = lists.memory.iter().chain(&lists.flushing).map(|batch| batch.held()).sum();
         self.unflushed.fetch_sub(raw + rest, Ordering::Relaxed);
         for segment in lists.segments.iter() {
             segment.doom(Fate::GoneWithFolder);
@@ -331,9 +325,64 @@ impl Source {
     }
 }
 
-fn build(raw: &[Call], shape: &mut Arc<Shape>, caps: Caps) -> datafusion::error::Result<MemBatch> {
-    let rows = shred(raw.iter().flat_map(|call| &call.events), shape, caps)?;
-    let bytes = raw.iter().map(|call| call.bytes).sum();
-    let seqs = (raw.iter().map(|call| call.seq).min().unwrap_or(0), raw.iter().map(|call| call.seq).max().unwrap_or(0));
-    MemBatch::new(rows, bytes, seqs)
+/// Turns calls into columns, behind the batches that are there; returns the shape that they need.
+fn build(
+    raw: &[Call],
+    shape: &Arc<Shape>,
+    caps: Caps,
+    memory: &mut Vec<Arc<MemBatch>>,
+) -> datafusion::error::Result<Arc<Shape>> {
+    let mut building = Building { shape: Arc::clone(shape), shredder: Shredder::new(shape, caps), bytes: 0, seqs: None };
+    for call in raw {
+        // Each event has its part of the call's bytes; the last one has what is left.
+        let each = call.bytes / call.events.len().max(1);
+        let mut left = call.bytes;
+        for (nth, event) in call.events.iter().enumerate() {
+            building.shredder.add(event);
+            let bytes = if nth + 1 == call.events.len() { left } else { each };
+            left -= bytes;
+            building.bytes += bytes;
+            let (first, _) = building.seqs.unwrap_or((call.seq, call.seq));
+            building.seqs = Some((first.min(call.seq), call.seq));
+            if building.shredder.is_full() {
+                building.end_batch(caps, memory)?;
+            }
+        }
+    }
+    building.end_batch(caps, memory)?;
+    Ok(building.shape)
+}
+
+struct Building {
+    shape: Arc<Shape>,
+    shredder: Shredder,
+    bytes: usize,
+    seqs: Option<(i64, i64)>,
+}
+
+impl Building {
+    fn end_batch(&mut self, caps: Caps, memory: &mut Vec<Arc<MemBatch>>) -> datafusion::error::Result<()> {
+        let next = Shredder::new(&self.shape, caps);
+        let shredder = mem::replace(&mut self.shredder, next);
+        if shredder.is_empty() {
+            return Ok(());
+        }
+        let (rows, grown) = shredder.finish()?;
+        if let Some(grown) = grown {
+            self.shape = Arc::new(grown);
+            self.shredder = Shredder::new(&self.shape, caps);
+        }
+        let seqs = self.seqs.take().unwrap_or_default();
+        memory.push(Arc::new(MemBatch::new(rows, mem::take(&mut self.bytes), seqs)?));
+        while let [.., left, right] = memory.as_slice()
+            && let (left_rows, right_rows) = (left.rows.num_rows(), right.rows.num_rows())
+            && left_rows <= 2 * right_rows
+            && left_rows + right_rows <= JOIN_ROWS
+        {
+            let joined = Arc::new(MemBatch::join(&[Arc::clone(left), Arc::clone(right)])?);
+            memory.truncate(memory.len() - 2);
+            memory.push(joined);
+        }
+        Ok(())
+    }
 }

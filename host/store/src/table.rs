@@ -13,7 +13,6 @@ use datafusion::{
     common::{DFSchema, Statistics, stats::Precision},
     datasource::{
         listing::PartitionedFile,
-        memory::MemorySourceConfig,
         object_store::ObjectStoreUrl,
         physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource, parquet::CachedParquetFileReaderFactory},
         source::DataSourceExec,
@@ -27,10 +26,10 @@ use datafusion::{
 use object_store::{ObjectMeta, path::Path as ObjectPath};
 
 use crate::{
-    batch::MemBatch,
     event::TIMESTAMP,
     expr::AdapterFactory,
     info::SourceInfo,
+    memory::MemoryRows,
     prune::prune,
     reader::{SegmentOfFile, SegmentReaders},
     segment::Segment,
@@ -164,18 +163,11 @@ impl SourceTable {
     }
 
     fn scan_memory(&self, projection: Option<&Vec<usize>>, limit: Option<usize>) -> Result<Arc<dyn ExecutionPlan>> {
-        let schema = projected(&self.snapshot.schema, projection)?;
-        let read = |batch: &Arc<MemBatch>| Ok(vec![batch.read(&self.snapshot.shape, &schema)?]);
-        let partitions = self.snapshot.memory.iter().map(read).collect::<Result<Vec<_>>>()?;
-        let source = MemorySourceConfig::try_new(&partitions, Arc::clone(&schema), None)?
-            .with_limit(limit)
-            .with_show_sizes(false);
-        let source = match newest_first(&schema) {
-            Ok(order) => source.try_with_sort_information(vec![order])?,
-            // The time is not among the columns that were asked for.
-            Err(_) => source,
-        };
-        Ok(DataSourceExec::from_data_source(source))
+        let Snapshot { memory, shape, schema, .. } = &self.snapshot;
+        let order = newest_first(schema)?;
+        let rows =
+            MemoryRows::new(memory.clone(), Arc::clone(shape), Arc::clone(schema), projection, order, limit)?;
+        Ok(DataSourceExec::from_data_source(rows))
     }
 }
 

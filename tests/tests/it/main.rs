@@ -32,6 +32,7 @@ mod many;
 mod openapi;
 mod operation;
 mod otlp;
+mod overflow;
 mod restart;
 mod sandbox;
 mod tables;

@@ -55,6 +55,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
         super::json::change::KERNELS,
         super::number::KERNELS,
         super::array::KERNELS,
+        super::log::KERNELS,
         super::time::KERNELS,
     ]
     .into_iter()

@@ -12,6 +12,7 @@ mod first;
 mod foreign;
 mod json;
 mod kernels;
+mod log;
 mod net;
 mod nullable;
 mod number;

@@ -10,6 +10,7 @@ use sqlparser::ast::{AccessExpr, Expr as Ast, FunctionArguments, Ident, Subscrip
 use tidegate_model::{Code, Position, nearest};
 
 use super::expr::Context;
+use super::overflow;
 use super::scope::{Found, Scope, ScopeColumn, column};
 use super::{Conversion, Resolver, Typed};
 use crate::fail::{Result, fail, invalid, place, place_of};
@@ -45,7 +46,13 @@ impl Resolver<'_> {
             Type::Null => Ok(Typed::null()),
             Type::Struct { fields, open } => match Type::field(fields, &name.value) {
                 Some((_, field)) => Ok(stored_field(value, &field)),
-                None if *open => Ok(self.absent(name, fields.iter().map(|field| field.name.as_str()))),
+                None if *open => Ok(match overflow::field_of_rest(&value.expr, fields, &name.value) {
+                    Some(kept) => kept,
+                    None => {
+                        let shown = fields.iter().filter(|field| !field.is_hidden());
+                        self.absent(name, shown.map(|field| field.name.as_str()))
+                    }
+                }),
                 None => {
                     let mut message = format!("there is no field {} in the STRUCT", name.value);
                     if let Some(near) = nearest(&name.value, fields.iter().map(|field| field.name.as_str())) {
@@ -64,6 +71,7 @@ impl Resolver<'_> {
             )
             .about(&name.value)),
             Type::Json if !name.value.contains('"') => Ok(json_step(value, format!("$.\"{}\"", name.value))),
+            Type::String if overflow::is_path(value) => Ok(overflow::field_of_text(value.expr.clone(), &name.value)),
             ty => Err(fail(Code::UnknownColumn, format!("a value of type {ty} has no field {}", name.value), at)
                 .about(&name.value)),
         }
@@ -74,7 +82,8 @@ impl Resolver<'_> {
         let Some((first, mut rest)) = parts.split_first() else {
             return Err(invalid("an empty name", None));
         };
-        let mut value = match scope.find(first, rest.is_empty())? {
+        let found = overflow::found_in(scope, &first.value, scope.find(first, rest.is_empty())?);
+        let mut value = match found {
             Found::Value(value) => value,
             Found::Absent => self.absent(first, std::iter::once_with(|| scope.all_names()).flatten()),
             Found::Row(columns, open) => match rest.split_first() {
@@ -83,6 +92,7 @@ impl Resolver<'_> {
                     rest = after;
                     match column(&columns, &second.value) {
                         Some(column) => column.value.clone(),
+                        None if open && let Some(kept) = overflow::field_of_event(&columns, &second.value) => kept,
                         None if open => {
                             let shown = columns.iter().filter(|column| !column.hidden);
                             self.absent(second, shown.map(|column| column.name.as_str()))

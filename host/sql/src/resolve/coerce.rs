@@ -13,6 +13,7 @@ use datafusion::logical_expr::{Expr, Operator, binary_expr, cast, lit, when};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Position};
 
+use super::overflow::{is_mixed, text_of_mixed};
 use super::{Typed, folded};
 use crate::fail::{Planning, Result, fail, invalid};
 use crate::functions::{kernel, raised_as};
@@ -76,6 +77,12 @@ impl Typed {
 }
 
 fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> {
+    // A path that holds records and other values is read as text wherever it is not unnested.
+    if target.is_plain()
+        && let Some(text) = text_of_mixed(&value)?
+    {
+        return Typed::new(text, Type::String).convert(target, how);
+    }
     let Typed { expr, ty } = value;
     let named = |name: &'static str, expr: Expr| kernel(name, how.safe, vec![expr]);
     let to = target.arrow();
@@ -192,7 +199,7 @@ fn pair(one: Type, other: Type, at: Option<Position>) -> Result<Type> {
         (Struct { fields, open }, Struct { fields: others, .. }) if fields.len() == others.len() => {
             Struct { fields, open }
         }
-        (String, other) | (other, String) if other.is_plain() || other == Json => String,
+        (String, other) | (other, String) if other.is_plain() || other == Json || is_mixed(&other) => String,
         (one, other) => {
             return Err(invalid(format!("values of the types {one} and {other} do not go together here"), at));
         }
@@ -220,6 +227,7 @@ fn reads_as(value: &Typed, ty: &Type) -> bool {
 
 /// Brings the two sides of a comparison to one type.
 pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Result<(Typed, Typed)> {
+    let (left, right) = (plain_text(left)?, plain_text(right)?);
     let target = match (&left.ty, &right.ty) {
         (one, other) if one == other => one.clone(),
         (Type::Null, other) => other.clone(),
@@ -244,6 +252,14 @@ pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Res
         return Ok((crate::functions::interval_length(left), crate::functions::interval_length(right)));
     }
     Ok((left, right))
+}
+
+/// A record in whose place something else may stand, as its text.
+fn plain_text(value: Typed) -> Result<Typed> {
+    Ok(match text_of_mixed(&value)? {
+        Some(text) => Typed::new(text, Type::String),
+        None => value,
+    })
 }
 
 fn is_midnight(value: &Typed) -> bool {

@@ -16,7 +16,7 @@ use super::scope::Scope;
 use super::{Conversion, Environment, Resolver, Typed, folded};
 use crate::fail::{Result, invalid, place, place_of, unsupported};
 use crate::functions::{self, Argument, Call};
-use crate::types::{Field, Type, is_there};
+use crate::types::{Field, Type, is_value};
 
 /// What the outcome of a condition decides. Where rows are kept by it, false and NULL are one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -99,7 +99,7 @@ impl Resolver<'_> {
             Ast::UnaryOp { op, expr } => self.unary(*op, expr, at, cx),
             Ast::IsNull(inner) | Ast::IsNotNull(inner) => {
                 let value = self.expr(inner, cx)?;
-                Ok(negate_if(matches!(ast, Ast::IsNull(_)), is_there(&value.expr, &value.ty)))
+                Ok(negate_if(matches!(ast, Ast::IsNull(_)), is_value(&value.expr, &value.ty)))
             }
             Ast::IsTrue(inner) => Ok(boolean(self.condition(inner, cx)?.is_true())),
             Ast::IsNotTrue(inner) => Ok(boolean(self.condition(inner, cx)?.is_not_true())),
@@ -128,7 +128,7 @@ impl Resolver<'_> {
             }
             Ast::InUnnest { expr, array_expr, negated } => {
                 let value = self.expr(expr, cx)?;
-                let array = self.expr(array_expr, cx)?;
+                let array = super::overflow::as_array(self.expr(array_expr, cx)?);
                 let Some(item) = array.ty.element() else {
                     return Err(invalid(format!("IN UNNEST takes an array, not a value of type {}", array.ty), at));
                 };

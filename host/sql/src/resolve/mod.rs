@@ -19,6 +19,7 @@ mod guard;
 mod literal;
 mod of_row;
 mod operators;
+mod overflow;
 mod query;
 mod scope;
 mod select;

@@ -69,7 +69,7 @@ impl Resolver<'_> {
         for unnested in &arrays {
             let calls = cx.calls.as_deref_mut();
             let mut inner = Context { calls, ..Context::new(&scope, cx.environment, "UNNEST") };
-            let array = self.expr(&unnested.array, &mut inner)?;
+            let array = super::overflow::as_array(self.expr(&unnested.array, &mut inner)?);
             let Some(item) = array.ty.element() else {
                 let message = format!("UNNEST takes an array, not a value of type {}", array.ty);
                 return Err(crate::fail::invalid(message, place(unnested.array.as_ref())));

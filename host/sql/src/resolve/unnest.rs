@@ -74,6 +74,7 @@ impl Resolver<'_> {
         let at = place(&unnest.array);
         self.count_relation(at)?;
         let array = self.expr(&unnest.array, &mut Context::new(&left.scope, environment, "UNNEST"))?;
+        let array = super::overflow::as_array(array);
         let Some(item) = array.ty.element() else {
             return Err(invalid(format!("UNNEST takes an array, not a value of type {}", array.ty), at));
         };

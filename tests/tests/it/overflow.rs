@@ -1,0 +1,107 @@
+//! What does not fit the columns of a source is read under its own name all the same.
+
+use serde_json::{Map, Value, json};
+use tidegate_tests::Server;
+
+const TIME: i64 = 1_763_633_702_000_000;
+const SOURCE: &str = "postgres.logs";
+
+fn event(id: usize, metadata: Value) -> Value {
+    json!({"id": format!("{id:03}"), "project": "p1", "event_message": "m", "timestamp": TIME, "metadata": metadata})
+}
+
+/// The values of an expression over `m`, the element of `metadata`, in the order of the ids.
+fn read(server: &Server, expr: &str) -> Vec<Value> {
+    let sql = format!("select {expr} as v from postgres_logs cross join unnest(metadata) as m order by id");
+    server.sql(&sql).column("v")
+}
+
+fn ids_where(server: &Server, condition: &str) -> Vec<String> {
+    let sql = format!("select id from postgres_logs cross join unnest(metadata) as m where {condition} order by id");
+    server.sql(&sql).ids()
+}
+
+#[test]
+fn a_path_of_several_kinds_is_read_with_every_value() {
+    let server = Server::start();
+    let values = [
+        json!({"err": "text", "tag": ["a", "b"], "q": [1, "z"], "n": 1}),
+        json!({"err": {"message": "boom", "code": 7}, "tag": "c", "q": [[1]], "n": {"deep": [1, {"er": true}]}}),
+        json!({"err": ["x", "y"], "tag": {"k": "d"}, "q": 3, "n": "one"}),
+    ];
+    for (id, metadata) in values.iter().enumerate() {
+        server.send(SOURCE, &event(id, metadata.clone()));
+    }
+    assert_eq!(read(&server, "m.err"), [json!("text"), json!(r#"{"message":"boom","code":7}"#), json!(r#"["x","y"]"#)]);
+    assert_eq!(read(&server, "m.err.message"), [Value::Null, json!("boom"), Value::Null]);
+    assert_eq!(read(&server, "m.q"), [json!(r#"[1,"z"]"#), json!("[[1]]"), json!("3")]);
+    assert_eq!(read(&server, "m.n"), [json!("1"), json!(r#"{"deep":[1,{"er":true}]}"#), json!("one")]);
+    assert_eq!(ids_where(&server, "m.err = 'text'"), ["000"]);
+    assert_eq!(ids_where(&server, "m.err.code = 7"), ["001"]);
+    assert_eq!(ids_where(&server, "m.n = 1"), ["000"]);
+    assert_eq!(ids_where(&server, "m.q LIKE '%z%'"), ["000"]);
+    let tags = server.sql(
+        "select id, tag from postgres_logs cross join unnest(metadata) as m cross join unnest(m.tag) as tag order by id, tag",
+    );
+    assert_eq!(tags.column("tag"), [json!("a"), json!("b"), json!("c"), json!(r#"{"k":"d"}"#)]);
+    let codes = server.sql(
+        "select id, err.code from postgres_logs cross join unnest(metadata) as m cross join unnest(m.err) as err where err.code = 7",
+    );
+    assert_eq!(codes.column("code"), [json!("7")]);
+}
+
+#[test]
+fn a_record_stays_a_record_where_something_else_stood_once() {
+    let server = Server::start();
+    let values = [
+        json!({"err": {"message": "boom", "code": 7}, "list": [{"a": 1}, {"a": 2}]}),
+        json!({"err": "text", "list": 5}),
+        json!({"err": {"message": "bang"}, "list": {"a": 3}}),
+    ];
+    for (id, metadata) in values.iter().enumerate() {
+        server.send(SOURCE, &event(id, metadata.clone()));
+    }
+    server.send(SOURCE, &json!({"id": "003", "project": "p1", "timestamp": TIME, "metadata": "all text"}));
+    // What was written for records goes on.
+    let messages = "select id, err.message from postgres_logs cross join unnest(metadata) as m
+                    cross join unnest(m.err) as err order by id";
+    assert_eq!(server.sql(messages).column("message"), [json!("boom"), json!("bang")]);
+    assert_eq!(ids_where(&server, "m.err = 'text'"), ["001"]);
+    assert_eq!(ids_where(&server, "m.err is not null"), ["000", "001", "002"]);
+    assert_eq!(ids_where(&server, "m.err like '%boom%'"), ["000"]);
+    let whole = server.sql("select metadata from postgres_logs order by id").column("metadata");
+    assert_eq!(whole[0], json!([{"err": [{"message": "boom", "code": 7}], "list": [{"a": 1}, {"a": 2}]}]));
+    assert_eq!(whole[1], json!([{"err": "text", "list": [5]}]));
+    assert_eq!(whole[2], json!([{"err": [{"message": "bang", "code": null}], "list": [{"a": 3}]}]));
+    assert_eq!(whole[3], json!("all text"));
+}
+
+#[test]
+fn junk_in_all_columns_hides_no_honest_field() {
+    let server = Server::start();
+    let deep = |leaf: usize| (0..29).fold(json!(leaf), |inner, _| json!({"d": inner}));
+    let bomb: Map<String, Value> = (0..1000).map(|key| (format!("k{key}"), deep(key))).collect();
+    server.send(SOURCE, &event(0, Value::Object(bomb)));
+    let junk: Map<String, Value> = (0..1100).map(|key| (format!("j{key}"), json!(key))).collect();
+    server.send(SOURCE, &event(1, Value::Object(junk)));
+    let honest = json!({"status": 500, "request": {"path": "/x", "headers": [{"host": "h"}]}, "tags": ["a", "b"],
+        "list": [{"n": 1}, {"n": 2}], "\u{6b}".repeat(200): "long"});
+    server.send(SOURCE, &event(2, honest));
+    assert_eq!(ids_where(&server, "m.status = 500"), ["002"]);
+    assert_eq!(ids_where(&server, "m.status > 499 and m.request.path = '/x'"), ["002"]);
+    assert_eq!(ids_where(&server, "m.j1099 = 1099"), ["001"]);
+    assert_eq!(ids_where(&server, &format!("m.{} = 'long'", "k".repeat(200))), ["002"]);
+    let hosts = "select id, h.host, r.path from postgres_logs cross join unnest(metadata) as m
+                 cross join unnest(m.request) as r cross join unnest(r.headers) as h";
+    let hosts = server.sql(hosts);
+    assert_eq!((hosts.column("host"), hosts.column("path")), (vec![json!("h")], vec![json!("/x")]));
+    let items = "select item.n, tag from postgres_logs cross join unnest(metadata) as m
+                 cross join unnest(m.list) as item cross join unnest(m.tags) as tag order by tag, item.n";
+    assert_eq!(server.sql(items).column("n"), [json!("1"), json!("2"), json!("1"), json!("2")]);
+    let whole = server.sql("select metadata from postgres_logs where id = '002'").column("metadata");
+    assert_eq!(whole[0][0]["status"], 500);
+    assert_eq!(whole[0][0]["request"], json!([{"path": "/x", "headers": [{"host": "h"}]}]));
+    // The endpoint lives, and lives after a restart.
+    let answer = server.query("logs.all", &[("project", "p1"), ("sql", "select count(*) as n from postgres_logs")]);
+    assert_eq!(answer.column("n"), [json!(3)]);
+}
