@@ -31,31 +31,36 @@ pub(crate) struct Caps {
 }
 
 /// Shreds normalised events, growing `shape` where they hold something new.
-pub(crate) fn shred<'v>(
-    events: impl IntoIterator<Item = &'v Value>,
+///
+/// Each event is taken from `events` when its turn comes, and dropped before the next one.
+pub(crate) fn shred(
+    events: impl IntoIterator<Item = Result<Value>>,
     shape: &mut Arc<Shape>,
     caps: Caps,
 ) -> Result<RecordBatch> {
     // Most batches change nothing, but finding out needs the walk: work on a copy that is free to
     // change and publish it only if it did.
     let mut grown = Shape::clone(shape);
-    let mut shredder = Shredder { caps, leaves: grown.leaves(), changed: false, path: Vec::new(), spilled: Map::new() };
+    let (mut leaves, mut changed) = (grown.leaves(), false);
     let mut cells = Cells::default();
     let mut overflow = StringViewBuilder::new();
     let mut any_overflow = false;
     let mut rows = 0;
 
     for event in events {
-        if let Value::Object(event) = event {
+        let event = event?;
+        let mut shredder = Shredder { caps, leaves, changed, path: Vec::new(), spilled: Map::new() };
+        if let Value::Object(event) = &event {
             shredder.object(&mut grown.fields, &mut cells, rows, event, 0);
         }
         if shredder.spilled.is_empty() {
             overflow.append_null();
         } else {
             any_overflow = true;
-            let spilled = Value::Object(std::mem::take(&mut shredder.spilled));
+            let spilled = Value::Object(shredder.spilled);
             overflow.append_value(spilled.to_string());
         }
+        (leaves, changed) = (shredder.leaves, shredder.changed);
         rows += 1;
     }
 
@@ -70,7 +75,7 @@ pub(crate) fn shred<'v>(
         fields.push(field(OVERFLOW, array.data_type().clone()));
         arrays.push(array);
     }
-    if shredder.changed {
+    if changed {
         *shape = Arc::new(grown);
     }
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)

@@ -15,8 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use datafusion::arrow::datatypes::SchemaRef;
-use serde_json::Value;
+use datafusion::{arrow::datatypes::SchemaRef, error::DataFusionError};
 use uuid::Uuid;
 
 use crate::{
@@ -27,6 +26,7 @@ use crate::{
     segment::{Fate, Segment},
     shape::Shape,
     shred::{Caps, shred},
+    tree::stored,
 };
 
 /// Small batches in memory are joined up to this size, so that a query between every two ingest
@@ -82,12 +82,14 @@ struct Size {
     bytes: usize,
 }
 
-/// The events of one ingest call.
+/// The events of one ingest call, as the write-ahead row has them: trees would take many times as
+/// much memory.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) seq: i64,
-    pub(crate) events: Vec<Value>,
-    pub(crate) bytes: usize,
+    pub(crate) rows: usize,
+    /// A JSON array of that many events.
+    pub(crate) body: Vec<u8>,
 }
 
 /// What a table reads: the same rows for as long as it lives.
@@ -160,9 +162,9 @@ impl Source {
     pub(crate) fn push(&self, call: Call) {
         let mut lists = self.lists();
         lists.since.get_or_insert_with(Instant::now);
-        lists.raw_size.rows += call.events.len();
-        lists.raw_size.bytes += call.bytes;
-        self.unflushed.fetch_add(call.bytes, Ordering::Relaxed);
+        lists.raw_size.rows += call.rows;
+        lists.raw_size.bytes += call.body.len();
+        self.unflushed.fetch_add(call.body.len(), Ordering::Relaxed);
         lists.raw.push(call);
     }
 
@@ -332,8 +334,9 @@ impl Source {
 }
 
 fn build(raw: &[Call], shape: &mut Arc<Shape>, caps: Caps) -> datafusion::error::Result<MemBatch> {
-    let rows = shred(raw.iter().flat_map(|call| &call.events), shape, caps)?;
-    let bytes = raw.iter().map(|call| call.bytes).sum();
+    let events = raw.iter().flat_map(|call| stored(&call.body, call.seq));
+    let rows = shred(events.map(|event| event.map_err(|e| DataFusionError::External(Box::new(e)))), shape, caps)?;
+    let bytes = raw.iter().map(|call| call.body.len()).sum();
     let seqs = (raw.iter().map(|call| call.seq).min().unwrap_or(0), raw.iter().map(|call| call.seq).max().unwrap_or(0));
     MemBatch::new(rows, bytes, seqs)
 }

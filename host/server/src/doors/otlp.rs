@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tidegate_model::{Code, Failure};
 
 use super::batch::Outcome;
-use super::{Sender, away, body, find_source, otlp_json, otlp_protobuf, store};
+use super::{Sender, away, begin, body, find_source, otlp_json, otlp_protobuf, store};
 use crate::app::App;
 use crate::failure::{Refusal, document};
 
@@ -70,11 +70,10 @@ async fn take(app: &App, encoding: Encoding, head: &Parts, body: &mut Body) -> R
     let source = find_source(app, &sender.access, asked)?;
     let received = body::read(&app.bodies, &head.headers, body, app.options.ingest.max_body).await?;
     let count = received.bytes.len();
-    let max_event = app.store.max_event_bytes();
-    let bytes = received.bytes.clone();
-    let batch = away(bytes.len(), move || match encoding {
-        Encoding::Protobuf => otlp_protobuf::parse(&bytes, max_event),
-        Encoding::Json => otlp_json::parse(&bytes, max_event),
+    let (bytes, batch) = begin(app, received);
+    let batch = away(&app.bodies, count, move || match encoding {
+        Encoding::Protobuf => otlp_protobuf::parse(&bytes, batch),
+        Encoding::Json => otlp_json::parse(&bytes, batch),
     })
     .await?;
     let outcome = store(app, &source, batch).await?;
