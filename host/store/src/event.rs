@@ -20,8 +20,18 @@ pub(crate) const MESSAGE: &str = "event_message";
 pub(crate) const METADATA: &str = "metadata";
 pub(crate) const OVERFLOW: &str = "_overflow";
 
-/// The time of an event in what some shippers send, used where there is no `timestamp`.
-const DATE: &str = "date";
+/// An event whose time is so many microseconds after its arrival is told: it would stay the newest
+/// for long.
+const AHEAD: i64 = 24 * 3600 * 1_000_000;
+
+/// What is told about the times of a call's events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Events with a time that is not understood; they have the time of their arrival.
+    pub(crate) unread: usize,
+    /// Events with a time more than a day after their arrival.
+    pub(crate) ahead: usize,
+}
 
 /// Levels of nesting that an event may have, itself included. A write-ahead row is read back by a
 /// parser that ends at 127, and the row and the overflow each add a level.
@@ -63,7 +73,7 @@ fn check_value(value: &Value, levels: usize, values: &mut usize) -> Result<(), S
 }
 
 /// The event as it is stored; `now` is the time of arrival in microseconds.
-pub(crate) fn normalise(event: Map<String, Value>, now: i64) -> Map<String, Value> {
+pub(crate) fn normalise(event: Map<String, Value>, now: i64, times: &mut Times) -> Map<String, Value> {
     let mut overflow = Map::new();
     let mut out = Map::with_capacity(event.len() + 2);
     // Reserved first, in the order of the columns.
@@ -98,6 +108,7 @@ pub(crate) fn normalise(event: Map<String, Value>, now: i64) -> Map<String, Valu
                         out.insert(key, Value::from(micros));
                     }
                     None => {
+                        times.unread += 1;
                         overflow.insert(format!("/{TIMESTAMP}"), value);
                     }
                 }
@@ -113,9 +124,15 @@ pub(crate) fn normalise(event: Map<String, Value>, now: i64) -> Map<String, Valu
         }
     }
 
-    if !timed && let Some(micros) = out.get(DATE).and_then(timestamp::of_date) {
-        out.insert(TIMESTAMP.to_owned(), Value::from(micros));
+    if !timed {
+        let (found, unread) = timestamp::of_others(&out);
+        times.unread += usize::from(unread);
+        if let Some(micros) = found {
+            out.insert(TIMESTAMP.to_owned(), Value::from(micros));
+        }
     }
+    let time = out.get(TIMESTAMP).and_then(Value::as_i64);
+    times.ahead += usize::from(time.is_some_and(|time| time > now.saturating_add(AHEAD)));
     if let (Some(_), Some(value)) = (&message, &fallback) {
         out.insert("message".to_owned(), value.clone());
     }
@@ -269,7 +286,20 @@ mod tests {
             at - 123_456
         );
         assert_eq!(norm(json!({"date": 1_763_633_702, "timestamp": "soon"}))["timestamp"], 7);
+        for (other, value) in [
+            ("@timestamp", json!("2025-11-20T10:15:02.123456Z")),
+            ("@timestamp", json!("2025-11-20 10:15:02,123456")),
+            ("time", json!(1_763_633_702_123.456)),
+            ("time", json!("1763633702.123456")),
+        ] {
+            let event = norm(json!({other: value, "log": "x"}));
+            assert_eq!((&event["timestamp"], &event[other]), (&json!(at), &value), "{other}");
+        }
+        let event = norm(json!({"date": 1_763_633_702, "time": "12 ms", "@timestamp": 1_763_633_702.123456}));
+        assert_eq!(event["timestamp"], at);
+        assert_eq!(norm(json!({"time": "12:30 at noon", "date": 1_763_633_702}))["timestamp"], at - 123_456);
         // A day is not a moment, and a small number is not a time.
+        assert_eq!(norm(json!({"time": 12.5}))["timestamp"], 7);
         assert_eq!(norm(json!({"date": "2025-11-20"}))["timestamp"], 7);
         assert_eq!(norm(json!({"date": 20_251_120}))["timestamp"], 7);
     }

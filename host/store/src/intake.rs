@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::{
-    event,
+    event::{self, Times},
     tree::read_event,
 };
 
@@ -17,6 +17,11 @@ pub struct Ingested {
     pub stored: usize,
     /// Events that cannot be stored, in the order of the call.
     pub refused: Vec<RefusedEvent>,
+    /// Of the stored ones, those with a time that is not understood. They have the time of their
+    /// arrival; what they said is in `_overflow`, or stays where it stood.
+    pub unread_times: usize,
+    /// Of the stored ones, those with a time more than a day after their arrival.
+    pub future_times: usize,
 }
 
 /// An event that cannot be stored.
@@ -46,6 +51,7 @@ struct Counts {
     events: usize,
     rows: usize,
     reasons: usize,
+    times: Times,
 }
 
 /// A moment in an intake, to which it can be taken back.
@@ -63,6 +69,7 @@ pub(crate) struct Prepared {
     pub(crate) body: Vec<u8>,
     pub(crate) rows: usize,
     pub(crate) refused: Vec<RefusedEvent>,
+    pub(crate) times: Times,
 }
 
 impl Intake {
@@ -107,7 +114,8 @@ impl Intake {
         let Value::Object(event) = event else {
             return Err(format!("an event must be a JSON object, not {}", event::kind_name(&event)));
         };
-        let event = event::normalise(event, self.now);
+        let mut times = self.counts.times;
+        let event = event::normalise(event, self.now, &mut times);
         let before = self.body.len();
         self.body.push(if before == 0 { b'[' } else { b',' });
         let start = self.body.len();
@@ -121,6 +129,7 @@ impl Intake {
             self.body.truncate(before);
             return Err(reason);
         }
+        self.counts.times = times;
         self.counts.rows += 1;
         self.counts.events += 1;
         Ok(())
@@ -170,7 +179,7 @@ impl Intake {
         self.body.push(b']');
         // It is held until a segment has the rows: no more than it counts as.
         self.body.shrink_to_fit();
-        Prepared { body: self.body, rows: self.counts.rows, refused: self.refused }
+        Prepared { body: self.body, rows: self.counts.rows, refused: self.refused, times: self.counts.times }
     }
 }
 
@@ -236,6 +245,30 @@ mod tests {
         assert!(!intake.add(event));
         assert!(intake.refused().iter().all(|refused| refused.reason == too_many_values()));
         assert!(intake.held() < 10_000, "{}", intake.held());
+    }
+
+    #[test]
+    fn odd_times_are_counted_with_the_events_that_are_stored() {
+        const DAY: i64 = 24 * 3600 * 1_000_000;
+        let now = 1_763_633_702_123_456;
+        let mut intake = Intake::new(now, 100);
+        let mark = intake.mark();
+        for event in [
+            json!({"timestamp": "soon"}),
+            json!({"timestamp": -1_763_633_702}),
+            json!({"@timestamp": "soon"}),
+            json!({"timestamp": "soon", "event_message": "x".repeat(200)}),
+            json!({"timestamp": null, "time": "soon", "date": "soon"}),
+            json!({"timestamp": now + DAY}),
+            json!({"timestamp": now + DAY + 1}),
+            json!({"date": "9999-12-31T00:00:00Z"}),
+        ] {
+            intake.add(event);
+        }
+        let told = Times { unread: 3, ahead: 2 };
+        assert_eq!((intake.rows(), intake.counts.times), (7, told));
+        intake.take_back(mark);
+        assert_eq!(intake.finish().times, Times::default());
     }
 
     #[test]

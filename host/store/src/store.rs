@@ -149,9 +149,9 @@ impl Store {
             return Ok(Ingested::default());
         }
         self.check_room()?;
-        let Prepared { body, rows, refused } = intake.finish();
+        let Prepared { body, rows, refused, times } = intake.finish();
         let stored = if rows == 0 { 0 } else { self.writer.ingest(source, rows, body).await? };
-        Ok(Ingested { stored, refused })
+        Ok(Ingested { stored, refused, unread_times: times.unread, future_times: times.ahead })
     }
 
     fn check_room(&self) -> Result<()> {

@@ -8,6 +8,7 @@ use tidegate_model::{Code, Failure};
 use tidegate_store::{Ingested, Intake, Mark, RefusedEvent};
 
 use super::body::Part;
+use crate::app::App;
 
 /// Events of one request. The bytes of a body are limited; this limits what the shortest events
 /// become when an id and a time are added to each.
@@ -33,6 +34,10 @@ pub(super) struct Batch {
 pub(super) struct Outcome {
     pub(super) accepted: usize,
     pub(super) refused: Vec<RefusedEvent>,
+    /// Accepted events with a time that is not understood.
+    pub(super) unread_times: usize,
+    /// Accepted events with a time more than a day ahead.
+    pub(super) future_times: usize,
 }
 
 impl Batch {
@@ -163,7 +168,7 @@ impl Outcome {
     /// # Errors
     /// [`Code::InvalidBody`] when there were events and none is stored.
     pub(super) fn of(told: Ingested) -> Result<Self, Failure> {
-        let Ingested { stored, refused } = told;
+        let Ingested { stored, refused, unread_times, future_times } = told;
         if stored == 0 && !refused.is_empty() {
             let count = refused.len();
             let named = refused.into_iter().take(NAMED).map(|RefusedEvent { index, reason }| {
@@ -173,7 +178,15 @@ impl Outcome {
             let whole = Failure::new(Code::InvalidBody, whole);
             return Err(Failure::of_all(std::iter::once(whole.clone()).chain(named)).unwrap_or(whole));
         }
-        Ok(Self { accepted: stored, refused })
+        Ok(Self { accepted: stored, refused, unread_times, future_times })
+    }
+}
+
+impl Outcome {
+    /// Counts it in the metrics; its body had so many bytes.
+    pub(super) fn count(&self, app: &App, bytes: usize) {
+        app.metrics.ingested(self.accepted, self.refused.len(), bytes);
+        app.metrics.odd_times(self.unread_times, self.future_times);
     }
 }
 

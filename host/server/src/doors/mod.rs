@@ -68,18 +68,23 @@ async fn take(app: &App, head: &Parts, body: &mut Body) -> Result<Outcome, Failu
         (None, None) => return Err(no_source()),
     };
     let outcome = store(app, &source, parsed.batch).await?;
-    app.metrics.ingested(outcome.accepted, outcome.refused.len(), count);
+    outcome.count(app, count);
     Ok(outcome)
 }
 
+/// What is not there is not said: clients that know the first three fields only see no others.
 fn answer(outcome: &Outcome) -> Value {
     let errors = outcome.refused.iter().take(NAMED);
     let errors: Vec<Value> = errors.map(|refused| json!({"index": refused.index, "message": refused.reason})).collect();
-    let (accepted, rejected) = (outcome.accepted, outcome.refused.len());
-    if errors.is_empty() {
-        return json!({"message": "Logged!", "accepted": accepted, "rejected": rejected});
-    }
-    json!({"message": "Logged!", "accepted": accepted, "rejected": rejected, "errors": errors})
+    let fields = [
+        ("message", Some(Value::from("Logged!"))),
+        ("accepted", Some(outcome.accepted.into())),
+        ("rejected", Some(outcome.refused.len().into())),
+        ("unread_times", (outcome.unread_times > 0).then(|| outcome.unread_times.into())),
+        ("future_times", (outcome.future_times > 0).then(|| outcome.future_times.into())),
+        ("errors", (!errors.is_empty()).then(|| errors.into())),
+    ];
+    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// Who sends, and to which source.
@@ -100,7 +105,8 @@ impl Sender {
         let access = match query.get("api_key") {
             Some(key) if !has_header => {
                 if !app.options.ingest.key_in_query {
-                    let message = "the access token is not taken from the query string here; send it as X-API-KEY or as Authorization: Bearer";
+                    let message = "the access token is not taken from the query string (?api_key=) here; send it as X-API-KEY or as \
+                                   Authorization: Bearer, or have the server's setting ingest.key_in_query set to true";
                     return Err(Failure::new(Code::Unauthorized, message));
                 }
                 let mut headers = HeaderMap::new();

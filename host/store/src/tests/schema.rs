@@ -5,7 +5,10 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{all, field, frame, open, path, rows};
-use crate::{Ingested, RefusedEvent, StoreError, event::normalise};
+use crate::{
+    Ingested, RefusedEvent, StoreError,
+    event::{Times, normalise},
+};
 
 #[tokio::test]
 async fn empty_source_has_its_columns_and_no_rows() {
@@ -33,7 +36,7 @@ async fn a_bad_event_is_refused_alone() {
     let reason = "an event must be a JSON object, not a string".to_owned();
     let refused = vec![RefusedEvent { index: 1, reason }];
     let told = store.ingest("s", vec![json!({"id": "a"}), json!("text"), json!({"id": "b"})]).await.unwrap();
-    assert_eq!(told, Ingested { stored: 2, refused });
+    assert_eq!(told, Ingested { stored: 2, refused, ..Ingested::default() });
     let told = store.ingest("s", vec![json!("text")]).await.unwrap();
     assert_eq!((told.stored, told.refused.len()), (0, 1));
     assert_eq!(frame(&store, "s").count().await.unwrap(), 2);
@@ -387,7 +390,7 @@ proptest! {
             .collect();
         let expected: Vec<Value> = events
             .iter()
-            .map(|event| Value::Object(normalise(event.as_object().unwrap().clone(), 0)))
+            .map(|event| Value::Object(normalise(event.as_object().unwrap().clone(), 0, &mut Times::default())))
             .map(|event| same_spelling(&restore_input(event)))
             .collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
