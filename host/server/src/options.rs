@@ -129,7 +129,8 @@ pub struct IngestOptions {
     /// Whether a token may stand in the query string (`?api_key=`) of an ingest request, where
     /// proxies log it.
     pub key_in_query: bool,
-    /// Bytes of bodies that are received or stored at once; beyond, requests are refused.
+    /// Bytes of bodies that are received at once, and of the events cut out of them until they are
+    /// stored; beyond, requests are refused.
     pub body_memory: usize,
 }
 

@@ -20,7 +20,6 @@ use std::{
 };
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
-use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{
@@ -43,7 +42,7 @@ enum Message {
 
 struct Pending {
     source: Arc<Source>,
-    events: Vec<Value>,
+    rows: usize,
     body: Vec<u8>,
     reply: oneshot::Sender<Result<usize>>,
     /// Held until the answer: this is what bounds the queue.
@@ -102,13 +101,13 @@ impl Writer {
     }
 
     /// Resolves when the events are on stable storage and visible, or are certain not to be.
-    pub(crate) async fn ingest(&self, source: Arc<Source>, events: Vec<Value>, body: Vec<u8>) -> Result<usize> {
+    pub(crate) async fn ingest(&self, source: Arc<Source>, rows: usize, body: Vec<u8>) -> Result<usize> {
         self.check()?;
         // A call larger than the whole queue takes all of it.
         let permits = (body.len() / PERMIT_BYTES + 1).min(self.room_size) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();
-        let pending = Pending { source, events, body, reply, _room: room };
+        let pending = Pending { source, rows, body, reply, _room: room };
         self.queue.send(Message::Ingest(pending)).map_err(|_| StoreError::Closed)?;
         answer.await.unwrap_or(Err(StoreError::Closed))
     }
@@ -208,7 +207,7 @@ impl Run {
             while let Some(message) = next.take() {
                 match message {
                     Message::Ingest(pending) => {
-                        rows += pending.events.len();
+                        rows += pending.rows;
                         bytes += pending.body.len();
                         group.push(pending);
                     }
@@ -257,11 +256,11 @@ impl Run {
         self.notice_room(&result);
         match result {
             Ok(seqs) => {
-                let (rows, bytes) = group.iter().fold((0, 0), |(r, b), p| (r + p.events.len(), b + p.body.len()));
+                let (rows, bytes) = group.iter().fold((0, 0), |(r, b), p| (r + p.rows, b + p.body.len()));
                 self.counters.committed(rows, bytes, began.elapsed());
                 for (pending, seq) in group.into_iter().zip(seqs) {
-                    let rows = pending.events.len();
-                    pending.source.push(Call { seq, events: pending.events, bytes: pending.body.len() });
+                    let rows = pending.rows;
+                    pending.source.push(Call { seq, rows, body: pending.body });
                     // The caller may have gone; its events are stored all the same.
                     let _ = pending.reply.send(Ok(rows));
                 }

@@ -5,15 +5,13 @@
 //! (microseconds), `event_message` (text) when there is one, then the event's own keys; what those
 //! three could not take over stands in `_overflow`, keyed by JSON pointer. Absent things (NULL,
 //! `{}`, `[]`) are gone, and an array with exactly one object *is* that object.
-//!
-//! An event that cannot be stored is refused alone: the others of its call are stored.
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    error::{Result, StoreError},
     timestamp,
+    tree::{MAX_VALUES, too_many_values},
 };
 
 pub(crate) const ID: &str = "id";
@@ -22,96 +20,60 @@ pub(crate) const MESSAGE: &str = "event_message";
 pub(crate) const METADATA: &str = "metadata";
 pub(crate) const OVERFLOW: &str = "_overflow";
 
-/// The time of an event in what some shippers send, used where there is no `timestamp`.
-const DATE: &str = "date";
+/// An event whose time is so many microseconds after its arrival is told: it would stay the newest
+/// for long.
+const AHEAD: i64 = 24 * 3600 * 1_000_000;
+
+/// What is told about the times of a call's events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Events with a time that is not understood; they have the time of their arrival.
+    pub(crate) unread: usize,
+    /// Events with a time more than a day after their arrival.
+    pub(crate) ahead: usize,
+}
 
 /// Levels of nesting that an event may have, itself included. A write-ahead row is read back by a
 /// parser that ends at 127, and the row and the overflow each add a level.
 pub const MAX_NESTING: usize = 100;
 
-/// What became of the events of a call.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ingested {
-    /// Events on stable storage.
-    pub stored: usize,
-    /// Events that cannot be stored, in the order of the call.
-    pub refused: Vec<RefusedEvent>,
+/// What the parser of JSON takes for a marker of its own where it is the first key of an object: data
+/// with such a key could not be read back as it was.
+const RESERVED: &str = "$serde_json::private::";
+
+/// Whether an event can be stored: bounded in nesting and in values, without a reserved key.
+///
+/// # Errors
+/// What is wrong with it, as its sender is told.
+pub(crate) fn check(event: &Value) -> Result<(), String> {
+    let mut values = 0;
+    check_value(event, MAX_NESTING, &mut values)
 }
 
-/// An event that cannot be stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefusedEvent {
-    /// Its position in the call, from 0.
-    pub index: usize,
-    /// What is wrong with it and what would be right.
-    pub reason: String,
-}
-
-/// A call, ready to be written.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) events: Vec<Value>,
-    /// The body of the write-ahead row: the events as a JSON array.
-    pub(crate) body: Vec<u8>,
-    pub(crate) refused: Vec<RefusedEvent>,
-}
-
-/// Normalises and encodes one call; `now` is the time of arrival in microseconds, `max_bytes` the
-/// longest that an event may be as JSON.
-pub(crate) fn prepare(events: Vec<Value>, now: i64, max_bytes: usize) -> Result<Prepared> {
-    let mut prepared = Prepared { events: Vec::with_capacity(events.len()), body: vec![b'['], refused: Vec::new() };
-    for (index, event) in events.into_iter().enumerate() {
-        if let Err(reason) = prepared.add(event, now, max_bytes)? {
-            prepared.refused.push(RefusedEvent { index, reason });
-        }
+fn check_value(value: &Value, levels: usize, values: &mut usize) -> Result<(), String> {
+    *values += 1;
+    if *values > MAX_VALUES {
+        return Err(too_many_values());
     }
-    prepared.body.push(b']');
-    Ok(prepared)
-}
-
-impl Prepared {
-    /// The inner error says why this event cannot be stored.
-    fn add(&mut self, event: Value, now: i64, max_bytes: usize) -> Result<Result<(), String>> {
-        if !event.is_object() {
-            return Ok(Err(format!("an event must be a JSON object, not {}", kind_name(&event))));
-        }
-        if !nests_within(&event, MAX_NESTING) {
-            return Ok(Err(format!(
-                "the event nests deeper than {MAX_NESTING} levels; flatten it, or send the deep part as text"
-            )));
-        }
-        let Value::Object(event) = event else { return Ok(Ok(())) };
-        let event = Value::Object(one(event, now));
-        let before = self.body.len();
-        if before > 1 {
-            self.body.push(b',');
-        }
-        let start = self.body.len();
-        serde_json::to_writer(&mut self.body, &event).map_err(|e| StoreError::corrupt("an event", e))?;
-        let bytes = self.body.len() - start;
-        if bytes > max_bytes {
-            self.body.truncate(before);
-            return Ok(Err(too_long(bytes, max_bytes)));
-        }
-        self.events.push(event);
-        Ok(Ok(()))
+    if levels == 0 && (value.is_object() || value.is_array()) {
+        return Err(format!(
+            "the event nests deeper than {MAX_NESTING} levels; flatten it, or send the deep part as text"
+        ));
     }
-}
-
-/// Why an event of so many bytes is refused.
-pub fn too_long(bytes: usize, max_bytes: usize) -> String {
-    format!("the event has {bytes} bytes as JSON, {max_bytes} are allowed; send less with it, or in several events")
-}
-
-fn nests_within(value: &Value, levels: usize) -> bool {
     match value {
-        Value::Object(map) => levels > 0 && map.values().all(|value| nests_within(value, levels - 1)),
-        Value::Array(items) => levels > 0 && items.iter().all(|item| nests_within(item, levels - 1)),
-        _ => true,
+        Value::Object(map) => map.iter().try_for_each(|(key, value)| {
+            if key.starts_with(RESERVED) {
+                return Err(format!("the key `{key}` is reserved; send it under another name"));
+            }
+            check_value(value, levels - 1, values)
+        }),
+        Value::Array(items) => items.iter().try_for_each(|item| check_value(item, levels - 1, values)),
+        _ => Ok(()),
     }
 }
 
-fn one(event: Map<String, Value>, now: i64) -> Map<String, Value> {
+/// The event as it is stored; `now` is the time of arrival in microseconds.
+pub(crate) fn normalise(event: Map<String, Value>, now: i64, times: &mut Times) -> Map<String, Value> {
     let mut overflow = Map::new();
     let mut out = Map::with_capacity(event.len() + 2);
     // Reserved first, in the order of the columns.
@@ -146,6 +108,7 @@ fn one(event: Map<String, Value>, now: i64) -> Map<String, Value> {
                         out.insert(key, Value::from(micros));
                     }
                     None => {
+                        times.unread += 1;
                         overflow.insert(format!("/{TIMESTAMP}"), value);
                     }
                 }
@@ -161,9 +124,15 @@ fn one(event: Map<String, Value>, now: i64) -> Map<String, Value> {
         }
     }
 
-    if !timed && let Some(micros) = out.get(DATE).and_then(timestamp::of_date) {
-        out.insert(TIMESTAMP.to_owned(), Value::from(micros));
+    if !timed {
+        let (found, unread) = timestamp::of_others(&out);
+        times.unread += usize::from(unread);
+        if let Some(micros) = found {
+            out.insert(TIMESTAMP.to_owned(), Value::from(micros));
+        }
     }
+    let time = out.get(TIMESTAMP).and_then(Value::as_i64);
+    times.ahead += usize::from(time.is_some_and(|time| time > now.saturating_add(AHEAD)));
     if let (Some(_), Some(value)) = (&message, &fallback) {
         out.insert("message".to_owned(), value.clone());
     }
@@ -228,7 +197,7 @@ fn into_text(value: Value) -> String {
     }
 }
 
-fn kind_name(value: &Value) -> &'static str {
+pub(crate) fn kind_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -239,11 +208,6 @@ fn kind_name(value: &Value) -> &'static str {
     }
 }
 
-/// The events of a write-ahead row.
-pub(crate) fn decode(body: &[u8], seq: i64) -> Result<Vec<Value>> {
-    serde_json::from_slice(body).map_err(|e| StoreError::corrupt(format!("write-ahead row {seq}"), e))
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
@@ -251,14 +215,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::{intake::Intake, tree::stored};
 
-    const ROOM: usize = 1 << 20;
-
+    /// The event as it is read back.
     fn norm(event: Value) -> Value {
-        let mut prepared = prepare(vec![event], 7, ROOM).unwrap();
-        assert_eq!(prepared.refused, []);
-        assert_eq!(decode(&prepared.body, 1).unwrap(), prepared.events);
-        prepared.events.remove(0)
+        let mut intake = Intake::new(7, 1 << 20);
+        assert!(intake.add(event), "{:?}", intake.refused());
+        stored(&intake.finish().body, 1).next().unwrap().unwrap()
     }
 
     #[test]
@@ -323,7 +286,20 @@ mod tests {
             at - 123_456
         );
         assert_eq!(norm(json!({"date": 1_763_633_702, "timestamp": "soon"}))["timestamp"], 7);
+        for (other, value) in [
+            ("@timestamp", json!("2025-11-20T10:15:02.123456Z")),
+            ("@timestamp", json!("2025-11-20 10:15:02,123456")),
+            ("time", json!(1_763_633_702_123.456)),
+            ("time", json!("1763633702.123456")),
+        ] {
+            let event = norm(json!({other: value, "log": "x"}));
+            assert_eq!((&event["timestamp"], &event[other]), (&json!(at), &value), "{other}");
+        }
+        let event = norm(json!({"date": 1_763_633_702, "time": "12 ms", "@timestamp": 1_763_633_702.123456}));
+        assert_eq!(event["timestamp"], at);
+        assert_eq!(norm(json!({"time": "12:30 at noon", "date": 1_763_633_702}))["timestamp"], at - 123_456);
         // A day is not a moment, and a small number is not a time.
+        assert_eq!(norm(json!({"time": 12.5}))["timestamp"], 7);
         assert_eq!(norm(json!({"date": "2025-11-20"}))["timestamp"], 7);
         assert_eq!(norm(json!({"date": 20_251_120}))["timestamp"], 7);
     }
@@ -331,30 +307,6 @@ mod tests {
     fn nested(levels: usize) -> Value {
         (1..levels)
             .fold(json!({"a": 1}), |inner, level| if level % 2 == 0 { json!({"a": inner}) } else { json!([inner, 1]) })
-    }
-
-    #[test]
-    fn what_cannot_be_stored_is_refused_alone() {
-        let long = json!({"id": "long", "event_message": "x".repeat(200)});
-        let events = vec![
-            json!([1]),
-            json!({"id": "a"}),
-            long,
-            json!({"id": "deep", "a": nested(MAX_NESTING)}),
-            json!({"id": "b"}),
-            Value::Null,
-        ];
-        let prepared = prepare(events, 0, 100).unwrap();
-        assert_eq!(prepared.events, [json!({"id": "a", "timestamp": 0}), json!({"id": "b", "timestamp": 0})]);
-        assert_eq!(decode(&prepared.body, 1).unwrap(), prepared.events);
-        let refused: Vec<(usize, &str)> =
-            prepared.refused.iter().map(|refused| (refused.index, refused.reason.as_str())).collect();
-        assert_eq!(refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 2, 3, 5]);
-        assert_eq!(refused[0].1, "an event must be a JSON object, not an array");
-        assert!(refused[1].1.contains("100 are allowed"), "{refused:?}");
-        assert!(refused[2].1.contains("100 levels"), "{refused:?}");
-        let none = prepare(vec![Value::Null], 0, 100).unwrap();
-        assert_eq!((none.events.len(), none.body.as_slice()), (0, &b"[]"[..]));
     }
 
     #[test]

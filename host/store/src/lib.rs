@@ -31,6 +31,7 @@ mod event;
 mod expr;
 mod flush;
 mod info;
+mod intake;
 mod log;
 mod manage;
 mod memory;
@@ -51,19 +52,22 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod timestamp;
+mod tree;
 mod union;
 
 pub use backup::{BackupReport, backup, restore};
 pub use catalog::{Catalog, EndpointEntry, EndpointRecord, NewVersion, TokenRecord};
 pub use describe::SourceDescription;
 pub use error::StoreError;
-pub use event::{Ingested, MAX_NESTING, RefusedEvent, too_long};
+pub use event::MAX_NESTING;
 pub use info::{Retention, SourceInfo};
+pub use intake::{Ingested, Intake, Mark, RefusedEvent, too_long};
 pub use options::StoreOptions;
 pub use retention::Dropped;
 pub use stats::StoreStats;
 pub use store::Store;
 pub use timestamp::micros as event_time;
+pub use tree::{MAX_VALUES, read_event, too_many_values};
 
 /// The clock of the store: microseconds since 1970, UTC.
 fn now_micros() -> i64 {

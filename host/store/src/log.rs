@@ -7,8 +7,8 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::{
     error::{Result, StoreError},
-    event,
     source::{Call, Source},
+    tree::stored,
 };
 
 /// Stores calls, each as the short key of its source and its body, in one transaction; returns
@@ -40,9 +40,10 @@ pub(crate) fn replay(conn: &Connection, find: impl Fn(i64) -> Option<Arc<Source>
         let body = row.get_ref(2)?.as_blob().map_err(|e| StoreError::corrupt("the write-ahead log", e))?;
         let source = find(key)
             .ok_or_else(|| StoreError::corrupt(format!("write-ahead row {seq}"), format!("no source has key {key}")))?;
-        let events = event::decode(body, seq)?;
-        replayed += events.len();
-        source.push(Call { seq, events, bytes: body.len() });
+        // All are read, and none kept: a damaged row shows now, not at the first query.
+        let rows = stored(body, seq).try_fold(0, |rows, event| event.map(|_| rows + 1))?;
+        replayed += rows;
+        source.push(Call { seq, rows, body: body.to_vec() });
     }
     Ok(replayed)
 }

@@ -15,8 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use datafusion::arrow::datatypes::SchemaRef;
-use serde_json::Value;
+use datafusion::{arrow::datatypes::SchemaRef, error::DataFusionError};
 use uuid::Uuid;
 
 use crate::{
@@ -27,6 +26,7 @@ use crate::{
     segment::{Fate, Segment},
     shape::Shape,
     shred::{Caps, Shredder},
+    tree::stored,
 };
 
 /// Small batches in memory are joined up to this size, so that a query between every two ingest
@@ -82,12 +82,14 @@ struct Size {
     bytes: usize,
 }
 
-/// The events of one ingest call.
+/// The events of one ingest call, as the write-ahead row has them: trees would take many times as
+/// much memory.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) seq: i64,
-    pub(crate) events: Vec<Value>,
-    pub(crate) bytes: usize,
+    pub(crate) rows: usize,
+    /// A JSON array of that many events.
+    pub(crate) body: Vec<u8>,
 }
 
 /// What a table reads: the same rows for as long as it lives.
@@ -160,9 +162,9 @@ impl Source {
     pub(crate) fn push(&self, call: Call) {
         let mut lists = self.lists();
         lists.since.get_or_insert_with(Instant::now);
-        lists.raw_size.rows += call.events.len();
-        lists.raw_size.bytes += call.bytes;
-        self.unflushed.fetch_add(call.bytes, Ordering::Relaxed);
+        lists.raw_size.rows += call.rows;
+        lists.raw_size.bytes += call.body.len();
+        self.unflushed.fetch_add(call.body.len(), Ordering::Relaxed);
         lists.raw.push(call);
     }
 
@@ -334,14 +336,11 @@ fn build(
 ) -> datafusion::error::Result<Arc<Shape>> {
     let mut building = Building { shape: Arc::clone(shape), shredder: Shredder::new(shape, caps), bytes: 0, seqs: None };
     for call in raw {
-        // Each event has its part of the call's bytes; the last one has what is left.
-        let each = call.bytes / call.events.len().max(1);
-        let mut left = call.bytes;
-        for (nth, event) in call.events.iter().enumerate() {
-            building.shredder.add(event);
-            let bytes = if nth + 1 == call.events.len() { left } else { each };
-            left -= bytes;
-            building.bytes += bytes;
+        // Each event is read when its turn comes, and has its part of the call's bytes.
+        let each = call.body.len() / call.rows.max(1);
+        for event in stored(&call.body, call.seq) {
+            building.shredder.add(&event.map_err(|error| DataFusionError::External(Box::new(error)))?);
+            building.bytes += each;
             let (first, _) = building.seqs.unwrap_or((call.seq, call.seq));
             building.seqs = Some((first.min(call.seq), call.seq));
             if building.shredder.is_full() {

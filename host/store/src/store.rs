@@ -20,9 +20,9 @@ use crate::{
     commit::Writer,
     directory::Sources,
     error::{Result, StoreError},
-    event::{self, Ingested, Prepared},
     flush::{self, Flusher},
     info::{Retention, SourceInfo},
+    intake::{Ingested, Intake, Prepared},
     log, now_micros,
     options::StoreOptions,
     retention::Dropped,
@@ -99,8 +99,8 @@ impl Store {
 
     /// Stores events (JSON objects) and tells what became of them, once they are on stable
     /// storage. Every table made afterwards shows them. An event that cannot be stored is refused
-    /// alone: no object, longer than [`StoreOptions::max_event_bytes`], or nested deeper than
-    /// [`MAX_NESTING`](crate::MAX_NESTING). All others of a call are stored, or with an error none;
+    /// alone: no object, longer than [`StoreOptions::max_event_bytes`], nested deeper than
+    /// [`MAX_NESTING`](crate::MAX_NESTING), or of more values than [`MAX_VALUES`](crate::MAX_VALUES). All others of a call are stored, or with an error none;
     /// a caller that goes away while waiting does not know which.
     ///
     /// # Errors
@@ -117,26 +117,47 @@ impl Store {
     /// # Errors
     /// As [`Self::ingest`].
     pub async fn ingest_at(&self, source: &str, events: Vec<Value>, now: i64) -> Result<Ingested> {
+        let mut intake = self.intake(now);
+        let large = events.len() >= BLOCKING_EVENTS;
+        let encode = move || {
+            for event in events {
+                intake.add(event);
+            }
+            intake
+        };
+        let intake = if large {
+            self.check_room()?;
+            tokio::task::spawn_blocking(encode).await.map_err(|e| StoreError::corrupt("a batch of events", e))?
+        } else {
+            encode()
+        };
+        self.ingest_intake(source, intake).await
+    }
+
+    /// An intake for a call whose events come one by one, all at `now` (microseconds since 1970).
+    pub fn intake(&self, now: i64) -> Intake {
+        Intake::new(now, self.options.max_event_bytes)
+    }
+
+    /// [`Self::ingest`] of the events of an intake.
+    ///
+    /// # Errors
+    /// As [`Self::ingest`].
+    pub async fn ingest_intake(&self, source: &str, intake: Intake) -> Result<Ingested> {
         let source = self.find(source)?;
-        if events.is_empty() {
+        if intake.events() == 0 {
             return Ok(Ingested::default());
         }
+        self.check_room()?;
+        let Prepared { body, rows, refused, times } = intake.finish();
+        let stored = if rows == 0 { 0 } else { self.writer.ingest(source, rows, body).await? };
+        Ok(Ingested { stored, refused, unread_times: times.unread, future_times: times.ahead })
+    }
+
+    fn check_room(&self) -> Result<()> {
         let held = self.sources.unflushed.load(Ordering::Relaxed);
         let limit = self.options.max_unflushed_bytes;
-        if held > limit {
-            return Err(StoreError::Overloaded { held, limit });
-        }
-        let large = events.len() >= BLOCKING_EVENTS;
-        let max_bytes = self.options.max_event_bytes;
-        let prepare = move || event::prepare(events, now, max_bytes);
-        let prepared = if large {
-            tokio::task::spawn_blocking(prepare).await.map_err(|e| StoreError::corrupt("a batch of events", e))??
-        } else {
-            prepare()?
-        };
-        let Prepared { events, body, refused } = prepared;
-        let stored = if events.is_empty() { 0 } else { self.writer.ingest(source, events, body).await? };
-        Ok(Ingested { stored, refused })
+        if held > limit { Err(StoreError::Overloaded { held, limit }) } else { Ok(()) }
     }
 
     /// Bytes that one event may have as JSON.

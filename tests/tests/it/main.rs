@@ -23,6 +23,7 @@ mod hints;
 mod hostile;
 mod import;
 mod ingest;
+mod intake;
 mod kit;
 mod limits;
 mod logs_all;

@@ -1,8 +1,14 @@
 //! The events of one request on their way to the store, and what is told about those refused.
+//!
+//! Each event is encoded as soon as it is cut out of the body, and its tree dropped. What the
+//! request holds, its body and the events made of it, counts in the room of all bodies.
 
 use serde_json::Value;
 use tidegate_model::{Code, Failure};
-use tidegate_store::{Ingested, RefusedEvent};
+use tidegate_store::{Ingested, Intake, Mark, RefusedEvent};
+
+use super::body::Part;
+use crate::app::App;
 
 /// Events of one request. The bytes of a body are limited; this limits what the shortest events
 /// become when an id and a time are added to each.
@@ -11,97 +17,176 @@ pub(super) const MAX_EVENTS: usize = 100_000;
 const NAMED: usize = 10;
 
 /// The events of a request that could be read, and those that could not.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Batch {
-    events: Vec<Value>,
-    /// Where each event stood in the request.
-    positions: Vec<usize>,
-    refused: Vec<RefusedEvent>,
+    intake: Intake,
+    part: Part,
+    /// Bytes of the body from which the events are cut.
+    body: usize,
+    /// Why no more is taken.
+    failed: Option<Failure>,
+    #[cfg(test)]
+    taken: Vec<(usize, Value)>,
 }
 
 /// What became of a request's events.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) accepted: usize,
     pub(super) refused: Vec<RefusedEvent>,
+    /// Accepted events with a time that is not understood.
+    pub(super) unread_times: usize,
+    /// Accepted events with a time more than a day ahead.
+    pub(super) future_times: usize,
 }
 
 impl Batch {
-    fn len(&self) -> usize {
-        self.events.len() + self.refused.len()
+    /// A batch of what is cut out of a body of so many bytes.
+    pub(super) fn new(intake: Intake, part: Part, body: usize) -> Self {
+        Self {
+            intake,
+            part,
+            body,
+            failed: None,
+            #[cfg(test)]
+            taken: Vec::new(),
+        }
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.len() > MAX_EVENTS
+    /// Counts bytes that are held beside the body and the events.
+    pub(super) fn hold_more(&mut self, bytes: usize) {
+        self.body += bytes;
+        self.check();
+    }
+
+    /// Whether the request is refused as a whole: nothing more needs to be read.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Bytes that one event may have as JSON.
+    pub(super) fn max_event(&self) -> usize {
+        self.intake.max_event_bytes()
     }
 
     pub(super) fn take(&mut self, event: Value) {
-        self.positions.push(self.len());
-        self.events.push(event);
+        #[cfg(test)]
+        self.taken.push((self.intake.events(), event.clone()));
+        let _taken = self.intake.add(event);
+        #[cfg(test)]
+        if !_taken {
+            self.taken.pop();
+        }
+        self.check();
+    }
+
+    /// Takes an event by its JSON text.
+    pub(super) fn take_text(&mut self, text: &str) {
+        #[cfg(test)]
+        let position = self.intake.events();
+        let _taken = self.intake.add_text(text);
+        #[cfg(test)]
+        if _taken && let Ok(event) = tidegate_store::read_event(text) {
+            self.taken.push((position, event));
+        }
+        self.check();
     }
 
     pub(super) fn refuse(&mut self, reason: String) {
-        self.refused.push(RefusedEvent { index: self.len(), reason });
+        self.intake.refuse(reason);
+        self.check();
     }
 
-    /// Adds what another part of the same request holds.
-    pub(super) fn append(&mut self, other: Self) {
-        let before = self.len();
-        self.events.extend(other.events);
-        self.positions.extend(other.positions.into_iter().map(|position| before + position));
-        self.refused
-            .extend(other.refused.into_iter().map(|refused| RefusedEvent { index: before + refused.index, ..refused }));
-    }
-
-    /// # Errors
-    /// [`Code::TooLarge`] when there are too many events.
-    pub(super) fn checked(self) -> Result<Self, Failure> {
-        if self.is_full() {
-            let message = format!("the request has more than {MAX_EVENTS} events; send smaller batches");
-            return Err(Failure::new(Code::TooLarge, message));
+    fn check(&mut self) {
+        if self.failed.is_some() {
+            return;
         }
-        Ok(self)
+        if self.intake.events() > MAX_EVENTS {
+            let message = format!("the request has more than {MAX_EVENTS} events; send smaller batches");
+            self.failed = Some(Failure::new(Code::TooLarge, message));
+        } else {
+            self.failed = self.part.hold(self.body.saturating_add(self.intake.held())).err();
+        }
     }
 
-    pub(super) fn take_events(&mut self) -> Vec<Value> {
-        std::mem::take(&mut self.events)
+    pub(super) fn mark(&self) -> Mark {
+        self.intake.mark()
     }
 
+    /// Forgets what came after a moment of this batch.
+    pub(super) fn take_back(&mut self, to: Mark) {
+        self.intake.take_back(to);
+        #[cfg(test)]
+        self.taken.retain(|(position, _)| *position < self.intake.events());
+    }
+
+    /// The whole request is cut and its body gone.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] when there are too many events, [`Code::TooManyRequests`] when all requests
+    /// hold too much.
+    pub(super) fn checked(mut self) -> Result<Self, Failure> {
+        match self.failed.take() {
+            Some(failure) => Err(failure),
+            None => {
+                self.part.hold(self.intake.held())?;
+                Ok(self)
+            }
+        }
+    }
+
+    /// The events, and what must live until they are stored.
+    pub(super) fn into_parts(self) -> (Intake, Part) {
+        (self.intake, self.part)
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_tests(max_event: usize) -> Self {
+        Self::new(Intake::new(0, max_event), super::BodyRoom::new(1 << 30).part(), 0)
+    }
+
+    /// What was sent, of the events that are taken.
+    #[cfg(test)]
+    pub(super) fn events(&self) -> Vec<Value> {
+        self.taken.iter().map(|(_, event)| event.clone()).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn refused(&self) -> &[RefusedEvent] {
+        self.intake.refused()
+    }
+
+    #[cfg(test)]
+    pub(super) fn position(&self, index: usize) -> Option<usize> {
+        self.taken.get(index).map(|(position, _)| *position)
+    }
+}
+
+impl Outcome {
     /// What is told in the end, given what the store did with the events.
     ///
     /// # Errors
     /// [`Code::InvalidBody`] when there were events and none is stored.
-    pub(super) fn outcome(mut self, told: Ingested) -> Result<Outcome, Failure> {
-        for RefusedEvent { index, reason } in told.refused {
-            let index = self.positions.get(index).copied().unwrap_or(index);
-            self.refused.push(RefusedEvent { index, reason });
-        }
-        self.refused.sort_by_key(|refused| refused.index);
-        if told.stored == 0 && !self.refused.is_empty() {
-            let count = self.refused.len();
-            let named = self.refused.into_iter().take(NAMED).map(|RefusedEvent { index, reason }| {
+    pub(super) fn of(told: Ingested) -> Result<Self, Failure> {
+        let Ingested { stored, refused, unread_times, future_times } = told;
+        if stored == 0 && !refused.is_empty() {
+            let count = refused.len();
+            let named = refused.into_iter().take(NAMED).map(|RefusedEvent { index, reason }| {
                 Failure::new(Code::InvalidBody, format!("event {index}: {reason}")).about(format!("[{index}]"))
             });
             let whole = format!("nothing of the request was stored, {count} of {count} events are refused");
             let whole = Failure::new(Code::InvalidBody, whole);
             return Err(Failure::of_all(std::iter::once(whole.clone()).chain(named)).unwrap_or(whole));
         }
-        Ok(Outcome { accepted: told.stored, refused: self.refused })
+        Ok(Self { accepted: stored, refused, unread_times, future_times })
     }
+}
 
-    #[cfg(test)]
-    pub(super) fn events(&self) -> &[Value] {
-        &self.events
-    }
-
-    #[cfg(test)]
-    pub(super) fn refused(&self) -> &[RefusedEvent] {
-        &self.refused
-    }
-
-    #[cfg(test)]
-    pub(super) fn position(&self, index: usize) -> Option<usize> {
-        self.positions.get(index).copied()
+impl Outcome {
+    /// Counts it in the metrics; its body had so many bytes.
+    pub(super) fn count(&self, app: &App, bytes: usize) {
+        app.metrics.ingested(self.accepted, self.refused.len(), bytes);
+        app.metrics.odd_times(self.unread_times, self.future_times);
     }
 }
 
@@ -109,33 +194,49 @@ impl Batch {
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
+    use crate::doors::BodyRoom;
     use serde_json::json;
-
-    fn refused(index: usize, reason: &str) -> RefusedEvent {
-        RefusedEvent { index, reason: reason.to_owned() }
-    }
 
     #[test]
     fn refusals_name_the_place_in_the_request() {
-        let mut batch = Batch::default();
+        let mut batch = Batch::for_tests(100);
         batch.refuse("a".to_owned());
         batch.take(json!({}));
-        let mut more = Batch::default();
-        more.take(json!(5));
-        more.refuse("c".to_owned());
-        batch.append(more);
-        assert_eq!(batch.take_events().len(), 2);
-        let outcome = batch.outcome(Ingested { stored: 1, refused: vec![refused(1, "b")] }).unwrap();
-        assert_eq!(outcome.accepted, 1);
-        assert_eq!(outcome.refused, [refused(0, "a"), refused(2, "b"), refused(3, "c")]);
+        let mark = batch.mark();
+        batch.take_text("{}");
+        batch.take_back(mark);
+        batch.take(json!(5));
+        batch.take_text("{");
+        let places: Vec<usize> = batch.refused().iter().map(|refused| refused.index).collect();
+        assert_eq!((places.as_slice(), batch.events().len()), (&[0, 2, 3][..], 1));
     }
 
     #[test]
     fn a_request_of_which_nothing_is_stored_fails() {
-        let mut batch = Batch::default();
-        (0..50).for_each(|_| batch.refuse("bad".to_owned()));
-        let failure = batch.outcome(Ingested::default()).unwrap_err();
+        let refused = (0..50).map(|index| RefusedEvent { index, reason: "bad".to_owned() }).collect();
+        let failure = Outcome::of(Ingested { refused, ..Ingested::default() }).unwrap_err();
         assert_eq!((failure.code, failure.others.len()), (Code::InvalidBody, NAMED));
-        assert_eq!(Batch::default().outcome(Ingested::default()).unwrap().accepted, 0);
+        assert_eq!(Outcome::of(Ingested::default()).unwrap().accepted, 0);
+    }
+
+    #[test]
+    fn what_is_made_of_a_body_counts_like_the_body() {
+        let room = BodyRoom::new(1 << 20);
+        let mut batch = Batch::new(Intake::new(0, 1 << 20), room.part(), 300_000);
+        // Two bytes in a body, eighty in the log.
+        let other = {
+            let mut other = room.part();
+            other.hold(500_000).unwrap();
+            other
+        };
+        let taken = (0..100_000).take_while(|_| {
+            batch.take_text("{}");
+            !batch.has_failed()
+        });
+        let taken = taken.count();
+        assert!((1_000..5_000).contains(&taken), "{taken}");
+        assert_eq!(batch.checked().unwrap_err().code, Code::TooManyRequests);
+        drop(other);
+        assert_eq!(room.used(), 0);
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! The limit counts what was sent and what comes out of the decompression while it streams, so a
 //! small body that would become a huge one ends as soon as it is too long. All bodies together
-//! have a limit too: however many connections send at once, memory holds.
+//! have a limit too, and what is made of them until it is stored counts with them: however many
+//! connections send at once, memory holds.
 
 use std::io;
 use std::pin::Pin;
@@ -33,18 +34,36 @@ const DRAINED: usize = 64 << 20;
 const DRAIN_PAUSE: Duration = Duration::from_millis(250);
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
+/// Large bodies that are cut into events at once. Each has one event at a time as a tree, which
+/// takes up to a hundred times its bytes; more threads than cores would only hold more of them.
+const TURNS: std::ops::RangeInclusive<usize> = 1..=8;
+
 /// The room for all bodies that are being read or stored.
 #[derive(Debug, Clone)]
 pub(crate) struct BodyRoom {
     permits: Arc<Semaphore>,
     most: usize,
+    turns: Arc<Semaphore>,
 }
 
 impl BodyRoom {
     /// Room for so many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let most = (bytes / PERMIT).clamp(1, Semaphore::MAX_PERMITS);
-        Self { permits: Arc::new(Semaphore::new(most)), most }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let turns = cores.clamp(*TURNS.start(), *TURNS.end());
+        Self { permits: Arc::new(Semaphore::new(most)), most, turns: Arc::new(Semaphore::new(turns)) }
+    }
+
+    /// Waits for a thread's turn to cut a large body into events; it ends when the permit is dropped.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        // It is never closed.
+        Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+
+    /// A part of the room that holds nothing yet.
+    pub(super) fn part(&self) -> Part {
+        Part { room: self.clone(), held: None }
     }
 
     /// Bytes that are taken.
@@ -53,11 +72,47 @@ impl BodyRoom {
     }
 }
 
-/// A body; it takes its part of the room for as long as it lives.
+/// What one request holds of the room; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Part {
+    room: BodyRoom,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl Part {
+    /// Says how many bytes the request holds from now on. One that is alone may take all the room,
+    /// and then goes on with that.
+    ///
+    /// # Errors
+    /// [`Code::TooManyRequests`] when all requests together hold too much.
+    pub(super) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
+        let wanted = bytes.div_ceil(PERMIT).min(self.room.most);
+        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        if wanted < held {
+            // Split off and dropped: given back.
+            drop(self.held.as_mut().and_then(|held_now| held_now.split(held - wanted)));
+            return Ok(());
+        }
+        let Some(missing) = u32::try_from(wanted - held).ok().filter(|count| *count > 0) else { return Ok(()) };
+        let more = Arc::clone(&self.room.permits).try_acquire_many_owned(missing).map_err(|_| {
+            Failure::new(
+                Code::TooManyRequests,
+                "too many bytes of logs arrive at once; nothing of the request was stored, try again",
+            )
+        })?;
+        match &mut self.held {
+            Some(held) => held.merge(more),
+            None => self.held = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// A body, and the part of the room that it takes.
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) bytes: Bytes,
-    _part: Option<OwnedSemaphorePermit>,
+    pub(super) part: Part,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +147,7 @@ pub(super) async fn read(
     });
     let mut reader = decoder(encoding, StreamReader::new(stream));
     let mut bytes = BytesMut::new();
-    let mut part: Option<OwnedSemaphorePermit> = None;
+    let mut part = room.part();
     loop {
         bytes.reserve(16 << 10);
         if reader.read_buf(&mut bytes).await.map_err(|error| unreadable(&error, encoding, limit))? == 0 {
@@ -101,11 +156,11 @@ pub(super) async fn read(
         if bytes.len() > limit {
             return Err(too_large(limit));
         }
-        take_part(room, &mut part, bytes.len())?;
+        part.hold(bytes.len())?;
         // What is there already and only has to be decompressed would keep others waiting.
         tokio::task::consume_budget().await;
     }
-    Ok(Received { bytes: bytes.freeze(), _part: part })
+    Ok(Received { bytes: bytes.freeze(), part })
 }
 
 /// Reads the rest of a refused request and throws it away. A sender that still writes would find
@@ -182,25 +237,6 @@ fn decoder<'a>(
             Box::pin(decoder)
         }
     }
-}
-
-fn take_part(room: &BodyRoom, part: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<(), Failure> {
-    let held = part.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-    let Some(missing) = u32::try_from(bytes.div_ceil(PERMIT).saturating_sub(held)).ok().filter(|count| *count > 0)
-    else {
-        return Ok(());
-    };
-    let more = Arc::clone(&room.permits).try_acquire_many_owned(missing).map_err(|_| {
-        Failure::new(
-            Code::TooManyRequests,
-            "too many bytes of logs arrive at once; nothing of the request was stored, try again",
-        )
-    })?;
-    match part {
-        Some(part) => part.merge(more),
-        None => *part = Some(more),
-    }
-    Ok(())
 }
 
 fn too_large(limit: usize) -> Failure {
@@ -301,6 +337,15 @@ mod tests {
         assert_eq!(send(1).await.unwrap_err().code, Code::TooManyRequests);
         drop(first);
         assert!(send(2 * PERMIT).await.is_ok());
+        assert_eq!(room.used(), 0);
+        let mut part = send(PERMIT).await.unwrap().part;
+        part.hold(100 * PERMIT).unwrap();
+        assert_eq!(room.used(), 2 * PERMIT);
+        part.hold(1).unwrap();
+        assert_eq!(room.used(), PERMIT);
+        let mut other = room.part();
+        other.hold(PERMIT).unwrap();
+        assert_eq!(part.hold(PERMIT + 1).unwrap_err().code, Code::TooManyRequests);
     }
 
     #[tokio::test]

@@ -5,14 +5,13 @@
 //! deep or not readable costs only itself. A body may hold several of these forms; where it breaks
 //! off in the middle, it is read by line, and only the lines that are broken are refused.
 
-use std::fmt;
-
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::Deserialize;
 use serde_json::value::RawValue;
 use tidegate_model::{Code, Failure};
-use tidegate_store::too_long;
 
 use super::batch::Batch;
+use super::elements::each_element;
+use super::text::Text;
 
 /// The keys of an object that say more than an event does, as they stand in its text.
 const ENVELOPE_KEYS: [&str; 5] =
@@ -26,70 +25,68 @@ pub(super) struct Parsed {
     pub(super) source: Option<String>,
 }
 
-/// Reads a body. `by_line` says that its sender declared one event a line, `max_event` how many
-/// bytes an event may have.
+/// Reads a body into a batch. `by_line` says that its sender declared one event a line.
 ///
 /// # Errors
-/// [`Code::InvalidBody`] for what is no JSON, [`Code::TooLarge`] for too many events.
-pub(super) fn parse(body: &[u8], by_line: bool, max_event: usize) -> Result<Parsed, Failure> {
+/// [`Code::InvalidBody`] for what is no JSON; those of [`Batch::checked`].
+pub(super) fn parse(body: &[u8], by_line: bool, mut batch: Batch) -> Result<Parsed, Failure> {
     let bad = |message: String| Failure::new(Code::InvalidBody, message);
     if body.iter().all(u8::is_ascii_whitespace) {
         return Err(bad("the body is empty; send an event as a JSON object, or an array of them".to_owned()));
     }
-    let error = match read(body, max_event) {
-        Ok(reader) => return reader.parsed(),
-        Err(error) => error,
-    };
-    let lines = || body.split(|byte| *byte == b'\n');
-    let first = lines().find(|line| !line.iter().all(u8::is_ascii_whitespace)).unwrap_or_default();
-    if !by_line && (first.len() == body.len() || read(first, max_event).is_err()) {
+    let text = Text::of(body);
+    batch.hold_more(text.held());
+    let start = batch.mark();
+    let mut reader = Reader { batch, source: None, text: &text };
+    let Err(error) = reader.read(text.as_str()) else { return reader.parsed() };
+    let lines = || text.as_str().split('\n');
+    let first = lines().find(|line| !is_blank(line)).unwrap_or_default();
+    if !by_line && (first.len() == body.len() || reader.read(first).is_err()) {
         return Err(bad(format!("the body is not valid JSON: {error}; nothing of it was stored")));
     }
-    let mut reader = Reader::new(max_event);
-    for (i, line) in lines().enumerate() {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
+    reader.batch.take_back(start);
+    reader.source = None;
+    for (i, line) in lines().enumerate().filter(|(_, line)| !is_blank(line)) {
+        // A line that breaks off in the middle is refused whole.
+        if let Err(error) = reader.read(line) {
+            reader.batch.refuse(format!("line {} is not valid JSON: {error}", i + 1));
         }
-        // Tried first, because a line that breaks off in the middle is refused whole.
-        match read(line, max_event) {
-            Ok(read) => reader.join(read),
-            Err(error) => reader.batch.refuse(format!("line {} is not valid JSON: {error}", i + 1)),
-        }
-        if reader.batch.is_full() {
+        if reader.batch.has_failed() {
             break;
         }
     }
     reader.parsed()
 }
 
-/// Reads JSON values that stand behind each other.
-fn read(text: &[u8], max_event: usize) -> Result<Reader, serde_json::Error> {
-    let text = std::str::from_utf8(text).map_err(serde_json::Error::custom)?;
-    let mut reader = Reader::new(max_event);
-    for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
-        reader.document(value?.get());
-        if reader.batch.is_full() {
-            break;
-        }
-    }
-    Ok(reader)
+fn is_blank(line: &str) -> bool {
+    line.bytes().all(|byte| byte.is_ascii_whitespace())
 }
 
 /// Collects the events of a body.
-struct Reader {
+struct Reader<'t> {
     batch: Batch,
     source: Option<String>,
-    max_event: usize,
+    text: &'t Text<'t>,
 }
 
-impl Reader {
-    fn new(max_event: usize) -> Self {
-        Self { batch: Batch::default(), source: None, max_event }
-    }
-
-    fn join(&mut self, other: Self) {
-        self.batch.append(other.batch);
-        self.source = self.source.take().or(other.source);
+impl Reader<'_> {
+    /// Reads JSON values that stand behind each other; after an error nothing of them is left.
+    fn read(&mut self, text: &str) -> Result<(), serde_json::Error> {
+        let (mark, source) = (self.batch.mark(), self.source.clone());
+        for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
+            match value {
+                Ok(value) => self.document(value.get()),
+                Err(error) => {
+                    self.batch.take_back(mark);
+                    self.source = source;
+                    return Err(error);
+                }
+            }
+            if self.batch.has_failed() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn parsed(self) -> Result<Parsed, Failure> {
@@ -115,48 +112,18 @@ impl Reader {
     }
 
     fn elements(&mut self, text: &str) {
-        // The array is known to be well-formed; it only ends early when there are too many.
-        let _ = Elements(self).deserialize(&mut serde_json::Deserializer::from_str(text));
+        // The array is known to be well-formed.
+        let _ = each_element(text, |element| {
+            self.event(element);
+            !self.batch.has_failed()
+        });
     }
 
     fn event(&mut self, text: &str) {
-        if text.len() > self.max_event {
-            self.batch.refuse(too_long(text.len(), self.max_event));
-            return;
+        match self.text.check(text) {
+            Ok(()) => self.batch.take_text(text),
+            Err(reason) => self.batch.refuse(reason),
         }
-        match serde_json::from_str(text) {
-            Ok(event) => self.batch.take(event),
-            Err(error) => self.batch.refuse(format!("the event cannot be read: {error}")),
-        }
-    }
-}
-
-/// The elements of an array, read one after the other.
-struct Elements<'a>(&'a mut Reader);
-
-impl<'de> DeserializeSeed<'de> for Elements<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Elements<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-        while let Some(element) = elements.next_element::<&RawValue>()? {
-            self.0.event(element.get());
-            if self.0.batch.is_full() {
-                return Err(A::Error::custom("too many"));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -194,13 +161,17 @@ impl<'a> Envelope<'a> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a failed test may panic")]
 mod tests {
     use super::*;
     use serde_json::json;
 
+    fn read(body: &str) -> Result<Parsed, Failure> {
+        parse(body.as_bytes(), false, Batch::for_tests(1000))
+    }
+
     fn good(body: &str) -> usize {
-        let batch = parse(body.as_bytes(), false, 1000).unwrap().batch;
+        let batch = read(body).unwrap().batch;
         assert_eq!(batch.refused(), [], "{body}");
         batch.events().len()
     }
@@ -228,9 +199,8 @@ mod tests {
     #[test]
     fn what_is_no_json_is_refused_whole() {
         for body in ["", " \n ", "{", "[{\"a\": 1},\n{\"a\": ]", "{\"a\": 1", "name=value", "[{\"a\": 1}, x]"] {
-            assert_eq!(parse(body.as_bytes(), false, 1000).unwrap_err().code, Code::InvalidBody, "{body}");
+            assert_eq!(read(body).unwrap_err().code, Code::InvalidBody, "{body}");
         }
-        assert_eq!(parse(b"{\"a\": \"\xff\"}", false, 1000).unwrap_err().code, Code::InvalidBody);
     }
 
     #[test]
@@ -238,7 +208,7 @@ mod tests {
         let long = json!({"a": "x".repeat(1000)});
         let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
         let body = format!(r#"[{{"a": 1}}, {long}, {{"a": {deep}}}, {{"a": "\ud800"}}, {{"a": 1e999}}, {{"a": 2}}]"#);
-        let batch = parse(body.as_bytes(), false, 1000).unwrap().batch;
+        let batch = read(&body).unwrap().batch;
         assert_eq!(batch.events(), [json!({"a": 1}), json!({"a": 2})]);
         let refused: Vec<usize> = batch.refused().iter().map(|refused| refused.index).collect();
         assert_eq!(refused, [1, 2, 3, 4]);
@@ -250,18 +220,37 @@ mod tests {
         for (body, by_line) in
             [("{\"a\": 1}\n{\"a\": \n\n{\"a\": 2}", false), ("{\"a\": \n{\"a\": 1}\n\n{\"a\": 2}", true)]
         {
-            let batch = parse(body.as_bytes(), by_line, 1000).unwrap().batch;
+            let batch = parse(body.as_bytes(), by_line, Batch::for_tests(1000)).unwrap().batch;
             assert_eq!(batch.events(), [json!({"a": 1}), json!({"a": 2})]);
             let line = if by_line { "line 1 " } else { "line 2 " };
             assert!(batch.refused()[0].reason.starts_with(line), "{:?}", batch.refused());
         }
-        let batch = parse(b"{\"a\": 1}\n{\"a\": \"\xff\"}\n", true, 1000).unwrap().batch;
-        assert_eq!((batch.events().len(), batch.refused().len()), (1, 1));
+    }
+
+    #[test]
+    fn an_event_of_invalid_utf_8_costs_only_itself_in_every_form() {
+        for (body, by_line) in [
+            (&b"{\"a\": 1}\n{\"a\": \"\xff\"}\n{\"a\": 2}\n"[..], true),
+            (b"{\"a\": 1}\n{\"a\": \"\xff\"}\n{\"a\": 2}\n", false),
+            (b"[{\"a\": 1}, {\"a\": \"x\xe2\x82\"}, {\"a\": 2}]", false),
+            (b"{\"batch\": [{\"a\": 1}, {\"\xc3\": 5}, {\"a\": 2}]}", false),
+            (b"{\"a\": 1}{\"a\": [\"\x80\"]}{\"a\": 2}", false),
+        ] {
+            let batch = parse(body, by_line, Batch::for_tests(1000)).unwrap().batch;
+            assert_eq!(batch.events(), [json!({"a": 1}), json!({"a": 2})]);
+            let [refused] = batch.refused() else { panic!("{:?}", batch.refused()) };
+            assert_eq!(refused.index, 1);
+            assert!(refused.reason.starts_with("the event is not valid UTF-8"), "{refused:?}");
+        }
+        let batch = parse(b"{\"a\": \"\xff\"}", false, Batch::for_tests(1000)).unwrap().batch;
+        assert_eq!((batch.events().len(), batch.refused().len()), (0, 1));
+        // Outside of a text it is no JSON.
+        assert_eq!(parse(b"[{}, \xff]", false, Batch::for_tests(1000)).unwrap_err().code, Code::InvalidBody);
     }
 
     #[test]
     fn a_body_may_name_its_source() {
-        let source = |body: &str| parse(body.as_bytes(), false, 1000).unwrap().source;
+        let source = |body: &str| read(body).unwrap().source;
         assert_eq!(source(r#"{"batch": [], "source": "b", "source_name": "a"}"#).as_deref(), Some("a"));
         assert_eq!(source(r#"{"source": "b", "x": 1}"#).as_deref(), Some("b"));
         assert_eq!(source(r#"{"source": {"x": 1}}"#), None);
@@ -271,6 +260,6 @@ mod tests {
     #[test]
     fn too_many_events_are_refused() {
         let body = format!("[{}]", vec!["{}"; super::super::batch::MAX_EVENTS + 1].join(","));
-        assert_eq!(parse(body.as_bytes(), false, 1000).unwrap_err().code, Code::TooLarge);
+        assert_eq!(read(&body).unwrap_err().code, Code::TooLarge);
     }
 }

@@ -6,6 +6,7 @@
 
 mod batch;
 mod body;
+mod elements;
 mod json;
 pub(crate) mod otlp;
 mod otlp_json;
@@ -13,6 +14,7 @@ mod otlp_protobuf;
 mod otlp_record;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,11 +24,13 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tidegate_model::{Code, Failure, nearest};
 
 use self::batch::{Batch, Outcome};
 pub(crate) use self::body::BodyRoom;
+use self::body::Received;
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::{Refusal, of_store};
@@ -56,27 +60,31 @@ async fn take(app: &App, head: &Parts, body: &mut Body) -> Result<Outcome, Failu
     let received = body::read(&app.bodies, &head.headers, body, app.options.ingest.max_body).await?;
     let by_line = is_by_line(&head.headers);
     let count = received.bytes.len();
-    let max_event = app.store.max_event_bytes();
-    let bytes = received.bytes.clone();
-    let parsed = away(bytes.len(), move || json::parse(&bytes, by_line, max_event)).await?;
+    let (bytes, batch) = begin(app, received);
+    let parsed = away(&app.bodies, count, move || json::parse(&bytes, by_line, batch)).await?;
     let source = match (source, parsed.source) {
         (Some(source), _) => source,
         (None, Some(asked)) => find_source(app, &sender.access, &asked)?,
         (None, None) => return Err(no_source()),
     };
     let outcome = store(app, &source, parsed.batch).await?;
-    app.metrics.ingested(outcome.accepted, outcome.refused.len(), count);
+    outcome.count(app, count);
     Ok(outcome)
 }
 
+/// What is not there is not said: clients that know the first three fields only see no others.
 fn answer(outcome: &Outcome) -> Value {
     let errors = outcome.refused.iter().take(NAMED);
     let errors: Vec<Value> = errors.map(|refused| json!({"index": refused.index, "message": refused.reason})).collect();
-    let (accepted, rejected) = (outcome.accepted, outcome.refused.len());
-    if errors.is_empty() {
-        return json!({"message": "Logged!", "accepted": accepted, "rejected": rejected});
-    }
-    json!({"message": "Logged!", "accepted": accepted, "rejected": rejected, "errors": errors})
+    let fields = [
+        ("message", Some(Value::from("Logged!"))),
+        ("accepted", Some(outcome.accepted.into())),
+        ("rejected", Some(outcome.refused.len().into())),
+        ("unread_times", (outcome.unread_times > 0).then(|| outcome.unread_times.into())),
+        ("future_times", (outcome.future_times > 0).then(|| outcome.future_times.into())),
+        ("errors", (!errors.is_empty()).then(|| errors.into())),
+    ];
+    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// Who sends, and to which source.
@@ -97,7 +105,8 @@ impl Sender {
         let access = match query.get("api_key") {
             Some(key) if !has_header => {
                 if !app.options.ingest.key_in_query {
-                    let message = "the access token is not taken from the query string here; send it as X-API-KEY or as Authorization: Bearer";
+                    let message = "the access token is not taken from the query string (?api_key=) here; send it as X-API-KEY or as \
+                                   Authorization: Bearer, or have the server's setting ingest.key_in_query set to true";
                     return Err(Failure::new(Code::Unauthorized, message));
                 }
                 let mut headers = HeaderMap::new();
@@ -162,14 +171,29 @@ fn is_by_line(headers: &HeaderMap) -> bool {
     .contains(&kind.as_str())
 }
 
-/// Runs what takes time in proportion to `bytes`, away from the connections where that is much.
+/// A body, and the batch for what is cut out of it. Whoever cuts drops the body after it.
+fn begin(app: &App, received: Received) -> (Bytes, Batch) {
+    let Received { bytes, part } = received;
+    let batch = Batch::new(app.store.intake(app.clock.now()), part, bytes.len());
+    (bytes, batch)
+}
+
+/// Runs what takes time in proportion to `bytes`, away from the connections where that is much, and
+/// there on few threads at once.
 async fn away<T: Send + 'static>(
+    room: &BodyRoom,
     bytes: usize,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     if bytes < BLOCKING_BYTES {
         return work();
     }
+    let turn = room.turn().await;
+    let work = move || {
+        // Goes on when the sender has gone.
+        let _turn = turn;
+        work()
+    };
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|_| Failure::new(Code::Internal, "reading the body failed; nothing of it was stored"))?
@@ -179,7 +203,7 @@ async fn away<T: Send + 'static>(
 ///
 /// # Errors
 /// The store's; [`Code::InvalidBody`] when there were events and none can be stored.
-async fn store(app: &App, source: &str, mut batch: Batch) -> Result<Outcome, Failure> {
-    let told = app.store.ingest_at(source, batch.take_events(), app.clock.now()).await.map_err(of_store)?;
-    batch.outcome(told)
+async fn store(app: &App, source: &str, batch: Batch) -> Result<Outcome, Failure> {
+    let (intake, _part) = batch.into_parts();
+    Outcome::of(app.store.ingest_intake(source, intake).await.map_err(of_store)?)
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tidegate_model::{Code, Failure};
 
 use super::batch::Outcome;
-use super::{Sender, away, body, find_source, otlp_json, otlp_protobuf, store};
+use super::{Sender, away, begin, body, find_source, otlp_json, otlp_protobuf, store};
 use crate::app::App;
 use crate::failure::{Refusal, document};
 
@@ -70,15 +70,14 @@ async fn take(app: &App, encoding: Encoding, head: &Parts, body: &mut Body) -> R
     let source = find_source(app, &sender.access, asked)?;
     let received = body::read(&app.bodies, &head.headers, body, app.options.ingest.max_body).await?;
     let count = received.bytes.len();
-    let max_event = app.store.max_event_bytes();
-    let bytes = received.bytes.clone();
-    let batch = away(bytes.len(), move || match encoding {
-        Encoding::Protobuf => otlp_protobuf::parse(&bytes, max_event),
-        Encoding::Json => otlp_json::parse(&bytes, max_event),
+    let (bytes, batch) = begin(app, received);
+    let batch = away(&app.bodies, count, move || match encoding {
+        Encoding::Protobuf => otlp_protobuf::parse(&bytes, batch),
+        Encoding::Json => otlp_json::parse(&bytes, batch),
     })
     .await?;
     let outcome = store(app, &source, batch).await?;
-    app.metrics.ingested(outcome.accepted, outcome.refused.len(), count);
+    outcome.count(app, count);
     Ok(outcome)
 }
 
@@ -94,14 +93,16 @@ fn encoding(headers: &HeaderMap) -> Option<Encoding> {
 /// An export that was taken, wholly or in part. What was refused would be refused again, so the
 /// status says success and the body how many were not.
 fn success(encoding: Encoding, outcome: &Outcome) -> Response {
-    let partial = (!outcome.refused.is_empty()).then(|| {
-        let named = outcome.refused.iter().take(NAMED);
-        let named: Vec<String> =
-            named.map(|refused| format!("log record {}: {}", refused.index, refused.reason)).collect();
-        ExportLogsPartialSuccess {
-            rejected_log_records: i64::try_from(outcome.refused.len()).unwrap_or(i64::MAX),
-            error_message: named.join("; "),
-        }
+    // With nothing rejected, the message is a warning.
+    let named = outcome.refused.iter().take(NAMED);
+    let mut told: Vec<String> =
+        named.map(|refused| format!("log record {}: {}", refused.index, refused.reason)).collect();
+    if outcome.future_times > 0 {
+        told.push(format!("{} log records have a time more than a day ahead", outcome.future_times));
+    }
+    let partial = (!told.is_empty()).then(|| ExportLogsPartialSuccess {
+        rejected_log_records: i64::try_from(outcome.refused.len()).unwrap_or(i64::MAX),
+        error_message: told.join("; "),
     });
     match encoding {
         Encoding::Protobuf => {
@@ -214,14 +215,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_partial_success_is_told_in_both_encodings() {
-        let whole = Outcome { accepted: 2, refused: Vec::new() };
+        let whole = Outcome { accepted: 2, ..Outcome::default() };
         assert_eq!(body(success(Encoding::Protobuf, &whole)).await, b"");
         assert_eq!(body(success(Encoding::Json, &whole)).await, b"{}");
-        let part = Outcome { accepted: 2, refused: vec![RefusedEvent { index: 1, reason: "bad".to_owned() }] };
+        let part = Outcome {
+            accepted: 2,
+            refused: vec![RefusedEvent { index: 1, reason: "bad".to_owned() }],
+            ..Outcome::default()
+        };
         let told = ExportLogsServiceResponse::decode(&body(success(Encoding::Protobuf, &part)).await[..]).unwrap();
         let told = told.partial_success.unwrap();
         assert_eq!((told.rejected_log_records, told.error_message.as_str()), (1, "log record 1: bad"));
         let told: Value = serde_json::from_slice(&body(success(Encoding::Json, &part)).await).unwrap();
         assert_eq!(told, json!({"partialSuccess": {"rejectedLogRecords": "1", "errorMessage": "log record 1: bad"}}));
+        let ahead = Outcome { accepted: 2, future_times: 1, ..Outcome::default() };
+        let told: Value = serde_json::from_slice(&body(success(Encoding::Json, &ahead)).await).unwrap();
+        let warning = "1 log records have a time more than a day ahead";
+        assert_eq!(told, json!({"partialSuccess": {"rejectedLogRecords": "0", "errorMessage": warning}}));
     }
 }

@@ -4,73 +4,104 @@
 //! their default, and integers may be numbers or text. As with Protocol Buffers, records are read
 //! one by one.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure};
+use tidegate_store::read_event;
 
-use super::batch::{Batch, MAX_EVENTS};
+use super::batch::Batch;
+use super::elements::each_element;
 use super::otlp_record::{Collector, Common, Record, double, scope};
+use super::text::Text;
 
-#[derive(serde::Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct Export<'a> {
-    #[serde(borrow, deserialize_with = "bounded")]
-    resource_logs: Vec<ResourceLogs<'a>>,
+    #[serde(borrow)]
+    resource_logs: Option<&'a RawValue>,
 }
 
-#[derive(Default, serde::Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ResourceLogs<'a> {
     #[serde(borrow)]
     resource: Option<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "bounded")]
-    scope_logs: Vec<ScopeLogs<'a>>,
+    #[serde(borrow)]
+    scope_logs: Option<&'a RawValue>,
 }
 
-#[derive(Default, serde::Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ScopeLogs<'a> {
     #[serde(borrow)]
     scope: Option<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "bounded")]
-    log_records: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    log_records: Option<&'a RawValue>,
 }
 
 /// The events of an `ExportLogsServiceRequest`.
 ///
 /// # Errors
-/// [`Code::InvalidBody`] for what is none, [`Code::TooLarge`] for what comes to too much.
-pub(super) fn parse(body: &[u8], max_event: usize) -> Result<Batch, Failure> {
-    let export: Export<'_> = serde_json::from_slice(body).map_err(|error| {
-        Failure::new(Code::InvalidBody, format!("the body is no ExportLogsServiceRequest in JSON: {error}"))
-    })?;
-    let mut collector = Collector::new(max_event);
-    for logs in export.resource_logs {
-        let resource = common(logs.resource, max_event, |resource| list(resource.get("attributes")))?;
-        for logs in logs.scope_logs {
-            let scope = common(logs.scope, max_event, |own| {
-                Ok(scope(text(own, "name")?, text(own, "version")?, list(own.get("attributes"))?))
+/// [`Code::InvalidBody`] for what is none, [`Code::TooLarge`] for what comes to too much; those of
+/// [`Batch::checked`].
+pub(super) fn parse(body: &[u8], mut batch: Batch) -> Result<Batch, Failure> {
+    let text = Text::of(body);
+    batch.hold_more(text.held());
+    let mut collector = Collector::new(batch);
+    let export: Export<'_> = serde_json::from_str(text.as_str()).map_err(bad)?;
+    // One layer is opened after the other, and no list of what is in it is made.
+    each(export.resource_logs, &mut |logs| {
+        let logs: ResourceLogs<'_> = serde_json::from_str(logs).map_err(bad)?;
+        let resource =
+            common(&text, logs.resource, collector.max_event(), |resource| list(resource.get("attributes")))?;
+        each(logs.scope_logs, &mut |logs| {
+            let logs: ScopeLogs<'_> = serde_json::from_str(logs).map_err(bad)?;
+            let scope = common(&text, logs.scope, collector.max_event(), |own| {
+                Ok(scope(self::text(own, "name")?, self::text(own, "version")?, list(own.get("attributes"))?))
             })?;
-            for raw in logs.log_records {
-                collector.add(&resource, &scope, raw.get().len(), || {
-                    record(&serde_json::from_str(raw.get()).map_err(|error| error.to_string())?)
+            each(logs.log_records, &mut |raw| {
+                collector.add(&resource, &scope, raw.len(), || {
+                    text.check(raw)?;
+                    match read_event(raw)? {
+                        Value::Object(own) => record(&own),
+                        _ => Err("a log record is an object".to_owned()),
+                    }
                 })?;
-            }
-        }
-    }
-    Ok(collector.finish())
+                Ok(!collector.has_failed())
+            })
+        })
+    })?;
+    collector.finish()
+}
+
+fn bad(error: serde_json::Error) -> Failure {
+    Failure::new(Code::InvalidBody, format!("the body is no ExportLogsServiceRequest in JSON: {error}"))
+}
+
+/// Calls `work` with the elements of an array that may be absent, as long as it says to go on;
+/// returns what it said last.
+fn each<'t>(
+    array: Option<&'t RawValue>,
+    work: &mut dyn FnMut(&'t str) -> Result<bool, Failure>,
+) -> Result<bool, Failure> {
+    let Some(array) = array.map(RawValue::get) else { return Ok(true) };
+    let mut last = Ok(true);
+    each_element(array, |element| {
+        last = work(element);
+        matches!(last, Ok(true))
+    })
+    .map_err(bad)?;
+    last
 }
 
 /// What the records of a layer have in common.
 fn common(
+    body: &Text<'_>,
     raw: Option<&RawValue>,
     max_event: usize,
     read: impl FnOnce(&Map<String, Value>) -> Result<Map<String, Value>, String>,
@@ -81,7 +112,10 @@ fn common(
         let message = format!("a resource or scope has {bytes} bytes, {max_event} are allowed");
         return Err(Failure::new(Code::TooLarge, message));
     }
-    let values = serde_json::from_str(text).map_err(|error| error.to_string()).and_then(|own| read(&own));
+    let values = body.check(text).and_then(|()| read_event(text)).and_then(|own| match own {
+        Value::Object(own) => read(&own),
+        _ => Err("it is no object".to_owned()),
+    });
     let values = values
         .map_err(|error| Failure::new(Code::InvalidBody, format!("a resource or scope cannot be read: {error}")))?;
     Ok(Common { values: Arc::new(values), bytes })
@@ -192,39 +226,10 @@ fn elements(array: Option<&Value>) -> Result<&[Value], String> {
     }
 }
 
-/// An array that may be absent, of no more elements than a request may have events.
-fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    struct Bounded<T>(PhantomData<T>);
-
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
-        type Value = Vec<T>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an array")
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<Vec<T>, E> {
-            Ok(Vec::new())
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
-            let mut out = Vec::new();
-            while let Some(element) = elements.next_element()? {
-                if out.len() == MAX_EVENTS {
-                    return Err(A::Error::custom(format!("more than {MAX_EVENTS} elements; send smaller batches")));
-                }
-                out.push(element);
-            }
-            Ok(out)
-        }
-    }
-
-    deserializer.deserialize_any(Bounded(PhantomData))
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
+    use super::super::batch::MAX_EVENTS;
     use super::*;
     use serde_json::json;
 
@@ -235,8 +240,12 @@ mod tests {
         }]})
     }
 
+    fn read(body: &[u8]) -> Result<Batch, Failure> {
+        parse(body, Batch::for_tests(1 << 20))
+    }
+
     fn batch(records: Value) -> Batch {
-        parse(export(records).to_string().as_bytes(), 1 << 20).unwrap()
+        read(export(records).to_string().as_bytes()).unwrap()
     }
 
     #[test]
@@ -293,12 +302,28 @@ mod tests {
     #[test]
     fn what_is_absent_is_nothing_and_what_is_no_export_is_refused() {
         for empty in [json!({}), json!({"resourceLogs": null}), json!({"resourceLogs": [{"scopeLogs": [{}]}]})] {
-            assert_eq!(parse(empty.to_string().as_bytes(), 100).unwrap().events(), [] as [Value; 0]);
+            assert_eq!(read(empty.to_string().as_bytes()).unwrap().events(), [] as [Value; 0]);
         }
         for bad in ["", "5", "{\"resourceLogs\": 5}", "{\"resourceLogs\": [5]}", "{"] {
-            assert_eq!(parse(bad.as_bytes(), 100).unwrap_err().code, Code::InvalidBody, "{bad}");
+            assert_eq!(read(bad.as_bytes()).unwrap_err().code, Code::InvalidBody, "{bad}");
         }
         let many = export(Value::Array(vec![json!({}); MAX_EVENTS + 1]));
-        assert!(parse(many.to_string().as_bytes(), 1 << 20).unwrap_err().message.contains("100000"));
+        assert!(read(many.to_string().as_bytes()).unwrap_err().message.contains("100000"));
+    }
+
+    #[test]
+    fn a_record_of_invalid_utf_8_costs_only_itself() {
+        let mut body =
+            export(json!([{"eventName": "a"}, {"eventName": "wrong"}, {"eventName": "b"}])).to_string().into_bytes();
+        let at = body.windows(5).position(|five| five == b"wrong").unwrap();
+        body[at] = 0xff;
+        let batch = read(&body).unwrap();
+        assert_eq!((batch.events().len(), batch.refused()[0].index), (2, 1));
+        assert!(batch.refused()[0].reason.contains("UTF-8"), "{:?}", batch.refused());
+        // What all records have in common cannot be left out.
+        let mut body = export(json!([{}])).to_string().into_bytes();
+        let at = body.windows(3).position(|three| three == b"api").unwrap();
+        body[at] = 0xff;
+        assert_eq!(read(&body).unwrap_err().code, Code::InvalidBody);
     }
 }

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure};
 
 use super::batch::Batch;
-use super::otlp_record::{Collector, Common, Record, double, scope};
+use super::otlp_record::{Collector, Common, Record, Values, double, scope};
 use crate::tokens::hex;
 
 /// The fields that are opened by hand: of a request and of the records of a resource ...
@@ -32,32 +32,42 @@ const COMMON: u64 = 1;
 /// The events of an `ExportLogsServiceRequest`.
 ///
 /// # Errors
-/// [`Code::InvalidBody`] for what is none, [`Code::TooLarge`] for what comes to too much.
-pub(super) fn parse(body: &Bytes, max_event: usize) -> Result<Batch, Failure> {
-    let mut collector = Collector::new(max_event);
+/// [`Code::InvalidBody`] for what is none, [`Code::TooLarge`] for what comes to too much; those of
+/// [`Batch::checked`].
+pub(super) fn parse(body: &Bytes, batch: Batch) -> Result<Batch, Failure> {
+    let mut collector = Collector::new(batch);
+    let max_event = collector.max_event();
     each(body, RESOURCE_LOGS, &mut |logs| {
-        let resource =
-            common(&logs, max_event, |bytes| Resource::decode(bytes).map(|resource| plain_list(resource.attributes)))?;
+        let resource = common(&logs, max_event, |bytes, values| {
+            Resource::decode(bytes).map_err(told).and_then(|own| plain_list(own.attributes, values))
+        })?;
         each(&logs, SCOPE_LOGS, &mut |logs| {
-            let scope = common(&logs, max_event, |bytes| {
-                InstrumentationScope::decode(bytes).map(|own| scope(own.name, own.version, plain_list(own.attributes)))
+            let scope = common(&logs, max_event, |bytes, values| {
+                let own = InstrumentationScope::decode(bytes).map_err(told)?;
+                Ok(scope(own.name, own.version, plain_list(own.attributes, values)?))
             })?;
             each(&logs, LOG_RECORDS, &mut |record| {
                 let bytes = record.len();
-                collector.add(&resource, &scope, bytes, || {
-                    LogRecord::decode(record).map(plain_record).map_err(|error| error.to_string())
-                })
+                if collector.has_failed() {
+                    return Ok(());
+                }
+                collector
+                    .add(&resource, &scope, bytes, || LogRecord::decode(record).map_err(told).and_then(plain_record))
             })
         })
     })?;
-    Ok(collector.finish())
+    collector.finish()
+}
+
+fn told(error: prost::DecodeError) -> String {
+    error.to_string()
 }
 
 /// What the records of a layer have in common.
 fn common(
     layer: &Bytes,
     max_event: usize,
-    read: impl Fn(Bytes) -> Result<Map<String, Value>, prost::DecodeError>,
+    read: impl Fn(Bytes, &mut Values) -> Result<Map<String, Value>, String>,
 ) -> Result<Common, Failure> {
     let mut found = Common::default();
     each(layer, COMMON, &mut |bytes| {
@@ -66,7 +76,7 @@ fn common(
             let message = format!("a resource or scope has {length} bytes, {max_event} are allowed");
             return Err(Failure::new(Code::TooLarge, message));
         }
-        let values = read(bytes).map_err(|error| bad(&format!("a resource or scope: {error}")))?;
+        let values = read(bytes, &mut Values::new()).map_err(|error| bad(&format!("a resource or scope: {error}")))?;
         found = Common { values: Arc::new(values), bytes: length };
         Ok(())
     })?;
@@ -120,40 +130,44 @@ fn bad(reason: &str) -> Failure {
     Failure::new(Code::InvalidBody, message)
 }
 
-fn plain_record(record: LogRecord) -> Record {
-    Record {
+fn plain_record(record: LogRecord) -> Result<Record, String> {
+    let mut values = Values::new();
+    Ok(Record {
         time_unix_nano: record.time_unix_nano,
         observed_time_unix_nano: record.observed_time_unix_nano,
         severity_number: record.severity_number.into(),
         severity_text: record.severity_text,
-        body: plain(record.body),
-        attributes: plain_list(record.attributes),
+        body: plain(record.body, &mut values)?,
+        attributes: plain_list(record.attributes, &mut values)?,
         dropped_attributes_count: record.dropped_attributes_count.into(),
         flags: record.flags.into(),
         trace_id: hex(&record.trace_id),
         span_id: hex(&record.span_id),
         event_name: record.event_name,
-    }
+    })
 }
 
 /// A value as JSON. The decoder has limited how deep it nests.
-fn plain(value: Option<AnyValue>) -> Value {
-    match value.and_then(|value| value.value) {
+fn plain(value: Option<AnyValue>, values: &mut Values) -> Result<Value, String> {
+    values.count()?;
+    Ok(match value.and_then(|value| value.value) {
         None => Value::Null,
         Some(Any::StringValue(text)) => Value::String(text),
         Some(Any::BoolValue(is)) => Value::Bool(is),
         Some(Any::IntValue(number)) => Value::from(number),
         Some(Any::DoubleValue(number)) => double(number),
-        Some(Any::ArrayValue(array)) => array.values.into_iter().map(|value| plain(Some(value))).collect(),
-        Some(Any::KvlistValue(list)) => Value::Object(plain_list(list.values)),
+        Some(Any::ArrayValue(array)) => {
+            Value::Array(array.values.into_iter().map(|value| plain(Some(value), values)).collect::<Result<_, _>>()?)
+        }
+        Some(Any::KvlistValue(list)) => Value::Object(plain_list(list.values, values)?),
         Some(Any::BytesValue(bytes)) => Value::String(BASE64_STANDARD.encode(bytes)),
         // An index into a dictionary that only profiles have.
         Some(Any::StringValueStrindex(index)) => Value::from(index),
-    }
+    })
 }
 
-fn plain_list(list: Vec<KeyValue>) -> Map<String, Value> {
-    list.into_iter().map(|pair| (pair.key, plain(pair.value))).collect()
+fn plain_list(list: Vec<KeyValue>, values: &mut Values) -> Result<Map<String, Value>, String> {
+    list.into_iter().map(|pair| Ok((pair.key, plain(pair.value, values)?))).collect()
 }
 
 #[cfg(test)]
@@ -206,7 +220,7 @@ mod tests {
             span_id: vec![0xab; 8],
             ..LogRecord::default()
         };
-        let batch = parse(&request(vec![record]), 1 << 20).unwrap();
+        let batch = parse(&request(vec![record]), Batch::for_tests(1 << 20)).unwrap();
         assert_eq!(
             batch.events(),
             [json!({
@@ -231,7 +245,7 @@ mod tests {
         // The name is text, and this is none.
         let at = broken.windows(6).position(|window| window == b"second").unwrap();
         broken[at] = 0xff;
-        let batch = parse(&broken.into(), 1 << 20).unwrap();
+        let batch = parse(&broken.into(), Batch::for_tests(1 << 20)).unwrap();
         assert_eq!(batch.events().len(), 2);
         assert_eq!((batch.refused()[0].index, batch.position(1)), (1, Some(2)));
     }
@@ -247,7 +261,7 @@ mod tests {
             out
         };
         let body = wrap(0x0a, wrap(0x12, records));
-        assert_eq!(parse(&body.into(), 1 << 20).unwrap_err().code, Code::TooLarge);
+        assert_eq!(parse(&body.into(), Batch::for_tests(1 << 20)).unwrap_err().code, Code::TooLarge);
     }
 
     #[test]
@@ -256,14 +270,16 @@ mod tests {
         for _ in 0..500 {
             value = holding(Any::ArrayValue(ArrayValue { values: vec![value] })).unwrap();
         }
-        let batch = parse(&request(vec![LogRecord { body: Some(value), ..LogRecord::default() }]), 1 << 20).unwrap();
+        let batch =
+            parse(&request(vec![LogRecord { body: Some(value), ..LogRecord::default() }]), Batch::for_tests(1 << 20))
+                .unwrap();
         assert_eq!((batch.events().len(), batch.refused().len()), (0, 1));
     }
 
     proptest! {
         #[test]
         fn any_bytes_end_in_an_answer(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = parse(&bytes.into(), 1 << 20);
+            let _ = parse(&bytes.into(), Batch::for_tests(1 << 20));
         }
 
         #[test]
@@ -274,7 +290,7 @@ mod tests {
             if let Some(last) = bytes.last_mut() {
                 *last ^= flip;
             }
-            let _ = parse(&bytes.into(), 1 << 20);
+            let _ = parse(&bytes.into(), Batch::for_tests(1 << 20));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Code, Failure};
-use tidegate_store::too_long;
+use tidegate_store::{MAX_VALUES, too_long, too_many_values};
 
 use super::batch::Batch;
 
@@ -41,23 +41,46 @@ pub(super) struct Common {
     pub(super) bytes: usize,
 }
 
+/// Counts the values of a record or a resource while it is made plain: a tree of them takes many
+/// times their bytes.
+#[derive(Debug)]
+pub(super) struct Values(usize);
+
+impl Values {
+    pub(super) fn new() -> Self {
+        Self(MAX_VALUES)
+    }
+
+    /// # Errors
+    /// Why the record is refused, when there are too many.
+    pub(super) fn count(&mut self) -> Result<(), String> {
+        self.0 = self.0.checked_sub(1).ok_or_else(too_many_values)?;
+        Ok(())
+    }
+}
+
 /// Collects the records of a request as events.
 #[derive(Debug)]
 pub(super) struct Collector {
     batch: Batch,
-    max_event: usize,
     expanded: usize,
 }
 
 impl Collector {
-    pub(super) fn new(max_event: usize) -> Self {
-        Self { batch: Batch::default(), max_event, expanded: 0 }
+    pub(super) fn new(batch: Batch) -> Self {
+        Self { batch, expanded: 0 }
+    }
+
+    /// Bytes that a resource or a scope may have.
+    pub(super) fn max_event(&self) -> usize {
+        self.batch.max_event()
     }
 
     /// Adds a record of so many bytes, which is read if it is not too long.
     ///
     /// # Errors
-    /// [`Code::TooLarge`] when the request comes to too much.
+    /// [`Code::TooLarge`] when the request comes to too much; those of [`Batch::checked`] are told by
+    /// [`Self::finish`], and by [`Self::has_failed`] that there is one.
     pub(super) fn add(
         &mut self,
         resource: &Common,
@@ -67,8 +90,8 @@ impl Collector {
     ) -> Result<(), Failure> {
         let whole = bytes.saturating_add(resource.bytes).saturating_add(scope.bytes);
         self.expanded = self.expanded.saturating_add(whole);
-        if whole > self.max_event {
-            self.batch.refuse(too_long(whole, self.max_event));
+        if whole > self.max_event() {
+            self.batch.refuse(too_long(whole, self.max_event()));
         } else if self.expanded > EXPANDED {
             let message = format!(
                 "the log records come to more than {EXPANDED} bytes, each with its resource; send smaller batches"
@@ -80,12 +103,18 @@ impl Collector {
                 Err(reason) => self.batch.refuse(format!("the log record cannot be read: {reason}")),
             }
         }
-        // Told at once: what comes behind is not read.
-        if self.batch.is_full() { std::mem::take(&mut self.batch).checked().map(|_| ()) } else { Ok(()) }
+        Ok(())
     }
 
-    pub(super) fn finish(self) -> Batch {
-        self.batch
+    /// Whether what comes behind need not be read.
+    pub(super) fn has_failed(&self) -> bool {
+        self.batch.has_failed()
+    }
+
+    /// # Errors
+    /// As [`Batch::checked`].
+    pub(super) fn finish(self) -> Result<Batch, Failure> {
+        self.batch.checked()
     }
 }
 
@@ -220,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_large_resource_is_not_multiplied_without_end() {
-        let mut collector = Collector::new(1 << 20);
+        let mut collector = Collector::new(Batch::for_tests(1 << 20));
         let large = Common { bytes: 1 << 19, ..Common::default() };
         let mut add = |common: &Common| collector.add(common, &Common::default(), 10, || Ok(Record::default()));
         let taken = (0..1000).take_while(|_| add(&large).is_ok()).count();
@@ -229,8 +258,8 @@ mod tests {
 
     #[test]
     fn a_record_that_is_too_long_is_not_read() {
-        let mut collector = Collector::new(100);
+        let mut collector = Collector::new(Batch::for_tests(100));
         collector.add(&Common::default(), &Common::default(), 101, || unreachable!("it is too long")).unwrap();
-        assert_eq!(collector.finish().refused().len(), 1);
+        assert_eq!(collector.finish().unwrap().refused().len(), 1);
     }
 }

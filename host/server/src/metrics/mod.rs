@@ -82,6 +82,8 @@ pub(crate) struct Metrics {
     cache_bytes: Gauge,
     ingest_events: Counter,
     ingest_refused: Counter,
+    unread_times: Counter,
+    future_times: Counter,
     ingest_bytes: Counter,
     body_bytes: Gauge,
     running: Gauge,
@@ -117,6 +119,8 @@ impl Metrics {
             cache_bytes: Gauge::default(),
             ingest_events: Counter::default(),
             ingest_refused: Counter::default(),
+            unread_times: Counter::default(),
+            future_times: Counter::default(),
             ingest_bytes: Counter::default(),
             body_bytes: Gauge::default(),
             running: Gauge::default(),
@@ -153,6 +157,16 @@ impl Metrics {
         );
         registry.register("tidegate_ingest_events", "Events that were acknowledged", all.ingest_events.clone());
         registry.register("tidegate_ingest_refused_events", "Events that were refused", all.ingest_refused.clone());
+        registry.register(
+            "tidegate_ingest_unread_times",
+            "Acknowledged events with a time that is not understood; they have the time of their arrival",
+            all.unread_times.clone(),
+        );
+        registry.register(
+            "tidegate_ingest_future_times",
+            "Acknowledged events with a time more than a day after their arrival",
+            all.future_times.clone(),
+        );
         registry.register_with_unit(
             "tidegate_ingest",
             "Bodies of events that were acknowledged, decompressed",
@@ -216,6 +230,12 @@ impl Metrics {
         self.ingest_events.inc_by(number(accepted));
         self.ingest_refused.inc_by(number(refused));
         self.ingest_bytes.inc_by(number(bytes));
+    }
+
+    /// Counts the acknowledged events of a request whose time is not understood, or far ahead.
+    pub(crate) fn odd_times(&self, unread: usize, future: usize) {
+        self.unread_times.inc_by(number(unread));
+        self.future_times.inc_by(number(future));
     }
 
     /// Counts how an answer was come by: `hit`, `stale`, `miss`, `collapsed`.

@@ -237,6 +237,8 @@ fn schemas() -> Value {
             "message": text,
             "accepted": count,
             "rejected": count,
+            "unread_times": count,
+            "future_times": count,
             "errors": {"type": "array", "items": object(json!({"index": count, "message": text}), &["index", "message"])},
         }), &["message"]),
         "Health": object(json!({"status": text}), &["status"]),

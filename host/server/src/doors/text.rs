@@ -1,0 +1,86 @@
+//! The text of a body in which some bytes may be no UTF-8.
+//!
+//! A body is cut into its events as text, and an event that is no text is refused alone. So that one
+//! such event does not make a whole body unreadable, its wrong bytes are replaced for the cutting
+//! only: each by one byte that may stand in a JSON text and means nothing in it. Places stay the
+//! same, so each event is found again in what was sent.
+
+use std::borrow::Cow;
+
+/// In the place of each wrong byte: DEL.
+const STAND_IN: char = '\x7f';
+
+/// A body as text.
+#[derive(Debug)]
+pub(super) struct Text<'b> {
+    text: Cow<'b, str>,
+    sent: &'b [u8],
+}
+
+impl<'b> Text<'b> {
+    pub(super) fn of(sent: &'b [u8]) -> Self {
+        if let Ok(text) = std::str::from_utf8(sent) {
+            return Self { text: Cow::Borrowed(text), sent };
+        }
+        let mut text = String::with_capacity(sent.len());
+        for chunk in sent.utf8_chunks() {
+            text.push_str(chunk.valid());
+            text.extend(chunk.invalid().iter().map(|_| STAND_IN));
+        }
+        Self { text: Cow::Owned(text), sent }
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Bytes that are held beside those that were sent.
+    pub(super) fn held(&self) -> usize {
+        match &self.text {
+            Cow::Borrowed(_) => 0,
+            Cow::Owned(text) => text.capacity(),
+        }
+    }
+
+    /// Whether a part of [`Self::as_str`] is what was sent.
+    ///
+    /// # Errors
+    /// Why the event in this part is refused.
+    pub(super) fn check(&self, part: &str) -> Result<(), String> {
+        let Cow::Owned(text) = &self.text else { return Ok(()) };
+        let start = part.as_ptr().addr().wrapping_sub(text.as_ptr().addr());
+        let sent = start.checked_add(part.len()).and_then(|end| self.sent.get(start..end));
+        match sent.map(std::str::from_utf8) {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(error)) => Err(format!(
+                "the event is not valid UTF-8 at its byte {}; send text as UTF-8, and other bytes as base64",
+                error.valid_up_to()
+            )),
+            None => Err("the event cannot be found in the body".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_stay_the_same() {
+        let sent = b"a\xffb\xe2\x82c\xe2\x82\xac\xf0";
+        let text = Text::of(sent);
+        assert_eq!(text.as_str(), "a\x7fb\x7f\x7fc\u{20ac}\x7f");
+        assert_eq!((text.as_str().len(), text.held() >= sent.len()), (sent.len(), true));
+        assert!(text.check(&text.as_str()[5..9]).is_ok());
+        assert!(text.check(&text.as_str()[0..1]).is_ok());
+        assert!(text.check(&text.as_str()[0..2]).unwrap_err().contains("at its byte 1;"));
+        assert!(text.check("elsewhere").is_err());
+    }
+
+    #[test]
+    fn a_whole_text_is_not_copied() {
+        let text = Text::of("a\u{20ac}".as_bytes());
+        assert_eq!((text.held(), text.check(text.as_str())), (0, Ok(())));
+    }
+}

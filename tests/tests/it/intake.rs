@@ -1,0 +1,112 @@
+//! What one request of events may cost, and what it is told: memory, texts that are none, times,
+//! and requests that are sent again.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use tidegate_tests::{Server, now};
+
+const SOURCE: &str = "postgres.logs";
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// The number of a counter on the page of metrics.
+fn metric(server: &Server, name: &str) -> u64 {
+    let page = server.text("/metrics");
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap();
+    line.parse().unwrap()
+}
+
+/// Events of arrays in an array: the text of each value is two bytes, its place in a tree some ninety.
+fn arrays(events: usize, elements: usize) -> Vec<u8> {
+    let event = format!("{{\"project\":\"p1\",\"metadata\":{{\"a\":[{}]}}}}", vec!["[0]"; elements].join(","));
+    format!("[{}]", vec![event; events].join(",")).into_bytes()
+}
+
+#[test]
+fn a_request_holds_its_bytes_and_no_trees() {
+    let server = Server::start();
+    // As large as an event may be in bytes: too many values.
+    let hostile = arrays(15, 250_000);
+    let packed = gzip(&hostile);
+    assert!(packed.len() < 32 << 10, "{}", packed.len());
+    let answer = server.send_raw(SOURCE, &[("content-encoding", "gzip")], &packed);
+    answer.refused(400, "invalid_body", &["100000 JSON values"]);
+    assert!(server.peak_memory() < 400, "{} MiB", server.peak_memory());
+    // As many values as an event may have, and as many such events as a body: all are stored.
+    let most = arrays(80, 49_000);
+    for _ in 0..2 {
+        let answer = server.send_raw(SOURCE, &[("content-encoding", "gzip")], &gzip(&most));
+        assert_eq!((answer.status, &answer.body["accepted"]), (200, &json!(80)), "{}", answer.body);
+    }
+    assert_eq!(server.sql("select count(*) as n from postgres_logs").column("n"), [json!(160)]);
+    assert!(server.peak_memory() < 500, "{} MiB", server.peak_memory());
+}
+
+#[test]
+fn an_event_of_invalid_utf_8_is_refused_alone_in_every_form() {
+    let server = Server::start();
+    let event = |id: &str| json!({"id": id, "project": "p1"}).to_string();
+    let (a, b) = (event("a"), event("b"));
+    let wrong = b"{\"id\": \"\xff\"}";
+    let form = |parts: [&[u8]; 5]| parts.concat();
+    for (body, kind) in [
+        (form([b"[", a.as_bytes(), b",", wrong, b"]"]), "application/json"),
+        (form([b"{\"batch\": [", a.as_bytes(), b",", wrong, b"]}"]), "application/json"),
+        (form([a.as_bytes(), b"\n", wrong, b"\n", b.as_bytes()]), "application/x-ndjson"),
+        (form([a.as_bytes(), wrong, b.as_bytes(), b"", b""]), "application/json"),
+    ] {
+        let answer = server.send_raw(SOURCE, &[("content-type", kind)], &body);
+        assert_eq!((answer.status, &answer.body["rejected"]), (200, &json!(1)), "{}", answer.body);
+        assert_eq!(answer.body["errors"][0]["index"], 1);
+        assert!(answer.body["errors"][0]["message"].as_str().unwrap().contains("UTF-8"), "{}", answer.body);
+    }
+    server.send_raw(SOURCE, &[], wrong).refused(400, "invalid_body", &["UTF-8"]);
+}
+
+#[test]
+fn odd_times_are_told_and_counted() {
+    let server = Server::start();
+    let event = |id: &str, field: &str, time: Value| json!({"id": id, "project": "p1", field: time});
+    let events = json!([
+        event("1", "timestamp", json!(1_795_341_600_123.5)),
+        event("2", "timestamp", json!("1795341600.123456")),
+        event("3", "timestamp", json!("2025-11-22 10:00:00,873")),
+        event("4", "@timestamp", json!("2025-11-22T10:00:00.873Z")),
+        event("5", "time", json!(1_763_805_600_873_i64)),
+        event("6", "timestamp", json!(-1_763_805_600)),
+        event("7", "timestamp", json!("soon")),
+        event("8", "timestamp", json!("9999-12-31T23:59:59Z")),
+    ]);
+    let answer = server.send_raw(SOURCE, &[], events.to_string().as_bytes());
+    let ahead =
+        [1_795_341_600_123_500_i64, 1_795_341_600_123_456].iter().filter(|time| **time > now() + 86_400_000_000);
+    let future = 1 + ahead.count() as u64;
+    assert_eq!(
+        answer.body,
+        json!({"message": "Logged!", "accepted": 8, "rejected": 0, "unread_times": 2, "future_times": future})
+    );
+    assert_eq!(metric(&server, "tidegate_ingest_unread_times_total"), 2);
+    assert_eq!(metric(&server, "tidegate_ingest_future_times_total"), future);
+    let times = server.sql("select id, timestamp from postgres_logs order by id").column("timestamp");
+    let comma = json!(1_763_805_600_873_000_i64);
+    assert_eq!(
+        times[..5],
+        [json!(1_795_341_600_123_500_i64), json!(1_795_341_600_123_456_i64), comma.clone(), comma.clone(), comma]
+    );
+    for arrived in &times[5..7] {
+        assert!((now() - arrived.as_i64().unwrap()).abs() < 600_000_000, "{arrived}");
+    }
+}
+
+#[test]
+fn a_token_in_the_query_string_is_told_which_setting_takes_it() {
+    let server = Server::start();
+    let path = format!("/api/logs?source_name={SOURCE}&api_key={}", tidegate_tests::PUBLIC);
+    let answer = server.call("POST", &path, &[("content-type", "application/json")], b"{}");
+    answer.refused(401, "unauthorized", &["?api_key=", "ingest.key_in_query"]);
+}
