@@ -129,7 +129,15 @@ async fn one(
         let (id, known) = (Some(entry.id), entry.tables.clone());
         let saving = Saving { id, known, same_query: true, ..Saving::default() };
         let sources = StoredTables::while_saving(&this, &saving, endpoint.manifest.name.as_str(), saved);
-        let mut warnings = this.check_statements(&endpoint.manifest, saved, &sources)?;
+        let checked = this.check_statements(&endpoint.manifest, saved, &sources);
+        let mut warnings = match checked {
+            // What logs have made of a query is told and no more: other logs will come, others go.
+            Err(failure) => match this.check_statements(&endpoint.manifest, saved, &sources.without_logs()) {
+                Ok(_) => vec![failure],
+                Err(_) => return Err(failure),
+            },
+            Ok(warnings) => warnings,
+        };
         warnings.extend(passing.into_iter().map(crate::manage::of_manifest));
         Ok((warnings, code(&component)?))
     };

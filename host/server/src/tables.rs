@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::TableProvider;
+use datafusion::datasource::empty::EmptyTable;
 use tidegate_sql::{SavedQuery, Sources};
 use uuid::Uuid;
 
@@ -14,6 +16,9 @@ use crate::admit::Saving;
 use crate::app::App;
 use crate::registry::{Endpoint, Entry, Registry};
 use tidegate_store::Store;
+
+/// The columns of a source that has no log yet.
+const EVERY_SOURCE_HAS: [&str; 3] = ["id", "timestamp", "event_message"];
 
 static NOTHING: BTreeMap<String, Uuid> = BTreeMap::new();
 
@@ -27,6 +32,8 @@ pub(crate) struct StoredTables<'a> {
     bound: bool,
     /// The endpoint that is being saved: what it reads must not read it.
     own: Option<Own<'a>>,
+    /// Whether sources are shown as if no log had come in yet.
+    empty: bool,
     /// Whether messages may name what else there is: callers of an endpoint do not learn it.
     tells_names: bool,
     state: Mutex<State>,
@@ -54,12 +61,13 @@ impl<'a> StoredTables<'a> {
     /// are called now.
     pub(crate) fn of(store: &'a Store, registry: &'a Registry, endpoint: &'a Endpoint, bound: bool) -> Self {
         let known = &endpoint.tables;
-        Self { store, registry, known, bound, own: None, tells_names: !bound, state: Mutex::default() }
+        Self { store, registry, known, bound, own: None, empty: false, tells_names: !bound, state: Mutex::default() }
     }
 
     /// All sources and endpoints, as they are called now.
     pub(crate) fn all(store: &'a Store, registry: &'a Registry) -> Self {
-        Self { store, registry, known: &NOTHING, bound: false, own: None, tells_names: true, state: Mutex::default() }
+        let (own, state) = (None, Mutex::default());
+        Self { store, registry, known: &NOTHING, bound: false, own, empty: false, tells_names: true, state }
     }
 
     /// The tables of an endpoint that is being saved.
@@ -72,7 +80,12 @@ impl<'a> StoredTables<'a> {
         let own = Some(Own { id: saving.id, name, saved });
         let (known, bound) = (&saving.known, saving.same_query);
         let (store, registry) = (&*app.store, &app.registry);
-        Self { store, registry, known, bound, own, tells_names: true, state: Mutex::default() }
+        Self { store, registry, known, bound, own, empty: false, tells_names: true, state: Mutex::default() }
+    }
+
+    /// The same without any log: what is wrong with a query over these is wrong whatever logs come in.
+    pub(crate) fn without_logs(self) -> Self {
+        Self { empty: true, state: Mutex::default(), ..self }
     }
 
     /// What the query itself named so far, and which it was.
@@ -123,13 +136,20 @@ impl<'a> StoredTables<'a> {
     }
 }
 
+/// A source as it was before its first log: the columns that all sources have, and no rows.
+fn without_logs(table: &Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
+    let schema = table.schema();
+    let first = EVERY_SOURCE_HAS.iter().filter_map(|name| schema.field_with_name(name).ok().cloned());
+    Arc::new(EmptyTable::new(Arc::new(Schema::new(first.collect::<Vec<_>>()))))
+}
+
 impl Sources for StoredTables<'_> {
     fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
         let by_id = |id: Uuid| Some((id, self.store.table_of(id).ok()?));
         let by_name = |name: &str| by_id(self.store.source(name).filter(|source| source.name == name)?.id);
         let (id, table) = self.find(name, by_id, by_name)?;
         self.note(name, id);
-        Some(table)
+        Some(if self.empty { without_logs(&table) } else { table })
     }
 
     fn names(&self) -> Vec<String> {

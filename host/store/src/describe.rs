@@ -29,6 +29,12 @@ pub struct SourceDescription {
     pub oldest: Option<i64>,
     /// The largest `timestamp`.
     pub newest: Option<i64>,
+    /// Fields with a column of their own: a leaf counts one, a record two.
+    pub fields: usize,
+    /// The most that may have one.
+    pub max_fields: usize,
+    /// Whether some event has had fields without a column, which are read from JSON.
+    pub overflows: bool,
 }
 
 impl Store {
@@ -45,6 +51,9 @@ impl Store {
         let oldest = segments.iter().map(|s| s.min_time).chain(memory.iter().map(|batch| batch.min_time)).min();
         let newest = segments.iter().map(|s| s.max_time).chain(memory.iter().map(|batch| batch.max_time)).max();
         Ok(SourceDescription {
+            fields: snapshot.shape.count(),
+            max_fields: self.options.max_fields,
+            overflows: snapshot.shape.overflows(),
             info: source.info().as_ref().clone(),
             rows: segments.iter().map(|segment| segment.rows as u64).sum::<u64>() + memory_rows,
             bytes: segments.iter().map(|segment| segment.bytes).sum(),
@@ -59,7 +68,8 @@ impl Store {
     /// The paths of a source with their types, in the order in which they were first seen; what is
     /// only in memory included. A path is written with dots (`metadata.request.path`), a type in
     /// BigQuery's words: `STRING`, `INT64`, `FLOAT64`, `BOOL`, `TIMESTAMP`, `ARRAY<...>` of those, and
-    /// `ARRAY<STRUCT>` for a record, whose fields follow it. `metadata` is always there. May take
+    /// `ARRAY<STRUCT>` for a record, whose fields follow it. A path that has held several kinds of values is a
+    /// `STRING`. `metadata.*` stands for fields that have no column of their own. `metadata` is always there. May take
     /// some milliseconds, as [`Self::describe`].
     ///
     /// # Errors
@@ -77,8 +87,12 @@ impl Store {
 }
 
 fn list(fields: &Fields, prefix: &str, paths: &mut Vec<(String, String)>) {
+    let below = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+    if fields.rest {
+        paths.push((below("*"), "STRING".to_owned()));
+    }
     for (name, kind) in fields.iter() {
-        let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+        let path = below(name);
         paths.push((path.clone(), type_name(kind)));
         if let Kind::Record { fields, .. } = kind {
             list(fields, &path, paths);
@@ -89,7 +103,7 @@ fn list(fields: &Fields, prefix: &str, paths: &mut Vec<(String, String)>) {
 fn type_name(kind: &Kind) -> String {
     match kind {
         // Values of several types are read as text.
-        Kind::Scalar { mixed: true, .. } => "STRING".to_owned(),
+        Kind::Scalar { mixed: true, .. } | Kind::List { mixed: true, .. } => "STRING".to_owned(),
         Kind::Scalar { ty, .. } => scalar_name(*ty).to_owned(),
         Kind::List { ty, .. } => format!("ARRAY<{}>", scalar_name(*ty)),
         Kind::Record { .. } => "ARRAY<STRUCT>".to_owned(),

@@ -170,6 +170,11 @@ impl Fields {
     fn count(&self) -> usize {
         self.entries.iter().map(|(_, kind)| kind.count()).sum()
     }
+
+    fn overflow(&self) -> bool {
+        let below = |(_, kind): &(String, Kind)| matches!(kind, Kind::Record { fields, .. } if fields.overflow());
+        self.rest || self.entries.iter().any(below)
+    }
 }
 
 impl PartialEq for Fields {
@@ -215,6 +220,11 @@ impl Shape {
     /// What its paths count towards [`StoreOptions::max_fields`](crate::StoreOptions::max_fields).
     pub(crate) fn count(&self) -> usize {
         self.fields.count()
+    }
+
+    /// Whether some event has had fields without a column.
+    pub(crate) fn overflows(&self) -> bool {
+        self.fields.overflow()
     }
 
     /// The schema that the source's table shows; `_overflow` comes last.

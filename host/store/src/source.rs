@@ -53,6 +53,7 @@ pub(crate) struct Source {
     pub(crate) key: i64,
     caps: Caps,
     shape: Mutex<Arc<Shape>>,
+    overflows: AtomicBool,
     lists: Mutex<Lists>,
     /// Bytes outside of segments, over all sources of the store.
     unflushed: Arc<AtomicUsize>,
@@ -116,6 +117,7 @@ impl Source {
             deleted: AtomicBool::new(false),
             key,
             caps: Caps { fields: options.max_fields, depth: options.max_depth },
+            overflows: AtomicBool::new(shape.overflows()),
             shape: Mutex::new(Arc::new(shape)),
             lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
             unflushed,
@@ -168,6 +170,11 @@ impl Source {
         lists.raw.push(call);
     }
 
+    /// Whether some event has had fields without a column; does not wait for rows that become columns.
+    pub(crate) fn overflows(&self) -> bool {
+        self.overflows.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn snapshot(&self) -> Result<Snapshot> {
         let mut shape = self.shape();
         self.shred(&mut shape)?;
@@ -194,6 +201,10 @@ impl Source {
         let mut lists = self.lists();
         match built {
             Ok(grown) => {
+                if grown.overflows() && !self.overflows.swap(true, Ordering::Relaxed) {
+                    let (source, fields, most) = (&self.info().name, grown.count(), self.caps.fields);
+                    tracing::warn!(source, fields, most, "events have fields without a column of their own");
+                }
                 *shape = grown;
                 // From here on they are counted as what their columns take.
                 let after: usize = memory.iter().map(|batch| batch.held()).sum();

@@ -32,13 +32,15 @@ pub struct StoreStats {
     pub dropped_bytes: u64,
     /// Now: sources.
     pub sources: u64,
+    /// Now: sources with fields that have no column of their own, which are slower to read.
+    pub overflowing_sources: u64,
     /// Now: segments of all sources.
     pub segments: u64,
     /// Now: rows in segments.
     pub segment_rows: u64,
     /// Now: bytes of the segments' files.
     pub segment_bytes: u64,
-    /// Now: bytes (as JSON) of events in memory that no segment holds yet.
+    /// Now: bytes of memory for events that no segment holds yet.
     pub unflushed_bytes: u64,
     /// Now: writing has ended until a restart; see [`StoreError::ReadOnly`](crate::StoreError).
     pub read_only: bool,
@@ -113,6 +115,7 @@ impl Store {
         };
         for source in self.sources.all() {
             stats.sources += 1;
+            stats.overflowing_sources += u64::from(source.overflows());
             stats.add_segments(&source);
         }
         stats

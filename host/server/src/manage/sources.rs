@@ -32,7 +32,7 @@ const MOST_RECENT: usize = 1_000;
 const RECENT_TIME: Duration = Duration::from_secs(10);
 
 /// What is shown of a source and not taken.
-const SHOWN_ONLY: [&str; 12] = [
+const SHOWN_ONLY: [&str; 15] = [
     "id",
     "token",
     "inserted_at",
@@ -43,6 +43,9 @@ const SHOWN_ONLY: [&str; 12] = [
     "memory_bytes",
     "oldest",
     "newest",
+    "fields",
+    "max_fields",
+    "overflows",
     "effective_retention_days",
     "effective_retention_bytes",
 ];
@@ -84,7 +87,8 @@ fn brief(app: &App, source: &SourceInfo) -> Map<String, Value> {
 async fn shown(app: &Arc<App>, id: Uuid) -> Result<Value, Failure> {
     let description: SourceDescription = app.blocking(move |app| app.store.describe(id)).await?;
     let mut fields = brief(app, &description.info);
-    let SourceDescription { rows, bytes, segments, memory_rows, memory_bytes, oldest, newest, .. } = description;
+    let SourceDescription { rows, bytes, segments, memory_rows, memory_bytes, oldest, newest, fields: used, max_fields, overflows, info: _ } =
+        description;
     for (name, value) in [
         ("rows", rows.into()),
         ("bytes", bytes.into()),
@@ -93,6 +97,9 @@ async fn shown(app: &Arc<App>, id: Uuid) -> Result<Value, Failure> {
         ("memory_bytes", memory_bytes.into()),
         ("oldest", oldest.map_or(Value::Null, time)),
         ("newest", newest.map_or(Value::Null, time)),
+        ("fields", used.into()),
+        ("max_fields", max_fields.into()),
+        ("overflows", overflows.into()),
     ] {
         fields.insert(name.to_owned(), value);
     }

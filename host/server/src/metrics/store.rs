@@ -26,12 +26,17 @@ const TOTALS: [(&str, &str, Read); 10] = [
 ];
 
 /// Numbers of this moment.
-const LEVELS: [(&str, &str, Read); 6] = [
+const LEVELS: [(&str, &str, Read); 7] = [
     ("tidegate_sources", "Log sources", |stats| stats.sources),
+    (
+        "tidegate_sources_overflowing",
+        "Sources with fields that have no column of their own; GET /api/sources tells which",
+        |stats| stats.overflowing_sources,
+    ),
     ("tidegate_store_segments", "Segments", |stats| stats.segments),
     ("tidegate_store_segment_events", "Events in segments", |stats| stats.segment_rows),
     ("tidegate_store_segment_bytes", "Bytes of the segments' files", |stats| stats.segment_bytes),
-    ("tidegate_store_unflushed_bytes", "Bytes of events that no segment holds yet, as JSON", |stats| {
+    ("tidegate_store_unflushed_bytes", "Bytes of memory that hold events that no segment holds yet", |stats| {
         stats.unflushed_bytes
     }),
     ("tidegate_store_read_only", "1 after a failed write, until a restart", |stats| u64::from(stats.read_only)),

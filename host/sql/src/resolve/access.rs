@@ -71,7 +71,7 @@ impl Resolver<'_> {
             )
             .about(&name.value)),
             Type::Json if !name.value.contains('"') => Ok(json_step(value, format!("$.\"{}\"", name.value))),
-            Type::String if overflow::is_path(value) => Ok(overflow::field_of_text(value.expr.clone(), &name.value)),
+            Type::String if self.is_path(value) => Ok(overflow::field_of_text(value.expr.clone(), &name.value)),
             ty => Err(fail(Code::UnknownColumn, format!("a value of type {ty} has no field {}", name.value), at)
                 .about(&name.value)),
         }

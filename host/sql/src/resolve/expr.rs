@@ -128,7 +128,8 @@ impl Resolver<'_> {
             }
             Ast::InUnnest { expr, array_expr, negated } => {
                 let value = self.expr(expr, cx)?;
-                let array = super::overflow::as_array(self.expr(array_expr, cx)?);
+                let array = self.expr(array_expr, cx)?;
+                let (array, _) = self.as_array(array);
                 let Some(item) = array.ty.element() else {
                     return Err(invalid(format!("IN UNNEST takes an array, not a value of type {}", array.ty), at));
                 };

@@ -20,7 +20,10 @@ use super::{Environment, Resolver, Typed};
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
 use crate::types::Type;
 
-/// The overflow column of stored tables: readable by name, not part of `*`.
+/// Columns of text that are never anything else.
+const PLAIN_COLUMNS: [&str; 3] = ["id", "event_message", "_overflow"];
+
+/// Columns of stored tables that are the store's own: readable by name, not part of `*`.
 const HIDDEN_COLUMNS: [&str; 2] = ["_overflow", tidegate_model::REST_FIELD];
 
 /// A plan and what its columns are called.
@@ -285,6 +288,10 @@ impl Resolver<'_> {
                 hidden: HIDDEN_COLUMNS.contains(&field.name().as_str()),
                 qualified_only: false,
             });
+        }
+        // A field at the top of an event may be anything; the fields that each event has are what they are.
+        for column in columns.iter().filter(|column| !PLAIN_COLUMNS.contains(&column.name.as_str())) {
+            self.note_path(&column.value);
         }
         self.label(&columns);
         let plan = LogicalPlanBuilder::scan(name.as_str(), provider_as_source(table), None)

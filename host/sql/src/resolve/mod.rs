@@ -27,7 +27,7 @@ mod subquery;
 mod unnest;
 mod window;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::Column;
@@ -208,6 +208,8 @@ pub(crate) struct Resolver<'a> {
     deciding: usize,
     relations: usize,
     max_relations: usize,
+    /// Plan columns of text that come from log records as they are: they may hold any kind of value.
+    paths: HashSet<String>,
     /// What plan columns are called in the text, for messages.
     labels: HashMap<String, String>,
     /// Names that no record ever had, near to one that some have; where anyone wants to know.
@@ -233,6 +235,7 @@ impl<'a> Resolver<'a> {
             deciding: 0,
             relations: 0,
             max_relations: limits.relations,
+            paths: HashSet::new(),
             labels: HashMap::new(),
             remarks: None,
         }

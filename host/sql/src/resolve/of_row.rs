@@ -69,7 +69,8 @@ impl Resolver<'_> {
         for unnested in &arrays {
             let calls = cx.calls.as_deref_mut();
             let mut inner = Context { calls, ..Context::new(&scope, cx.environment, "UNNEST") };
-            let array = super::overflow::as_array(self.expr(&unnested.array, &mut inner)?);
+            let array = self.expr(&unnested.array, &mut inner)?;
+            let (array, of_path) = self.as_array(array);
             let Some(item) = array.ty.element() else {
                 let message = format!("UNNEST takes an array, not a value of type {}", array.ty);
                 return Err(crate::fail::invalid(message, place(unnested.array.as_ref())));
@@ -88,6 +89,9 @@ impl Resolver<'_> {
                     let offset = unnested.offset.is_some().then(|| self.fresh());
                     let position = offset.as_ref().map_or_else(|| lit(0_i64), col);
                     let value = Typed::new(col(&element), item);
+                    if of_path {
+                        self.note_path(&value);
+                    }
                     steps.push(Step { array: array.expr, keep: unnested.keep, element, offset });
                     (value, position)
                 }

@@ -9,7 +9,7 @@ use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::{Expr, lit, when};
 use tidegate_model::{REST_FIELD, UNLIKE_FIELD};
 
-use super::Typed;
+use super::{Resolver, Typed};
 use super::scope::{Found, Relation, Scope, ScopeColumn};
 use crate::fail::{Planning, Result};
 use crate::functions::{kernel, to_json_string};
@@ -51,18 +51,31 @@ pub(super) fn field_in_scope(scope: &Scope<'_>, name: &str) -> Option<Typed> {
     }
 }
 
-/// Whether a text is a path of a log record, whose values may be of any kind.
-pub(super) fn is_path(value: &Typed) -> bool {
-    let Expr::ScalarFunction(call) = &value.expr else { return false };
-    value.ty == Type::String && matches!(call.func.name(), "get_field" | FIELD_KERNEL)
-}
+impl Resolver<'_> {
+    /// Whether a text is a path of a log record, whose values may be of any kind.
+    pub(super) fn is_path(&self, value: &Typed) -> bool {
+        value.ty == Type::String
+            && match &value.expr {
+                Expr::ScalarFunction(call) => matches!(call.func.name(), "get_field" | FIELD_KERNEL),
+                Expr::Column(column) => self.paths.contains(&column.name),
+                _ => false,
+            }
+    }
 
-/// The value as an array: the elements of a path of text are texts.
-pub(super) fn as_array(value: Typed) -> Typed {
-    if is_path(&value) {
-        Typed::new(kernel("log_elements", true, vec![value.expr]), Type::Array(Box::new(Type::String)))
-    } else {
-        value
+    /// The value as an array: the elements of a path of text are texts. Tells whether it is one.
+    pub(super) fn as_array(&self, value: Typed) -> (Typed, bool) {
+        if !self.is_path(&value) {
+            return (value, false);
+        }
+        let elements = kernel("log_elements", true, vec![value.expr]);
+        (Typed::new(elements, Type::Array(Box::new(Type::String))), true)
+    }
+
+    /// Says of a column that it is such a path.
+    pub(super) fn note_path(&mut self, value: &Typed) {
+        if let (Expr::Column(column), Type::String) = (&value.expr, &value.ty) {
+            self.paths.insert(column.name.clone());
+        }
     }
 }
 

@@ -74,7 +74,7 @@ impl Resolver<'_> {
         let at = place(&unnest.array);
         self.count_relation(at)?;
         let array = self.expr(&unnest.array, &mut Context::new(&left.scope, environment, "UNNEST"))?;
-        let array = super::overflow::as_array(array);
+        let (array, of_path) = self.as_array(array);
         let Some(item) = array.ty.element() else {
             return Err(invalid(format!("UNNEST takes an array, not a value of type {}", array.ty), at));
         };
@@ -120,6 +120,9 @@ impl Resolver<'_> {
             }
             _ => self.unnest_list(builder, array, item, keep, unnest.offset.is_some())?,
         };
+        if of_path {
+            self.note_path(&element);
+        }
         // A record's element is an expression over its row; a list's is a row of its own.
         let of_the_row = matches!(array_type, Type::Record(_) | Type::Null);
         let before = scope.relations.len();
