@@ -150,6 +150,10 @@ impl DataSource for MemoryRows {
     }
 
     fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        let fetch = match (self.fetch, fetch) {
+            (Some(own), Some(fetch)) => Some(own.min(fetch)),
+            (_, fetch) => fetch,
+        };
         Some(Arc::new(MemoryRows { fetch, ..self.clone() }))
     }
 

@@ -163,6 +163,9 @@ fn measure(
 
 /// The rows with the columns of `paths` in their overflow.
 pub(crate) fn spill(rows: &RecordBatch, paths: &SparsePaths) -> Result<RecordBatch> {
+    if paths.0.is_empty() {
+        return Ok(rows.clone());
+    }
     let mut spilling = Spilling { paths, values: vec![Vec::new(); rows.num_rows()] };
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
     let mut overflow = None;
@@ -171,13 +174,12 @@ pub(crate) fn spill(rows: &RecordBatch, paths: &SparsePaths) -> Result<RecordBat
             overflow = Some(array.as_string_view());
             continue;
         }
-        let mut pointer = String::new();
-        push_pointer(&mut pointer, column.name());
-        let places = (0..rows.num_rows()).map(|row| (row, pointer.clone()));
-        if !paths.has_at_or_below(&pointer) {
+        let mut path = String::new();
+        push_pointer(&mut path, column.name());
+        if !paths.has_at_or_below(&path) {
             fields.push(column.as_ref().clone());
             columns.push(Arc::clone(array));
-        } else if let Some(kept) = spilling.column(array, &pointer, &places.collect::<Vec<_>>())? {
+        } else if let Some(kept) = spilling.column(array, &path, &Places::Rows)? {
             fields.push(top_field(column.name(), kept.data_type().clone()).as_ref().clone());
             columns.push(kept);
         }
@@ -211,6 +213,40 @@ fn with_values(own: Option<&str>, values: Vec<(String, Value)>) -> Option<String
     })
 }
 
+/// Which rows the slots of an array belong to, and under which pointers.
+enum Places {
+    /// One for each row; the pointer is the path.
+    Rows,
+    /// Elements of lists: the row, and the pointer of the element, for the part of the path that is so long.
+    Elements(Vec<(usize, String)>, usize),
+}
+
+impl Places {
+    /// The row of a slot, and the pointer there of the column at `path`.
+    fn of(&self, slot: usize, path: &str) -> Option<(usize, String)> {
+        match self {
+            Places::Rows => Some((slot, path.to_owned())),
+            Places::Elements(elements, list) => {
+                let (row, element) = elements.get(slot)?;
+                Some((*row, format!("{element}{}", path.get(*list..)?)))
+            }
+        }
+    }
+
+    /// Those of the elements of a list column at `path`.
+    fn elements(&self, offsets: &[i32], path: &str) -> Places {
+        let mut elements = Vec::new();
+        for (slot, bounds) in offsets.windows(2).enumerate() {
+            let (&[start, end], Some((row, pointer))) = (bounds, self.of(slot, path)) else { continue };
+            elements.extend((0..end - start).map(|index| match end - start {
+                1 => (row, pointer.clone()),
+                _ => (row, format!("{pointer}/{index}")),
+            }));
+        }
+        Places::Elements(elements, path.len())
+    }
+}
+
 struct Spilling<'p> {
     paths: &'p SparsePaths,
     /// What each row gets into its overflow.
@@ -218,30 +254,20 @@ struct Spilling<'p> {
 }
 
 impl Spilling<'_> {
-    /// What stays of a column at `path`, whose values belong to these rows under these pointers.
-    fn column(&mut self, array: &ArrayRef, path: &str, places: &[(usize, String)]) -> Result<Option<ArrayRef>> {
+    /// What stays of a column at `path`.
+    fn column(&mut self, array: &ArrayRef, path: &str, places: &Places) -> Result<Option<ArrayRef>> {
         if self.paths.0.contains(path) {
-            self.leaf(array, places)?;
+            self.leaf(array, path, places)?;
             return Ok(None);
         }
         match array.data_type() {
-            DataType::Struct(fields) => {
-                let kept = self.record(array, fields, path, places)?;
-                Ok(Some(Arc::new(kept)))
-            }
+            DataType::Struct(fields) => Ok(Some(Arc::new(self.record(array, fields, path, places)?))),
             DataType::List(item) => {
                 let DataType::Struct(fields) = item.data_type() else { return Ok(Some(Arc::clone(array))) };
                 let list: &ListArray = array.as_list();
                 let (offsets, values) = own_values(list);
-                let mut inner = Vec::with_capacity(values.len());
-                for (bounds, (row, pointer)) in offsets.windows(2).zip(places) {
-                    let &[start, end] = bounds else { continue };
-                    inner.extend((0..end - start).map(|index| match end - start {
-                        1 => (*row, pointer.clone()),
-                        _ => (*row, format!("{pointer}/{index}")),
-                    }));
-                }
-                let kept: ArrayRef = Arc::new(self.record(&values, fields, path, &inner)?);
+                let kept: ArrayRef =
+                    Arc::new(self.record(&values, fields, path, &places.elements(&offsets, path))?);
                 let DataType::List(item) = list_of(kept.data_type().clone()) else { return Ok(None) };
                 Ok(Some(Arc::new(ListArray::try_new(item, offsets, kept, list.nulls().cloned())?)))
             }
@@ -249,13 +275,7 @@ impl Spilling<'_> {
         }
     }
 
-    fn record(
-        &mut self,
-        array: &ArrayRef,
-        fields: &Fields,
-        path: &str,
-        places: &[(usize, String)],
-    ) -> Result<StructArray> {
+    fn record(&mut self, array: &ArrayRef, fields: &Fields, path: &str, places: &Places) -> Result<StructArray> {
         let record = array.as_struct();
         let (mut kept, mut columns) = (Vec::new(), Vec::new());
         for (child, column) in fields.iter().zip(record.columns()) {
@@ -264,17 +284,7 @@ impl Spilling<'_> {
             if child.name() == PRESENCE_FIELD || !self.paths.has_at_or_below(&inner) {
                 kept.push(Arc::clone(child));
                 columns.push(Arc::clone(column));
-                continue;
-            }
-            let inner_places: Vec<(usize, String)> = places
-                .iter()
-                .map(|(row, pointer)| {
-                    let mut pointer = pointer.clone();
-                    push_pointer(&mut pointer, child.name());
-                    (*row, pointer)
-                })
-                .collect();
-            if let Some(column) = self.column(column, &inner, &inner_places)? {
+            } else if let Some(column) = self.column(column, &inner, places)? {
                 kept.push(field(child.name(), column.data_type().clone()));
                 columns.push(column);
             }
@@ -282,16 +292,16 @@ impl Spilling<'_> {
         Ok(StructArray::try_new_with_length(kept.into(), columns, record.nulls().cloned(), record.len())?)
     }
 
-    fn leaf(&mut self, array: &ArrayRef, places: &[(usize, String)]) -> Result<()> {
-        let there = places.iter().enumerate().filter(|(slot, _)| array.is_valid(*slot));
-        for (slot, (row, pointer)) in there {
+    fn leaf(&mut self, array: &ArrayRef, path: &str, places: &Places) -> Result<()> {
+        for slot in (0..array.len()).filter(|slot| array.is_valid(*slot)) {
+            let Some((row, pointer)) = places.of(slot, path) else { continue };
             let one = array.slice(slot, 1);
             let value = match one.data_type() {
                 DataType::List(_) => Value::Array(scalars(&own_values(one.as_list()).1)?),
                 _ => scalars(&one)?.pop().unwrap_or(Value::Null),
             };
-            if let Some(values) = self.values.get_mut(*row) {
-                values.push((pointer.clone(), value));
+            if let Some(values) = self.values.get_mut(row) {
+                values.push((pointer, value));
             }
         }
         Ok(())

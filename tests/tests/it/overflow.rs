@@ -105,3 +105,30 @@ fn junk_in_all_columns_hides_no_honest_field() {
     let answer = server.query("logs.all", &[("project", "p1"), ("sql", "select count(*) as n from postgres_logs")]);
     assert_eq!(answer.column("n"), [json!(3)]);
 }
+
+/// A query that worked when it was saved is not taken down by what logs come in; callers are told what is wrong
+/// as long as they are there.
+#[test]
+fn an_endpoint_does_not_die_of_its_logs() {
+    let data = tidegate_tests::folder();
+    let server = Server::start_in(data.path());
+    let query = "with rows as (select id, count + 1 as next from `postgres.logs`) select id, next from rows";
+    let saved = server.manage("POST", "/api/endpoints", &json!({"name": "counting", "query": query}));
+    assert_eq!(saved.status, 201, "{}", saved.body);
+    server.send(SOURCE, &json!({"id": "a", "count": [{"a": 1}, {"a": 2}]}));
+    assert_eq!(server.query("counting", &[]).status, 400);
+    server.stop("-TERM");
+    let server = Server::start_in(data.path());
+    let checked = || {
+        let endpoint = server.manage("GET", "/api/endpoints/counting", &Value::Null).body;
+        endpoint["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty())
+    };
+    let told = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        checked()
+    });
+    assert!(told, "{}", server.manage("GET", "/api/endpoints/counting", &Value::Null).body);
+    // Not "cannot be used any more": what it does not read of these logs works.
+    assert_eq!(server.query("counting", &[]).status, 400);
+    assert_eq!(server.query("counting", &[("sql", "select count(*) as n from (select 1)")]).status, 200);
+}
