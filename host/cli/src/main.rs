@@ -5,6 +5,7 @@ mod client;
 mod commands;
 mod compile;
 mod config;
+mod damage;
 mod demo;
 mod import;
 mod kit;
@@ -38,6 +39,10 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Make a data folder of a copy
     Restore(backup::RestoreArguments),
+    /// Read everything in a data folder that no server has open, and list what is damaged
+    Verify(damage::VerifyArguments),
+    /// Set aside what is damaged in a data folder that no server has open, and take back what is whole
+    Repair(damage::RepairArguments),
     /// Send files of events to a running server: one JSON object a line
     Import(import::Arguments),
     #[command(flatten)]
@@ -60,6 +65,8 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
+        Command::Verify(arguments) => damage::verify(&arguments),
+        Command::Repair(arguments) => damage::repair(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Kit(command) => kit::run(&command),
         Command::CompileComponent(arguments) => compile::run(&arguments),

@@ -61,6 +61,8 @@ pub enum Code {
     ComponentFailed,
     /// Stored data could not be read completely.
     DataUnavailable,
+    /// Stored data is damaged or missing: the same every time until it is repaired.
+    DataDamaged,
     /// Anything else; the details are in the server's log.
     Internal,
 }
@@ -95,6 +97,7 @@ impl Code {
             Self::Timeout => "timeout",
             Self::ComponentFailed => "component_failed",
             Self::DataUnavailable => "data_unavailable",
+            Self::DataDamaged => "data_damaged",
             Self::Internal => "internal",
         }
     }
@@ -121,7 +124,7 @@ impl Code {
             Self::UnsupportedMediaType => 415,
             Self::Refused | Self::LimitExceeded => 422,
             Self::TooManyRequests => 429,
-            Self::Internal | Self::ComponentFailed | Self::UnknownStatement => 500,
+            Self::Internal | Self::ComponentFailed | Self::DataDamaged | Self::UnknownStatement => 500,
             Self::Overloaded | Self::DataUnavailable => 503,
             Self::Timeout => 504,
             Self::StorageFull => 507,

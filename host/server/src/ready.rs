@@ -2,7 +2,8 @@
 //!
 //! `/health` says that the process answers, whatever is wrong: a stack that waits for a healthy
 //! container must not hang on a full disk. `/ready` says what is wrong, without names or paths,
-//! because it needs no token; those are in the log.
+//! because it needs no token; those are in the log. Stored logs that cannot be read do not make a
+//! service unready, because all others can: it says `degraded`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +13,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use tidegate_store::StoreStats;
 
 use crate::app::App;
 
@@ -69,8 +71,11 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
             .json(),
         ),
     }
+    let damage = damage(&app.store.stats());
+    let status = if damage.is_empty() { "ok" } else { "degraded" };
+    warnings.extend(damage.iter().map(Problem::json));
     Json(json!({
-        "status": "ok",
+        "status": status,
         "running": running,
         "places": places,
         "waiting": waiting,
@@ -78,6 +83,47 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
         "warnings": warnings,
     }))
     .into_response()
+}
+
+/// What of the stored logs cannot be read. The rest is served: a service is ready all the same, and says
+/// that it is degraded.
+fn damage(stats: &StoreStats) -> Vec<Problem> {
+    let mut found = Vec::new();
+    if stats.damaged_segments > 0 {
+        let (segments, rows) = (stats.damaged_segments, stats.damaged_rows);
+        found.push(Problem::new(
+            "damage",
+            format!(
+                "{segments} segments with {rows} events are damaged or missing, and queries that need them fail; \
+                 tidegate verify lists them, tidegate repair sets them aside"
+            ),
+        ));
+    }
+    if stats.set_aside_segments > 0 {
+        let (segments, rows) = (stats.set_aside_segments, stats.set_aside_rows);
+        found.push(Problem::new(
+            "quarantine",
+            format!(
+                "{segments} segments with {rows} events are set aside, and queries do not see them; \
+                 tidegate verify lists them, tidegate repair takes back what is whole"
+            ),
+        ));
+    }
+    if stats.lost_transactions > 0 {
+        let events = match stats.lost_events {
+            Some(events) => format!("with {events} events that were in no segment yet"),
+            None => "with an unknown number of events".to_owned(),
+        };
+        found.push(Problem::new(
+            "catalog_log",
+            format!(
+                "the start found the catalog's write-ahead file damaged: {} transactions of it are lost, {events}; \
+                 the server's log has the details",
+                stats.lost_transactions
+            ),
+        ));
+    }
+    found
 }
 
 fn problems(app: &App) -> Vec<Problem> {

@@ -7,12 +7,11 @@
 //! too. (Whoever lets segments be *merged* must keep the old ones for as long as a backup may take.)
 
 use std::{
-    fs::{self, File},
+    fs,
     io::ErrorKind,
     path::{Path, PathBuf},
 };
 
-use parquet::file::reader::{FileReader, SerializedFileReader};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use uuid::Uuid;
 
@@ -22,6 +21,7 @@ use crate::{
     error::{Result, StoreError},
     segment,
     stage::{Stage, copy_file, sync_file},
+    verify,
 };
 
 /// What was copied by [`backup`] or [`restore`].
@@ -47,8 +47,8 @@ pub struct BackupReport {
 ///
 /// # Errors
 /// [`StoreError::NotEmpty`]; [`StoreError::NoCatalog`] and [`StoreError::Incompatible`] as in
-/// [`Catalog::open_beside`]; [`StoreError::Corrupt`] when a segment is missing or has another length
-/// than the catalog says; [`StoreError::Io`]; [`StoreError::Sqlite`]; [`StoreError::DiskFull`]. In all of
+/// [`Catalog::open_beside`]; [`StoreError::Corrupt`] when a segment is missing or damaged: no
+/// backup has such a one; [`StoreError::Io`]; [`StoreError::Sqlite`]; [`StoreError::DiskFull`]. In all of
 /// these cases there is nothing at `target` afterwards that could be taken for a backup.
 pub fn backup(data_dir: &Path, target: &Path) -> Result<BackupReport> {
     backup_with(data_dir, target, || ()).map_err(|error| disk::refine(error, target))
@@ -107,7 +107,7 @@ pub(crate) fn backup_with(data_dir: &Path, target: &Path, between: impl FnOnce()
 
 /// Makes a data folder of a backup at `data_dir`, which must not exist or be an empty folder. The
 /// backup is checked first: the catalog as a whole, and that each segment is there, has its length,
-/// and is a Parquet file with as many rows as the catalog says. The backup stays as it is. Blocks.
+/// the checksums that it was written with, and as many rows as the catalog says. The backup stays as it is. Blocks.
 ///
 /// # Errors
 /// [`StoreError::NotEmpty`]; [`StoreError::NoCatalog`] when `backup` is none;
@@ -145,7 +145,6 @@ fn restore_checked(backup: &Path, data_dir: &Path) -> Result<BackupReport> {
             }
             other => other?,
         }
-        check_segment(&listed.path(stage.folder()), &listed)?;
         report.add(&listed);
     }
     report.finish(&copy, &path)?;
@@ -170,30 +169,39 @@ impl BackupReport {
     }
 }
 
-/// A segment that the copied catalog names.
-struct Listed {
-    id: Uuid,
-    source: Uuid,
-    source_name: String,
-    rows: u64,
-    bytes: u64,
+/// A segment that a catalog names.
+pub(crate) struct Listed {
+    pub(crate) id: Uuid,
+    pub(crate) source: Uuid,
+    pub(crate) source_name: String,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    pub(crate) checksum: Option<u32>,
 }
 
 impl Listed {
-    fn path(&self, data: &Path) -> PathBuf {
+    pub(crate) fn name(&self) -> String {
+        format!("segment {} of source `{}`", self.id, self.source_name)
+    }
+
+    pub(crate) fn path(&self, data: &Path) -> PathBuf {
         segment::folder(data, self.source).join(segment::file_name(self.id))
     }
 
     fn corrupt(&self, reason: impl ToString) -> StoreError {
-        StoreError::corrupt(format!("segment {} of source `{}`", self.id, self.source_name), reason)
+        StoreError::corrupt(self.name(), reason)
     }
 }
 
-fn list(copy: &Connection) -> Result<Vec<Listed>> {
-    let mut statement = copy.prepare(
-        "SELECT segments.id, sources.id, sources.name, segments.rows, segments.bytes
+pub(crate) fn list(copy: &Connection) -> Result<Vec<Listed>> {
+    // Backups of older versions have no checksums.
+    let with = "SELECT count(*) FROM pragma_table_info('segments') WHERE name = 'checksum'";
+    let with: i64 = copy.query_row(with, [], |row| row.get(0))?;
+    let checksum = if with > 0 { "segments.checksum" } else { "NULL" };
+    let mut statement = copy.prepare(&format!(
+        "SELECT segments.id, sources.id, sources.name, segments.rows, segments.bytes, {checksum}
          FROM segments JOIN sources ON sources.key = segments.source ORDER BY segments.max_time",
-    )?;
+    ))?;
     let rows = statement.query_map([], |row| {
         Ok(Listed {
             id: row.get(0)?,
@@ -201,6 +209,7 @@ fn list(copy: &Connection) -> Result<Vec<Listed>> {
             source_name: row.get(2)?,
             rows: row.get::<_, i64>(3)?.cast_unsigned(),
             bytes: row.get::<_, i64>(4)?.cast_unsigned(),
+            checksum: row.get(5)?,
         })
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -212,7 +221,11 @@ fn copy_segment(from: &Path, to: &Path, listed: &Listed) -> Result<()> {
     if copied != listed.bytes {
         return Err(listed.corrupt(format!("its file has {copied} bytes, the catalog says {}", listed.bytes)));
     }
-    Ok(())
+    // The copy: that covers what was read, and what was written.
+    match verify::check(to, listed)? {
+        Ok(_) => Ok(()),
+        Err(reason) => Err(listed.corrupt(format!("{reason}; `tidegate repair` sets damaged segments aside"))),
+    }
 }
 
 fn check_catalog(copy: &Connection, path: &Path) -> Result<()> {
@@ -230,14 +243,4 @@ fn check_catalog(copy: &Connection, path: &Path) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-fn check_segment(path: &Path, listed: &Listed) -> Result<()> {
-    let file = File::open(path).map_err(StoreError::io(format!("opening {}", path.display())))?;
-    let reader = SerializedFileReader::new(file).map_err(|error| listed.corrupt(error))?;
-    let rows = reader.metadata().file_metadata().num_rows();
-    if u64::try_from(rows) != Ok(listed.rows) {
-        return Err(listed.corrupt(format!("its file has {rows} rows, the catalog says {}", listed.rows)));
-    }
-    Ok(())
 }

@@ -52,6 +52,24 @@ pub enum StoreError {
     /// A folder in which no store was ever opened.
     #[error("there is no catalog in {}: is it a data folder?", .0.display())]
     NoCatalog(PathBuf),
+    /// Segments without the catalog that names them. A new catalog would know none of them.
+    #[error(
+        "there are segments in {} and no catalog that names them: put catalog.sqlite back, or restore a backup; without either, \
+         `tidegate repair --rebuild-catalog` makes a catalog of what the segments say, with their sources and \
+         without endpoints and tokens", .0.display()
+    )]
+    CatalogMissing(PathBuf),
+    /// A folder that others can read, and that is not the server's alone or not this user's to close.
+    #[error(
+        "others can read {} (mode {mode:o}), and logs and hashes of tokens would be in it: make it private \
+         (chmod 700), or name a folder that is not there yet, which is made so", path.display()
+    )]
+    Exposed {
+        /// The folder.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// A folder that should be made has something in it, or is a file.
     #[error("{} is there already and is not an empty folder", .0.display())]
     NotEmpty(PathBuf),

@@ -16,6 +16,7 @@ use std::{
 };
 
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use crate::{
     batch::MemBatch,
@@ -23,10 +24,10 @@ use crate::{
     directory::Sources,
     disk,
     error::{Result, StoreError},
-    log,
+    leftover, log,
     options::StoreOptions,
     retention::{self, Dropped},
-    segment::{self, Fate, Segment},
+    segment::{self, Fate, Origin, Segment},
     shape::Shape,
     source::Source,
 };
@@ -84,13 +85,13 @@ pub(crate) fn queue() -> (Queue, Waker) {
 impl Flusher {
     pub(crate) fn start(
         queue: Queue,
-        data: PathBuf,
+        (data, catalog): (PathBuf, Uuid),
         sources: Arc<Sources>,
         writer: Arc<Writer>,
         options: StoreOptions,
     ) -> Result<Flusher> {
         let Queue { sender, receiver, awake } = queue;
-        let run = Run { data, sources, writer, options };
+        let run = Run { data, catalog, sources, writer, options };
         let thread = thread::Builder::new()
             .name("store-flush".to_owned())
             .spawn(move || run.run(&receiver, &awake))
@@ -124,6 +125,8 @@ impl Flusher {
 
 struct Run {
     data: PathBuf,
+    /// The catalog's identity, for the footers.
+    catalog: Uuid,
     sources: Arc<Sources>,
     writer: Arc<Writer>,
     options: StoreOptions,
@@ -182,6 +185,13 @@ impl Run {
                 }
             }
         }
+        // What was dropped and has no file any more need not be remembered.
+        let data = self.data.clone();
+        if self.writer.check().is_ok()
+            && let Err(error) = self.writer.transact(move |tx| leftover::forget_gone(tx, &data))
+        {
+            failed.get_or_insert(error);
+        }
         failed.map_or(Ok(dropped), Err)
     }
 
@@ -199,8 +209,8 @@ impl Run {
         let Some((batch, shape)) = source.begin_flush()? else { return Ok(()) };
         let folder = segment::folder(&self.data, source.id);
         let info = source.info();
-        let identity = (source.id, info.name.as_str());
-        let segment = match segment::write(&folder, identity, &batch, &self.options) {
+        let origin = Origin { catalog: self.catalog, source: source.id, name: &info.name, shape: &shape };
+        let segment = match segment::write(&folder, origin, &batch, &self.options) {
             Ok(segment) => Arc::new(segment),
             Err(error) => {
                 source.abort_flush();
@@ -244,7 +254,7 @@ impl Run {
         let (key, source, segment) = (source.key, Arc::clone(source), Arc::clone(segment));
         self.writer.transact(move |tx| {
             source.check()?;
-            segment::register(tx, key, &segment, &batch)?;
+            segment::register(tx, key, &segment, batch.rows.schema_ref())?;
             tx.prepare_cached("UPDATE sources SET shape = ?2 WHERE key = ?1")?
                 .execute(rusqlite::params![key, shape])?;
             log::forget(tx, key, batch.first_seq, batch.last_seq)

@@ -13,6 +13,9 @@
 //! Segments go again by [`Retention`], sources by [`Store::delete_source`]; their files stay until the
 //! last query that reads them ends. [`backup`] copies a folder in which a store is open.
 //!
+//! Every byte of a segment has a checksum that is looked at when it is read. What is damaged, or not
+//! named by the catalog, is never deleted: [`verify`] finds it, [`repair()`] sets it aside or takes it back.
+//!
 //! A record and an array of exactly one record are the same thing, stored as a struct; only where
 //! a path really held several records is it a list. What does not fit its column is kept word for
 //! word in the column `_overflow`.
@@ -21,6 +24,7 @@ mod adapt;
 mod backup;
 mod batch;
 mod catalog;
+mod checksum;
 mod columns;
 mod commit;
 mod describe;
@@ -30,14 +34,20 @@ mod error;
 mod event;
 mod expr;
 mod flush;
+mod footer;
+mod identity;
 mod info;
 mod intake;
+mod leftover;
 mod log;
 mod manage;
 mod memory;
 mod options;
 mod prune;
+mod quarantine;
 mod reader;
+mod recover;
+mod repair;
 mod retention;
 mod segment;
 mod shape;
@@ -54,20 +64,25 @@ mod tests;
 mod timestamp;
 mod tree;
 mod union;
+mod verified;
+mod verify;
 
 pub use backup::{BackupReport, backup, restore};
-pub use catalog::{Catalog, EndpointEntry, EndpointRecord, NewVersion, TokenRecord};
+pub use catalog::{Catalog, EndpointEntry, EndpointRecord, LogDamage, NewVersion, TokenRecord};
 pub use describe::SourceDescription;
 pub use error::StoreError;
 pub use event::MAX_NESTING;
 pub use info::{Retention, SourceInfo};
 pub use intake::{Ingested, Intake, Mark, RefusedEvent, too_long};
 pub use options::StoreOptions;
+pub use quarantine::SetAside;
+pub use repair::{RepairReport, rebuild_catalog, repair};
 pub use retention::Dropped;
 pub use stats::StoreStats;
 pub use store::Store;
 pub use timestamp::micros as event_time;
 pub use tree::{MAX_VALUES, read_event, too_many_values};
+pub use verify::{Finding, VerifyReport, verify};
 
 /// The clock of the store: microseconds since 1970, UTC.
 fn now_micros() -> i64 {

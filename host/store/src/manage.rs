@@ -120,6 +120,8 @@ impl Store {
                 if victim.is_deleted() {
                     return Ok(false);
                 }
+                // Its files go later; a start in between finds here that they may.
+                tx.execute("INSERT OR IGNORE INTO dropped (id, source) VALUES (?1, ?1)", [victim.id])?;
                 for statement in [
                     "DELETE FROM wal WHERE source = ?1",
                     "DELETE FROM segments WHERE source = ?1",

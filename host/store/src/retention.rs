@@ -1,8 +1,8 @@
 //! Retention: segments that are too old, or too many, are dropped.
 //!
 //! One transaction takes them out of the catalog; from then on nobody finds them, and their files
-//! go when the last query that reads them ends. A crash in between leaves files that the next open
-//! sweeps.
+//! go when the last query that reads them ends. Until then the catalog remembers that they were
+//! dropped: a crash in between leaves files that the next open may delete for that.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -54,6 +54,8 @@ pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -
         owner.check()?;
         let mut statement = tx.prepare_cached("DELETE FROM segments WHERE id = ?1")?;
         forgotten.iter().try_for_each(|id| statement.execute([id]).map(drop))?;
+        let mut statement = tx.prepare_cached("INSERT OR IGNORE INTO dropped (id, source) VALUES (?1, ?2)")?;
+        forgotten.iter().try_for_each(|id| statement.execute([id, &owner.id]).map(drop))?;
         Ok(())
     });
     match done {

@@ -235,6 +235,18 @@ impl Shape {
         Arc::new(Schema::new(columns.collect::<Vec<_>>()))
     }
 
+    /// Grows by what another shape of the same source has, for segments that come back: what was
+    /// written with either is read as one of the two, or as text.
+    ///
+    /// # Errors
+    /// The path at which the two cannot both be read, such as a record here and a number there.
+    pub(crate) fn join(&mut self, other: &Shape) -> Result<(), String> {
+        let mut grown = self.fields.clone();
+        join_fields(&mut grown, &other.fields, "")?;
+        self.fields = grown;
+        Ok(())
+    }
+
     /// What stands at a column and the keys below it; nothing when a list is in the way.
     pub(crate) fn resolve<'k>(&self, column: &str, keys: impl IntoIterator<Item = &'k str>) -> Option<Part<'_>> {
         let mut part = match column {
@@ -286,6 +298,58 @@ pub(crate) enum Part<'s> {
     Rest(&'s Fields),
     /// The hidden [`UNLIKE_FIELD`] of a record.
     Unlike,
+}
+
+fn join_fields(mine: &mut Fields, theirs: &Fields, above: &str) -> Result<(), String> {
+    for (name, kind) in theirs.iter() {
+        let path = if above.is_empty() { name.to_owned() } else { format!("{above}.{name}") };
+        match mine.find(name).and_then(|at| mine.kind_mut(at)) {
+            Some(known) => join_kinds(known, kind, &path)?,
+            None => {
+                mine.push(name.to_owned(), kind.clone());
+            }
+        }
+    }
+    mine.rest |= theirs.rest;
+    Ok(())
+}
+
+fn join_kinds(mine: &mut Kind, theirs: &Kind, path: &str) -> Result<(), String> {
+    match (mine, theirs) {
+        (Kind::Scalar { ty, wide, mixed }, Kind::Scalar { ty: other, wide: other_wide, mixed: other_mixed })
+            if (*ty == Scalar::Time) == (*other == Scalar::Time) =>
+        {
+            *mixed |= other_mixed;
+            *wide |= other_wide;
+            if *ty != *other {
+                match (*ty, *other) {
+                    (Scalar::Int, Scalar::Float) | (Scalar::Float, Scalar::Int) if !*wide => *ty = Scalar::Float,
+                    _ => *mixed = true,
+                }
+            }
+            Ok(())
+        }
+        (Kind::List { ty, wide, mixed }, Kind::List { ty: other, wide: other_wide, mixed: other_mixed }) => {
+            *mixed |= other_mixed;
+            *wide |= other_wide;
+            if *ty != *other {
+                match (*ty, *other) {
+                    (Scalar::Int, Scalar::Float) | (Scalar::Float, Scalar::Int) if !*wide => *ty = Scalar::Float,
+                    _ => *mixed = true,
+                }
+            }
+            Ok(())
+        }
+        (
+            Kind::Record { many, unlike, fields },
+            Kind::Record { many: other_many, unlike: other_unlike, fields: other },
+        ) => {
+            *many |= other_many;
+            *unlike |= other_unlike;
+            join_fields(fields, other, path)
+        }
+        _ => Err(path.to_owned()),
+    }
 }
 
 /// The last child of every record; see [`PRESENCE_FIELD`].

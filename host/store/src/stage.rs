@@ -47,6 +47,9 @@ impl Stage {
             }
             Err(error) => return Err(StoreError::io(format!("listing {}", target.display()))(error)),
         };
+        if inside {
+            make_private(target)?;
+        }
         let name = format!("incomplete-{}", Uuid::new_v4());
         let folder = if inside {
             target.join(name)
@@ -108,6 +111,40 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder).map_err(StoreError::io(format!("creating {}", folder.display())))
+}
+
+/// Sees to it that only its owner can read a folder that was there before. It is closed to others where
+/// it is the store's alone: empty, or with a catalog in it. A folder with other things may be one that
+/// others need.
+///
+/// # Errors
+/// [`StoreError::Exposed`].
+#[cfg(unix)]
+pub(crate) fn make_private(folder: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let looking = || StoreError::io(format!("looking at {}", folder.display()));
+    let mode = fs::metadata(folder).map_err(looking())?.permissions().mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let exposed = || StoreError::Exposed { path: folder.to_owned(), mode };
+    // What a file system puts into each of its roots is no one's.
+    let alone = list(folder)?.iter().all(|path| path.ends_with("lost+found")) || folder.join(schema::FILE).is_file();
+    if !alone {
+        return Err(exposed());
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => exposed(),
+        _ => StoreError::io(format!("closing {} to others", folder.display()))(error),
+    })?;
+    tracing::warn!(path = %folder.display(), mode = format!("{mode:o}"), "others could read this folder; now only its owner can");
+    Ok(())
+}
+
+/// There are no modes here.
+#[cfg(not(unix))]
+pub(crate) fn make_private(_folder: &Path) -> Result<()> {
+    Ok(())
 }
 
 /// Copies a file, durably; returns its length.

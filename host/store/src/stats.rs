@@ -44,6 +44,20 @@ pub struct StoreStats {
     pub unflushed_bytes: u64,
     /// Now: writing has ended until a restart; see [`StoreError::ReadOnly`](crate::StoreError).
     pub read_only: bool,
+    /// Segments that were found damaged or missing since the store was opened; every query that needs
+    /// one of them fails.
+    pub damaged_segments: u64,
+    /// Rows in them.
+    pub damaged_rows: u64,
+    /// Segments in the quarantine.
+    pub set_aside_segments: u64,
+    /// Rows in them, as far as that is known.
+    pub set_aside_rows: u64,
+    /// Transactions that the start found lost in a damaged write-ahead file of the catalog; the last of
+    /// them may never have been acknowledged.
+    pub lost_transactions: u64,
+    /// Events in those that were in no segment, where that can be told.
+    pub lost_events: Option<u64>,
 }
 
 /// The totals while they are counted.
@@ -111,6 +125,10 @@ impl Store {
             dropped_bytes: get(&counters.dropped_bytes),
             unflushed_bytes: self.sources.unflushed.load(Ordering::Relaxed) as u64,
             read_only: self.writer.check().is_err(),
+            set_aside_segments: self.recovered.set_aside,
+            set_aside_rows: self.recovered.set_aside_rows,
+            lost_transactions: self.recovered.log.map_or(0, |log| log.transactions),
+            lost_events: self.recovered.log.and_then(|log| log.events),
             ..StoreStats::default()
         };
         for source in self.sources.all() {
@@ -128,6 +146,10 @@ impl StoreStats {
             self.segments += 1;
             self.segment_rows += segment.rows as u64;
             self.segment_bytes += segment.bytes;
+            if segment.damage().is_some() {
+                self.damaged_segments += 1;
+                self.damaged_rows += segment.rows as u64;
+            }
         }
     }
 }

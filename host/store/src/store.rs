@@ -25,11 +25,12 @@ use crate::{
     intake::{Ingested, Intake, Prepared},
     log, now_micros,
     options::StoreOptions,
+    recover::{self, Recovered},
     retention::Dropped,
     segment,
     shape::Shape,
     source::Source,
-    stage::create_private_folder,
+    stage::{create_private_folder, make_private},
     table::SourceTable,
 };
 
@@ -45,36 +46,40 @@ pub struct Store {
     pub(crate) writer: Arc<Writer>,
     flusher: Arc<Flusher>,
     pub(crate) options: StoreOptions,
+    /// What the start found.
+    pub(crate) recovered: Recovered,
     /// Held for as long as the store lives: no second process may write here.
     _lock: File,
 }
 
 impl Store {
     /// Opens a data folder, creating it if need be (mode 0700), and recovers what a crash left:
-    /// the write-ahead log is read back into memory, files that the catalog does not know are
-    /// deleted. Segment files are not opened, so a damaged one does not keep the store from
-    /// starting. Blocks.
+    /// the write-ahead log is read back into memory. Files that the catalog does not name are deleted
+    /// where their rows are elsewhere for certain, and else set aside in `quarantine/`. Segments that
+    /// it names are not read, so a damaged one does not keep the store from starting; whether their
+    /// files are there, in their length, is in [`Self::stats`]. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] when another process has the folder; [`StoreError::Incompatible`],
+    /// [`StoreError::CatalogMissing`] where there are segments and no catalog;
+    /// [`StoreError::Exposed`]; [`StoreError::Locked`] when another process has the folder; [`StoreError::Incompatible`],
     /// [`StoreError::Corrupt`], [`StoreError::Io`], [`StoreError::Sqlite`].
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Arc<Store>> {
         let dir = create_data_folder(dir)?;
         let lock = lock(&dir)?;
         segment::create_folder(&dir.join("segments"))?;
-        let catalog = Catalog::open(&dir.join(schema::FILE))?;
-        let conn = catalog.connect()?;
+        let may_be_new = recover::may_be_new(&dir)?;
+        let log = recover::look_at_log(&dir)?;
+        let catalog = Catalog::open(&dir, may_be_new)?;
+        let identity = catalog.identity()?;
+        let mut conn = catalog.connect()?;
         if !options.durable {
             schema::relax(&conn)?;
             schema::relax(&catalog.lock())?;
         }
+        let recovered = recover::recover(&mut conn, &dir, identity, log)?;
         let sources = Arc::new(Sources::default());
         for source in load_sources(&conn, &dir, &options, &sources.unflushed)? {
             sources.insert(source);
-        }
-        let left = segment::sweep_deleted_sources(&dir, |id| sources.get(id).is_some())?;
-        if left > 0 {
-            tracing::info!(files = left, "deleted files of deleted sources");
         }
         let by_key: HashMap<i64, Arc<Source>> = sources.all().into_iter().map(|s| (s.key, s)).collect();
         let replayed = log::replay(&conn, |key| by_key.get(&key).cloned())?;
@@ -92,9 +97,10 @@ impl Store {
             };
             Arc::new(Writer::start(conn, dir.clone(), &options, committed)?)
         };
-        let flusher = Flusher::start(queue, dir.clone(), Arc::clone(&sources), Arc::clone(&writer), options.clone())?;
+        let (of_flusher, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
+        let flusher = Flusher::start(queue, (dir.clone(), identity), of_flusher, of_writer, options.clone())?;
         let flusher = Arc::new(flusher);
-        Ok(Arc::new(Store { data: dir, sources, catalog, writer, flusher, options, _lock: lock }))
+        Ok(Arc::new(Store { data: dir, sources, catalog, writer, flusher, options, recovered, _lock: lock }))
     }
 
     /// Stores events (JSON objects) and tells what became of them, once they are on stable
@@ -243,10 +249,11 @@ fn create_data_folder(dir: &Path) -> Result<PathBuf> {
     if !dir.is_dir() {
         create_private_folder(dir)?;
     }
+    make_private(dir)?;
     fs::canonicalize(dir).map_err(StoreError::io(format!("finding {}", dir.display())))
 }
 
-fn lock(dir: &Path) -> Result<File> {
+pub(crate) fn lock(dir: &Path) -> Result<File> {
     let path = dir.join("lock");
     let io = || StoreError::io(format!("locking {}", path.display()));
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(io())?;
@@ -279,10 +286,6 @@ fn load_sources(
             .map_err(|e| StoreError::corrupt(format!("the schema of source `{}`", info.name), e))?;
         let folder = segment::folder(dir, info.id);
         let segments = segment::load(conn, key, &folder)?;
-        let swept = segment::sweep(&folder, &segments)?;
-        if swept > 0 {
-            tracing::info!(source = info.name, files = swept, "deleted files of an unfinished flush");
-        }
         sources.push(Arc::new(Source::new(info, key, shape, segments, options, Arc::clone(unflushed))));
     }
     Ok(sources)

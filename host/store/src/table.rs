@@ -14,7 +14,7 @@ use datafusion::{
     datasource::{
         listing::PartitionedFile,
         object_store::ObjectStoreUrl,
-        physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource, parquet::CachedParquetFileReaderFactory},
+        physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource},
         source::DataSourceExec,
     },
     error::{DataFusionError, Result},
@@ -109,10 +109,8 @@ impl SourceTable {
         let url = ObjectStoreUrl::local_filesystem();
         let runtime = state.runtime_env();
         let readers = SegmentReaders {
-            inner: CachedParquetFileReaderFactory::new(
-                runtime.object_store(&url)?,
-                runtime.cache_manager.get_file_metadata_cache(),
-            ),
+            files: runtime.object_store(&url)?,
+            footers: runtime.cache_manager.get_file_metadata_cache(),
             source: self.info.name.as_str().into(),
         };
         let options = state.default_table_options().parquet;

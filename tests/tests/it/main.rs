@@ -15,6 +15,7 @@ mod compile;
 mod components;
 mod connections;
 mod crash;
+mod damage;
 mod demo;
 mod errors;
 mod exchange;

@@ -26,7 +26,7 @@ const TOTALS: [(&str, &str, Read); 10] = [
 ];
 
 /// Numbers of this moment.
-const LEVELS: [(&str, &str, Read); 7] = [
+const LEVELS: [(&str, &str, Read); 12] = [
     ("tidegate_sources", "Log sources", |stats| stats.sources),
     (
         "tidegate_sources_overflowing",
@@ -38,6 +38,17 @@ const LEVELS: [(&str, &str, Read); 7] = [
     ("tidegate_store_segment_bytes", "Bytes of the segments' files", |stats| stats.segment_bytes),
     ("tidegate_store_unflushed_bytes", "Bytes of memory that hold events that no segment holds yet", |stats| {
         stats.unflushed_bytes
+    }),
+    ("tidegate_store_segments_damaged", "Segments that were found damaged or missing", |stats| stats.damaged_segments),
+    ("tidegate_store_segments_quarantined", "Segments that are set aside, and that queries do not see", |stats| {
+        stats.set_aside_segments
+    }),
+    ("tidegate_store_events_quarantined", "Events in them, as far as known", |stats| stats.set_aside_rows),
+    ("tidegate_store_transactions_lost", "Transactions that the start found lost in the catalog's log", |stats| {
+        stats.lost_transactions
+    }),
+    ("tidegate_store_events_lost", "Events in them that were in no segment, as far as known", |stats| {
+        stats.lost_events.unwrap_or(0)
     }),
     ("tidegate_store_read_only", "1 after a failed write, until a restart", |stats| u64::from(stats.read_only)),
 ];

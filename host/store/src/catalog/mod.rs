@@ -11,14 +11,17 @@ use std::{
 };
 
 use rusqlite::{Connection, OptionalExtension};
+use uuid::Uuid;
 
 pub use self::{
     endpoints::{EndpointEntry, EndpointRecord, NewVersion},
+    log_file::LogDamage,
     tokens::TokenRecord,
 };
 use crate::error::{Result, StoreError};
 
 mod endpoints;
+pub(crate) mod log_file;
 pub(crate) mod schema;
 mod tokens;
 
@@ -30,10 +33,16 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    pub(crate) fn open(path: &Path) -> Result<Catalog> {
-        let mut conn = schema::connect(path, true)?;
-        schema::migrate(&mut conn, path)?;
-        Ok(Catalog { path: path.to_owned(), conn: Mutex::new(conn) })
+    /// Opens the catalog of a data folder and brings its schema up to date. One that holds nothing is
+    /// filled only where it `may_be_new`.
+    pub(crate) fn open(data: &Path, may_be_new: bool) -> Result<Catalog> {
+        let path = data.join(schema::FILE);
+        let mut conn = schema::connect(&path, may_be_new)?;
+        if !may_be_new && schema::version(&conn, &path)? == 0 {
+            return Err(StoreError::CatalogMissing(data.to_owned()));
+        }
+        schema::migrate(&mut conn, &path)?;
+        Ok(Catalog { path, conn: Mutex::new(conn) })
     }
 
     /// Opens the catalog of a data folder beside a server that may be running there: for the
@@ -61,6 +70,18 @@ impl Catalog {
                 ),
             }),
         }
+    }
+
+    /// What tells this catalog from every other: footers of segments say which one counted their
+    /// write-ahead rows. Made at the first call.
+    pub(crate) fn identity(&self) -> Result<Uuid> {
+        let conn = self.lock();
+        conn.execute(
+            "INSERT INTO meta (key, value) VALUES ('catalog_id', ?1) ON CONFLICT DO NOTHING",
+            [Uuid::new_v4().to_string()],
+        )?;
+        let text: String = conn.query_row("SELECT value FROM meta WHERE key = 'catalog_id'", [], |row| row.get(0))?;
+        Uuid::parse_str(&text).map_err(|error| StoreError::corrupt("the identity of the catalog", error))
     }
 
     /// Another connection to the same file, for the writer thread.

@@ -14,10 +14,11 @@ pub(crate) const FILE: &str = "catalog.sqlite";
 
 /// "TIDE" in ASCII: `file` and other tools can tell whose database this is.
 const APPLICATION_ID: i64 = 0x5449_4445;
-pub(crate) const VERSION: i64 = 3;
+pub(crate) const VERSION: i64 = 4;
 
 /// What brings each older version, from 1 on, to the next one.
-const MIGRATIONS: [&str; 2] = [include_str!("migrate_2.sql"), include_str!("migrate_3.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("migrate_2.sql"), include_str!("migrate_3.sql"), include_str!("migrate_4.sql")];
 
 /// Lets commits of a connection return before they are on stable storage.
 pub(crate) fn relax(conn: &Connection) -> Result<()> {

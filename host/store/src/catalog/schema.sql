@@ -1,4 +1,4 @@
--- The catalog, version 3. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
+-- The catalog, version 4. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -31,9 +31,19 @@ CREATE TABLE segments (
     max_time    INTEGER NOT NULL,
     projects    TEXT,                   -- JSON array of the values of `project`; NULL: too many, or not text
     columns     TEXT NOT NULL,          -- JSON: name -> type of the file's own columns
-    created_at  INTEGER NOT NULL
+    created_at  INTEGER NOT NULL,
+    checksum    INTEGER,                -- root of the file's checksums; NULL: written before there were any
+    first_seq   INTEGER,                -- the write-ahead rows that it was made of; NULL: likewise
+    last_seq    INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX segments_by_source ON segments (source, max_time);
+
+-- Segments that were dropped, and deleted sources (id = source), until their files are gone: what
+-- tells them from files that the catalog should name and does not.
+CREATE TABLE dropped (
+    id     BLOB PRIMARY KEY,
+    source BLOB NOT NULL                -- identity
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE endpoints (
     id         BLOB PRIMARY KEY,

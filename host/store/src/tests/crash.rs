@@ -123,6 +123,8 @@ async fn acknowledged_rows_survive_kill_9_exactly_once() {
             let folder = folder.unwrap();
             assert!(store.source(folder.file_name().to_str().unwrap()).is_some(), "{}", folder.path().display());
         }
+        assert_eq!(store.stats().set_aside_segments, 0, "a crash is no damage");
+        assert_eq!((store.stats().lost_transactions, store.stats().damaged_segments), (0, 0));
         if store.source("t").is_some() {
             assert!(frame(&store, "t").count().await.unwrap() <= 3);
         }

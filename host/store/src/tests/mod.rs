@@ -9,9 +9,11 @@
 mod backup;
 mod catalog;
 mod crash;
+mod damage;
 mod describe;
 mod disk;
 mod durability;
+mod repair;
 mod retention;
 mod scan;
 mod schema;

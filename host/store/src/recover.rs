@@ -1,0 +1,89 @@
+//! What the start of a store finds wrong, and what it does before anything else.
+//!
+//! Nothing that may hold acknowledged rows is deleted here, and nothing is passed over: what is found
+//! is in the log, and in [`crate::StoreStats`] for as long as the store is open.
+
+use std::{fs, io, path::Path};
+
+use rusqlite::{Connection, OptionalExtension};
+use uuid::Uuid;
+
+use crate::{
+    catalog::{LogDamage, log_file, schema},
+    error::{Result, StoreError},
+    leftover, quarantine,
+};
+
+/// What the start found.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Recovered {
+    /// The catalog's write-ahead file was damaged.
+    pub(crate) log: Option<LogDamage>,
+    /// Flushes that were completed.
+    pub(crate) completed: u64,
+    /// Segments in the quarantine, those of earlier starts too.
+    pub(crate) set_aside: u64,
+    /// Rows in them, as far as that is known.
+    pub(crate) set_aside_rows: u64,
+}
+
+/// Whether a catalog may be made where there is none: not beside segments, none of which it would know.
+pub(crate) fn may_be_new(data: &Path) -> Result<bool> {
+    let log = fs::metadata(log_file::path(data)).map_or(0, |file| file.len());
+    let empty = fs::metadata(data.join(schema::FILE)).map_or(0, |file| file.len()) == 0;
+    let bare = leftover::files(data)?.segments.is_empty() && quarantine::list(data)?.is_empty();
+    if empty && !(bare && log == 0) {
+        return Err(StoreError::CatalogMissing(data.to_owned()));
+    }
+    Ok(bare)
+}
+
+/// Looks at the catalog's write-ahead file before SQLite does, which changes it. Of a damaged one a copy
+/// is kept.
+pub(crate) fn look_at_log(data: &Path) -> Result<Option<(LogDamage, std::path::PathBuf)>> {
+    let path = log_file::path(data);
+    let found = match log_file::inspect(data) {
+        Ok(found) => found,
+        // SQLite passes over a file that is none.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
+        Err(error) => return Err(StoreError::io(format!("reading {}", path.display()))(error)),
+    };
+    let Some(damage) = found else { return Ok(None) };
+    let copy = quarantine::keep_copy(data, &path)?;
+    Ok(Some((damage, copy)))
+}
+
+/// Settles what a crash or damage left. The connection is the only one.
+pub(crate) fn recover(
+    conn: &mut Connection,
+    data: &Path,
+    catalog: Uuid,
+    log: Option<(LogDamage, std::path::PathBuf)>,
+) -> Result<Recovered> {
+    let log = match log {
+        Some((damage, copy)) => {
+            let last = "SELECT seq FROM sqlite_sequence WHERE name = 'wal'";
+            let last: i64 = conn.query_row(last, [], |row| row.get(0)).optional()?.unwrap_or(0);
+            let events = log_file::count_events(data, &copy, &quarantine::folder(data)?, last);
+            let damage = LogDamage { events, ..damage };
+            tracing::error!(
+                frame = damage.frame,
+                transactions = damage.transactions,
+                events = damage.events,
+                certain = damage.is_certain(),
+                copy = %copy.display(),
+                "the write-ahead file of the catalog is damaged: what it held behind the damage is lost; \
+                 segments that the catalog no longer names are set aside, and tidegate repair takes them back"
+            );
+            Some(damage)
+        }
+        None => None,
+    };
+    let settled = leftover::settle(conn, data, catalog)?;
+    if settled.deleted > 0 {
+        tracing::info!(files = settled.deleted, "deleted files of unfinished segments and of what was dropped");
+    }
+    let listed = quarantine::list(data)?;
+    let set_aside_rows = listed.iter().filter_map(|note| note.rows).sum();
+    Ok(Recovered { log, completed: settled.completed as u64, set_aside: listed.len() as u64, set_aside_rows })
+}
