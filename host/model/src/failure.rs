@@ -37,7 +37,7 @@ pub enum Code {
     Forbidden,
     /// No such endpoint, source or route.
     NotFound,
-    /// The name is taken.
+    /// The name is taken, or the key of a request was used for another one.
     Conflict,
     /// The method does not exist on this route.
     MethodNotAllowed,
@@ -61,6 +61,8 @@ pub enum Code {
     ComponentFailed,
     /// Stored data could not be read completely.
     DataUnavailable,
+    /// A write failed in the middle: it is not known whether what was asked for happened.
+    Unconfirmed,
     /// Anything else; the details are in the server's log.
     Internal,
 }
@@ -95,6 +97,7 @@ impl Code {
             Self::Timeout => "timeout",
             Self::ComponentFailed => "component_failed",
             Self::DataUnavailable => "data_unavailable",
+            Self::Unconfirmed => "unconfirmed",
             Self::Internal => "internal",
         }
     }
@@ -122,7 +125,7 @@ impl Code {
             Self::Refused | Self::LimitExceeded => 422,
             Self::TooManyRequests => 429,
             Self::Internal | Self::ComponentFailed | Self::UnknownStatement => 500,
-            Self::Overloaded | Self::DataUnavailable => 503,
+            Self::Overloaded | Self::DataUnavailable | Self::Unconfirmed => 503,
             Self::Timeout => 504,
             Self::StorageFull => 507,
         }
@@ -132,7 +135,7 @@ impl Code {
     pub fn retry_after(self) -> Option<u64> {
         match self {
             Self::TooManyRequests | Self::Overloaded => Some(1),
-            Self::DataUnavailable => Some(10),
+            Self::DataUnavailable | Self::Unconfirmed => Some(10),
             Self::StorageFull => Some(30),
             _ => None,
         }

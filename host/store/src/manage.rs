@@ -122,6 +122,7 @@ impl Store {
                 }
                 for statement in [
                     "DELETE FROM wal WHERE source = ?1",
+                    "DELETE FROM ingest_keys WHERE source = ?1",
                     "DELETE FROM segments WHERE source = ?1",
                     "DELETE FROM sources WHERE key = ?1",
                 ] {

@@ -1,0 +1,13 @@
+-- From version 3 to version 4; see schema.sql for what the new parts mean.
+
+CREATE TABLE IF NOT EXISTS ingest_keys (
+    source       INTEGER NOT NULL REFERENCES sources (key),
+    name         BLOB NOT NULL,
+    body         BLOB NOT NULL,
+    seq          INTEGER NOT NULL,
+    rows         INTEGER NOT NULL,
+    future_times INTEGER NOT NULL,
+    created_at   INTEGER NOT NULL,
+    PRIMARY KEY (source, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ingest_keys_by_age ON ingest_keys (source, created_at);
