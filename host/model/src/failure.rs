@@ -37,7 +37,7 @@ pub enum Code {
     Forbidden,
     /// No such endpoint, source or route.
     NotFound,
-    /// The name is taken.
+    /// The name is taken, or the key of a request was used for another one.
     Conflict,
     /// The method does not exist on this route.
     MethodNotAllowed,
@@ -63,6 +63,8 @@ pub enum Code {
     DataUnavailable,
     /// Stored data is damaged or missing: the same every time until it is repaired.
     DataDamaged,
+    /// A write failed in the middle: it is not known whether what was asked for happened.
+    Unconfirmed,
     /// Anything else; the details are in the server's log.
     Internal,
 }
@@ -98,6 +100,7 @@ impl Code {
             Self::ComponentFailed => "component_failed",
             Self::DataUnavailable => "data_unavailable",
             Self::DataDamaged => "data_damaged",
+            Self::Unconfirmed => "unconfirmed",
             Self::Internal => "internal",
         }
     }
@@ -125,7 +128,7 @@ impl Code {
             Self::Refused | Self::LimitExceeded => 422,
             Self::TooManyRequests => 429,
             Self::Internal | Self::ComponentFailed | Self::DataDamaged | Self::UnknownStatement => 500,
-            Self::Overloaded | Self::DataUnavailable => 503,
+            Self::Overloaded | Self::DataUnavailable | Self::Unconfirmed => 503,
             Self::Timeout => 504,
             Self::StorageFull => 507,
         }
@@ -135,7 +138,7 @@ impl Code {
     pub fn retry_after(self) -> Option<u64> {
         match self {
             Self::TooManyRequests | Self::Overloaded => Some(1),
-            Self::DataUnavailable => Some(10),
+            Self::DataUnavailable | Self::Unconfirmed => Some(10),
             Self::StorageFull => Some(30),
             _ => None,
         }

@@ -92,6 +92,20 @@ pub(crate) fn of_store(error: StoreError) -> Failure {
                 "the store cannot write; nothing of the request was stored, reads go on",
             )
         }
+        StoreError::Unconfirmed(_) => {
+            tracing::error!(%error, "the store does not know what is stored");
+            Failure::new(
+                Code::Unconfirmed,
+                "a write failed in the middle, and it is not known whether it is stored; send the request again with the \
+                 same Idempotency-Key: if it had none, it may be stored twice",
+            )
+        }
+        StoreError::KeyReused => Failure::new(
+            Code::Conflict,
+            "the Idempotency-Key was used for another body; nothing of the request was stored, give each request a key \
+             of its own",
+        )
+        .about("idempotency-key"),
         _ => {
             tracing::error!(%error, "the store failed");
             Failure::new(Code::Internal, "the store failed; the server's log has the details")

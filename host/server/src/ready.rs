@@ -135,9 +135,16 @@ fn problems(app: &App) -> Vec<Problem> {
         tracing::error!(%error, "the catalog cannot be read");
         problems.push(Problem::new("catalog", "the catalog cannot be read; the server's log has the details"));
     }
-    if app.store.stats().read_only {
-        let message = "nothing can be stored until a restart, because a write failed; reads go on";
+    let stats = app.store.stats();
+    if stats.read_only {
+        let message = "nothing can be stored, because a write failed; it is tried every 2 seconds, reads go on, and the \
+                       server's log has the details";
         problems.push(Problem::new("store", message));
+    }
+    if stats.checkpoint_failing {
+        let message = "the write-ahead log cannot be moved into the catalog, and grows until it can; the server's log \
+                       has the details";
+        problems.push(Problem::new("checkpoint", message));
     }
     match rustix::fs::statvfs(&app.options.data_dir) {
         Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_FREE => {

@@ -4,19 +4,25 @@
 //! being synced go into the next one together. There is no waiting on purpose: under light load a
 //! call is alone in its transaction, under heavy load the transactions grow by themselves.
 //!
-//! After a failed sync nobody knows what is on disk, and trying again may report success for pages
-//! the kernel has already dropped. So an I/O error ends writing until a restart, which reads back
-//! what is really there. Other failures roll back and leave the log usable; a full disk is one of
-//! those, see [`crate::disk`].
+//! After a failed sync nobody knows what is on disk, and syncing again may report success for pages
+//! that the kernel has already dropped. So a failed transaction is never synced again: another one is
+//! written over what it left in the log ([`log::undo_failed`]). When that one is synced, nothing of
+//! the failed one is there, and writing goes on; callers are told that nothing was stored. While it
+//! fails too, nobody knows: callers are told that, and it is tried every few seconds. A damaged
+//! catalog ends writing until a restart. Other failures roll back and leave the log usable; a full
+//! disk is one of those, see [`crate::disk`].
+//!
+//! Moving the log into the catalog is done here too, between transactions: SQLite would do it by
+//! itself, but keep its failures to itself as well.
 
 use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{Receiver, Sender},
+        mpsc::{Receiver, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
@@ -25,13 +31,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::{
     disk,
     error::{Result, StoreError},
-    log,
+    log::{self, Entry, Written},
+    once::Once,
     options::StoreOptions,
     source::{Call, Source},
     stats::Counters,
 };
 
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+type Job = Box<dyn FnOnce(&mut Run) + Send>;
+
+/// How long to wait before writing is tried again after failed writes.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Pages in the log from which on they are moved into the catalog.
+const CHECKPOINT_PAGES: usize = 2_000;
+/// The size of a page, and the pages that a transaction has at least.
+const PAGE_BYTES: usize = 16 << 10;
+const LEAST_PAGES: usize = 4;
 
 enum Message {
     Ingest(Pending),
@@ -44,9 +60,26 @@ struct Pending {
     source: Arc<Source>,
     rows: usize,
     body: Vec<u8>,
-    reply: oneshot::Sender<Result<usize>>,
+    once: Option<Once>,
+    reply: oneshot::Sender<Result<Stored>>,
     /// Held until the answer: this is what bounds the queue.
     _room: OwnedSemaphorePermit,
+}
+
+/// What is told of a call that is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) rows: usize,
+    /// Of an earlier call with the same key: its events with a time far ahead.
+    pub(crate) future_times: Option<usize>,
+}
+
+/// Why nothing is written at present.
+#[derive(Debug, Clone)]
+struct Failed {
+    reason: String,
+    /// Only a restart can help.
+    lasting: bool,
 }
 
 /// One permit is this many bytes.
@@ -58,10 +91,33 @@ pub(crate) struct Writer {
     queue: Sender<Message>,
     room: Arc<Semaphore>,
     room_size: usize,
-    failed: Arc<Mutex<Option<String>>>,
+    failed: Arc<Mutex<Option<Failed>>>,
     counters: Arc<Counters>,
-    data: PathBuf,
     thread: Mutex<Option<JoinHandle<()>>>,
+    #[cfg(test)]
+    pub(crate) faults: Arc<Faults>,
+}
+
+/// Failures that a test wants: of syncs, after which everything is in the file all the same.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// Transactions of calls whose sync fails from now on.
+    pub(crate) appends: std::sync::atomic::AtomicUsize,
+    /// Attempts to undo them that fail from now on.
+    pub(crate) undoing: std::sync::atomic::AtomicUsize,
+}
+
+#[cfg(test)]
+impl Faults {
+    fn take<T>(counter: &std::sync::atomic::AtomicUsize, done: Result<T>) -> Result<T> {
+        use std::sync::atomic::Ordering::SeqCst;
+        if done.is_ok() && counter.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+            let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
+            return Err(rusqlite::Error::SqliteFailure(error, None).into());
+        }
+        done
+    }
 }
 
 impl Writer {
@@ -73,7 +129,11 @@ impl Writer {
     ) -> Result<Writer> {
         let (queue, receiver) = std::sync::mpsc::channel();
         let failed = Arc::new(Mutex::new(None));
+        #[cfg(test)]
+        let faults = Arc::new(Faults::default());
         let counters = Arc::new(Counters::default());
+        let last = log::last(&conn)?;
+        conn.pragma_update(None, "wal_autocheckpoint", 0)?;
         let room_size = (options.queue_bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         let run = Run {
             conn,
@@ -82,8 +142,14 @@ impl Writer {
             counters: Arc::clone(&counters),
             commit_rows: options.commit_rows,
             commit_bytes: options.commit_bytes,
-            data: data.clone(),
+            data,
             full: false,
+            last,
+            named: 0,
+            // A crash may have left a long log.
+            pages: CHECKPOINT_PAGES,
+            #[cfg(test)]
+            faults: Arc::clone(&faults),
         };
         let thread = thread::Builder::new()
             .name("store-commit".to_owned())
@@ -95,19 +161,26 @@ impl Writer {
             room_size,
             failed,
             counters,
-            data,
             thread: Mutex::new(Some(thread)),
+            #[cfg(test)]
+            faults,
         })
     }
 
     /// Resolves when the events are on stable storage and visible, or are certain not to be.
-    pub(crate) async fn ingest(&self, source: Arc<Source>, rows: usize, body: Vec<u8>) -> Result<usize> {
+    pub(crate) async fn ingest(
+        &self,
+        source: Arc<Source>,
+        rows: usize,
+        body: Vec<u8>,
+        once: Option<Once>,
+    ) -> Result<Stored> {
         self.check()?;
         // A call larger than the whole queue takes all of it.
         let permits = (body.len() / PERMIT_BYTES + 1).min(self.room_size) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();
-        let pending = Pending { source, rows, body, reply, _room: room };
+        let pending = Pending { source, rows, body, once, reply, _room: room };
         self.queue.send(Message::Ingest(pending)).map_err(|_| StoreError::Closed)?;
         answer.await.unwrap_or(Err(StoreError::Closed))
     }
@@ -128,9 +201,9 @@ impl Writer {
     ) -> Result<T> {
         self.check()?;
         let (reply, answer) = std::sync::mpsc::channel();
-        let data = self.data.clone();
-        let job: Job = Box::new(move |conn| {
-            let result = conn
+        let job: Job = Box::new(move |run| {
+            let result = run
+                .conn
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(StoreError::from)
                 .and_then(|tx| {
@@ -139,35 +212,26 @@ impl Writer {
                     then();
                     Ok(value)
                 })
-                .map_err(|error| disk::refine(error, &data));
+                .map_err(|error| disk::refine(error, &run.data));
             if matches!(result, Err(StoreError::DiskFull(_))) {
-                disk::recycle_log(conn);
+                disk::recycle_log(&run.conn);
             }
+            run.pages += LEAST_PAGES;
             // Nobody waits any more: the store is being dropped.
-            let _ = reply.send(result);
+            let _ = reply.send(run.settle(result));
         });
         self.queue.send(Message::Job(job)).map_err(|_| StoreError::Closed)?;
-        let result = answer.recv().map_err(|_| StoreError::Closed)?;
-        if let Err(StoreError::Sqlite(error)) = &result
-            && is_fatal(error)
-        {
-            self.lock_failed().get_or_insert_with(|| error.to_string());
-        }
-        result
+        answer.recv().map_err(|_| StoreError::Closed)?
     }
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    fn lock_failed(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Fails once writing has ended for good.
+    /// Fails while nothing can be written.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.lock_failed().as_ref() {
-            Some(reason) => Err(StoreError::ReadOnly(reason.clone())),
+        match self.failed.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some(failed) => Err(StoreError::ReadOnly(failed.reason.clone())),
             None => Ok(()),
         }
     }
@@ -188,18 +252,26 @@ impl Writer {
 struct Run {
     conn: Connection,
     receiver: Receiver<Message>,
-    failed: Arc<Mutex<Option<String>>>,
+    failed: Arc<Mutex<Option<Failed>>>,
     counters: Arc<Counters>,
     commit_rows: usize,
     commit_bytes: usize,
     data: PathBuf,
     /// The last transaction found no room.
     full: bool,
+    /// The highest number of a call that was acknowledged.
+    last: i64,
+    /// Keys of requests that were kept.
+    named: u64,
+    /// Pages that went into the log since it was last moved into the catalog, as an estimate.
+    pages: usize,
+    #[cfg(test)]
+    faults: Arc<Faults>,
 }
 
 impl Run {
     fn run(mut self, committed: impl Fn()) {
-        while let Ok(message) = self.receiver.recv() {
+        while let Some(message) = self.next() {
             let mut group = Vec::new();
             let mut next = Some(message);
             let (mut rows, mut bytes) = (0, 0);
@@ -225,9 +297,74 @@ impl Run {
                 committed();
             }
             match other {
-                Some(Message::Job(job)) => job(&mut self.conn),
+                Some(Message::Job(job)) => job(&mut self),
                 Some(Message::Stop) => return,
                 _ => {}
+            }
+            self.checkpoint();
+        }
+    }
+
+    /// The next message. After failed writes, writing is tried meanwhile.
+    fn next(&mut self) -> Option<Message> {
+        loop {
+            if self.failed().is_none_or(|failed| failed.lasting) {
+                return self.receiver.recv().ok();
+            }
+            match self.receiver.recv_timeout(PAUSE) {
+                Ok(message) => return Some(message),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.undo().is_ok() {
+                        tracing::info!("writing works again");
+                        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    }
+                }
+            }
+        }
+    }
+
+    fn failed(&self) -> Option<Failed> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        #[cfg(test)]
+        Faults::take(&self.faults.undoing, Ok(()))?;
+        log::undo_failed(&mut self.conn, self.last)
+    }
+
+    /// Makes a failure certain where that is possible: either nothing was stored, and writing goes
+    /// on, or nobody knows, and nothing is written until it works again.
+    fn settle<T>(&mut self, result: Result<T>) -> Result<T> {
+        let error = match result {
+            Err(StoreError::Sqlite(error)) if is_fatal(&error) => error,
+            other => return other,
+        };
+        let lasting = !may_pass(&error);
+        if !lasting && self.failed().is_none() && self.undo().is_ok() {
+            return Err(StoreError::CommitFailed(error.to_string()));
+        }
+        tracing::error!(%error, lasting, "a write failed in the middle: nothing more is written until that works");
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert_with(|| Failed { reason: error.to_string(), lasting });
+        Err(StoreError::Unconfirmed(error.to_string()))
+    }
+
+    /// Moves the log into the catalog when it is long.
+    fn checkpoint(&mut self) {
+        if self.pages < CHECKPOINT_PAGES {
+            return;
+        }
+        // A reader in the middle of the log keeps the rest there: that is no failure.
+        let moved = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        self.counters.checkpoint(moved.is_err());
+        match moved {
+            Ok(()) => self.pages = 0,
+            Err(error) => {
+                tracing::error!(%error, "the write-ahead log cannot be moved into the catalog: it grows until that works");
+                // Not after every call.
+                self.pages = CHECKPOINT_PAGES - CHECKPOINT_PAGES / 8;
             }
         }
     }
@@ -247,38 +384,28 @@ impl Run {
         if group.is_empty() {
             return;
         }
-        let earlier = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let began = Instant::now();
-        let result = match earlier {
-            Some(reason) => Err(StoreError::ReadOnly(reason)),
-            None => self.append(&group),
+        let result = match self.failed() {
+            Some(failed) => Err(StoreError::ReadOnly(failed.reason)),
+            None => {
+                let written = self.append(&group);
+                self.settle(written)
+            }
         };
         self.notice_room(&result);
         match result {
-            Ok(seqs) => {
-                let (rows, bytes) = group.iter().fold((0, 0), |(r, b), p| (r + p.rows, b + p.body.len()));
-                self.counters.committed(rows, bytes, began.elapsed());
-                for (pending, seq) in group.into_iter().zip(seqs) {
-                    let rows = pending.rows;
-                    pending.source.push(Call { seq, rows, body: pending.body });
-                    // The caller may have gone; its events are stored all the same.
-                    let _ = pending.reply.send(Ok(rows));
-                }
-            }
+            Ok(written) => self.acknowledge(group, written, began),
             Err(error) => {
                 self.counters.commit_failed();
-                if !matches!(error, StoreError::DiskFull(_)) {
+                if !matches!(error, StoreError::DiskFull(_) | StoreError::ReadOnly(_)) {
                     tracing::error!(%error, calls = group.len(), "write-ahead transaction failed");
-                }
-                if let StoreError::Sqlite(inner) = &error
-                    && is_fatal(inner)
-                {
-                    *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
                 }
                 for pending in group {
                     let _ = pending.reply.send(Err(match &error {
                         StoreError::ReadOnly(reason) => StoreError::ReadOnly(reason.clone()),
                         StoreError::DiskFull(reason) => StoreError::DiskFull(reason.clone()),
+                        StoreError::Unconfirmed(reason) => StoreError::Unconfirmed(reason.clone()),
+                        StoreError::CommitFailed(reason) => StoreError::CommitFailed(reason.clone()),
                         other => StoreError::CommitFailed(other.to_string()),
                     }));
                 }
@@ -286,9 +413,42 @@ impl Run {
         }
     }
 
-    fn append(&mut self, group: &[Pending]) -> Result<Vec<i64>> {
-        log::append(&mut self.conn, group.iter().map(|pending| (pending.source.key, pending.body.as_slice())))
-            .map_err(|error| disk::refine(error, &self.data))
+    /// Hands committed calls over to their sources, and tells their callers.
+    fn acknowledge(&mut self, group: Vec<Pending>, written: Vec<Written>, began: Instant) {
+        let (mut rows, mut bytes) = (0, 0);
+        for (pending, written) in group.into_iter().zip(written) {
+            let Pending { source, rows: own, body, reply, .. } = pending;
+            let told = match written {
+                Written::New(seq) => {
+                    rows += own;
+                    bytes += body.len();
+                    self.last = self.last.max(seq);
+                    source.push(Call { seq, rows: own, body });
+                    Ok(Stored { rows: own, future_times: None })
+                }
+                Written::Before(earlier) if earlier.same_body => {
+                    Ok(Stored { rows: earlier.rows, future_times: Some(earlier.future_times) })
+                }
+                Written::Before(_) => Err(StoreError::KeyReused),
+            };
+            // The caller may have gone; its events are stored all the same.
+            let _ = reply.send(told);
+        }
+        self.counters.committed(rows, bytes, began.elapsed());
+    }
+
+    fn append(&mut self, group: &[Pending]) -> Result<Vec<Written>> {
+        let calls = group.iter().map(|pending| Entry {
+            source: pending.source.key,
+            rows: pending.rows,
+            body: &pending.body,
+            once: pending.once.as_ref(),
+        });
+        let written = log::append(&mut self.conn, calls, &mut self.named);
+        #[cfg(test)]
+        let written = Faults::take(&self.faults.appends, written);
+        self.pages += group.iter().map(|pending| pending.body.len() / PAGE_BYTES + 1).sum::<usize>() + LEAST_PAGES;
+        written.map_err(|error| disk::refine(error, &self.data))
     }
 
     /// Says once that the disk is full, and once that it no longer is.
@@ -308,6 +468,11 @@ impl Run {
             }
         }
     }
+}
+
+/// Failures of the disk, which may pass. A damaged catalog does not get better by being written to.
+fn may_pass(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen))
 }
 
 /// Failures after which the state of the file is uncertain.

@@ -98,6 +98,13 @@ pub enum StoreError {
     /// The transaction that held the events failed; none of them was stored.
     #[error("the write-ahead transaction failed: {0}")]
     CommitFailed(String),
+    /// A write failed in the middle, and what it left could not be undone: nobody knows whether what
+    /// was asked for happened. A restart may show that it did.
+    #[error("a write failed, and it is not known whether it is stored: {0}")]
+    Unconfirmed(String),
+    /// A request with the same key came before, with another body; nothing of this one was stored.
+    #[error("the key of the request was used for another body")]
+    KeyReused,
     /// There is no room on the disk, or no more of it for this user. Nothing was changed; it works
     /// again, without a restart, once there is room.
     #[error("the disk is full: {0}")]
@@ -113,8 +120,8 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// A sync failed earlier; what is on disk is uncertain, so nothing more is acknowledged until a
-    /// restart. Reads keep working.
+    /// A write failed earlier, and the next ones did too; nothing was stored. Writing is tried every
+    /// few seconds, except where the catalog itself is damaged; reads keep working.
     #[error("the store is read-only after a failed write: {0}")]
     ReadOnly(String),
 }

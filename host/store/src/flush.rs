@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::{
     batch::MemBatch,
-    commit::{self, Writer},
+    commit::Writer,
     directory::Sources,
     disk,
     error::{Result, StoreError},
@@ -231,12 +231,10 @@ impl Run {
             }
             Err(error) => {
                 source.abort_flush();
-                // A rolled back transaction is certain: the file is nobody's. After an I/O error
-                // it may turn out to be registered, and the next open decides.
-                match &error {
-                    StoreError::Sqlite(inner) if commit::is_fatal(inner) => {}
-                    StoreError::Sqlite(_) | StoreError::DiskFull(_) => segment.doom(Fate::Gone),
-                    _ => {}
+                // A rolled back transaction is certain: the file is nobody's. After one that could
+                // not be undone it may turn out to be registered, and the next open decides.
+                if matches!(error, StoreError::Sqlite(_) | StoreError::DiskFull(_) | StoreError::CommitFailed(_)) {
+                    segment.doom(Fate::Gone);
                 }
                 Err(error)
             }

@@ -70,6 +70,8 @@ pub(crate) struct Prepared {
     pub(crate) rows: usize,
     pub(crate) refused: Vec<RefusedEvent>,
     pub(crate) times: Times,
+    /// The time of arrival, in microseconds.
+    pub(crate) now: i64,
 }
 
 impl Intake {
@@ -179,7 +181,13 @@ impl Intake {
         self.body.push(b']');
         // It is held until a segment has the rows: no more than it counts as.
         self.body.shrink_to_fit();
-        Prepared { body: self.body, rows: self.counts.rows, refused: self.refused, times: self.counts.times }
+        Prepared {
+            body: self.body,
+            rows: self.counts.rows,
+            refused: self.refused,
+            times: self.counts.times,
+            now: self.now,
+        }
     }
 }
 
@@ -251,13 +259,13 @@ mod tests {
     fn odd_times_are_counted_with_the_events_that_are_stored() {
         const DAY: i64 = 24 * 3600 * 1_000_000;
         let now = 1_763_633_702_123_456;
-        let mut intake = Intake::new(now, 100);
+        let mut intake = Intake::new(now, 200);
         let mark = intake.mark();
         for event in [
             json!({"timestamp": "soon"}),
             json!({"timestamp": -1_763_633_702}),
             json!({"@timestamp": "soon"}),
-            json!({"timestamp": "soon", "event_message": "x".repeat(200)}),
+            json!({"timestamp": "soon", "event_message": "x".repeat(300)}),
             json!({"timestamp": null, "time": "soon", "date": "soon"}),
             json!({"timestamp": now + DAY}),
             json!({"timestamp": now + DAY + 1}),

@@ -1,33 +1,96 @@
 //! The rows of the write-ahead log: written with each commit, read at the start, and deleted when a
 //! segment holds their events.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::{
+    catalog::schema,
     error::{Result, StoreError},
+    once::{self, Earlier, Once},
     source::{Call, Source},
     tree::stored,
 };
 
-/// Stores calls, each as the short key of its source and its body, in one transaction; returns
-/// their numbers.
+/// A call that is to be stored.
+#[derive(Debug)]
+pub(crate) struct Entry<'c> {
+    /// The short key of its source.
+    pub(crate) source: i64,
+    pub(crate) rows: usize,
+    pub(crate) body: &'c [u8],
+    pub(crate) once: Option<&'c Once>,
+}
+
+/// What became of a call in its transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It has this number.
+    New(i64),
+    /// A request with its key came before.
+    Before(Earlier),
+}
+
+/// Stores calls in one transaction, except those that are stored already; `named` counts the keys
+/// that are kept.
 pub(crate) fn append<'c>(
     conn: &mut Connection,
-    calls: impl ExactSizeIterator<Item = (i64, &'c [u8])>,
-) -> Result<Vec<i64>> {
+    calls: impl ExactSizeIterator<Item = Entry<'c>>,
+    named: &mut u64,
+) -> Result<Vec<Written>> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut seqs = Vec::with_capacity(calls.len());
+    let mut written = Vec::with_capacity(calls.len());
     {
         let mut statement = tx.prepare_cached("INSERT INTO wal (source, body) VALUES (?1, ?2)")?;
-        for (source, body) in calls {
+        for Entry { source, rows, body, once } in calls {
+            if let Some(once) = once
+                && let Some(earlier) = once::find(&tx, source, once)?
+            {
+                written.push(Written::Before(earlier));
+                continue;
+            }
             statement.execute(params![source, body])?;
-            seqs.push(tx.last_insert_rowid());
+            let seq = tx.last_insert_rowid();
+            if let Some(once) = once {
+                *named += 1;
+                once::keep(&tx, source, once, seq, rows, *named)?;
+            }
+            written.push(Written::New(seq));
         }
     }
     tx.commit()?;
-    Ok(seqs)
+    Ok(written)
+}
+
+/// The highest number that a row of the log ever had.
+pub(crate) fn last(conn: &Connection) -> Result<i64> {
+    Ok(conn.query_row("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'wal'", [], |row| row.get(0))?)
+}
+
+/// Makes certain that nothing of a transaction that failed is in the log, where `last` is the highest
+/// number that was acknowledged.
+///
+/// SQLite has forgotten the failed transaction, but its pages may stand whole in the file behind
+/// those that count, and a restart would find them. This transaction is written over them. What is
+/// written anew is synced anew: other than that of a sync that is tried again, its success says that
+/// it is on the disk.
+pub(crate) fn undo_failed(conn: &mut Connection, last: i64) -> Result<()> {
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    tx.execute("DELETE FROM ingest_keys WHERE seq > ?1", [last])?;
+    tx.execute("DELETE FROM wal WHERE seq > ?1", [last])?;
+    // Something is written in any case.
+    tx.execute(
+        "INSERT INTO meta (key, value) VALUES ('failed_writes', '1')
+         ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1",
+        [],
+    )?;
+    tx.commit()?;
+    // What is left behind it goes too, if nobody reads at the moment: it looks like damage.
+    let _ = conn.busy_timeout(Duration::ZERO);
+    let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    conn.busy_timeout(schema::PATIENCE)?;
+    Ok(())
 }
 
 /// Reads the write-ahead log back into memory, oldest first; returns the rows.

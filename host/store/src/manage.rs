@@ -124,6 +124,7 @@ impl Store {
                 tx.execute("INSERT OR IGNORE INTO dropped (id, source) VALUES (?1, ?1)", [victim.id])?;
                 for statement in [
                     "DELETE FROM wal WHERE source = ?1",
+                    "DELETE FROM ingest_keys WHERE source = ?1",
                     "DELETE FROM segments WHERE source = ?1",
                     "DELETE FROM sources WHERE key = ?1",
                 ] {

@@ -259,19 +259,25 @@ fn write_file(path: &Path, id: Uuid, entry: &Entry, batch: &MemBatch, options: &
     Ok((file.metadata().map_err(refused())?.len(), checksum))
 }
 
-/// Creates a folder, durably: its name is in a folder that must be synced too.
+/// Sees to it that a folder is there, durably: its name is in a folder that must be synced too. That
+/// is synced each time, because a folder that is there may have come from an attempt whose sync
+/// failed, or that a crash cut off before it.
 pub(crate) fn create_folder(folder: &Path) -> Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
+    let is_new = !folder.is_dir();
     fs::create_dir_all(folder).map_err(StoreError::io(format!("creating {}", folder.display())))?;
-    folder.parent().map_or(Ok(()), sync_folder)
+    let synced = folder.parent().map_or(Ok(()), sync_folder);
+    if is_new && synced.is_err() {
+        // A name that is made again is written again; a sync that is tried again may pass over it.
+        let _ = fs::remove_dir(folder);
+    }
+    synced
 }
 
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(StoreError::io(format!("syncing folder {}", folder.display())))
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    #[cfg(test)]
+    let synced = crate::tests::folders::synced(folder, synced);
+    synced.map_err(StoreError::io(format!("syncing folder {}", folder.display())))
 }
 
 /// Registers a segment, in a transaction of the caller.

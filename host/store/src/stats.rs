@@ -1,7 +1,7 @@
 //! What the store counts, for a page of metrics.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -20,6 +20,8 @@ pub struct StoreStats {
     pub commit_micros: u64,
     /// Write-ahead transactions that failed.
     pub failed_commits: u64,
+    /// Attempts to move the write-ahead log into the catalog that failed.
+    pub failed_checkpoints: u64,
     /// Segments that were written.
     pub flushes: u64,
     /// Attempts to write a segment that failed; their rows are tried again.
@@ -42,7 +44,7 @@ pub struct StoreStats {
     pub segment_bytes: u64,
     /// Now: bytes of memory for events that no segment holds yet.
     pub unflushed_bytes: u64,
-    /// Now: writing has ended until a restart; see [`StoreError::ReadOnly`](crate::StoreError).
+    /// Now: nothing can be written; see [`StoreError::ReadOnly`](crate::StoreError).
     pub read_only: bool,
     /// Segments that were found damaged or missing since the store was opened; every query that needs
     /// one of them fails.
@@ -58,6 +60,8 @@ pub struct StoreStats {
     pub lost_transactions: u64,
     /// Events in those that were in no segment, where that can be told.
     pub lost_events: Option<u64>,
+    /// Now: the last attempt to move the write-ahead log into the catalog failed, and it grows.
+    pub checkpoint_failing: bool,
 }
 
 /// The totals while they are counted.
@@ -68,6 +72,8 @@ pub(crate) struct Counters {
     committed_bytes: AtomicU64,
     commit_micros: AtomicU64,
     failed_commits: AtomicU64,
+    failed_checkpoints: AtomicU64,
+    checkpoint_failing: AtomicBool,
     flushes: AtomicU64,
     failed_flushes: AtomicU64,
     dropped_segments: AtomicU64,
@@ -89,6 +95,11 @@ impl Counters {
 
     pub(crate) fn commit_failed(&self) {
         add(&self.failed_commits, 1);
+    }
+
+    pub(crate) fn checkpoint(&self, failed: bool) {
+        add(&self.failed_checkpoints, usize::from(failed));
+        self.checkpoint_failing.store(failed, Ordering::Relaxed);
     }
 
     pub(crate) fn flushed(&self) {
@@ -118,6 +129,8 @@ impl Store {
             committed_bytes: get(&counters.committed_bytes),
             commit_micros: get(&counters.commit_micros),
             failed_commits: get(&counters.failed_commits),
+            failed_checkpoints: get(&counters.failed_checkpoints),
+            checkpoint_failing: counters.checkpoint_failing.load(Ordering::Relaxed),
             flushes: get(&counters.flushes),
             failed_flushes: get(&counters.failed_flushes),
             dropped_segments: get(&counters.dropped_segments),

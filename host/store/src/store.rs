@@ -24,6 +24,7 @@ use crate::{
     info::{Retention, SourceInfo},
     intake::{Ingested, Intake, Prepared},
     log, now_micros,
+    once::{Once, RequestKey},
     options::StoreOptions,
     recover::{self, Recovered},
     retention::Dropped,
@@ -107,11 +108,12 @@ impl Store {
     /// storage. Every table made afterwards shows them. An event that cannot be stored is refused
     /// alone: no object, longer than [`StoreOptions::max_event_bytes`], nested deeper than
     /// [`MAX_NESTING`](crate::MAX_NESTING), or of more values than [`MAX_VALUES`](crate::MAX_VALUES). All others of a call are stored, or with an error none;
-    /// a caller that goes away while waiting does not know which.
+    /// after [`StoreError::Unconfirmed`], and for a caller that goes away while waiting, it is not known which.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`]; [`StoreError::Overloaded`];
-    /// [`StoreError::DiskFull`]; [`StoreError::CommitFailed`] and [`StoreError::ReadOnly`] when the disk fails;
+    /// [`StoreError::DiskFull`]; [`StoreError::CommitFailed`], [`StoreError::ReadOnly`] and
+    /// [`StoreError::Unconfirmed`] when the disk fails;
     /// [`StoreError::Closed`].
     pub async fn ingest(&self, source: &str, events: Vec<Value>) -> Result<Ingested> {
         self.ingest_at(source, events, now_micros()).await
@@ -150,14 +152,30 @@ impl Store {
     /// # Errors
     /// As [`Self::ingest`].
     pub async fn ingest_intake(&self, source: &str, intake: Intake) -> Result<Ingested> {
+        self.ingest_once(source, intake, None).await
+    }
+
+    /// [`Self::ingest_intake`] of a request that may come again: for a day, one with the same key and
+    /// body stores nothing and is answered as the first was. The key is kept in the transaction of
+    /// the events, 50,000 of a source at least. Of a request of which nothing is stored it is not kept.
+    ///
+    /// # Errors
+    /// As [`Self::ingest`]; [`StoreError::KeyReused`] when the key came with another body.
+    pub async fn ingest_once(&self, source: &str, intake: Intake, key: Option<RequestKey>) -> Result<Ingested> {
         let source = self.find(source)?;
         if intake.events() == 0 {
             return Ok(Ingested::default());
         }
         self.check_room()?;
-        let Prepared { body, rows, refused, times } = intake.finish();
-        let stored = if rows == 0 { 0 } else { self.writer.ingest(source, rows, body).await? };
-        Ok(Ingested { stored, refused, unread_times: times.unread, future_times: times.ahead })
+        let Prepared { body, rows, refused, times, now } = intake.finish();
+        let mut told = Ingested { stored: 0, refused, unread_times: times.unread, future_times: times.ahead };
+        if rows > 0 {
+            let once = key.map(|key| Once { key, now, future_times: times.ahead });
+            let stored = self.writer.ingest(source, rows, body, once).await?;
+            told.stored = stored.rows;
+            told.future_times = stored.future_times.unwrap_or(told.future_times);
+        }
+        Ok(told)
     }
 
     fn check_room(&self) -> Result<()> {
@@ -245,12 +263,27 @@ impl Drop for Store {
     }
 }
 
+/// Sees to it that the data folder is there, and durably so: the folder above each one that is made
+/// is synced, and the one above the data folder in any case, since it may have come from a start
+/// that was cut off.
 fn create_data_folder(dir: &Path) -> Result<PathBuf> {
-    if !dir.is_dir() {
-        create_private_folder(dir)?;
+    let finding = || StoreError::io(format!("finding {}", dir.display()));
+    let absolute = std::path::absolute(dir).map_err(finding())?;
+    let missing: Vec<&Path> = absolute.ancestors().take_while(|folder| !folder.is_dir()).collect();
+    create_private_folder(&absolute)?;
+    missing.iter().filter_map(|folder| folder.parent()).try_for_each(segment::sync_folder)?;
+    let dir = fs::canonicalize(&absolute).map_err(finding())?;
+    if missing.is_empty()
+        && let Some(above) = dir.parent()
+    {
+        match segment::sync_folder(above) {
+            // Somebody else's, who made the data folder in it.
+            Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => {}
+            synced => synced?,
+        }
     }
-    make_private(dir)?;
-    fs::canonicalize(dir).map_err(StoreError::io(format!("finding {}", dir.display())))
+    make_private(&dir)?;
+    Ok(dir)
 }
 
 pub(crate) fn lock(dir: &Path) -> Result<File> {

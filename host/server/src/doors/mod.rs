@@ -8,6 +8,7 @@ mod batch;
 mod body;
 mod elements;
 mod json;
+mod key;
 pub(crate) mod otlp;
 mod otlp_json;
 mod otlp_protobuf;
@@ -27,10 +28,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tidegate_model::{Code, Failure, nearest};
+use tidegate_store::RequestKey;
 
 use self::batch::{Batch, Outcome};
 pub(crate) use self::body::BodyRoom;
 use self::body::Received;
+use self::key::Name;
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::failure::{Refusal, of_store};
@@ -57,17 +60,19 @@ pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Resul
 async fn take(app: &App, head: &Parts, body: &mut Body) -> Result<Outcome, Failure> {
     let sender = Sender::of(app, head)?;
     let source = sender.asked.as_ref().map(|asked| find_source(app, &sender.access, asked)).transpose()?;
+    let name = Name::of(&head.headers, &sender.access.identity)?;
     let received = body::read(&app.bodies, &head.headers, body, app.options.ingest.max_body).await?;
     let by_line = is_by_line(&head.headers);
     let count = received.bytes.len();
     let (bytes, batch) = begin(app, received);
-    let parsed = away(&app.bodies, count, move || json::parse(&bytes, by_line, batch)).await?;
+    let cut = move || Ok((name.map(|name| name.with(&bytes)), json::parse(&bytes, by_line, batch)?));
+    let (key, parsed) = away(&app.bodies, count, cut).await?;
     let source = match (source, parsed.source) {
         (Some(source), _) => source,
         (None, Some(asked)) => find_source(app, &sender.access, &asked)?,
         (None, None) => return Err(no_source()),
     };
-    let outcome = store(app, &source, parsed.batch).await?;
+    let outcome = store(app, &source, parsed.batch, key).await?;
     outcome.count(app, count);
     Ok(outcome)
 }
@@ -203,7 +208,7 @@ async fn away<T: Send + 'static>(
 ///
 /// # Errors
 /// The store's; [`Code::InvalidBody`] when there were events and none can be stored.
-async fn store(app: &App, source: &str, batch: Batch) -> Result<Outcome, Failure> {
+async fn store(app: &App, source: &str, batch: Batch, key: Option<RequestKey>) -> Result<Outcome, Failure> {
     let (intake, _part) = batch.into_parts();
-    Outcome::of(app.store.ingest_intake(source, intake).await.map_err(of_store)?)
+    Outcome::of(app.store.ingest_once(source, intake, key).await.map_err(of_store)?)
 }

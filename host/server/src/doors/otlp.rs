@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tidegate_model::{Code, Failure};
 
 use super::batch::Outcome;
+use super::key::Name;
 use super::{Sender, away, begin, body, find_source, otlp_json, otlp_protobuf, store};
 use crate::app::App;
 use crate::failure::{Refusal, document};
@@ -68,15 +69,20 @@ async fn take(app: &App, encoding: Encoding, head: &Parts, body: &mut Body) -> R
         Failure::new(Code::InvalidParameter, message).about("x-source-name")
     })?;
     let source = find_source(app, &sender.access, asked)?;
+    let name = Name::of(&head.headers, &sender.access.identity)?;
     let received = body::read(&app.bodies, &head.headers, body, app.options.ingest.max_body).await?;
     let count = received.bytes.len();
     let (bytes, batch) = begin(app, received);
-    let batch = away(&app.bodies, count, move || match encoding {
-        Encoding::Protobuf => otlp_protobuf::parse(&bytes, batch),
-        Encoding::Json => otlp_json::parse(&bytes, batch),
-    })
-    .await?;
-    let outcome = store(app, &source, batch).await?;
+    let cut = move || {
+        let key = name.map(|name| name.with(&bytes));
+        let batch = match encoding {
+            Encoding::Protobuf => otlp_protobuf::parse(&bytes, batch)?,
+            Encoding::Json => otlp_json::parse(&bytes, batch)?,
+        };
+        Ok((key, batch))
+    };
+    let (key, batch) = away(&app.bodies, count, cut).await?;
+    let outcome = store(app, &source, batch, key).await?;
     outcome.count(app, count);
     Ok(outcome)
 }

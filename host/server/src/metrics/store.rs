@@ -10,7 +10,7 @@ use tidegate_store::StoreStats;
 type Read = fn(&StoreStats) -> u64;
 
 /// Numbers that only grow.
-const TOTALS: [(&str, &str, Read); 10] = [
+const TOTALS: [(&str, &str, Read); 11] = [
     ("tidegate_store_commits", "Write-ahead transactions", |stats| stats.commits),
     ("tidegate_store_committed_events", "Events in write-ahead transactions", |stats| stats.committed_rows),
     ("tidegate_store_committed_bytes", "Bytes of those events, as JSON", |stats| stats.committed_bytes),
@@ -18,6 +18,11 @@ const TOTALS: [(&str, &str, Read); 10] = [
         stats.commit_micros
     }),
     ("tidegate_store_commits_failed", "Write-ahead transactions that failed", |stats| stats.failed_commits),
+    (
+        "tidegate_store_checkpoints_failed",
+        "Attempts to move the write-ahead log into the catalog that failed",
+        |stats| stats.failed_checkpoints,
+    ),
     ("tidegate_store_flushes", "Segments that were written", |stats| stats.flushes),
     ("tidegate_store_flushes_failed", "Attempts to write a segment that failed", |stats| stats.failed_flushes),
     ("tidegate_store_segments_dropped", "Segments that retention dropped", |stats| stats.dropped_segments),
@@ -26,7 +31,7 @@ const TOTALS: [(&str, &str, Read); 10] = [
 ];
 
 /// Numbers of this moment.
-const LEVELS: [(&str, &str, Read); 12] = [
+const LEVELS: [(&str, &str, Read); 13] = [
     ("tidegate_sources", "Log sources", |stats| stats.sources),
     (
         "tidegate_sources_overflowing",
@@ -50,7 +55,12 @@ const LEVELS: [(&str, &str, Read); 12] = [
     ("tidegate_store_events_lost", "Events in them that were in no segment, as far as known", |stats| {
         stats.lost_events.unwrap_or(0)
     }),
-    ("tidegate_store_read_only", "1 after a failed write, until a restart", |stats| u64::from(stats.read_only)),
+    ("tidegate_store_read_only", "1 while nothing can be written, after a failed write", |stats| {
+        u64::from(stats.read_only)
+    }),
+    ("tidegate_store_checkpoint_failing", "1 while the write-ahead log cannot be moved into the catalog", |stats| {
+        u64::from(stats.checkpoint_failing)
+    }),
 ];
 
 /// The store's metrics.

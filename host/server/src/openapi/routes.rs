@@ -64,7 +64,7 @@ enum Gives {
 
 /// What a query may be refused with.
 pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 413, 422, 429, 500, 503, 504];
-const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 507];
+const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 507];
 const LIST_REFUSALS: &[u16] = &[401, 403, 429, 500, 503];
 const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];
 const SAVE_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507];
@@ -105,7 +105,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "The events are on stable storage when the answer comes. Also at /logs and /api/events. The body may \
                       be compressed (Content-Encoding: gzip, zstd).",
-        parameters: &["source_name", "source_id", "x-source-name"],
+        parameters: &["source_name", "source_id", "x-source-name", "idempotency-key"],
         body: Takes::Events,
         success: &[(200, Gives::Json("Logged"))],
         refusals: LOGS_REFUSALS,
@@ -113,7 +113,7 @@ pub(super) const ROUTES: &[Route] = &[
     },
     Route {
         description: "OTLP over HTTP, as protobuf or JSON. Name the source in the header x-source-name.",
-        parameters: &["source_name", "source_id", "x-source-name"],
+        parameters: &["source_name", "source_id", "x-source-name", "idempotency-key"],
         body: Takes::Otlp,
         success: &[(200, Gives::Otlp)],
         refusals: LOGS_REFUSALS,

@@ -98,6 +98,7 @@ fn parameters() -> Value {
         "limit": in_query("limit", "How many rows.", &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})),
         "source_name": in_query("source_name", "The name of the source.", &text),
         "source_id": in_query("source", "The id of the source.", &text),
+        "idempotency-key": {"name": "idempotency-key", "in": "header", "description": "A name of the request, 1 to 255 visible characters: sent again within a day, it is answered as before and stores nothing.", "schema": {"type": "string", "minLength": 1, "maxLength": 255}},
         "x-source-name": {"name": "x-source-name", "in": "header", "description": "The name of the source.", "schema": text},
         "redact": {
             "name": "svc-endpoint-redact-pii",

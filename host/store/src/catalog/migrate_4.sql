@@ -7,3 +7,14 @@ CREATE TABLE dropped (
     id     BLOB PRIMARY KEY,
     source BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ingest_keys (
+    source       INTEGER NOT NULL REFERENCES sources (key),
+    name         BLOB NOT NULL,
+    body         BLOB NOT NULL,
+    seq          INTEGER NOT NULL,
+    rows         INTEGER NOT NULL,
+    future_times INTEGER NOT NULL,
+    created_at   INTEGER NOT NULL,
+    PRIMARY KEY (source, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ingest_keys_by_age ON ingest_keys (source, created_at);

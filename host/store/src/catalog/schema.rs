@@ -20,6 +20,9 @@ pub(crate) const VERSION: i64 = 4;
 const MIGRATIONS: [&str; 3] =
     [include_str!("migrate_2.sql"), include_str!("migrate_3.sql"), include_str!("migrate_4.sql")];
 
+/// How long a connection waits for another one that writes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Lets commits of a connection return before they are on stable storage.
 pub(crate) fn relax(conn: &Connection) -> Result<()> {
     Ok(conn.pragma_update(None, "synchronous", "off")?)
@@ -30,7 +33,7 @@ pub(crate) fn connect(path: &Path, create: bool) -> Result<Connection> {
     let mut flags = OpenFlags::default();
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
     let conn = Connection::open_with_flags(path, flags)?;
-    conn.busy_timeout(Duration::from_secs(30))?;
+    conn.busy_timeout(PATIENCE)?;
     // Write-ahead bodies are large: big pages keep a body in few of them. Only a new file takes it.
     conn.pragma_update(None, "page_size", 16384)?;
     conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;

@@ -22,6 +22,19 @@ CREATE TABLE wal (
     body   BLOB NOT NULL                -- JSON array of normalised events
 ) STRICT;
 
+-- Requests of events that were given a name, so that they can be sent again: what they were answered.
+CREATE TABLE IF NOT EXISTS ingest_keys (
+    source       INTEGER NOT NULL REFERENCES sources (key),
+    name         BLOB NOT NULL,         -- SHA-256 of the name and its sender
+    body         BLOB NOT NULL,         -- SHA-256 of the body
+    seq          INTEGER NOT NULL,      -- the row of `wal` that had its events
+    rows         INTEGER NOT NULL,
+    future_times INTEGER NOT NULL,
+    created_at   INTEGER NOT NULL,
+    PRIMARY KEY (source, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ingest_keys_by_age ON ingest_keys (source, created_at);
+
 CREATE TABLE segments (
     id          BLOB PRIMARY KEY,
     source      INTEGER NOT NULL REFERENCES sources (key),

@@ -244,7 +244,7 @@ fn both_roads_end_at_the_same_schema() {
 
 #[test]
 fn a_catalog_of_tomorrow_or_of_somebody_else_is_refused() {
-    for (application, version) in [(0x5449_4445, 5), (0x5449_4445, 0), (1, 1), (0, 0)] {
+    for (application, version) in [(0x5449_4445, schema::VERSION + 1), (0x5449_4445, 0), (1, 1), (0, 0)] {
         let dir = tempfile::tempdir().unwrap();
         let conn = Connection::open(dir.path().join(schema::FILE)).unwrap();
         conn.execute_batch("CREATE TABLE theirs (x)").unwrap();

@@ -1,0 +1,84 @@
+//! Folders are durable too: a name that is made is in a folder that must be synced.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use serde_json::json;
+
+use super::{all, manual, open};
+use crate::Store;
+
+/// Folders whose next sync is to fail.
+static FAILING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Folders that were synced.
+static SYNCED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Called with the outcome of each sync of a folder.
+pub(crate) fn synced(folder: &Path, outcome: io::Result<()>) -> io::Result<()> {
+    outcome?;
+    let folder = folder.canonicalize()?;
+    let mut failing = FAILING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(place) = failing.iter().position(|path| *path == folder) {
+        failing.swap_remove(place);
+        return Err(io::Error::other("a test lets the sync fail"));
+    }
+    SYNCED.lock().unwrap_or_else(PoisonError::into_inner).push(folder);
+    Ok(())
+}
+
+fn fail_next(folder: &Path) {
+    FAILING.lock().unwrap().push(folder.canonicalize().unwrap());
+}
+
+fn syncs(folder: &Path) -> usize {
+    let folder = folder.canonicalize().unwrap();
+    SYNCED.lock().unwrap().iter().filter(|path| **path == folder).count()
+}
+
+#[tokio::test]
+async fn a_failed_sync_of_a_folder_is_not_passed_over_at_the_next_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    store.ingest("s", vec![json!({"id": "1"})]).await.unwrap();
+    let segments = dir.path().join("segments");
+    fail_next(&segments);
+    assert!(store.flush().await.is_err());
+    assert_eq!((store.stats().segments, syncs(&segments)), (0, 0));
+    store.flush().await.unwrap();
+    assert_eq!((store.stats().segments, syncs(&segments)), (1, 1));
+    assert_eq!(all(&store, "s").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_folder_that_an_earlier_process_made_is_synced_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let segments = dir.path().join("segments");
+    let source = {
+        let store = open(&dir);
+        store.create_source("s").unwrap().id
+    };
+    // As a crash between making the folder and syncing the one above it leaves it.
+    std::fs::create_dir(segments.join(source.to_string())).unwrap();
+    let before = syncs(dir.path());
+    let store = open(&dir);
+    assert!(syncs(dir.path()) > before);
+    store.ingest("s", vec![json!({"id": "1"})]).await.unwrap();
+    store.flush().await.unwrap();
+    assert_eq!(syncs(&segments), 1);
+}
+
+#[test]
+fn what_is_above_a_new_data_folder_is_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (made, data) = (dir.path().join("a/b"), dir.path().join("a/b/data"));
+    drop(Store::open(&data, manual()).unwrap());
+    assert_eq!((syncs(dir.path()), syncs(&dir.path().join("a")), syncs(&made)), (1, 1, 1));
+    fail_next(&made);
+    assert!(Store::open(&data, manual()).is_err());
+    drop(Store::open(&data, manual()).unwrap());
+    assert_eq!(syncs(&made), 2);
+}

@@ -1,0 +1,162 @@
+//! Requests that are sent again: each is stored once, through failed writes and restarts.
+
+use std::sync::{Arc, atomic::Ordering::SeqCst};
+
+use serde_json::{Value, json};
+
+use super::{all, open};
+use crate::{Ingested, RequestKey, Store, StoreError};
+
+const NOW: i64 = 1_763_633_702_123_456;
+const DAY: i64 = 24 * 3600 * 1_000_000;
+
+fn key(name: u8, body: u8) -> Option<RequestKey> {
+    Some(RequestKey { name: [name; 32], body: [body; 32] })
+}
+
+async fn send(store: &Store, events: &[Value], key: Option<RequestKey>, now: i64) -> Result<Ingested, StoreError> {
+    let mut intake = store.intake(now);
+    for event in events {
+        intake.add(event.clone());
+    }
+    store.ingest_once("s", intake, key).await
+}
+
+#[tokio::test]
+async fn a_request_that_comes_again_is_stored_once_and_answered_as_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    store.create_source("t").unwrap();
+    let ahead = NOW + DAY + DAY / 2;
+    let events = [json!({"a": 1}), json!(5), json!({"timestamp": "soon"}), json!({"timestamp": ahead})];
+    let first = send(&store, &events, key(1, 1), NOW).await.unwrap();
+    assert_eq!((first.stored, first.refused.len(), first.unread_times, first.future_times), (3, 1, 1, 1));
+    // Later the time is no longer far ahead, but the answer is that of the first.
+    assert_eq!(send(&store, &events, key(1, 1), NOW + DAY - 1).await.unwrap(), first);
+    assert!(matches!(send(&store, &events, key(1, 2), NOW).await, Err(StoreError::KeyReused)));
+    assert_eq!(all(&store, "s").await.len(), 3);
+    // Another name, and no name.
+    send(&store, &events[..1], key(2, 1), NOW).await.unwrap();
+    send(&store, &events[..1], None, NOW).await.unwrap();
+    send(&store, &events[..1], None, NOW).await.unwrap();
+    let rows = all(&store, "s").await;
+    assert_eq!(rows.len(), 6);
+    // Through a flush and a restart.
+    store.flush().await.unwrap();
+    drop(store);
+    let store = open(&dir);
+    assert_eq!(send(&store, &events, key(1, 1), NOW).await.unwrap(), first);
+    assert!(matches!(send(&store, &events, key(1, 2), NOW).await, Err(StoreError::KeyReused)));
+    assert_eq!(all(&store, "s").await, rows);
+    // After a day it is another request, and takes the place of the old one.
+    send(&store, &events[..1], key(1, 2), NOW + DAY).await.unwrap();
+    assert_eq!(all(&store, "s").await.len(), 7);
+    // The key is the source's, and goes with it.
+    let id = store.source("s").unwrap().id;
+    store.delete_source(id).unwrap();
+    let left: i64 = store.catalog().lock().query_row("SELECT count(*) FROM ingest_keys", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+}
+
+#[tokio::test]
+async fn requests_of_one_key_that_come_together_are_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    let calls: Vec<_> = (0..20)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { send(&store, &[json!({"a": 1}), json!({"a": 2})], key(1, 1), NOW).await })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap().unwrap().stored, 2);
+    }
+    assert_eq!(all(&store, "s").await.len(), 2);
+    assert_eq!(store.stats().committed_rows, 2);
+}
+
+#[tokio::test]
+async fn the_newest_keys_of_a_source_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    let fill = |count: i64| {
+        let sql = format!(
+            "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < {count})
+             INSERT INTO ingest_keys SELECT 1, CAST(i AS BLOB), x'00', -i, 1, 0, {NOW} FROM n"
+        );
+        store.catalog().lock().execute_batch(&sql).unwrap();
+    };
+    fill(60_000);
+    for name in 0..4_u8 {
+        for body in 0..250_u8 {
+            let key = RequestKey { name: std::array::from_fn(|i| if i == 0 { name } else { body }), body: [0; 32] };
+            send(&store, &[json!({})], Some(key), NOW).await.unwrap();
+        }
+    }
+    let (left, newest): (i64, i64) = store
+        .catalog()
+        .lock()
+        .query_row("SELECT count(*), count(*) FILTER (WHERE seq > 0) FROM ingest_keys", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    assert_eq!((left, newest), (50_000, 1_000));
+}
+
+#[tokio::test]
+async fn after_a_failed_sync_that_is_undone_nothing_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    send(&store, &[json!({"id": "first"})], key(1, 1), NOW).await.unwrap();
+    store.writer.faults.appends.store(1, SeqCst);
+    let error = send(&store, &[json!({"id": "second"})], key(2, 2), NOW).await.unwrap_err();
+    assert!(matches!(error, StoreError::CommitFailed(_)), "{error}");
+    assert!(!store.stats().read_only);
+    drop(store);
+    // Nor after a restart.
+    let store = open(&dir);
+    assert_eq!(all(&store, "s").await.len(), 1);
+    send(&store, &[json!({"id": "second"})], key(2, 2), NOW).await.unwrap();
+    assert_eq!(all(&store, "s").await.len(), 2);
+}
+
+#[tokio::test]
+async fn what_nobody_knows_is_told_and_sent_again_without_doubles() {
+    for restart in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(&dir);
+        store.create_source("s").unwrap();
+        store.writer.faults.appends.store(1, SeqCst);
+        store.writer.faults.undoing.store(if restart { usize::MAX } else { 1 }, SeqCst);
+        let events = [json!({"id": "a"}), json!({"id": "b"})];
+        let error = send(&store, &events, key(1, 1), NOW).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unconfirmed(_)), "{error}");
+        assert!(store.stats().read_only);
+        let error = send(&store, &events, key(1, 1), NOW).await.unwrap_err();
+        assert!(matches!(error, StoreError::ReadOnly(_)), "{error}");
+        assert_eq!(all(&store, "s").await.len(), 0);
+        let store = if restart {
+            drop(store);
+            let store = open(&dir);
+            // The sync had failed, and yet it is there: without a key it would be there twice soon.
+            assert_eq!(all(&store, "s").await.len(), 2);
+            store
+        } else {
+            // It is undone as soon as that works.
+            let began = std::time::Instant::now();
+            while store.stats().read_only {
+                assert!(began.elapsed().as_secs() < 60);
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            store
+        };
+        assert_eq!(send(&store, &events, key(1, 1), NOW).await.unwrap().stored, 2);
+        assert_eq!(all(&store, "s").await.len(), 2);
+        drop(store);
+        assert_eq!(all(&open(&dir), "s").await.len(), 2);
+    }
+}
