@@ -14,6 +14,7 @@ use super::among::in_list;
 use super::coerce::{compare, unify};
 use super::scope::Scope;
 use super::{Conversion, Environment, Resolver, Typed, folded};
+use crate::engine::planning;
 use crate::fail::{Result, invalid, place, place_of, unsupported};
 use crate::functions::{self, Argument, Call};
 use crate::types::{Field, Type, is_there};
@@ -69,6 +70,8 @@ impl<'s, 'p> Context<'s, 'p> {
 impl Resolver<'_> {
     /// Resolves an expression.
     pub(crate) fn expr(&mut self, ast: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
+        planning::charge(planning::EXPRESSION);
+        planning::check()?;
         let at = beginning(ast);
         let decides = std::mem::take(&mut cx.decides);
         match ast {
