@@ -5,6 +5,7 @@ mod correlated;
 mod distinct;
 mod held;
 pub(crate) mod memory;
+pub(crate) mod planning;
 pub(crate) mod statement;
 pub(crate) mod through;
 
@@ -31,6 +32,7 @@ use crate::fail::{Planning, Result, from_running};
 use crate::resolve::{Resolved, Resolver};
 use crate::types::Type;
 use crate::{stop, text};
+use planning::Budget;
 use statement::Statement;
 
 /// Rows that flow between operators at once.
@@ -76,6 +78,8 @@ pub struct Engine {
 pub struct Plan {
     pub(crate) logical: LogicalPlan,
     columns: Vec<(String, Type)>,
+    /// What it took to plan, and the regular expressions that were compiled.
+    budget: Arc<Budget>,
 }
 
 /// The rows of a running statement. Dropping it stops the statement.
@@ -84,6 +88,8 @@ pub struct ResultStream {
     stream: SendableRecordBatchStream,
     /// The first failure of a function of the statement.
     failure: Arc<OnceLock<Failure>>,
+    /// The plan is held as long as its rows come.
+    _budget: Arc<Budget>,
 }
 
 impl std::fmt::Debug for ResultStream {
@@ -149,6 +155,7 @@ impl Engine {
         now: i64,
     ) -> Result<Plan> {
         let query = text::parse(sql, &self.text)?;
+        stop::check()?;
         self.plan_query(&query, tables, sources, arguments, now)
     }
 
@@ -164,8 +171,7 @@ impl Engine {
         arguments: &Arguments,
         now: i64,
     ) -> Result<Plan> {
-        let mut resolver = Resolver::new(sources, arguments, now, &self.text);
-        Ok(Plan::of(resolver.statement(query, tables)?))
+        self.planned(|| Resolver::new(sources, arguments, now, &self.text).statement(query, tables))
     }
 
     /// Resolves the body of a saved query: its CTEs over the sources, the body over its CTEs.
@@ -179,8 +185,17 @@ impl Engine {
         arguments: &Arguments,
         now: i64,
     ) -> Result<Plan> {
-        let mut resolver = Resolver::new(sources, arguments, now, &self.text);
-        Ok(Plan::of(resolver.saved(saved)?))
+        self.planned(|| Resolver::new(sources, arguments, now, &self.text).saved(saved))
+    }
+
+    /// Resolves under the limits of planning.
+    fn planned(&self, resolve: impl FnOnce() -> Result<Resolved>) -> Result<Plan> {
+        let budget = Budget::new(&self.total_memory, self.statement_memory);
+        let statement = budget.statement();
+        let Resolved { plan, columns, .. } = statement.cover(resolve)?;
+        statement.planned()?;
+        let columns = columns.into_iter().map(|column| (column.name, column.ty)).collect();
+        Ok(Plan { logical: plan, columns, budget })
     }
 
     /// Resolves all of a saved query, also the CTEs that its body does not read, and tells which of its
@@ -222,9 +237,12 @@ impl Engine {
         arguments: &Arguments,
         now: i64,
     ) -> Result<Vec<Failure>> {
-        let mut resolver = Resolver::new(sources, arguments, now, &self.text).remarking();
-        resolver.statement(query, tables)?;
-        Ok(resolver.remarks())
+        let budget = Budget::new(&self.total_memory, self.statement_memory);
+        budget.statement().cover(|| {
+            let mut resolver = Resolver::new(sources, arguments, now, &self.text).remarking();
+            resolver.statement(query, tables)?;
+            Ok(resolver.remarks())
+        })
     }
 
     /// Starts a statement. At most `rows` rows come out.
@@ -241,7 +259,7 @@ impl Engine {
     /// # Errors
     /// If it cannot be started.
     pub async fn run_within(&self, plan: Plan, rows: Option<usize>, memory: usize) -> Result<ResultStream> {
-        let Plan { logical, columns, .. } = plan;
+        let Plan { logical, columns, budget } = plan;
         let logical = border::without_needless(logical).planned()?;
         let logical = match rows {
             Some(rows) => {
@@ -252,12 +270,18 @@ impl Engine {
         let pool =
             Arc::new(memory::StatementMemory::new(Arc::clone(&self.total_memory), memory.min(self.statement_memory)));
         let memory: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
-        let statement = Statement { memory: pool, stop: stop::Stop::current(), failure: Arc::default() };
+        let statement = Statement {
+            memory: pool,
+            stop: stop::Stop::current(),
+            failure: Arc::default(),
+            patterns: Arc::clone(&budget.patterns),
+            planned: None,
+        };
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(memory).build().planned()?;
         let config = self.state.config().clone().with_batch_size(batch_rows(&logical));
-        let physical = self
-            .state
-            .create_physical_plan(&logical)
+        let planning = budget.statement();
+        let physical = planning
+            .cover_steps(self.state.create_physical_plan(&logical))
             .await
             .and_then(distinct::without_hints)
             .and_then(held::counted)
@@ -266,7 +290,7 @@ impl Engine {
             .map_err(|error| correlated::of_planning(error, &logical))?;
         let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
-        Ok(ResultStream { columns: columns.into(), stream, failure: statement.failure })
+        Ok(ResultStream { columns: columns.into(), stream, failure: statement.failure, _budget: budget })
     }
 
     /// The physical plan as text, for benchmarks and bug reports of the project's own.
@@ -275,16 +299,13 @@ impl Engine {
     /// If the plan cannot be made.
     pub async fn explain(&self, plan: &Plan) -> Result<String> {
         let logical = border::without_needless(plan.logical.clone()).planned()?;
-        let physical = self.state.create_physical_plan(&logical).await.planned()?;
+        let physical =
+            plan.budget.statement().cover_steps(self.state.create_physical_plan(&logical)).await.planned()?;
         Ok(datafusion::physical_plan::displayable(physical.as_ref()).indent(true).to_string())
     }
 }
 
 impl Plan {
-    fn of(Resolved { plan, columns, .. }: Resolved) -> Self {
-        Self { logical: plan, columns: columns.into_iter().map(|column| (column.name, column.ty)).collect() }
-    }
-
     /// The names and types of the result's columns.
     pub fn columns(&self) -> &[(String, Type)] {
         &self.columns

@@ -47,8 +47,8 @@ pub(crate) fn value_error(message: impl Into<String>) -> DataFusionError {
 /// A failure of ours on its way through the engine. Most of the engine hands it on as it is; a scan
 /// that computes a filter keeps only a text of it, so the statement at hand keeps it too.
 pub(crate) fn failed(failure: Failure) -> DataFusionError {
-    // Only the first counts.
-    at_hand(|statement| statement.failure.set(failure.clone()).is_ok());
+    // Only the first counts. While planning, what cannot be folded is left for when it runs.
+    at_hand(|statement| statement.is_running() && statement.failure.set(failure.clone()).is_ok());
     DataFusionError::External(Box::new(failure))
 }
 

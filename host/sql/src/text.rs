@@ -64,7 +64,8 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         let message = "FROM before SELECT and the pipe syntax (|>) are not supported; write SELECT ... FROM ...";
         return Err(fail(Code::Unsupported, message, place_of(first.span)));
     }
-    let dialect = TidegateDialect::new(tokens.len().saturating_mul(WORK).max(1024), limits.nesting);
+    let work = (tokens.len() + sql.len() / dialect::STEP).saturating_mul(WORK).max(1024);
+    let dialect = TidegateDialect::new(work, limits.nesting);
     let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);
     let statements = parser.parse_statements().map_err(|error| match error {
         _ if dialect.is_exhausted() => too_complicated(),

@@ -199,6 +199,7 @@ mod tests {
     use super::*;
     use crate::engine::statement::Statement;
     use crate::fail::from_engine;
+    use crate::functions::Patterns;
     use crate::stop::Stop;
 
     #[test]
@@ -209,8 +210,9 @@ mod tests {
         let first = text();
         count_made(&first).unwrap();
         assert_eq!(all.reserved(), 0, "nobody is at hand");
-        let (stop, failure) = (Stop::current(), Arc::default());
-        Statement { memory: Arc::clone(&memory), stop, failure }.cover(|| {
+        let (stop, failure, planned) = (Stop::current(), Arc::default(), None);
+        let patterns = Arc::new(Patterns::new(&all));
+        Statement { memory: Arc::clone(&memory), stop, failure, patterns, planned }.cover(|| {
             count_made(&first).unwrap();
             let held = memory.reserved();
             assert!(held >= 2 << 20, "{held}");

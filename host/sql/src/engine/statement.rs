@@ -1,5 +1,6 @@
-//! The statement at hand: while an operator is polled, the functions that it calls reach their
-//! statement's memory, its stop sign and the place for its failure, whichever thread polls.
+//! The statement at hand: while it is planned, and while one of its operators is polled, the functions
+//! that are called reach their statement's memory, its stop sign, its regular expressions and the place for
+//! its failure, whichever thread polls.
 //!
 //! The engine's own ways do not reach that far: functions know nothing of the memory, tasks that
 //! operators start know nothing of the task that started them, and a scan turns the failure of a
@@ -20,25 +21,30 @@ use futures::{Stream, StreamExt};
 use tidegate_model::Failure;
 
 use super::memory::StatementMemory;
+use super::planning::Budget;
 use super::through::{Around, through};
+use crate::functions::Patterns;
 use crate::stop::Stop;
 
 thread_local! {
     static AT_HAND: RefCell<Option<Statement>> = const { RefCell::new(None) };
 }
 
-/// A statement that runs.
+/// A statement that runs, or is planned.
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
     pub(super) memory: Arc<StatementMemory>,
     pub(crate) stop: Stop,
-    /// The first failure of a function.
+    /// The first failure of a function that runs; while planning, that the plan is too large.
     pub(crate) failure: Arc<OnceLock<Failure>>,
+    pub(crate) patterns: Arc<Patterns>,
+    /// While the statement is planned, what its plan may hold.
+    pub(super) planned: Option<Arc<Budget>>,
 }
 
 impl Statement {
     /// Does `work` with this as the statement at hand.
-    pub(super) fn cover<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn cover<T>(&self, work: impl FnOnce() -> T) -> T {
         struct Before(Option<Statement>);
         impl Drop for Before {
             fn drop(&mut self) {
@@ -49,6 +55,11 @@ impl Statement {
         work()
     }
 
+    /// Whether it runs, and is not planned any more.
+    pub(crate) fn is_running(&self) -> bool {
+        self.planned.is_none()
+    }
+
     /// The plan whose operators compute for this statement. Each of them is wrapped, because
     /// operators start tasks that poll their inputs.
     pub(super) fn covering(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -56,7 +67,7 @@ impl Statement {
     }
 }
 
-/// What the statement at hand says; `None` where there is none, as while a statement is planned.
+/// What the statement at hand says; `None` where there is none.
 pub(crate) fn at_hand<T>(ask: impl FnOnce(&Statement) -> T) -> Option<T> {
     AT_HAND.with_borrow(|statement| statement.as_ref().map(ask))
 }

@@ -106,7 +106,7 @@ static KERNELS: LazyLock<HashMap<&'static str, Forms>> = LazyLock::new(|| {
         let make = |safe, volatile| {
             Arc::new(ScalarUDF::from(RowKernel::new(entry.name, safe, entry.nulls, entry.body, volatile)))
         };
-        let late = entry.body.makes_arrays().then(|| [make(false, true), make(true, true)]);
+        let late = entry.body.makes_much().then(|| [make(false, true), make(true, true)]);
         (entry.name, Forms { strict: make(false, false), safe: make(true, false), late })
     });
     batched.chain(by_row).collect()
@@ -118,8 +118,8 @@ pub(crate) fn kernel(name: &'static str, safe: bool, arguments: Vec<Expr>) -> Ex
         // Names are ours: a missing one is a bug that every test of its function meets.
         return Expr::Literal(datafusion::scalar::ScalarValue::Null, None);
     };
-    // A constant array that is too long to fold would be folded by the engine, and copied into
-    // each row: it is kept for when the number of rows is known.
+    // A constant that is too long to fold would be folded by the engine all the same, and kept in the plan
+    // or copied into each row: it is left for when the statement runs.
     if let Some([strict, lenient]) = &forms.late
         && arguments.iter().all(|argument| !argument.any_column_refs())
     {

@@ -18,6 +18,7 @@ use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 
 use super::Typed;
+use crate::engine::planning;
 
 /// The longest text or list that folding may make. Beyond it the expression stays as it is and
 /// is computed under the statement's limits.
@@ -26,11 +27,15 @@ const MAX_FOLDED_BYTES: usize = 1 << 20;
 /// The value as a literal if it can be computed now; otherwise, and where computing fails, as
 /// it is: the failure then belongs to the rows that really need the value.
 pub(crate) fn folded(value: Typed) -> Typed {
-    if matches!(value.expr, Expr::Literal(..)) || !is_constant(&value.expr) {
+    // Whoever resolves asks the stop sign too, and can fail.
+    if matches!(value.expr, Expr::Literal(..)) || !is_constant(&value.expr) || planning::check().is_err() {
         return value;
     }
     match evaluate(&value.expr) {
-        Some(scalar) if scalar.size() <= MAX_FOLDED_BYTES => Typed::new(Expr::Literal(scalar, None), value.ty),
+        Some(scalar) if scalar.size() <= MAX_FOLDED_BYTES => {
+            planning::charge(scalar.size());
+            Typed::new(Expr::Literal(scalar, None), value.ty)
+        }
         _ => value,
     }
 }
@@ -69,7 +74,7 @@ fn evaluate(expr: &Expr) -> Option<ScalarValue> {
         create_physical_expr(&coerced, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).ok()?;
-    match crate::functions::while_folding(|| physical.evaluate(&row)).ok()? {
+    match physical.evaluate(&row).ok()? {
         ColumnarValue::Scalar(scalar) => Some(scalar),
         ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok(),
     }

@@ -14,6 +14,7 @@ use super::among::in_list;
 use super::coerce::{compare, unify};
 use super::scope::Scope;
 use super::{Conversion, Environment, Resolver, Typed, folded};
+use crate::engine::planning;
 use crate::fail::{Result, invalid, place, place_of, unsupported};
 use crate::functions::{self, Argument, Call};
 use crate::types::{Field, Type, is_value};
@@ -69,7 +70,9 @@ impl<'s, 'p> Context<'s, 'p> {
 impl Resolver<'_> {
     /// Resolves an expression.
     pub(crate) fn expr(&mut self, ast: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
-        let at = place(ast);
+        planning::charge(planning::EXPRESSION);
+        planning::check()?;
+        let at = beginning(ast);
         let decides = std::mem::take(&mut cx.decides);
         match ast {
             Ast::Nested(inner) => {
@@ -414,4 +417,24 @@ pub(crate) fn boolean(expr: Expr) -> Typed {
 
 pub(crate) fn negate_if(negated: bool, expr: Expr) -> Typed {
     boolean(if negated { Expr::Not(Box::new(expr)) } else { expr })
+}
+
+/// Where an expression begins. The place of a whole expression is made of those of all its parts, which a
+/// chain of operators, each the left side of the next, would ask for at each of its levels again.
+fn beginning(ast: &Ast) -> Option<Position> {
+    let mut left = ast;
+    loop {
+        left = match left {
+            Ast::BinaryOp { left, .. } => left,
+            Ast::IsNull(inner)
+            | Ast::IsNotNull(inner)
+            | Ast::IsTrue(inner)
+            | Ast::IsNotTrue(inner)
+            | Ast::IsFalse(inner)
+            | Ast::IsNotFalse(inner) => inner,
+            Ast::Cast { kind: CastKind::DoubleColon, expr, .. } => expr,
+            _ if std::ptr::eq(left, ast) => return place(ast),
+            _ => return place(left).or_else(|| place(ast)),
+        };
+    }
 }

@@ -9,6 +9,7 @@ use sqlparser::ast::{
 use tidegate_model::{Code, Position, nearest};
 
 use super::{Conversion, Resolver, Typed};
+use crate::engine::planning;
 use crate::fail::{Result, fail, invalid, place, place_of, unsupported};
 use crate::types::{Field, Type};
 
@@ -30,7 +31,10 @@ impl Resolver<'_> {
             | Value::SingleQuotedRawStringLiteral(text)
             | Value::DoubleQuotedRawStringLiteral(text)
             | Value::TripleSingleQuotedRawStringLiteral(text)
-            | Value::TripleDoubleQuotedRawStringLiteral(text) => Typed::text(text.as_str()),
+            | Value::TripleDoubleQuotedRawStringLiteral(text) => {
+                planning::charge(text.len());
+                Typed::text(text.as_str())
+            }
             Value::SingleQuotedByteStringLiteral(text)
             | Value::DoubleQuotedByteStringLiteral(text)
             | Value::TripleSingleQuotedByteStringLiteral(text)
@@ -61,8 +65,12 @@ impl Resolver<'_> {
             Some(Sent::Boolean(value)) => Typed::new(lit(*value), Type::Bool),
             Some(Sent::Int64(value)) => Typed::new(lit(*value), Type::Int64),
             Some(Sent::Float64(value)) => Typed::new(lit(*value), Type::Float64),
-            Some(Sent::Text(text)) => Typed::text(text.as_str()),
+            Some(Sent::Text(text)) => {
+                planning::charge(text.len());
+                Typed::text(text.as_str())
+            }
             Some(Sent::Bytes(bytes)) => {
+                planning::charge(bytes.len());
                 Typed::new(Expr::Literal(ScalarValue::Binary(Some(bytes.clone())), None), Type::Bytes)
             }
             Some(Sent::Timestamp(micros)) => timestamp(*micros),

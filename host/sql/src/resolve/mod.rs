@@ -38,6 +38,7 @@ use tidegate_model::{Arguments, Code, Failure, Position, TextLimits, nearest};
 
 use crate::catalog::{SavedQuery, Sources, Tables};
 use crate::engine::border::bordered;
+use crate::engine::planning;
 use crate::fail::{Planning, Result, fail, place_of};
 use crate::stop::Stop;
 use crate::types::Type;
@@ -142,7 +143,17 @@ pub(crate) struct Visible {
     /// What it was resolved to, once for each [`query::Order`], with the number of relations that
     /// it unfolds to. A CTE that nothing reads is resolved once all the same, so that what is
     /// wrong with it is told.
-    resolved: Arc<Mutex<Vec<(query::Order, Resolved, usize)>>>,
+    resolved: Arc<Mutex<Vec<Unfolded>>>,
+}
+
+/// A CTE as it is unfolded wherever it is used.
+#[derive(Debug, Clone)]
+struct Unfolded {
+    order: query::Order,
+    resolved: Resolved,
+    /// The relations and the bytes of plan of each use.
+    relations: usize,
+    bytes: usize,
 }
 
 impl Environment {
@@ -333,6 +344,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn fresh(&mut self) -> String {
+        planning::charge(planning::COLUMN);
         self.next_column += 1;
         format!("c{}", self.next_column)
     }
@@ -351,15 +363,16 @@ impl<'a> Resolver<'a> {
     fn expand(&mut self, visible: &Visible, order: query::Order, at: Option<Position>) -> Result<Resolved> {
         let known = {
             let resolved = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);
-            resolved.iter().find(|(of, ..)| *of == order).map(|(_, resolved, relations)| (resolved.clone(), *relations))
+            resolved.iter().find(|known| known.order == order).cloned()
         };
         let resolved = match known {
-            Some((resolved, relations)) => {
+            Some(Unfolded { resolved, relations, bytes, .. }) => {
+                planning::charge(bytes);
                 self.count_relations(relations, at)?;
                 resolved
             }
             None => {
-                let (before, remarked) = (self.relations, self.remarked());
+                let (before, charged, remarked) = (self.relations, planning::charged(), self.remarked());
                 let outside = std::mem::replace(&mut self.sees_sources, visible.sources);
                 let resolved = self.query(&visible.cte.query, &visible.environment, None, order);
                 self.sees_sources = outside;
@@ -368,7 +381,8 @@ impl<'a> Resolver<'a> {
                 }
                 let resolved = resolved?;
                 let mut all = visible.resolved.lock().unwrap_or_else(PoisonError::into_inner);
-                all.push((order, resolved.clone(), self.relations - before));
+                let (relations, bytes) = (self.relations - before, planning::charged() - charged);
+                all.push(Unfolded { order, resolved: resolved.clone(), relations, bytes });
                 resolved
             }
         };
@@ -393,7 +407,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn count_relations(&mut self, count: usize, at: Option<Position>) -> Result<()> {
-        crate::stop::check()?;
+        planning::check()?;
         self.relations += count;
         if self.relations > self.max_relations {
             let message = format!("the statement uses more than {} tables and subqueries", self.max_relations);

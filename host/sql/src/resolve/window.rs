@@ -16,7 +16,7 @@ use sqlparser::ast::{
     NamedWindowExpr, NullTreatment, OrderByExpr, WindowFrame as AstFrame, WindowFrameBound as AstBound,
     WindowFrameUnits as AstUnits, WindowSpec, WindowType,
 };
-use tidegate_model::{Position, nearest};
+use tidegate_model::{Code, Failure, Position, nearest};
 
 use super::aggregate::is_aggregate;
 use super::calls::{Calls, carried};
@@ -24,6 +24,7 @@ use super::expr::Context;
 use super::query::{shown, sorted};
 use super::scope::Scope;
 use super::{Conversion, Environment, Resolver, Typed};
+use crate::engine::planning;
 use crate::fail::{Planning, Result, invalid, place, place_of, unsupported};
 use crate::functions::{percentile, watched};
 use crate::types::Type;
@@ -468,6 +469,10 @@ fn spec<'a>(spec: &'a WindowSpec, named: &'a [NamedWindowDefinition]) -> Result<
     Ok(base)
 }
 
+/// How many different windows one SELECT may have. Each is sorted for by itself, and planning them takes time
+/// that grows with the square of their number and more.
+const MAX_WINDOWS: usize = 64;
+
 /// The plan with the window calls computed, each in the column that carries it. Calls of the
 /// same window are computed together.
 pub(crate) fn windowed(
@@ -484,7 +489,15 @@ pub(crate) fn windowed(
             None => groups.push(vec![(name.clone(), call)]),
         }
     }
+    if groups.len() > MAX_WINDOWS {
+        let message = format!(
+            "a SELECT computes over {} different windows; at most {MAX_WINDOWS} are allowed: let calls share a PARTITION BY and ORDER BY",
+            groups.len()
+        );
+        return Err(Failure::new(Code::TooLarge, message));
+    }
     for group in groups {
+        planning::check()?;
         // Named, because the engine tells calls apart by their text, which does not say everything.
         let calls: Vec<Expr> = group.into_iter().map(|(name, call)| call.alias(name)).collect();
         builder = builder.window(calls).planned()?;

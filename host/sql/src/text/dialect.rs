@@ -6,6 +6,10 @@ use sqlparser::ast::{Expr, Statement};
 use sqlparser::dialect::{BigQueryDialect, Dialect};
 use sqlparser::keywords::{Keyword, RESERVED_FOR_IDENTIFIER};
 use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
+
+/// Bytes that are copied in the time in which the parser begins an expression.
+pub(super) const STEP: usize = 256;
 
 /// BigQuery's dialect and the spellings of others whose meaning is clear.
 ///
@@ -75,7 +79,16 @@ impl Dialect for TidegateDialect {
         if self.entered.replace(false) {
             return None;
         }
-        self.left.set(self.left.get().saturating_sub(1));
+        // The parser copies the token that it looks at, which may be a long text.
+        let copied = match &parser.peek_token_ref().token {
+            Token::SingleQuotedString(text)
+            | Token::DoubleQuotedString(text)
+            | Token::TripleSingleQuotedString(text)
+            | Token::TripleDoubleQuotedString(text) => text.len(),
+            Token::Word(word) => word.value.len(),
+            _ => 0,
+        };
+        self.left.set(self.left.get().saturating_sub(1 + copied / STEP));
         if self.is_exhausted() || self.depth.get() >= self.nesting {
             return Some(Err(ParserError::RecursionLimitExceeded));
         }

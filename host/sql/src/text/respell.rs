@@ -6,10 +6,10 @@
 //! - `ARRAY<INT64>[1, 2]`: the same as `CAST([1, 2] AS ARRAY<INT64>)`.
 
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
 pub(super) fn respell(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    typed_arrays(safe_calls(tokens))
+    typed_arrays(safe_calls(single_blanks(tokens)))
 }
 
 /// Before literals are unescaped, because these are not.
@@ -21,6 +21,7 @@ pub(super) fn raw_bytes(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         };
         let escaped = |text: &String| text.replace('\\', r"\\");
         let bytes = match &token.token {
+            _ if !out.last().is_some_and(adjoins) => None,
             Token::SingleQuotedString(text) => Some(Token::SingleQuotedByteStringLiteral(escaped(text))),
             Token::DoubleQuotedString(text) => Some(Token::DoubleQuotedByteStringLiteral(escaped(text))),
             Token::TripleSingleQuotedString(text) => Some(Token::TripleSingleQuotedByteStringLiteral(escaped(text))),
@@ -28,7 +29,7 @@ pub(super) fn raw_bytes(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             _ => None,
         };
         match (bytes, out.last_mut()) {
-            (Some(bytes), Some(before)) if adjoins(before) => before.token = bytes,
+            (Some(bytes), Some(before)) => before.token = bytes,
             _ => out.push(token),
         }
     }
@@ -58,74 +59,100 @@ fn safe_calls(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     out
 }
 
+/// One pass over the tokens, each of which is taken once: a text may have thousands of typed arrays,
+/// one in another or one behind another.
 fn typed_arrays(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    // Where each typed array has its type and its elements; inner ones come out first.
-    let Some(typed) = (0..tokens.len()).rev().find_map(|start| typed_array(&tokens, start)) else { return tokens };
-    let TypedArray { start, list, end } = typed;
-    let (Some(before), Some(ty), Some(elements), Some(after)) =
-        (tokens.get(..start), tokens.get(start..list), tokens.get(list..=end), tokens.get(end + 1..))
-    else {
-        return tokens;
-    };
-    let span = ty.first().map_or_else(sqlparser::tokenizer::Span::empty, |token| token.span);
-    let added = |token: Token| TokenWithSpan { token, span };
-    let blank = || added(Token::Whitespace(sqlparser::tokenizer::Whitespace::Space));
-    let mut out = before.to_vec();
-    out.extend([added(Token::make_keyword("CAST")), added(Token::LParen)]);
-    out.extend_from_slice(elements);
-    out.extend([blank(), added(Token::make_keyword("AS")), blank()]);
-    out.extend_from_slice(ty);
-    out.push(added(Token::RParen));
-    out.extend_from_slice(after);
-    typed_arrays(out)
+    let closing = closing_brackets(&tokens);
+    let mut out = Vec::with_capacity(tokens.len());
+    // The arrays that are open at a token, each with where it ends and its type.
+    let mut open: Vec<(usize, &[TokenWithSpan])> = Vec::new();
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        if let Some(list) = list_of_typed_array(&tokens, at)
+            && let Some(Some(end)) = closing.get(list)
+            && let Some(ty) = tokens.get(at..list)
+        {
+            out.extend([added(token, Token::make_keyword("CAST")), added(token, Token::LParen)]);
+            open.push((*end, ty));
+            at = list;
+            continue;
+        }
+        out.push(token.clone());
+        while let Some((_, ty)) = open.pop_if(|(end, _)| *end == at) {
+            let Some(first) = ty.first() else { continue };
+            out.extend([added(first, BLANK), added(first, Token::make_keyword("AS")), added(first, BLANK)]);
+            out.extend_from_slice(ty);
+            out.push(added(first, Token::RParen));
+        }
+        at += 1;
+    }
+    out
 }
 
-struct TypedArray {
-    start: usize,
-    /// Where `[` and `]` stand.
-    list: usize,
-    end: usize,
+const BLANK: Token = Token::Whitespace(Whitespace::Space);
+
+/// A token that the text has not, at the place of one that it has.
+fn added(at: &TokenWithSpan, token: Token) -> TokenWithSpan {
+    TokenWithSpan { token, span: at.span }
 }
 
-/// `ARRAY<...>[...]` beginning at a token.
-fn typed_array(tokens: &[TokenWithSpan], start: usize) -> Option<TypedArray> {
+/// For each `[` where its `]` stands, if it has one.
+fn closing_brackets(tokens: &[TokenWithSpan]) -> Vec<Option<usize>> {
+    let (mut closing, mut open) = (vec![None; tokens.len()], Vec::new());
+    for (at, token) in tokens.iter().enumerate() {
+        match token.token {
+            Token::LBracket => open.push(at),
+            Token::RBracket => {
+                if let Some(place) = open.pop().and_then(|opened: usize| closing.get_mut(opened)) {
+                    *place = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    closing
+}
+
+/// Where the `[` of an `ARRAY<...>[...]` stands that begins at a token.
+fn list_of_typed_array(tokens: &[TokenWithSpan], start: usize) -> Option<usize> {
+    /// Types are short; nothing else is searched for the end of one.
+    const LONGEST_TYPE: usize = 256;
     if !tokens.get(start).is_some_and(|token| is_word(token, "ARRAY")) {
         return None;
     }
-    let significant = |from: usize| {
-        let rest = tokens.get(from..)?.iter();
-        rest.enumerate()
-            .find(|(_, token)| !matches!(token.token, Token::Whitespace(_)))
-            .map(|(i, token)| (from + i, token))
-    };
-    let (mut at, _) = significant(start + 1).filter(|(_, token)| token.token == Token::Lt)?;
+    // Blanks stand alone here.
+    let significant =
+        |from: usize| (from..from + 2).find(|at| tokens.get(*at).is_some_and(|token| !is_blank(&token.token)));
+    let from = significant(start + 1).filter(|at| tokens.get(*at).is_some_and(|token| token.token == Token::Lt))?;
     let mut depth = 0_i32;
-    // Types are short; nothing else is searched for the end of one.
-    for (i, token) in tokens.iter().enumerate().skip(at).take(256) {
+    for (at, token) in tokens.iter().enumerate().skip(from).take(LONGEST_TYPE) {
         depth += match token.token {
             Token::Lt => 1,
             Token::Gt => -1,
             Token::ShiftRight => -2,
             _ => 0,
         };
-        at = i;
         if depth <= 0 {
-            break;
-        }
-    }
-    let (list, _) = significant(at + 1).filter(|(_, token)| depth == 0 && token.token == Token::LBracket)?;
-    let mut depth = 0_i32;
-    for (end, token) in tokens.iter().enumerate().skip(list) {
-        match token.token {
-            Token::LBracket => depth += 1,
-            Token::RBracket => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(TypedArray { start, list, end });
+            let list = significant(at + 1).filter(|_| depth == 0)?;
+            return tokens.get(list).is_some_and(|token| token.token == Token::LBracket).then_some(list);
         }
     }
     None
+}
+
+fn is_blank(token: &Token) -> bool {
+    matches!(token, Token::Whitespace(_))
+}
+
+/// Of several blanks and comments, one: the parser passes over them again for each token that it looks
+/// at, and only asks whether there is one.
+fn single_blanks(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut after_blank = false;
+    tokens.retain(|token| {
+        let blank = is_blank(&token.token);
+        !(std::mem::replace(&mut after_blank, blank) && blank)
+    });
+    tokens
 }
 
 fn is_word(token: &TokenWithSpan, wanted: &str) -> bool {

@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArguments, Query, Select, SetExpr, TableFactor, TableWithJoins, Value, VisitMut,
-    VisitorMut,
+    BinaryOperator, Expr, FunctionArguments, OrderBy, OrderByKind, Query, Select, SetExpr, TableFactor, TableWithJoins,
+    Value, VisitMut, VisitorMut,
 };
 use tidegate_model::{Code, Failure, Position, TextLimits};
 
@@ -23,6 +23,8 @@ const MAX_SUBQUERIES: usize = 8;
 /// How many tables one FROM may join, UNNESTs aside: choosing their order takes time that grows
 /// with the cube of their number.
 const MAX_JOINS: usize = 64;
+/// By how many keys one ORDER BY may sort: planning takes time that grows with the square of their number.
+const MAX_SORT_KEYS: usize = 256;
 /// Chains of fewer conditions stay as they are written.
 const LONG: usize = 32;
 
@@ -57,6 +59,12 @@ impl VisitorMut for Shape {
         if self.united > self.limits.relations {
             let message = format!("the statement unites more than {} queries", self.limits.relations);
             return ControlFlow::Break(Box::new(fail(Code::LimitExceeded, message, place(query))));
+        }
+        if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by
+            && keys.len() > MAX_SORT_KEYS
+        {
+            let message = format!("an ORDER BY has {} keys; at most {MAX_SORT_KEYS} are allowed", keys.len());
+            return ControlFlow::Break(Box::new(Failure::new(Code::TooLarge, message)));
         }
         ControlFlow::Continue(())
     }

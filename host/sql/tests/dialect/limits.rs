@@ -158,3 +158,116 @@ fn a_large_array_is_counted_once() {
         assert_eq!(world.rows(sql), serde_json::json!([{"v": expected}]), "{sql}");
     }
 }
+
+fn listed(count: usize, item: impl Fn(usize) -> String) -> String {
+    (0..count).map(item).collect::<Vec<_>>().join(", ")
+}
+
+/// A table and parameters from which short texts make long work.
+fn hostile() -> World {
+    let json = format!(r#"{{"a": [{}1]}}"#, "1,".repeat(50_000));
+    world(10).with("ab", &"ab".repeat(2_000)).with("wild", &"_".repeat(1_000)).with("json", &json)
+}
+
+#[test]
+fn planning_ends_when_nobody_waits_for_it() {
+    let world = hostile();
+    for sql in [
+        // Patterns are compiled, to be checked and to fold what they are compared with.
+        format!("select {}", listed(4_000, |i| format!(r"'' ~ '\\pL{{50}}{i}'"))),
+        format!("select {} from t", listed(2_000, |i| format!(r"s ~ '\\pL{{50}}{i}'"))),
+        format!("select {} from t", listed(2_000, |i| format!(r"regexp_extract(s, '\\pL{{50}}{i}')"))),
+        // Constants are folded.
+        format!("select {}", listed(1_500, |i| format!("edit_distance(repeat('a', 16000 + {i}), repeat('b', 16000))"))),
+        format!("select {}", listed(4_000, |_| "edit_distance(@ab, @ab)".to_owned())),
+        format!("select {}", listed(4_000, |_| "json_value(@json, '$.a')".to_owned())),
+        format!("select {}", listed(2_000, |_| "length(concat(@json, @json))".to_owned())),
+        format!("select {}", listed(3_000, |i| format!("length(format('%1000000d', {i}))"))),
+        // The optimizer goes over many relations and keys.
+        format!(
+            "with a as (select {} from t) select * from a {}",
+            listed(100, |i| format!("n + {i} as c{i}")),
+            "union all select * from a ".repeat(1_500)
+        ),
+        format!("select 1 from t where {}", vec!["exists (select 1 from t u where u.n = t.n)"; 1_500].join(" or ")),
+        format!("select count(*) from t group by {}", listed(5_000, |i| format!("n + {i}"))),
+        // So does what runs: the engine compiles again for each batch what it is given.
+        format!("select {} from t", listed(4_000, |_| "s like @wild".to_owned())),
+        format!("select count(*) from t where {}", vec!["s = repeat('x', 16000000)"; 2_000].join(" or ")),
+    ] {
+        let stop = Stop::after(Duration::from_secs(60));
+        let asking = stop.clone();
+        let stopping = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            asking.ask();
+            Instant::now()
+        });
+        let ended = world.run_until(&sql, &stop);
+        let stopped = stopping.join().unwrap();
+        let short: String = sql.chars().take(100).collect();
+        assert_eq!(ended.expect_err(&short).code, Code::Timeout, "{short}");
+        assert!(stopped.elapsed() < Duration::from_secs(5), "{short} went on for {:?}", stopped.elapsed());
+    }
+}
+
+#[test]
+fn what_a_plan_holds_is_counted() {
+    let world = hostile().holding(64 << 20);
+    for sql in [
+        format!("select {}", listed(9_000, |_| "@json".to_owned())),
+        format!("select {}", listed(2_000, |_| "cast(@json as bytes)".to_owned())),
+        format!(
+            "with a as (select s from t where {}) select * from a {}",
+            vec!["n = 1"; 1_000].join(" or "),
+            "union all select * from a ".repeat(1_500)
+        ),
+        format!(
+            "with a as (select {} from t) select * from a {}",
+            listed(100, |i| format!("n as c{i}")),
+            "union all select * from a ".repeat(1_500)
+        ),
+    ] {
+        limited(&world, &sql);
+    }
+}
+
+#[test]
+fn keys_and_windows_that_cannot_be_planned_in_time_are_refused() {
+    let world = world(10);
+    let windows = |count: usize| {
+        let calls = listed(count, |i| format!("sum(n) over (partition by n + {i} order by s) + n as c{i}"));
+        format!("select c0 from (select {calls} from t) order by 1 limit 1")
+    };
+    assert_eq!(world.failure(&windows(65)).code, Code::TooLarge);
+    assert_eq!(world.rows(&windows(8)), json!([{"c0": 0}]));
+    let keys = |count: usize| format!("select n from t order by {} limit 1", listed(count, |i| format!("n + {i}")));
+    assert_eq!(world.failure(&keys(257)).code, Code::TooLarge);
+    assert_eq!(world.rows(&keys(256)), json!([{"n": 0}]));
+}
+
+/// What is too long to fold is computed when the statement runs, once for a batch, and to the same result.
+#[test]
+fn long_constants_are_what_they_were() {
+    let world = world(3);
+    for (sql, expected) in [
+        ("select length(repeat('ab', 5000)) as v", json!([{"v": 10_000}])),
+        ("select count(*) as v from t where length(s) < length(repeat('x', 9000))", json!([{"v": 3}])),
+        (
+            "select count(*) as v from t where s || repeat('x', 9000) like concat('some%', repeat('x', 8000))",
+            json!([{"v": 3}]),
+        ),
+        (
+            "select length(k) as v, count(*) as c from (select repeat('x', 9000) as k from t) group by k",
+            json!([{"v": 9_000, "c": 3}]),
+        ),
+        (
+            "select length(repeat('x', 9000)) as v, count(*) as c from t group by repeat('x', 9000)",
+            json!([{"v": 9_000, "c": 3}]),
+        ),
+        ("select edit_distance(repeat('a', 3000), repeat('b', 3000)) as v", json!([{"v": 3_000}])),
+        ("select if(n > 5, length(repeat('x', 9000)), n) as v from t order by n limit 1", json!([{"v": 0}])),
+        ("select length(cast(repeat('x', 9000) as bytes)) as v", json!([{"v": 9_000}])),
+    ] {
+        assert_eq!(world.rows(sql), expected, "{sql}");
+    }
+}

@@ -3,6 +3,10 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use super::Bad;
+use crate::engine::planning::is_at_hand;
+use crate::functions::kernels::arity;
+use crate::functions::patterns::{Compiled, compiled};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int64Array, IntervalMonthDayNanoArray,
     ListArray, StringViewArray,
@@ -12,27 +16,11 @@ use datafusion::arrow::datatypes::{
     DataType, Float64Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
 };
 use datafusion::error::Result;
-use regex::Regex;
-
-use super::Bad;
-use crate::functions::kernels::arity;
 
 /// The most steps that one call takes for a batch, where steps are not bounded by what is made.
 const MAX_WORK: u64 = 1 << 28;
-
-/// A regular expression as everything here compiles it: one of the larger programs that the crate
-/// allows by default takes hundreds of megabytes in the making.
-pub(in crate::functions) fn compiled(pattern: &str) -> std::result::Result<Regex, regex::Error> {
-    /// Bytes of the pattern: reading it takes a hundred times as much before the program is made.
-    const MAX_PATTERN: usize = 64 << 10;
-    const MAX_PROGRAM: usize = 4 << 20;
-    const MAX_CACHE: usize = 1 << 20;
-    if pattern.len() > MAX_PATTERN {
-        return Err(regex::Error::CompiledTooBig(MAX_PROGRAM));
-    }
-    let pattern = crate::functions::text::re2::translated(pattern);
-    regex::RegexBuilder::new(&pattern).size_limit(MAX_PROGRAM).dfa_size_limit(MAX_CACHE).build()
-}
+/// The same while a statement is planned: what is not folded is computed when it runs.
+const MAX_FOLDED_WORK: u64 = 1 << 16;
 
 /// One argument of a call.
 #[derive(Debug)]
@@ -109,7 +97,7 @@ impl Column {
 /// What was compiled for the row before, and probably serves this one.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    regex: Option<(String, Arc<Regex>)>,
+    regex: Option<(String, Arc<Compiled>)>,
     /// By the number of the argument.
     others: Vec<(usize, String, Arc<dyn std::any::Any + Send + Sync>)>,
 }
@@ -236,7 +224,7 @@ impl Row {
     }
 
     /// The regular expression of an argument.
-    pub(in crate::functions) fn regex(&self, i: usize) -> std::result::Result<Arc<Regex>, Bad> {
+    pub(in crate::functions) fn regex(&self, i: usize) -> std::result::Result<Arc<Compiled>, Bad> {
         let pattern = self.text(i);
         let mut memo = self.memo.borrow_mut();
         if let Some((known, regex)) = &memo.regex
@@ -249,7 +237,6 @@ impl Row {
         let short: String = pattern.chars().take(60).collect();
         let regex = compiled(pattern)
             .map_err(|_| format!("'{short}' is not a valid regular expression, or too large a one"))?;
-        let regex = Arc::new(regex);
         memo.regex = Some((pattern.to_owned(), Arc::clone(&regex)));
         Ok(regex)
     }
@@ -288,7 +275,7 @@ impl Row {
         if before / BETWEEN_CHECKS != sum / BETWEEN_CHECKS {
             self.running()?;
         }
-        if sum > MAX_WORK {
+        if sum > if is_at_hand() { MAX_FOLDED_WORK } else { MAX_WORK } {
             return Err(Bad::Limit("a function would take too long on texts of this length; shorten them".to_owned()));
         }
         Ok(())

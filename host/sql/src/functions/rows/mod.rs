@@ -25,9 +25,8 @@ use datafusion::logical_expr::ColumnarValue;
 use crate::engine::memory::{count_copied, count_made};
 use crate::fail::value_error;
 use arguments::Column;
-pub(super) use arguments::{Row, compiled};
+pub(super) use arguments::Row;
 use out::ELEMENT;
-pub(crate) use out::while_folding;
 pub(super) use out::{Bad, Item, Items, MAX_BATCH, MAX_VALUE, Made, Out, check_batch, limit};
 
 /// After so many rows a kernel asks whether its result is still wanted.
@@ -100,6 +99,11 @@ impl Body {
     /// Whether a constant result is worth keeping out of the plan: arrays are copied a row.
     pub(super) fn makes_arrays(self) -> bool {
         matches!(self, Self::Texts(_) | Self::Ints(_) | Self::Floats(_) | Self::Timestamps(_))
+    }
+
+    /// Whether a constant result may be long.
+    pub(super) fn makes_much(self) -> bool {
+        self.makes_arrays() || matches!(self, Self::Text(_) | Self::Bytes(_))
     }
 }
 

@@ -1,9 +1,9 @@
 //! What a row makes, and how much that may be.
 
-use std::cell::Cell;
-
 use datafusion::error::{DataFusionError, Result};
 use tidegate_model::{Code, Failure};
+
+use crate::engine::planning::is_at_hand;
 
 /// The most bytes of one text, or of one array.
 pub(in crate::functions) const MAX_VALUE: usize = 16 << 20;
@@ -12,19 +12,8 @@ pub(in crate::functions) const MAX_BATCH: usize = 64 << 20;
 /// What an element of an array counts for, beside its text.
 pub(super) const ELEMENT: usize = 16;
 
-thread_local! {
-    /// While a statement is resolved, less: a folded value stays in the plan.
-    static LIMIT: Cell<usize> = const { Cell::new(MAX_VALUE) };
-}
-
-/// Runs `fold` with a low bound on what kernels make: many small folds must not add up.
-pub(crate) fn while_folding<T>(fold: impl FnOnce() -> T) -> T {
-    const MAX_FOLDED: usize = 4 << 10;
-    let before = LIMIT.replace(MAX_FOLDED);
-    let result = fold();
-    LIMIT.set(before);
-    result
-}
+/// While a statement is planned, less: a folded value stays in the plan, and many small ones must not add up.
+const MAX_FOLDED: usize = 4 << 10;
 
 /// Why a row has no value.
 #[derive(Debug)]
@@ -88,7 +77,7 @@ pub(in crate::functions) struct Out {
 
 impl Out {
     pub(super) fn new(rows: usize) -> Self {
-        let most_row = LIMIT.get();
+        let most_row = if is_at_hand() { MAX_FOLDED } else { MAX_VALUE };
         // What is made for one row stands for all of `rows`, where the call is constant.
         Self { row: Vec::new(), made: 0, most: MAX_BATCH / rows.max(1), most_row }
     }
@@ -234,6 +223,5 @@ mod tests {
             out.made += MAX_VALUE;
         }
         assert!(out.text("x").is_err());
-        assert!(while_folding(|| Out::new(1).room(5_000)).is_err());
     }
 }

@@ -17,7 +17,9 @@ use datafusion::logical_expr::expr::Like;
 use datafusion::logical_expr::{Expr, Operator, binary_expr, cast, lit};
 use tidegate_model::{Code, Position};
 
-use super::rows::compiled;
+use std::sync::Arc;
+
+use super::patterns::{Compiled, compiled, given};
 use super::{Builder, Call, kernel};
 use crate::fail::{Result, fail};
 use crate::resolve::{Conversion, Typed};
@@ -211,6 +213,8 @@ fn leaves_of(value: &Typed, leaves: &mut Vec<Expr>, call: &Call<'_>) -> Result<(
 const SMALL_PATTERN: usize = 256 << 10;
 /// The longest pattern of LIKE that the engine is given.
 const SHORT_PATTERN: usize = 1 << 10;
+/// What the engine compiles for each `_` in such a pattern, in bytes.
+const WILDCARD: usize = 512;
 
 /// REGEXP_CONTAINS, on the engine's regex operator: the optimizer turns literal patterns into
 /// cheap searches. A pattern that is computed the engine would compile for each row, and a large
@@ -222,15 +226,19 @@ pub(crate) fn regexp_contains(
     ignore_case: bool,
     at: Option<Position>,
 ) -> Result<Typed> {
-    check_pattern(&pattern, at)?;
+    let compiled = check_pattern(&pattern, at)?;
     let how = Conversion::implicit(at);
     let subject = match subject.ty {
         Type::Record(_) | Type::Array(_) | Type::Struct { .. } => super::json::to_json_string(&subject),
         _ => subject.convert(&TEXT, how)?,
     };
     let pattern = pattern.convert(&TEXT, how)?;
-    let small = |text: &String| regex::RegexBuilder::new(text).size_limit(SMALL_PATTERN).build().is_ok();
     let translated = pattern.literal_text().map(|text| re2::translated(text).into_owned());
+    // What is a plain text the engine looks for as such, and compiles nothing.
+    let small = |text: &String| {
+        let size = compiled.as_ref().map_or(usize::MAX, |compiled| compiled.size);
+        size <= SMALL_PATTERN && (regex::escape(text) == *text || given(size))
+    };
     let expr = if let Some(translated) = translated.filter(small) {
         let op = if ignore_case { Operator::RegexIMatch } else { Operator::RegexMatch };
         binary_expr(subject.expr, op, Typed::text(&translated).expr)
@@ -246,7 +254,8 @@ pub(crate) fn regexp_contains(
 
 /// LIKE: the engine's for short literal patterns, which it knows to prune by; see [`like`].
 pub(crate) fn like_pattern(subject: Expr, pattern: Typed, negated: bool, ignore_case: bool) -> Expr {
-    if pattern.literal().is_some() && pattern.literal_text().is_none_or(|text| text.len() <= SHORT_PATTERN) {
+    let short = |text: &str| text.len() <= SHORT_PATTERN && given(text.matches('_').count() * WILDCARD);
+    if pattern.literal().is_some() && pattern.literal_text().is_none_or(short) {
         return Expr::Like(Like::new(negated, Box::new(subject), Box::new(pattern.expr), None, ignore_case));
     }
     let name = if ignore_case { "like_text_without_case" } else { "like_text" };
@@ -255,13 +264,12 @@ pub(crate) fn like_pattern(subject: Expr, pattern: Typed, negated: bool, ignore_
 }
 
 /// A literal pattern is checked now, so that its mistake is told with its place.
-fn check_pattern(pattern: &Typed, at: Option<Position>) -> Result<()> {
-    if let Some(text) = pattern.literal_text()
-        && let Err(error) = compiled(text)
-    {
+fn check_pattern(pattern: &Typed, at: Option<Position>) -> Result<Option<Arc<Compiled>>> {
+    let Some(text) = pattern.literal_text() else { return Ok(None) };
+    crate::stop::check()?;
+    compiled(text).map(Some).map_err(|error| {
         let reason = error.to_string();
         let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        return Err(fail(Code::InvalidQuery, format!("'{text}' is not a valid regular expression: {reason}"), at));
-    }
-    Ok(())
+        fail(Code::InvalidQuery, format!("'{text}' is not a valid regular expression: {reason}"), at)
+    })
 }

@@ -1,15 +1,14 @@
 //! Kernels of regular expressions.
 
-use std::sync::Arc;
-
 use regex::{Captures, Regex};
 
 use super::pieces::boundary;
 use crate::functions::kernels::Entry;
+use crate::functions::patterns::Compiled;
 use crate::functions::rows::{Bad, Body, Items, Made, Out, Row};
 
 pub(in crate::functions) const KERNELS: &[Entry] = &[
-    Entry::new("regexp_contains", Body::Bool(|row| Ok(Some(row.regex(1)?.is_match(row.text(0)))))),
+    Entry::new("regexp_contains", Body::Bool(|row| Ok(Some(row.regex(1)?.regex.is_match(row.text(0)))))),
     Entry::new("regexp_extract", Body::Text(extract)),
     Entry::new("regexp_extract_bytes", Body::Bytes(extract_bytes)),
     Entry::new("regexp_extract_all", Body::Texts(extract_all)),
@@ -37,7 +36,7 @@ fn wanted<'t>(captures: &Captures<'t>) -> Option<regex::Match<'t>> {
 }
 
 /// Match number `occurrence` at or after character `position`, both counted from 1.
-fn occurrence<'t>(row: &'t Row, regex: &Arc<Regex>, first: usize) -> Result<Option<regex::Match<'t>>, Bad> {
+fn occurrence<'t>(row: &'t Row, pattern: &Compiled, first: usize) -> Result<Option<regex::Match<'t>>, Bad> {
     let number = |i: usize, name: &str| {
         let number = if row.count() > i { row.int(i) } else { 1 };
         usize::try_from(number.saturating_sub(1))
@@ -49,7 +48,7 @@ fn occurrence<'t>(row: &'t Row, regex: &Arc<Regex>, first: usize) -> Result<Opti
     if position > 0 && at >= text.len() {
         return Ok(None);
     }
-    while let Some((captures, next)) = next(regex, text, at) {
+    while let Some((captures, next)) = next(&pattern.regex, text, at) {
         if skip == 0 {
             return Ok(wanted(&captures));
         }
@@ -60,7 +59,7 @@ fn occurrence<'t>(row: &'t Row, regex: &Arc<Regex>, first: usize) -> Result<Opti
 }
 
 fn extract(row: &Row, out: &mut Out) -> Made<()> {
-    match occurrence(row, &row.regex(1)?, 2)? {
+    match occurrence(row, row.regex(1)?.as_ref(), 2)? {
         Some(found) => out.text(found.as_str()).map(Some),
         None => Ok(None),
     }
@@ -77,6 +76,7 @@ pub(super) fn pattern_of_bytes(bytes: &[u8]) -> String {
 
 fn extract_bytes(row: &Row, out: &mut Out) -> Made<()> {
     let regex = row.remember(1, |pattern| {
+        row.running()?;
         let built = regex::bytes::RegexBuilder::new(pattern).unicode(false).size_limit(4 << 20).build();
         built.map_err(|_| Bad::from("the pattern is not a valid regular expression, or too large a one"))
     })?;
@@ -89,7 +89,7 @@ fn extract_bytes(row: &Row, out: &mut Out) -> Made<()> {
 
 fn extract_all(row: &Row, items: &mut Items<'_>) -> Made<()> {
     let (regex, text, mut at) = (row.regex(1)?, row.text(0), 0);
-    while let Some((captures, next)) = next(&regex, text, at) {
+    while let Some((captures, next)) = next(&regex.regex, text, at) {
         items.text(wanted(&captures).map_or("", |found| found.as_str()))?;
         at = next;
     }
@@ -102,7 +102,7 @@ fn find(row: &Row) -> Made<i64> {
         1 => true,
         other => return Err(format!("the last argument of REGEXP_INSTR is 0 or 1, not {other}").into()),
     };
-    let found = occurrence(row, &row.regex(1)?, 2)?;
+    let found = occurrence(row, row.regex(1)?.as_ref(), 2)?;
     let position = found.map_or(0, |found| {
         let at = if end { found.end() } else { found.start() };
         row.text(0).get(..at).unwrap_or_default().chars().count() + 1
@@ -139,7 +139,8 @@ fn pieces(by: &str) -> Vec<Piece> {
 }
 
 fn replace(row: &Row, out: &mut Out) -> Made<()> {
-    let (regex, text) = (row.regex(1)?, row.text(0));
+    let (compiled, text) = (row.regex(1)?, row.text(0));
+    let regex = &compiled.regex;
     let by = row.remember(2, |by| Ok(pieces(by)))?;
     let mut copied = 0;
     for captures in regex.captures_iter(text) {
