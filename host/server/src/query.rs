@@ -69,7 +69,7 @@ pub(crate) async fn query(
     app.metrics.cache_lookup(how.name());
     observe::note(|notes| notes.cache = Some(how.name()));
     let wanted = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    Ok(entry.respond(how, wanted))
+    Ok(entry.respond(&app.answers.of(asked.tenant), how, wanted).await?)
 }
 
 /// The endpoint, if the token may call it. Whether one exists is told only to those who may know.
