@@ -224,6 +224,13 @@ impl Server {
         [11, 12].iter().map(|i| fields.get(*i).unwrap().parse::<u64>().unwrap()).sum()
     }
 
+    /// A number of the metrics page, with its labels as they stand there; 0 if it is not there.
+    pub fn metric(&self, name: &str) -> f64 {
+        let page = self.text("/metrics");
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.map_or(0.0, |number| number.parse().unwrap())
+    }
+
     /// What the server printed so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

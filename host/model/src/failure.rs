@@ -226,16 +226,24 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// The longest text, in bytes, that a name is looked for that is near to it.
+const LONGEST_NAME: usize = 1 << 10;
+
 /// The name in `candidates` that is nearest to `wanted`, if one is near enough to be meant.
 ///
 /// Near means an edit distance of at most a third of the longer name, rounded up, letters
 /// compared without case; used by every room that says "did you mean".
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Nothing is near to what is no name; and looking for it would take its length for each candidate.
+    if wanted.len() > LONGEST_NAME {
+        return None;
+    }
     let wanted = wanted.to_lowercase();
+    let length = wanted.chars().count();
     candidates
         .into_iter()
         .map(|candidate| (edit_distance(&wanted, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= wanted.chars().count().max(candidate.chars().count()).div_ceil(3))
+        .filter(|(distance, candidate)| *distance <= length.max(candidate.chars().count()).div_ceil(3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
@@ -269,6 +277,12 @@ mod tests {
         assert_eq!(edit_distance("", "abc"), 3);
         assert_eq!(edit_distance("abc", ""), 3);
         assert_eq!(edit_distance("same", "same"), 0);
+    }
+
+    #[test]
+    fn nothing_is_near_to_a_text_that_is_no_name() {
+        assert_eq!(nearest("projct", ["project", "other"]), Some("project"));
+        assert_eq!(nearest(&"project".repeat(1_000), ["project"]), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod value;
 pub use failure::{Code, Failure, Position, nearest};
 pub use limit_set::LimitSet;
 pub use limits::{Limits, TextLimits};
-pub use manifest::{EndpointName, Manifest, ManifestError, Settings};
+pub use manifest::{EndpointName, MOST_PARAMETERS, Manifest, ManifestError, Settings};
 pub use parameter::{Arguments, Format, Parameter, parse_timestamp, whole_word};
 pub use settings::{Access, LIMITS, Part, Section, Setting, SettingError, Unit};
 pub use settings::{GIB, HOUR, KIB, MIB, milliseconds, number, size};

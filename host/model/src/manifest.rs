@@ -12,6 +12,9 @@ use crate::{Arguments, Code, Failure, LimitSet, Parameter};
 /// The most rows that an endpoint may be set to return.
 const MAX_ROWS: u64 = 10_000;
 
+/// The most parameters of an endpoint, and of a request.
+pub const MOST_PARAMETERS: usize = 500;
+
 /// Names that the paths of the interface have for something else.
 const RESERVED_NAMES: [&str; 1] = ["query"];
 /// Names of parameters that a request has for something else.
@@ -95,6 +98,9 @@ pub enum ManifestError {
     /// A parameter is declared twice, or its name cannot be written as `@name`.
     #[error("the parameter '{0}' is declared twice or is no name of letters, digits and '_'")]
     Parameter(String),
+    /// There are more parameters than a request may have.
+    #[error("there are {0} parameters; an endpoint takes at most {MOST_PARAMETERS}")]
+    Parameters(usize),
     /// A parameter has a name that means something else in a request.
     #[error("the parameter '{0}' cannot be sent: {0} carries ad-hoc queries; give it another name")]
     ReservedParameter(String),
@@ -125,14 +131,14 @@ pub enum ManifestError {
 impl ManifestError {
     /// Whether it holds only for what is saved now: an endpoint that was saved before goes on as it did.
     pub fn is_of_saving(&self) -> bool {
-        matches!(self, Self::ReservedName(_) | Self::ReservedParameter(_) | Self::Default(_))
+        matches!(self, Self::ReservedName(_) | Self::ReservedParameter(_) | Self::Default(_) | Self::Parameters(_))
     }
 
     /// The field that the rule is about, as the management API calls it.
     pub fn field(&self) -> &'static str {
         match self {
             Self::Name(_) | Self::ReservedName(_) => "name",
-            Self::Parameter(_) | Self::ReservedParameter(_) | Self::Default(_) => "parameters",
+            Self::Parameter(_) | Self::Parameters(_) | Self::ReservedParameter(_) | Self::Default(_) => "parameters",
             Self::Setting { setting, .. } => setting,
             Self::EmptyQuery => "query",
             Self::Unreadable(_) => "manifest",
@@ -182,6 +188,11 @@ impl Manifest {
         range("cache_duration_seconds", cache_duration_seconds, cache_duration_seconds <= 86_400, "0 (off) to 86400");
         if let Some(seconds) = proactive_requerying_seconds {
             range("proactive_requerying_seconds", seconds, (1..=86_400).contains(&seconds), "1 to 86400, or null");
+        }
+        if self.parameters.len() > MOST_PARAMETERS {
+            // Each of them would be told as well.
+            problems.push(ManifestError::Parameters(self.parameters.len()));
+            return problems;
         }
         let mut seen = std::collections::BTreeSet::new();
         for parameter in &self.parameters {
@@ -310,6 +321,9 @@ mod tests {
         assert_eq!(of(unit("day")), Ok(()));
         let told = of(unit("dy")).unwrap_err();
         assert_eq!(told, "the default of parameter 'unit' has the value 'dy'; allowed are hour, day");
+        let mut many = manifest();
+        many.parameters.resize(MOST_PARAMETERS + 1, Parameter { name: "p".into(), ..Parameter::default() });
+        assert_eq!(many.problems(), [ManifestError::Parameters(MOST_PARAMETERS + 1)]);
         let number = Parameter { kind: crate::Kind::Int64, allowed: Vec::new(), ..unit("many") };
         assert!(of(number).unwrap_err().contains("no integer"));
     }

@@ -156,7 +156,7 @@ impl Admission {
 }
 
 /// What one tenant may take of something: half, and one where there is one.
-fn half(whole: usize) -> usize {
+pub(crate) fn half(whole: usize) -> usize {
     (whole / 2).max(whole.min(1))
 }
 
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn admission(concurrency: usize, queue: usize, wait: Duration) -> Admission {
-        Admission::new(&AdmissionOptions { concurrency, queue, wait })
+        Admission::new(&AdmissionOptions { concurrency, queue, wait, ..AdmissionOptions::default() })
     }
 
     const A: Tenant = Tenant::Token([1; 32]);

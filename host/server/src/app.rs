@@ -9,6 +9,7 @@ use tidegate_sql::{Engine, EngineOptions};
 use tidegate_store::{Ingested, Store, StoreError};
 
 use crate::admission::Admission;
+use crate::answer::AnswerRoom;
 use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::compute::Compute;
@@ -103,6 +104,7 @@ pub struct App {
     pub(crate) cache: Cache,
     pub(crate) tokens: Tokens,
     pub(crate) bodies: BodyRoom,
+    pub(crate) answers: AnswerRoom,
     /// What endpoints answer, for the OpenAPI document.
     pub(crate) described: Described,
     /// What components are, for management.
@@ -162,6 +164,7 @@ impl App {
         Ok(Arc::new(Self {
             cache: Cache::new(tidegate_model::number(options.cache.memory)),
             bodies: BodyRoom::new(options.ingest.body_memory),
+            answers: AnswerRoom::new(options.admission.answer_memory, options.admission.wait),
             rates: Rates::new(options.rate.clone()),
             admission: Admission::new(&options.admission),
             metrics: Metrics::new(),

@@ -4,6 +4,10 @@
 //! is its holder's tenant, so it reads only what the parameter has narrowed on the way from the stored
 //! logs: in the granted table, in one that this reads, or in a statement that the author fixed. What a
 //! caller writes into ad-hoc text narrows nothing, because the caller may leave it out.
+//!
+//! To search for the parameter in a text narrows nothing either: one tenant's name stands in the addresses
+//! and messages of others. A query that does only this, over a source, is held to the source's column of the
+//! parameter's name: for the token, the source has the rows where that column is what the token fixes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,24 +22,41 @@ use crate::registry::Endpoint;
 
 /// What of an endpoint a token's pinned parameters do not narrow. Nothing is pinned: nothing is in it.
 #[derive(Debug, Default)]
-pub(crate) struct Pins(Vec<(String, Unbound)>);
+pub(crate) struct Pins {
+    unbound: Vec<(String, Unbound)>,
+    columns: Columns,
+}
+
+/// The columns to which the rows of sources are held, with their values: by the endpoint whose query reads them, and the
+/// source's name there in lower case.
+pub(crate) type Columns = BTreeMap<(Uuid, String), BTreeMap<String, String>>;
 
 impl Pins {
     /// What is left open of an endpoint; `reads` are those that it reads as tables, directly or not.
     ///
     /// # Errors
     /// A saved query among them cannot be read.
-    pub(crate) fn of<'n>(
+    pub(crate) fn of(
         app: &App,
-        parameters: impl IntoIterator<Item = &'n String>,
+        pinned: &BTreeMap<String, String>,
         endpoint: &Endpoint,
         reads: &[Arc<Endpoint>],
     ) -> Result<Self, Failure> {
-        let unbound = |parameter: &String| {
-            let mut follower = Follower { app, parameter, reads, known: BTreeMap::new() };
-            Ok((parameter.clone(), follower.unbound(endpoint)?))
-        };
-        parameters.into_iter().map(unbound).collect::<Result<_, _>>().map(Self)
+        let mut pins = Self::default();
+        for (parameter, value) in pinned {
+            let mut follower = Follower { app, parameter, reads, known: BTreeMap::new(), searched: Vec::new() };
+            let unbound = follower.unbound(endpoint)?;
+            for table in follower.searched {
+                pins.columns.entry(table).or_default().insert(parameter.clone(), value.clone());
+            }
+            pins.unbound.push((parameter.clone(), unbound));
+        }
+        Ok(pins)
+    }
+
+    /// The columns to which sources are held.
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
     }
 
     /// Whether the body of the saved query may run.
@@ -43,7 +64,7 @@ impl Pins {
     /// # Errors
     /// [`Code::Forbidden`].
     pub(crate) fn allow_body(&self) -> Result<(), Failure> {
-        match self.0.iter().find(|(_, unbound)| unbound.body) {
+        match self.unbound.iter().find(|(_, unbound)| unbound.body) {
             Some((parameter, _)) => Err(open(parameter, "the saved query reads a table")),
             None => Ok(()),
         }
@@ -54,12 +75,12 @@ impl Pins {
     /// # Errors
     /// [`Code::Forbidden`]; what is wrong with its text.
     pub(crate) fn allow_fixed(&self, sql: &str, limits: &TextLimits) -> Result<(), Failure> {
-        if self.0.is_empty() {
+        if self.unbound.is_empty() {
             return Ok(());
         }
         let statement = SavedQuery::parse_within(sql, limits)?;
-        for (parameter, Unbound { tables, .. }) in &self.0 {
-            if statement.unbound(parameter, tables.iter().map(String::as_str)).body {
+        for (parameter, Unbound { tables, .. }) in &self.unbound {
+            if statement.unbound(parameter, tables.iter().map(String::as_str), []).body {
                 return Err(open(parameter, "a statement of the endpoint reads a table"));
             }
         }
@@ -71,7 +92,7 @@ impl Pins {
     /// # Errors
     /// [`Code::Forbidden`], with the granted table that it may not read; what is wrong with the text.
     pub(crate) fn allow_text(&self, sql: &str, limits: &TextLimits) -> Result<(), Failure> {
-        if self.0.is_empty() { Ok(()) } else { self.allow(&SavedQuery::parse_within(sql, limits)?) }
+        if self.unbound.is_empty() { Ok(()) } else { self.allow(&SavedQuery::parse_within(sql, limits)?) }
     }
 
     /// The same for a query that was made of ad-hoc text.
@@ -79,11 +100,11 @@ impl Pins {
     /// # Errors
     /// [`Code::Forbidden`], with the granted table that it may not read.
     pub(crate) fn allow_query(&self, query: &Query) -> Result<(), Failure> {
-        if self.0.is_empty() { Ok(()) } else { self.allow(&SavedQuery::of_query(Arc::new(query.clone()))) }
+        if self.unbound.is_empty() { Ok(()) } else { self.allow(&SavedQuery::of_query(Arc::new(query.clone()))) }
     }
 
     fn allow(&self, text: &SavedQuery) -> Result<(), Failure> {
-        for (parameter, Unbound { tables, .. }) in &self.0 {
+        for (parameter, Unbound { tables, .. }) in &self.unbound {
             if let Some(table) = text.names(tables.iter().map(String::as_str)).first() {
                 return Err(open(parameter, &format!("the query reads {table}, a table")).about(*table));
             }
@@ -108,23 +129,30 @@ struct Follower<'a> {
     /// Whether the rows of an endpoint are open; it is so while it is not known, should they ever read
     /// each other in a circle.
     known: BTreeMap<Uuid, bool>,
+    /// Sources that are only searched for the parameter, each with the endpoint whose query does.
+    searched: Vec<(Uuid, String)>,
 }
 
 impl Follower<'_> {
     fn unbound(&mut self, endpoint: &Endpoint) -> Result<Unbound, Failure> {
         let saved = endpoint.saved()?;
-        let mut outside = Vec::new();
+        let (mut outside, mut sources) = (Vec::new(), Vec::new());
         for name in saved.relations() {
-            let open = match endpoint.tables.get(name) {
-                Some(id) => self.is_open(*id)?,
+            let (open, source) = match endpoint.tables.get(name) {
+                Some(id) => (self.is_open(*id)?, self.app.store.table_of(*id).is_ok()),
                 // A path into columns, or a table that was not known when the query was saved.
-                None => self.is_table(name),
+                None => (self.is_table(name), self.app.store.source(name).is_some()),
             };
             if open {
                 outside.push(name);
             }
+            if source {
+                sources.push(name);
+            }
         }
-        Ok(saved.unbound(self.parameter, outside))
+        let unbound = saved.unbound(self.parameter, outside, sources);
+        self.searched.extend(unbound.searched.iter().map(|table| (endpoint.id, table.clone())));
+        Ok(unbound)
     }
 
     fn is_table(&self, name: &str) -> bool {

@@ -21,4 +21,9 @@ impl Clock {
             Self::Frozen(time) => time,
         }
     }
+
+    /// Whether it goes: logs are real then, and no examples of an author.
+    pub(crate) fn is_real(self) -> bool {
+        matches!(self, Self::System)
+    }
 }

@@ -110,10 +110,11 @@ pub(crate) async fn execute_telling(
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let shape = shape(&asked);
     let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ran));
+    let share = app.answers.of(tenant);
     // The place goes with the work: work that does not stop at once still takes it.
     let work = app.compute.run(async move {
         let _permit = permit;
-        encode(made, shape).await
+        encode(made, shape, share).await
     });
     let encoded = tokio::time::timeout(limit + GRACE, work).await;
     note_class(&ran);
@@ -134,10 +135,10 @@ pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Resul
     let permit = app.admission.enter(asked.tenant).await?;
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
-    let shape = shape(&asked);
+    let (shape, share) = (shape(&asked), app.answers.of(asked.tenant));
     let ran = Arc::default();
     let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ran));
-    let response = stream(&app.compute, made, shape, asking, permit, limit).await;
+    let response = stream(&app.compute, made, shape, share, asking, permit, limit).await;
     note_class(&ran);
     response
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_model::{Failure, LimitSet};
+use tidegate_model::{Failure, LimitSet, MOST_PARAMETERS};
 use tidegate_store::{Catalog, StoreError, TokenRecord};
 use uuid::Uuid;
 
@@ -56,7 +56,12 @@ impl NewToken {
             let message = "limits bind queries, and the token may not query; give it the scope query, or no limits";
             failures.push(refused("limits", message.to_owned()));
         }
-        for (name, value) in &self.pinned {
+        if self.pinned.len() > MOST_PARAMETERS {
+            let message =
+                format!("a token fixes at most {MOST_PARAMETERS} parameters; there are {}", self.pinned.len());
+            failures.push(refused("pinned", message));
+        }
+        for (name, value) in self.pinned.iter().take(MOST_PARAMETERS) {
             let legal = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             if !legal {
                 failures.push(refused("pinned", format!("'{name}' is no name of a parameter")));

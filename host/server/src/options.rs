@@ -177,6 +177,8 @@ pub struct AdmissionOptions {
     pub queue: usize,
     /// How long one may wait.
     pub wait: Duration,
+    /// Bytes of encoded answers that are not yet read by who asked for them; half for one token.
+    pub answer_memory: usize,
 }
 
 impl AdmissionOptions {
@@ -191,7 +193,7 @@ impl AdmissionOptions {
 
 impl Default for AdmissionOptions {
     fn default() -> Self {
-        Self { concurrency: 0, queue: 256, wait: Duration::from_secs(1) }
+        Self { concurrency: 0, queue: 256, wait: Duration::from_secs(1), answer_memory: 256 << 20 }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The query route: one request, from the outside in.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
@@ -15,13 +16,16 @@ use crate::cache::uncached;
 use crate::execute::{Asked, execute, execute_streamed};
 use crate::failure::Refusal;
 use crate::observe;
-use crate::parameters::{Adhoc, Sent};
+use crate::parameters::{Adhoc, Arrived, Sent};
 use crate::rate::Share;
 use crate::registry::{Endpoint, with_parameters_of};
 use crate::tokens::Access;
 
 /// The headers that ask for redaction in their request.
 pub(crate) const REDACT_HEADERS: [&str; 2] = ["svc-endpoint-redact-pii", "lf-endpoint-redact-pii"];
+
+/// The longest text, in bytes, that is told to be plain by looking at it.
+const MOST_PLAIN: usize = 1 << 10;
 
 /// `GET` and `POST /api/endpoints/query/{id or name}`.
 pub(crate) async fn query(
@@ -35,11 +39,23 @@ pub(crate) async fn query(
     app.take_share(Share::Queries)?;
     let endpoint = find(&app, &access, &id_or_name).await?;
     observe::note(|notes| notes.endpoint = Some(endpoint.manifest.name.to_string()));
-    let mut sent = Sent::read(&head.method, &head.uri, &head.headers, body).await?;
+    let arrived = Arrived::wait(&head.method, &head.uri, &head.headers, body).await?;
+    let mut sent = if arrived.is_large() {
+        in_a_place(&app, Tenant::Token(access.identity), move |_| arrived.read()).await?
+    } else {
+        arrived.read()?
+    };
     let format = Format::take(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let redact = redaction(&endpoint, &access, &head.headers)?;
     let reads = app.reads(&endpoint).await?;
-    let asked = Arc::new(check(&app, endpoint, &reads, &access, sent, format, redact)?);
+    let asked = if takes_time(&endpoint.manifest, &reads, &sent) {
+        let tenant = Tenant::Token(access.identity);
+        let checked = move |app: &App| check(app, endpoint, &reads, &access, sent, format, redact);
+        in_a_place(&app, tenant, checked).await?
+    } else {
+        check(&app, endpoint, &reads, &access, sent, format, redact)?
+    };
+    let asked = Arc::new(asked);
     // What a private token asks of all sources may read anything: nothing tells when it changes.
     let cached = asked.endpoint.manifest.settings.cache_duration_seconds > 0 && !asked.unrestricted;
     if !cached && format == Format::NdJson {
@@ -53,7 +69,7 @@ pub(crate) async fn query(
     app.metrics.cache_lookup(how.name());
     observe::note(|notes| notes.cache = Some(how.name()));
     let wanted = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    Ok(entry.respond(how, wanted))
+    Ok(entry.respond(&app.answers.of(asked.tenant), how, wanted).await?)
 }
 
 /// The endpoint, if the token may call it. Whether one exists is told only to those who may know.
@@ -131,7 +147,8 @@ pub(crate) fn check(
         let value = if manifest.parameters.iter().any(is_pattern) { whole_word(pinned) } else { pinned.clone() };
         values.push((name.clone(), value));
     }
-    values.retain(|(name, _)| is_used(&manifest, adhoc.as_ref(), name));
+    let used = Used::of(&manifest, adhoc.as_ref());
+    values.retain(|(name, _)| used.has(name));
     let arguments: Arguments = manifest.check_arguments(&values)?;
     let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
     drop(manifest);
@@ -142,11 +159,60 @@ pub(crate) fn check(
     Ok(Asked { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format, limits, tenant })
 }
 
-/// Whether the answer can depend on a parameter: it is declared, or the ad-hoc text may name it.
-pub(crate) fn is_used(manifest: &Manifest, adhoc: Option<&Adhoc>, name: &str) -> bool {
-    let named = |text: &str| text.to_lowercase().contains(&format!("@{}", name.to_lowercase()));
-    manifest.parameters.iter().any(|parameter| parameter.name == name)
-        || matches!(adhoc, Some(Adhoc::Sql(text)) if named(text))
+/// Does work that a caller's text makes long in one of the places of its tenant, on the threads that
+/// compute. The place goes with the work.
+async fn in_a_place<T: Send + 'static>(
+    app: &Arc<App>,
+    tenant: Tenant,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let permit = app.admission.enter(tenant).await?;
+    let own = Arc::clone(app);
+    let work = async move {
+        let _permit = permit;
+        work(&own)
+    };
+    app.compute.run(work).await
+}
+
+/// Whether checking the parameters may take long: a short text can be a regular expression that is compiled for
+/// a tenth of a second. Plain words, which nearly all of them are, cannot.
+fn takes_time(manifest: &Manifest, reads: &[Arc<Endpoint>], sent: &Sent) -> bool {
+    let is_plain = |text: &str| {
+        text.len() <= MOST_PLAIN && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:/ ".contains(&b))
+    };
+    let long = |name: &str| sent.values.iter().any(|(known, text)| known == name && !is_plain(text));
+    let parameters = reads.iter().flat_map(|endpoint| &endpoint.manifest.parameters).chain(&manifest.parameters);
+    parameters.filter(|own| own.format == Some(PatternFormat::Regex)).any(|own| long(&own.name))
+}
+
+/// Which parameters an answer can depend on: those that are declared, and those that the ad-hoc text may name.
+#[derive(Debug)]
+pub(crate) struct Used<'a> {
+    declared: HashSet<&'a str>,
+    /// What stands behind an `@` in the text, in lower case.
+    named: HashSet<String>,
+}
+
+impl<'a> Used<'a> {
+    pub(crate) fn of(manifest: &'a Manifest, adhoc: Option<&Adhoc>) -> Self {
+        let declared = manifest.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        let text = match adhoc {
+            Some(Adhoc::Sql(text)) => text.as_str(),
+            _ => "",
+        };
+        // As the parser reads names; one that goes on with other signs cannot be written in SQL.
+        let word = |rest: &str| {
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            rest.get(..end).unwrap_or_default().to_lowercase()
+        };
+        let named = text.split('@').skip(1).map(word).collect();
+        Self { declared, named }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.declared.contains(name) || self.named.contains(&name.to_lowercase())
+    }
 }
 
 /// Whether this request's answer is redacted. Anyone may ask for it; only a private token may

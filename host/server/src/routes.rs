@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 use tidegate_model::{Code, Failure};
 use tower_http::cors::{Any, CorsLayer};
 
-use crate::answer::{compressed, tolerant};
+use crate::answer::{compressed, count_compressed, tolerant};
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::manage::{components, endpoints, sources, tokens};
@@ -82,6 +82,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(no_method)
         .layer(from_fn(shaped))
         .layer(compressed())
+        .layer(from_fn(count_compressed))
         .layer(from_fn(tolerant))
         .layer(from_fn_with_state(Arc::clone(&app), crate::paced::pace))
         .layer(from_fn(crate::unread::announce_close))

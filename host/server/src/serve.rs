@@ -30,6 +30,8 @@ use crate::options::ServerOptions;
 
 /// The longest request head, in bytes: a query string of 64 KiB and headers.
 const MAX_HEAD: usize = 256 << 10;
+/// What is buffered of the answer on one stream of HTTP/2, in bytes.
+const SEND_BUFFER: usize = 64 << 10;
 /// Connections over the limit on which probes are answered.
 const SPARE: usize = 64;
 /// How long one of those may last in any state.
@@ -115,6 +117,8 @@ impl House {
             .timer(TokioTimer::new())
             .max_concurrent_streams(128)
             .max_header_list_size(256 << 10)
+            // What a stream whose client does not read holds of its answer, beside the room for answers.
+            .max_send_buf_size(SEND_BUFFER)
             // Streams that are opened and reset again cost work without counting as open.
             .max_pending_accept_reset_streams(32)
             .max_local_error_reset_streams(128)

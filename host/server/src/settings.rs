@@ -80,6 +80,16 @@ pub fn validate(options: &Options) -> Result<(), SettingError> {
             return Err(SettingError::Contradiction(message));
         }
     }
+    let (answer, share) = (options.limits.answer_bytes, options.admission.answer_memory / 2);
+    if answer > share {
+        let message = format!(
+            "answer_bytes ({}) is more than half of [admission] answer_memory ({}), which is what one token has; raise \
+             answer_memory or lower answer_bytes",
+            Unit::Bytes.show(number(answer)),
+            Unit::Bytes.show(number(options.admission.answer_memory)),
+        );
+        return Err(SettingError::Contradiction(message));
+    }
     Ok(())
 }
 
@@ -356,6 +366,14 @@ const ADMISSION: &[Setting<AdmissionOptions>] = &[
     ),
     count!("queue", "queries that may wait for their turn", 0, 100_000, AdmissionOptions, queue),
     time!("wait", "how long one may wait", 0, 60_000, AdmissionOptions, wait),
+    bytes!(
+        "answer_memory",
+        "encoded answers that are not yet read by who asked for them, half of it for one token",
+        MIB,
+        16 * 1024 * GIB,
+        AdmissionOptions,
+        answer_memory
+    ),
 ];
 
 const COMPONENTS: &[Setting<ComponentOptions>] = &[
@@ -510,5 +528,8 @@ mod tests {
         let mut options = Options::default();
         options.store.max_event_bytes = options.ingest.max_body + 1;
         assert!(validate(&options).unwrap_err().to_string().contains("lower event_bytes"));
+        let mut options = Options::default();
+        options.admission.answer_memory = options.limits.answer_bytes * 2 - 1;
+        assert!(validate(&options).unwrap_err().to_string().contains("raise answer_memory"));
     }
 }

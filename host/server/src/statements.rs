@@ -91,18 +91,18 @@ impl RequestStatements {
             }
             arguments.insert(name, value);
         }
-        // A caller's text that may read all sources names them as they are called now.
-        let bound = !(*unrestricted && matches!(statement, Statement::Text(_)));
-        let sources = StoredTables::of(&self.app.store, &self.app.registry, endpoint, bound);
         let saved = endpoint.saved()?;
         let text_limits = &self.app.options.limits.text;
         let pins = match pinned.is_empty() {
             true => Pins::default(),
             false => {
                 let reads = self.app.registry.load_reads(&self.app.store, &endpoint.tables)?;
-                Pins::of(&self.app, pinned.keys(), endpoint, &reads)?
+                Pins::of(&self.app, pinned, endpoint, &reads)?
             }
         };
+        // A caller's text that may read all sources names them as they are called now.
+        let bound = !(*unrestricted && matches!(statement, Statement::Text(_)));
+        let sources = StoredTables::of(&self.app.store, &self.app.registry, endpoint, bound).held_to(pins.columns());
         let granted = if *unrestricted { Tables::Sources } else { Tables::Granted(saved) };
         match statement {
             Statement::Named(name) if name == DEFAULT_STATEMENT => {

@@ -6,14 +6,18 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::catalog::TableProvider;
+use datafusion::common::{Column, ScalarValue};
 use datafusion::datasource::empty::EmptyTable;
+use datafusion::datasource::{ViewTable, provider_as_source};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, lit};
 use tidegate_sql::{SavedQuery, Sources};
 use uuid::Uuid;
 
 use crate::admit::Saving;
 use crate::app::App;
+use crate::bound::Columns;
 use crate::registry::{Endpoint, Entry, Registry};
 use tidegate_store::Store;
 
@@ -21,6 +25,7 @@ use tidegate_store::Store;
 const EVERY_SOURCE_HAS: [&str; 3] = ["id", "timestamp", "event_message"];
 
 static NOTHING: BTreeMap<String, Uuid> = BTreeMap::new();
+static NO_COLUMNS: Columns = BTreeMap::new();
 
 /// The tables of one statement.
 pub(crate) struct StoredTables<'a> {
@@ -34,6 +39,12 @@ pub(crate) struct StoredTables<'a> {
     own: Option<Own<'a>>,
     /// Whether sources are shown as if no log had come in yet.
     empty: bool,
+    /// Whether rows tell which columns there are: not those of an author's examples.
+    tells_rows: bool,
+    /// The endpoint whose statements these are, if it is saved already.
+    endpoint: Option<Uuid>,
+    /// The columns to which the rows of sources are held.
+    columns: &'a Columns,
     /// Whether messages may name what else there is: callers of an endpoint do not learn it.
     tells_names: bool,
     state: Mutex<State>,
@@ -60,14 +71,44 @@ impl<'a> StoredTables<'a> {
     /// The tables of an endpoint's statements; ad-hoc text that may read sources names them as they
     /// are called now.
     pub(crate) fn of(store: &'a Store, registry: &'a Registry, endpoint: &'a Endpoint, bound: bool) -> Self {
-        let known = &endpoint.tables;
-        Self { store, registry, known, bound, own: None, empty: false, tells_names: !bound, state: Mutex::default() }
+        let (known, columns, state) = (&endpoint.tables, &NO_COLUMNS, Mutex::default());
+        let endpoint = Some(endpoint.id);
+        Self {
+            store,
+            registry,
+            known,
+            bound,
+            own: None,
+            empty: false,
+            tells_rows: false,
+            endpoint,
+            columns,
+            tells_names: !bound,
+            state,
+        }
+    }
+
+    /// The same, where the rows of some sources are held to what a token fixes.
+    pub(crate) fn held_to(self, columns: &'a Columns) -> Self {
+        Self { columns, ..self }
     }
 
     /// All sources and endpoints, as they are called now.
     pub(crate) fn all(store: &'a Store, registry: &'a Registry) -> Self {
-        let (own, state) = (None, Mutex::default());
-        Self { store, registry, known: &NOTHING, bound: false, own, empty: false, tells_names: true, state }
+        let (known, columns, state) = (&NOTHING, &NO_COLUMNS, Mutex::default());
+        Self {
+            store,
+            registry,
+            known,
+            bound: false,
+            own: None,
+            empty: false,
+            tells_rows: false,
+            endpoint: None,
+            columns,
+            tells_names: true,
+            state,
+        }
     }
 
     /// The tables of an endpoint that is being saved.
@@ -80,7 +121,10 @@ impl<'a> StoredTables<'a> {
         let own = Some(Own { id: saving.id, name, saved });
         let (known, bound) = (&saving.known, saving.same_query);
         let (store, registry) = (&*app.store, &app.registry);
-        Self { store, registry, known, bound, own, empty: false, tells_names: true, state: Mutex::default() }
+        let (columns, state) = (&NO_COLUMNS, Mutex::default());
+        let tells_rows = app.clock.is_real();
+        let (empty, endpoint) = (false, None);
+        Self { store, registry, known, bound, own, empty, tells_rows, endpoint, columns, tells_names: true, state }
     }
 
     /// The same without any log: what is wrong with a query over these is wrong whatever logs come in.
@@ -91,6 +135,18 @@ impl<'a> StoredTables<'a> {
     /// What the query itself named so far, and which it was.
     pub(crate) fn named(&self) -> BTreeMap<String, Uuid> {
         self.state().named.clone()
+    }
+
+    /// The columns to which the rows of a source are held, where the query at hand reads it.
+    fn columns_of(&self, name: &str) -> Option<&'a BTreeMap<String, String>> {
+        if self.columns.is_empty() {
+            return None;
+        }
+        let endpoint = match self.state().inside.last() {
+            Some(endpoint) => endpoint.as_ref().map(|entry| entry.id),
+            None => self.endpoint,
+        };
+        self.columns.get(&(endpoint?, name.to_lowercase()))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -143,13 +199,50 @@ fn without_logs(table: &Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
     Arc::new(EmptyTable::new(Arc::new(Schema::new(first.collect::<Vec<_>>()))))
 }
 
+/// The rows of a table whose columns have these texts; none where there is no such column, or one of another
+/// kind. Nothing if there is no plan of it, which is no table then.
+fn held_to(table: Arc<dyn TableProvider>, columns: &BTreeMap<String, String>) -> Option<Arc<dyn TableProvider>> {
+    let schema = table.schema();
+    let is = |(name, value): (&String, &String)| {
+        let fields = || schema.fields().iter();
+        let exact = fields().find(|field| field.name() == name);
+        let Some(field) = exact.or_else(|| fields().find(|field| field.name().eq_ignore_ascii_case(name))) else {
+            return lit(false);
+        };
+        let column = Expr::Column(Column::new_unqualified(field.name()));
+        match field.data_type() {
+            DataType::Utf8 => column.eq(lit(value.as_str())),
+            DataType::LargeUtf8 => column.eq(lit(ScalarValue::LargeUtf8(Some(value.clone())))),
+            DataType::Utf8View => column.eq(lit(ScalarValue::Utf8View(Some(value.clone())))),
+            kind if kind.is_nested() => lit(false),
+            _ => cast(column, DataType::Utf8).eq(lit(value.as_str())),
+        }
+    };
+    let all = columns.iter().map(is).reduce(Expr::and)?;
+    let plan = LogicalPlanBuilder::scan("held", provider_as_source(table), None).and_then(|plan| plan.filter(all));
+    let plan = plan.and_then(LogicalPlanBuilder::build);
+    let plan =
+        plan.inspect_err(|error| tracing::error!(%error, "a source cannot be held to what a token fixes")).ok()?;
+    Some(Arc::new(ViewTable::new(plan, None)))
+}
+
 impl Sources for StoredTables<'_> {
     fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
         let by_id = |id: Uuid| Some((id, self.store.table_of(id).ok()?));
         let by_name = |name: &str| by_id(self.store.source(name).filter(|source| source.name == name)?.id);
         let (id, table) = self.find(name, by_id, by_name)?;
         self.note(name, id);
-        Some(if self.empty { without_logs(&table) } else { table })
+        let table = if self.empty { without_logs(&table) } else { table };
+        match self.columns_of(name) {
+            Some(columns) => held_to(table, columns),
+            None => Some(table),
+        }
+    }
+
+    fn has_rows(&self, name: &str) -> bool {
+        let by_name = |name: &str| Some(self.store.source(name)?.id);
+        let has_rows = |id: Uuid| self.store.describe(id).is_ok_and(|described| described.rows > 0);
+        self.tells_rows && self.find(name, Some, by_name).is_some_and(has_rows)
     }
 
     fn names(&self) -> Vec<String> {

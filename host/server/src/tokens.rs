@@ -171,6 +171,12 @@ impl Tokens {
         Ok(Some(tokens))
     }
 
+    /// Whether a token fixes a parameter.
+    pub(crate) fn fix(&self, parameter: &str) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().any(|access| access.pinned.keys().any(|name| name.eq_ignore_ascii_case(parameter)))
+    }
+
     /// What a token may do; nothing if it is unknown or expired at `now` (microseconds).
     pub(crate) fn access(&self, token: &str, now: i64) -> Option<Arc<Access>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use sqlparser::ast::{Cte, Expr, ObjectName, Query, Visit, Visitor};
+use sqlparser::ast::{
+    BinaryOperator, Cte, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Query, Visit,
+    Visitor,
+};
 use std::ops::ControlFlow;
 use tidegate_model::TextLimits;
 
@@ -21,6 +24,10 @@ pub trait Sources: Send + Sync {
     fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>>;
     /// The names of all sources, for messages.
     fn names(&self) -> Vec<String>;
+    /// Whether a source is known to have rows: then a column that it has not is one that no row has had.
+    fn has_rows(&self, _name: &str) -> bool {
+        false
+    }
     /// The saved query of another endpoint, which can be read under its name as a table. A source of
     /// the same name hides it.
     fn saved(&self, _name: &str) -> Option<Arc<SavedQuery>> {
@@ -66,6 +73,18 @@ pub struct Unbound {
     pub tables: Vec<String>,
     /// Whether the body is among them.
     pub body: bool,
+    /// Stored tables, in lower case, in whose text the parameter is only searched for. Whoever fixes the
+    /// parameter for a tenant must hold their rows to it in another way.
+    pub searched: BTreeSet<String>,
+}
+
+/// How a piece of a saved query uses a parameter that a token may fix, where that binds its rows to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weak {
+    /// It is only searched for in a text, as by `REGEXP_CONTAINS` or `LIKE`.
+    Searched,
+    /// It only stands in for another parameter that is not sent, as in `COALESCE(@other, @own)`.
+    Default,
 }
 
 /// What a statement may read.
@@ -156,17 +175,35 @@ impl SavedQuery {
     }
 
     /// Which pieces hand on rows of the tables `outside` without the parameter having been used on the
-    /// way. A piece that uses it, anywhere, is taken at its word.
-    pub fn unbound<'t>(&self, parameter: &str, outside: impl IntoIterator<Item = &'t str>) -> Unbound {
+    /// way. A piece that uses it, anywhere, is taken at its word; but to search for it in a text, or to take it
+    /// where another parameter is not sent, is no such use. Of `outside`, `stored` are those whose rows can be held
+    /// to the parameter by a column: where they are all that a piece reads and searches, they are told as
+    /// [`Unbound::searched`] instead.
+    pub fn unbound<'t>(
+        &self,
+        parameter: &str,
+        outside: impl IntoIterator<Item = &'t str>,
+        stored: impl IntoIterator<Item = &'t str>,
+    ) -> Unbound {
         let outside: BTreeSet<String> = outside.into_iter().map(str::to_lowercase).collect();
+        let stored: BTreeSet<String> = stored.into_iter().map(str::to_lowercase).collect();
         let mut found = Unbound::default();
         let mut open = BTreeSet::new();
         for (i, named) in self.named.iter().enumerate() {
+            if named.binds(parameter) {
+                continue;
+            }
             let cte = self.ctes.get(i).map(|cte| &cte.alias.name.value);
-            let reads_open = |table: &String| {
-                if self.is_cte_before(i, table) { open.contains(table) } else { outside.contains(table) }
-            };
-            if named.uses(parameter) || !named.tables.iter().any(reads_open) {
+            let is_cte = |table: &String| self.is_cte_before(i, table);
+            let is_open =
+                |table: &&String| if is_cte(table) { open.contains(*table) } else { outside.contains(*table) };
+            let read: Vec<&String> = named.tables.iter().filter(is_open).collect();
+            if read.is_empty() {
+                continue;
+            }
+            let by_column = |table: &&String| !is_cte(table) && stored.contains(*table);
+            if named.weakly(parameter) == Some(Weak::Searched) && read.iter().all(by_column) {
+                found.searched.extend(read.into_iter().cloned());
                 continue;
             }
             match cte {
@@ -175,6 +212,26 @@ impl SavedQuery {
                     found.tables.push(name.clone());
                 }
                 None => found.body = true,
+            }
+        }
+        found
+    }
+
+    /// The parameters that pieces which read one of the tables `outside` use in a way that binds nothing, each with
+    /// the piece: the name of a granted table, or nothing for the body.
+    pub fn weakly_bound<'t>(&self, outside: impl IntoIterator<Item = &'t str>) -> Vec<(String, Weak, Option<&str>)> {
+        let outside: BTreeSet<String> = outside.into_iter().map(str::to_lowercase).collect();
+        let mut found = Vec::new();
+        for (i, named) in self.named.iter().enumerate() {
+            let reads = |table: &String| !self.is_cte_before(i, table) && outside.contains(table);
+            if !named.tables.iter().any(reads) {
+                continue;
+            }
+            let piece = self.ctes.get(i).map(|cte| cte.alias.name.value.as_str());
+            for parameter in &named.parameters {
+                if let Some(weak) = named.weakly(parameter) {
+                    found.push((parameter.clone(), weak, piece));
+                }
             }
         }
         found
@@ -197,7 +254,12 @@ impl SavedQuery {
 /// The names in a piece of a query.
 #[derive(Debug, Default)]
 struct Named {
+    /// All parameters.
     parameters: BTreeSet<String>,
+    /// Those, in lower case, that are compared, or used in any other way that may bind rows.
+    bound: BTreeSet<String>,
+    /// Those, in lower case, that stand in for another one somewhere.
+    defaults: BTreeSet<String>,
     /// What stands where a table can stand, as it is written.
     written: BTreeSet<String>,
     /// The same in lower case.
@@ -206,25 +268,164 @@ struct Named {
 
 impl Named {
     fn within(piece: &impl Visit) -> Self {
-        let mut named = Self::default();
-        let _ = piece.visit(&mut named);
-        named
+        let mut namer = Namer::default();
+        let _ = piece.visit(&mut namer);
+        namer.named
     }
 
-    fn uses(&self, parameter: &str) -> bool {
-        self.parameters.iter().any(|own| own.eq_ignore_ascii_case(parameter))
+    fn binds(&self, parameter: &str) -> bool {
+        self.bound.contains(&parameter.to_lowercase())
+    }
+
+    /// How it is used, where that binds nothing.
+    fn weakly(&self, parameter: &str) -> Option<Weak> {
+        if self.binds(parameter) || !self.parameters.iter().any(|own| own.eq_ignore_ascii_case(parameter)) {
+            return None;
+        }
+        Some(if self.defaults.contains(&parameter.to_lowercase()) { Weak::Default } else { Weak::Searched })
     }
 }
 
-impl Visitor for Named {
+/// Functions that look for one text in another.
+const SEARCHES: [&str; 14] = [
+    "REGEXP_CONTAINS",
+    "REGEXP_EXTRACT",
+    "REGEXP_EXTRACT_ALL",
+    "REGEXP_SUBSTR",
+    "REGEXP_REPLACE",
+    "REGEXP_INSTR",
+    "REGEXP_LIKE",
+    "REGEXP_MATCH",
+    "CONTAINS_SUBSTR",
+    "STRPOS",
+    "INSTR",
+    "STARTS_WITH",
+    "ENDS_WITH",
+    "SEARCH",
+];
+/// Functions that give the first of their arguments that is there.
+const FIRST_OF: [&str; 2] = ["COALESCE", "IFNULL"];
+
+/// Finds the names in a piece.
+#[derive(Default)]
+struct Namer {
+    named: Named,
+    /// Expressions ahead whose parameters bind nothing, by where they are in memory: the tree does not move.
+    weak: Vec<(*const Expr, Weak)>,
+    /// Those of them that the expression at hand is in.
+    inside: Vec<(*const Expr, Weak)>,
+}
+
+impl Namer {
+    /// Notes which parts of an expression bind nothing.
+    fn look_ahead(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Function(call) => {
+                let name = call.name.to_string().to_uppercase();
+                let name = name.rsplit('.').next().unwrap_or_default();
+                if SEARCHES.contains(&name) {
+                    self.weak.extend(arguments(call).map(|part| (std::ptr::from_ref(part), Weak::Searched)));
+                } else if FIRST_OF.contains(&name) {
+                    let mut behind = false;
+                    for part in arguments(call) {
+                        if behind {
+                            self.weak.push((std::ptr::from_ref(part), Weak::Default));
+                        }
+                        // A parameter that is not sent is NULL, so that the next argument is taken; the sender decides.
+                        behind |= has_parameter(part);
+                    }
+                }
+            }
+            Expr::Like { expr, pattern, .. }
+            | Expr::ILike { expr, pattern, .. }
+            | Expr::SimilarTo { expr, pattern, .. }
+            | Expr::RLike { expr, pattern, .. } => {
+                for part in [expr, pattern] {
+                    self.weak.push((std::ptr::from_ref(&**part), Weak::Searched));
+                }
+            }
+            Expr::BinaryOp { left, op, right } if is_match(op) => {
+                for part in [left, right] {
+                    self.weak.push((std::ptr::from_ref(&**part), Weak::Searched));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The arguments of a call that are expressions.
+fn arguments(call: &Function) -> impl Iterator<Item = &Expr> {
+    let list = match &call.args {
+        FunctionArguments::List(list) => list.args.as_slice(),
+        _ => &[],
+    };
+    list.iter().filter_map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))
+        | FunctionArg::Named { arg: FunctionArgExpr::Expr(expr), .. }
+        | FunctionArg::ExprNamed { arg: FunctionArgExpr::Expr(expr), .. } => Some(expr),
+        _ => None,
+    })
+}
+
+/// Whether an operator looks for a pattern.
+fn is_match(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::PGRegexMatch
+            | BinaryOperator::PGRegexIMatch
+            | BinaryOperator::PGRegexNotMatch
+            | BinaryOperator::PGRegexNotIMatch
+            | BinaryOperator::PGLikeMatch
+            | BinaryOperator::PGILikeMatch
+    )
+}
+
+/// The name of a parameter, if the expression is one.
+fn parameter_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Identifier(ident) if ident.quote_style.is_none() => ident.value.strip_prefix('@'),
+        _ => None,
+    }
+}
+
+fn has_parameter(expr: &Expr) -> bool {
+    struct Any;
+    impl Visitor for Any {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            if parameter_of(expr).is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    expr.visit(&mut Any).is_break()
+}
+
+impl Visitor for Namer {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if let Expr::Identifier(ident) = expr
-            && ident.quote_style.is_none()
-            && let Some(name) = ident.value.strip_prefix('@')
-        {
-            self.parameters.insert(name.to_owned());
+        let here = std::ptr::from_ref(expr);
+        // What was noted last comes first, or soon.
+        if let Some(at) = self.weak.iter().rposition(|(part, _)| *part == here) {
+            let part = self.weak.swap_remove(at);
+            self.inside.push(part);
+        }
+        if let Some(name) = parameter_of(expr) {
+            self.named.parameters.insert(name.to_owned());
+            match self.inside.last() {
+                None => drop(self.named.bound.insert(name.to_lowercase())),
+                Some((_, Weak::Default)) => drop(self.named.defaults.insert(name.to_lowercase())),
+                Some((_, Weak::Searched)) => {}
+            }
+        }
+        self.look_ahead(expr);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.inside.last().is_some_and(|(part, _)| *part == std::ptr::from_ref(expr)) {
+            self.inside.pop();
         }
         ControlFlow::Continue(())
     }
@@ -233,8 +434,8 @@ impl Visitor for Named {
         // As the resolver does: first joined, then in lower case, for that depends on what stands around.
         let parts = relation.0.iter().filter_map(|part| part.as_ident()).map(|ident| ident.value.as_str());
         let written = parts.collect::<Vec<_>>().join(".");
-        self.tables.insert(written.to_lowercase());
-        self.written.insert(written);
+        self.named.tables.insert(written.to_lowercase());
+        self.named.written.insert(written);
         ControlFlow::Continue(())
     }
 }

@@ -28,7 +28,7 @@ mod stop;
 mod text;
 mod types;
 
-pub use catalog::{NoSources, SavedQuery, Sources, Tables, Unbound};
+pub use catalog::{NoSources, SavedQuery, Sources, Tables, Unbound, Weak};
 pub use encode::{ColumnEncoder, Style};
 pub use engine::{Engine, EngineOptions, Plan, ResultStream};
 pub use functions::functions;

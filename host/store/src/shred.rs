@@ -29,7 +29,7 @@ use tidegate_model::HIDDEN_FIELDS;
 
 use crate::{
     columns::{Cells, Column, Leaf, ListColumn, RecordColumn},
-    event::OVERFLOW,
+    event::{METADATA, OVERFLOW},
     shape::{Fields, Kind, Scalar, Shape, field, push_pointer, top_field},
 };
 
@@ -39,6 +39,9 @@ pub(crate) const MAX_KEY_BYTES: usize = 128;
 
 /// The cells (a column's place in a row) of one batch: 16 bytes each for text.
 const MAX_CELLS: usize = 1 << 20;
+
+/// Top-level fields that have a column in any case: by the one, tenants are told apart.
+const ALWAYS_COLUMNS: [&str; 2] = ["project", METADATA];
 
 /// Where an event's own field `_overflow` is kept; see [`crate::event`].
 const OWN_OVERFLOW: &str = "/_overflow";
@@ -320,7 +323,9 @@ impl<'v> Walk<'_, 'v> {
             Found::List(_, ty, _) => Some(Kind::List { ty, wide: false, mixed: false }),
             Found::Odd => Some(Kind::Scalar { ty: Scalar::Text, wide: false, mixed: true }),
         };
-        let Some(kind) = kind.filter(|kind| !unnameable && self.state.has_room(kind.count())) else {
+        let has_place = depth == 0 && ALWAYS_COLUMNS.contains(&key);
+        let fits = |kind: &Kind| !unnameable && (has_place || self.state.has_room(kind.count()));
+        let Some(kind) = kind.filter(fits) else {
             self.mark_rest(fields);
             return self.spill(value);
         };

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, Server, binary, folder, now, query_string, request};
+use tidegate_tests::{Answer, EDGE, PRIVATE, Server, binary, folder, now, query_string, request};
 
 /// Computes for ever and holds nothing: twenty logs, joined with themselves.
 const ENDLESS: &str = "select count(*) as c from t a cross join t b cross join t c cross join t d cross join t e \
@@ -192,4 +192,41 @@ fn a_token_that_takes_its_half_of_the_places_leaves_the_other_half() {
     });
     let refused = ask(&server, &greedy, "plain", &[]);
     assert_eq!(refused.rows().len(), 20, "its places are free again");
+}
+
+/// Names that nobody asked for cost their sender a refusal and the server next to nothing: they are refused before
+/// they are compared with each other, and before anything of the query is done.
+#[test]
+fn thousands_of_parameters_are_refused_before_they_cost() {
+    let server = server(&[]);
+    let form: String = (0..120_000).map(|i| format!("{i:x}=&")).collect();
+    let json: serde_json::Map<String, Value> = (0..40_000).map(|i| (format!("{i:x}"), json!(1))).collect();
+    let json = Value::Object(json).to_string();
+    assert!(form.len() < 900_000 && json.len() < 512 << 10, "{} {}", form.len(), json.len());
+    let before = server.processor_time();
+    for (kind, body) in [("application/x-www-form-urlencoded", &form[..500_000]), ("application/json", json.as_str())] {
+        for _ in 0..4 {
+            let headers = [("x-api-key", PRIVATE), ("content-type", kind)];
+            let path = "/api/endpoints/query/logs.all?project=p1";
+            let answer = server.call("POST", path, &headers, body.as_bytes());
+            answer.refused(413, "too_large", &["more than 500 parameters"]);
+        }
+    }
+    let path = format!("/api/endpoints/query/logs.all?project=p1&{}", &form[..60_000]);
+    let answer = server.call("GET", &path, &[("x-api-key", PRIVATE)], b"");
+    answer.refused(413, "too_large", &["more than 500 parameters"]);
+    // Hundredths of a second; four such forms took more than a minute.
+    let taken = server.processor_time() - before;
+    assert!(taken < 1_000, "{taken}");
+    // As many as there may be, and a long text that could name each of them.
+    let most: String = (0..490).map(|i| format!("&p{i}=")).collect();
+    let sql = format!("SELECT id FROM edge_logs /* {} */", "@ @p".repeat(60_000));
+    let sql = query_string(&[("project", "p1"), ("sql", &sql)]);
+    let headers = [("x-api-key", PRIVATE), ("content-type", "application/x-www-form-urlencoded")];
+    let answer = server.call("POST", "/api/endpoints/query/logs.all", &headers, format!("{sql}{most}").as_bytes());
+    assert_eq!(answer.rows().len(), 20);
+    // A pattern is no plain word, and may be long: it is checked where queries are computed.
+    let counts = |project: &str| server.query("usage.api-counts", &[("interval", "hourly"), ("project", project)]);
+    assert_eq!(counts("p1[.]").rows().len(), 1);
+    counts("p1(").refused(400, "invalid_parameter", &["'project'", "unclosed group"]);
 }

@@ -268,3 +268,31 @@ fn names_that_requests_have_for_something_else_are_refused() {
     let answer = server.manage("POST", "/api/endpoints", &own);
     assert_eq!(answer.body["parameters"].as_array().unwrap().len(), 1, "{}", answer.body);
 }
+
+/// A misspelt column is told on save where there are logs that could have had it, however far it is from theirs.
+#[test]
+fn a_column_that_no_log_has_had_is_told_on_save() {
+    let server = Server::start();
+    let save = |name: &str, query: &str| {
+        let answer = server.manage("POST", "/api/endpoints", &json!({"name": name, "query": query}));
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        answer.body["warnings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|told| told.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let query = format!(
+        "SELECT nosuch, r.url, r.nothing_like_it FROM `{EDGE}` AS t, UNNEST(t.metadata) AS m, UNNEST(m.request) AS r"
+    );
+    assert_eq!(save("early", &query), Vec::<String>::new(), "no log is there so far");
+    server.send(EDGE, &request("1", now(), "/x"));
+    let told = save("late", &query);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("no log has had nosuch so far"), "{told:?}");
+    assert!(told[1].contains("no log has had nothing_like_it so far"), "{told:?}");
+    let told = save("near", &query.replace("r.nothing_like_it", "r.ulr"));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(save("right", &format!("SELECT id, project FROM `{EDGE}`")), Vec::<String>::new());
+}

@@ -354,6 +354,85 @@ fn a_pin_on_a_pattern_means_the_whole_word() {
     assert_eq!(count(&token), 1);
 }
 
+/// One project's name stands in the paths of others: what a token fixes is the column of the request, whatever is
+/// searched for in its address.
+#[test]
+fn a_pin_that_is_searched_for_in_a_text_is_the_column_of_its_name() {
+    let server = Server::start();
+    let mut elsewhere = of_project("elsewhere", "abc");
+    elsewhere["metadata"]["request"]["url"] = json!("https://xyz.example.test/rest/v1/rest");
+    let mut nobodys = of_project("nobodys", "rest");
+    nobodys.as_object_mut().unwrap().remove("project");
+    server.send(
+        EDGE,
+        &json!([of_project("1", "abc"), of_project("2", "xyz"), of_project("3", "rest"), elsewhere, nobodys]),
+    );
+    let pinned = |project: &str| make(&server, &json!({"scopes": "query", "pinned": {"project": project}})).1;
+    let total =
+        |answer: Answer| -> u64 { answer.column("total_rest_requests").iter().map(|n| n.as_u64().unwrap()).sum() };
+    // Without a pin it is the specification's expression over the address.
+    for (project, requests) in [("rest", 5), ("v1", 5), ("abc", 1), ("xyz", 2)] {
+        let parameters = [("interval", "hourly"), ("project", project)];
+        assert_eq!(total(server.query("usage.api-counts", &parameters)), requests, "{project}");
+    }
+    for (project, requests) in [("rest", 1), ("v1", 0), ("abc", 1), ("xyz", 1), ("test", 0)] {
+        let token = pinned(project);
+        let interval = ("interval", "hourly");
+        assert_eq!(total(ask(&server, &token, "usage.api-counts", &[interval])), requests, "{project}");
+        for adhoc in [
+            ("sql", "SELECT path FROM requests"),
+            ("sql", "SELECT a.path FROM requests AS a LEFT JOIN (SELECT path FROM requests LIMIT 0) AS b USING (path)"),
+            ("lql", "f:requests s:path"),
+        ] {
+            let answer = ask(&server, &token, "usage.api-counts", &[interval, adhoc]);
+            assert_eq!(answer.rows().len() as u64, requests, "{project}: {adhoc:?}");
+        }
+    }
+    // So it is for every endpoint, and who saves one is told.
+    let save = |name: &str, query: &str, required: bool| {
+        let parameters = json!([{"name": "project", "required": required}]);
+        let endpoint = json!({"name": name, "query": query, "sandboxable": true, "parameters": parameters});
+        let answer = server.manage("POST", "/api/endpoints", &endpoint);
+        assert_eq!(answer.status, 201, "{}", answer.body);
+        answer.body["warnings"].to_string()
+    };
+    let url = "t.metadata[0].request[0].url";
+    let searched = format!(
+        "WITH r AS (SELECT id FROM `{EDGE}` AS t WHERE {url} LIKE CONCAT('%', @project, '%')) SELECT id FROM r"
+    );
+    let told = save("searched", &searched, true);
+    assert!(told.contains("only searches for @project in a text"), "{told}");
+    let (rest, xyz) = (pinned("rest"), pinned("xyz"));
+    assert_eq!(ask(&server, &rest, "searched", &[]).ids(), ["3"]);
+    // Another endpoint that reads it.
+    save("reader", "WITH all_of AS (SELECT id FROM searched) SELECT id FROM all_of", false);
+    assert_eq!(ask(&server, &rest, "reader", &[]).ids(), ["3"]);
+    assert_eq!(ask(&server, &xyz, "reader", &[("sql", "SELECT id FROM all_of")]).ids(), ["2"]);
+    assert_eq!(server.query("reader", &[("project", "rest")]).rows().len(), 5);
+    // A source whose rows have no such column has none for a token.
+    server.send("realtime.logs.prod", &json!({"id": "4", "event_message": "of rest"}));
+    let other = "WITH r AS (SELECT id FROM `realtime.logs.prod` WHERE REGEXP_CONTAINS(event_message, @project)) SELECT id FROM r";
+    save("columnless", other, true);
+    assert_eq!(server.query("columnless", &[("project", "rest")]).ids(), ["4"]);
+    assert_eq!(ask(&server, &rest, "columnless", &[]).rows(), Vec::<Value>::new());
+    // What the sender may choose instead is no pin at all.
+    let default =
+        format!("WITH r AS (SELECT id FROM `{EDGE}` WHERE project = COALESCE(@other, @project)) SELECT id FROM r");
+    let told = save("default", &default, false);
+    assert!(told.contains("only where another parameter is not sent"), "{told}");
+    ask(&server, &rest, "default", &[("other", "xyz")]).refused(403, "forbidden", &["does not depend on it"]);
+    assert_eq!(server.query("default", &[("other", "xyz")]).ids(), ["2"]);
+    let told = save("first", &default.replace("@other, @project", "@project, @other"), false);
+    assert!(!told.contains("@project"), "{told}");
+    assert_eq!(ask(&server, &rest, "first", &[("other", "xyz")]).ids(), ["3"]);
+    // A box to search in is no pin, and nobody is warned of it.
+    let search = format!(
+        "WITH r AS (SELECT id FROM `{EDGE}` WHERE project = @project AND REGEXP_CONTAINS(id, @text)) SELECT id FROM r"
+    );
+    assert!(!save("search", &search, true).contains("@text"));
+    assert_eq!(ask(&server, &rest, "search", &[("text", ".")]).ids(), ["3"]);
+}
+
 #[test]
 fn a_scope_of_an_endpoint_that_is_not_there_is_told() {
     let server = Server::start();

@@ -1,11 +1,19 @@
 //! Compression of answers: what `Accept-Encoding` asks for, where it pays.
 
-use axum::body::HttpBody;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, HttpBody};
 use axum::extract::Request;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::{HeaderMap, HeaderValue, Response, header};
 use axum::middleware::Next;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
 use tower_http::CompressionLevel;
 use tower_http::compression::{CompressionLayer, Predicate};
+
+use super::room::{Held, Share, counted};
 
 /// The shortest body that is compressed, in bytes: a shorter one fits one packet anyway.
 const SHORTEST: u64 = 1 << 10;
@@ -23,6 +31,59 @@ pub(crate) struct Whole;
 impl Predicate for Whole {
     fn should_compress<B: HttpBody>(&self, response: &Response<B>) -> bool {
         response.body().size_hint().exact().is_some_and(|length| length >= SHORTEST)
+    }
+}
+
+/// Counts what compression makes of an answer: the text is in the room for answers already, its compressed form and
+/// what the compressor holds are not. Neither is waited for: the text could not leave without them.
+pub(crate) async fn count_compressed(request: Request, next: Next) -> axum::response::Response {
+    let response = next.run(request).await;
+    let Some(share) = response.extensions().get::<Share>().cloned() else { return response };
+    match machine(response.headers()) {
+        Some(bytes) => {
+            let machine = share.note(bytes);
+            response.map(|body| Body::new(Compressed { body, share, _machine: machine }))
+        }
+        None => response,
+    }
+}
+
+/// What the compressor of an answer holds at its fastest level, in bytes, about: its window and its tables.
+fn machine(headers: &HeaderMap) -> Option<usize> {
+    let coding = headers.get(header::CONTENT_ENCODING)?;
+    Some(match coding.as_bytes() {
+        b"gzip" | b"deflate" => 320 << 10,
+        _ => 2 << 20,
+    })
+}
+
+/// A compressed body.
+struct Compressed {
+    body: Body,
+    share: Share,
+    _machine: Held,
+}
+
+impl HttpBody for Compressed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let share = &self.share;
+        let count = |bytes: Bytes| {
+            let held = share.note(bytes.len());
+            counted(bytes, Arc::new(held))
+        };
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(count))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

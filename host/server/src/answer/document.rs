@@ -7,15 +7,15 @@ use tidegate_model::{Code, Failure};
 
 use super::format::PARAMETER;
 use super::redaction::redact_json_text;
-use super::{Encoded, Format, Shape, lost, too_large};
+use super::{Format, Shape, lost, too_large};
 
 /// Encodes a checked JSON document: in the envelope as JSON; an array as one element a line; an
 /// array of objects as CSV, whose columns are all their keys in the order of appearance. The cap on rows
-/// holds for the elements of an array.
+/// holds for the elements of an array; it is told whether there were more.
 ///
 /// # Errors
 /// If the format cannot hold the document, or it is over the cap of bytes.
-pub(super) fn encode(document: &str, shape: Shape) -> Result<Encoded, Failure> {
+pub(super) fn encode(document: &str, shape: Shape) -> Result<(Vec<u8>, bool), Failure> {
     let redacted = shape.redact.then(|| redact_json_text(document));
     let document = redacted.as_deref().unwrap_or(document);
     let cut = cut(document, shape.rows)?;
@@ -31,7 +31,7 @@ pub(super) fn encode(document: &str, shape: Shape) -> Result<Encoded, Failure> {
     if body.len() > shape.bytes {
         return Err(too_large(shape.bytes));
     }
-    Ok(Encoded { body: body.into(), content_type: shape.format.content_type(), truncated })
+    Ok((body, truncated))
 }
 
 /// The document with its first elements only, if it is an array of more; those are left as they are written.
@@ -106,7 +106,7 @@ mod tests {
 
     fn encoded(document: &str, format: Format, redact: bool) -> Result<String, Failure> {
         let shape = Shape { format, rows: 10, bytes: 1_000, redact };
-        encode(document, shape).map(|encoded| String::from_utf8(encoded.body.to_vec()).unwrap())
+        encode(document, shape).map(|(body, _)| String::from_utf8(body).unwrap())
     }
 
     #[test]
@@ -133,8 +133,8 @@ mod tests {
         ] {
             for (rows, expected) in [(2, whole), (1, cut)] {
                 let shape = Shape { format, rows, bytes: 1_000, redact: false };
-                let encoded = encode("[1.50, [2,3]]", shape).unwrap();
-                assert_eq!((&*encoded.body, encoded.truncated), (expected.as_bytes(), rows == 1));
+                let (body, truncated) = encode("[1.50, [2,3]]", shape).unwrap();
+                assert_eq!((&*body, truncated), (expected.as_bytes(), rows == 1));
             }
         }
     }

@@ -5,27 +5,32 @@
 //! - `document`: what a component wrote itself;
 //! - `redaction`: personal data is masked in the values, before any format sees them;
 //! - `stream`: rows that are sent as they come;
+//! - `room`: how much memory all answers may hold until they are read;
+//! - `encoded`: an answer in pieces that hold their part of it;
 //! - `compression`: what is done for the way, after everything else.
 
 mod compression;
 mod document;
+mod encoded;
 mod format;
 mod redaction;
+mod room;
 mod rows;
 mod stream;
 
 use std::future::Future;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, header};
-use bytes::Bytes;
 use futures::StreamExt;
 use tidegate_model::{Code, Failure};
 use tidegate_runtime::{Body as Made, Rows};
 
-pub(crate) use compression::{compressed, tolerant};
+use encoded::{PIECE, Pieces};
+
+pub(crate) use compression::{compressed, count_compressed, tolerant};
+pub(crate) use encoded::{Encoded, Kept};
 pub(crate) use format::Format;
 pub(crate) use redaction::redact_failure;
+pub(crate) use room::{AnswerRoom, Held, Share};
 pub(crate) use stream::stream;
 
 /// How an answer is made of what an endpoint made.
@@ -47,66 +52,57 @@ impl Shape {
     }
 }
 
-/// A whole answer; clones share its bytes.
-#[derive(Debug, Clone)]
-pub(crate) struct Encoded {
-    pub(crate) body: Bytes,
-    pub(crate) content_type: &'static str,
-    /// Whether there were more rows than the cap.
-    pub(crate) truncated: bool,
-}
-
-impl Encoded {
-    pub(crate) fn respond(self) -> Response<Body> {
-        respond(Body::from(self.body), self.content_type, self.truncated)
-    }
-}
-
-fn respond(body: Body, content_type: &'static str, truncated: bool) -> Response<Body> {
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
-    if truncated {
-        headers.insert("x-result-truncated", HeaderValue::from_static("true"));
-    }
-    response
-}
-
-/// Waits for what an endpoint makes, and encodes it.
+/// Waits for what an endpoint makes, and encodes it, in the room that its tenant has.
 ///
 /// # Errors
 /// Those of the endpoint and of its rows; an answer over the cap of bytes; a document that the
-/// format cannot hold. All of them are redacted where the answer would be.
+/// format cannot hold; no room. All of them are redacted where the answer would be.
 pub(crate) async fn encode(
     made: impl Future<Output = Result<Made, Failure>>,
     shape: Shape,
+    share: Share,
 ) -> Result<Encoded, Failure> {
     let encoded = async {
         match made.await? {
-            Made::Rows(rows) => encode_rows(rows, shape).await,
-            Made::Document(document) => document::encode(&document, shape),
-            Made::Empty => document::encode("[]", shape),
+            Made::Rows(rows) => encode_rows(rows, shape, share).await,
+            Made::Document(document) => encode_document(&document, shape, share).await,
+            Made::Empty => encode_document("[]", shape, share).await,
         }
     };
     encoded.await.map_err(|failure| shape.failure(failure))
 }
 
+/// Encodes what a component wrote itself; that is in memory already, and as small as a call of it may be.
+async fn encode_document(document: &str, shape: Shape, share: Share) -> Result<Encoded, Failure> {
+    let (body, truncated) = document::encode(document, shape)?;
+    let mut pieces = Pieces::new(share);
+    pieces.push(body).await?;
+    Ok(Encoded::of(pieces, shape.format.content_type(), truncated))
+}
+
 /// Reads rows to their end or to the cap, and encodes them.
 ///
 /// # Errors
-/// Those of the rows, as they are; an answer over the cap of bytes.
-pub(crate) async fn encode_rows(mut rows: Rows, shape: Shape) -> Result<Encoded, Failure> {
+/// Those of the rows, as they are; an answer over the cap of bytes; no room.
+async fn encode_rows(mut rows: Rows, shape: Shape, share: Share) -> Result<Encoded, Failure> {
     let mut writer = rows::Writer::new(&rows, shape)?;
+    let mut pieces = Pieces::new(share);
     while !writer.is_full()
         && let Some(batch) = rows.batches.next().await
     {
         for part in writer.parts(&batch?)? {
+            pieces.hold(writer.held() + part.size()).await?;
             writer.write(&part)?;
+            // Signs between the texts, and those that are written with more than they are.
+            pieces.hold(writer.held()).await?;
+            if writer.held() >= PIECE {
+                pieces.push(writer.take()?).await?;
+            }
         }
     }
-    writer.finish()
+    let (rest, truncated) = writer.finish()?;
+    pieces.push(rest).await?;
+    Ok(Encoded::of(pieces, shape.format.content_type(), truncated))
 }
 
 fn too_large(limit: usize) -> Failure {

@@ -3,8 +3,9 @@
 //! A batch is measured before it is encoded: a text that many rows share is small in memory and
 //! large in every format, so it is cut into parts of bounded size, and refused where it cannot fit.
 
+use std::io::Write;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use csv::{Terminator, WriterBuilder};
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
@@ -15,11 +16,13 @@ use tidegate_runtime::{Made, Rows};
 use tidegate_sql::{ColumnEncoder, Style, Type, shown_array, shown_type};
 
 use super::redaction::redact_array;
-use super::{Encoded, Format, Shape, lost, too_large};
+use super::{Format, Shape, lost, too_large};
 use crate::statements::{ColumnTypes, type_of};
 
-/// About how many bytes of text a part has, where parts are copied or sent one by one.
+/// About how many bytes a part has when it is encoded.
 const PART: usize = 1 << 20;
+/// What a value takes beside its text, about: its key is not counted, nor is what a number takes.
+const VALUE: usize = 8;
 
 /// Writes the rows of one answer.
 pub(super) struct Writer {
@@ -37,14 +40,43 @@ pub(super) struct Writer {
 enum Output {
     Json(Vec<u8>),
     NdJson(Vec<u8>),
-    Csv(Box<csv::Writer<Vec<u8>>>),
+    Csv(Box<csv::Writer<Sink>>, Sink),
     Arrow(Box<StreamWriter<Vec<u8>>>, Arc<Schema>),
+}
+
+/// Where CSV goes: its writer does not give back what it has written.
+#[derive(Debug, Default, Clone)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.bytes().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Some rows of a batch, measured.
 pub(super) struct Part {
     arrays: Vec<ArrayRef>,
     rows: usize,
+    size: usize,
+}
+
+impl Part {
+    /// About how many bytes it becomes.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
 }
 
 impl Writer {
@@ -60,9 +92,10 @@ impl Writer {
             Format::Json => Output::Json(b"{\"result\":[".to_vec()),
             Format::NdJson => Output::NdJson(Vec::new()),
             Format::Csv => {
-                let mut csv = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
+                let sink = Sink::default();
+                let mut csv = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(sink.clone());
                 csv.write_record(columns.iter().map(|(name, _)| name)).map_err(lost)?;
-                Output::Csv(Box::new(csv))
+                Output::Csv(Box::new(csv), sink)
             }
             Format::Arrow => {
                 let fields = columns.iter().map(|(name, ty)| Field::new(name, shown_type(ty), true));
@@ -83,14 +116,12 @@ impl Writer {
         let wanted = self.shape.rows.saturating_sub(self.rows);
         let rows = batch.num_rows().min(wanted);
         self.truncated = batch.num_rows() > wanted;
-        // A batch that is only read can be of any size.
-        let copied = self.shape.redact || matches!(self.output, Output::Arrow(..) | Output::NdJson(_));
-        let most = if copied { PART } else { usize::MAX };
         let encoders = self.encoders(batch.columns())?;
+        let least = VALUE.saturating_mul(batch.num_columns());
         let (mut parts, mut start, mut size, mut total) = (Vec::new(), 0, 0_usize, self.written());
-        let mut cut = |rows: Range<usize>| {
+        let mut cut = |rows: Range<usize>, size: usize| {
             let arrays = batch.columns().iter().map(|array| array.slice(rows.start, rows.len())).collect();
-            parts.push(Part { arrays, rows: rows.len() });
+            parts.push(Part { arrays, rows: rows.len(), size });
         };
         for row in 0..rows {
             let text = encoders.iter().map(|encoder| encoder.text_size(row)).fold(0, usize::saturating_add);
@@ -98,14 +129,15 @@ impl Writer {
             if total > self.shape.bytes {
                 return Err(too_large(self.shape.bytes));
             }
-            if row > start && size + text > most {
-                cut(start..row);
+            let most = text.saturating_add(least);
+            if row > start && size.saturating_add(most) > PART {
+                cut(start..row, size);
                 (start, size) = (row, 0);
             }
-            size += text;
+            size = size.saturating_add(most);
         }
         if rows > start {
-            cut(start..rows);
+            cut(start..rows, size);
         }
         Ok(parts)
     }
@@ -129,6 +161,9 @@ impl Writer {
             return self.check();
         }
         let encoders = self.encoders(arrays)?;
+        if let Output::Json(out) | Output::NdJson(out) = &mut self.output {
+            out.reserve(part.size);
+        }
         for row in 0..part.rows {
             match &mut self.output {
                 Output::Json(out) => {
@@ -141,7 +176,7 @@ impl Writer {
                     write_object(&self.keys, &encoders, row, out);
                     out.push(b'\n');
                 }
-                Output::Csv(csv) => {
+                Output::Csv(csv, _) => {
                     let mut cell = Vec::new();
                     for encoder in &encoders {
                         cell.clear();
@@ -158,29 +193,28 @@ impl Writer {
         Ok(())
     }
 
-    /// What was written since this was last called. For formats whose parts stand alone.
-    pub(super) fn take(&mut self) -> Vec<u8> {
-        match &mut self.output {
-            Output::Json(out) | Output::NdJson(out) => {
-                self.taken += out.len();
-                std::mem::take(out)
+    /// What was written since this was last called.
+    pub(super) fn take(&mut self) -> Result<Vec<u8>, Failure> {
+        let taken = match &mut self.output {
+            Output::Json(out) | Output::NdJson(out) => std::mem::take(out),
+            Output::Csv(csv, sink) => {
+                csv.flush().map_err(lost)?;
+                std::mem::take(&mut *sink.bytes())
             }
-            Output::Csv(_) | Output::Arrow(..) => Vec::new(),
-        }
+            Output::Arrow(writer, _) => std::mem::take(writer.get_mut()),
+        };
+        self.taken += taken.len();
+        Ok(taken)
     }
 
-    pub(super) fn finish(self) -> Result<Encoded, Failure> {
-        let body = match self.output {
-            Output::Json(mut out) => {
-                out.extend_from_slice(b"]}");
-                out
-            }
-            Output::NdJson(out) => out,
-            Output::Csv(csv) => csv.into_inner().map_err(lost)?,
-            Output::Arrow(writer, _) => writer.into_inner().map_err(lost)?,
-        };
-        let content_type = self.shape.format.content_type();
-        Ok(Encoded { body: body.into(), content_type, truncated: self.truncated })
+    /// What was not yet taken, and whether there were more rows than the cap.
+    pub(super) fn finish(mut self) -> Result<(Vec<u8>, bool), Failure> {
+        match &mut self.output {
+            Output::Json(out) => out.extend_from_slice(b"]}"),
+            Output::Arrow(writer, _) => writer.finish().map_err(lost)?,
+            Output::NdJson(_) | Output::Csv(..) => {}
+        }
+        Ok((self.take()?, self.truncated))
     }
 
     fn encoders(&self, arrays: &[ArrayRef]) -> Result<Vec<ColumnEncoder>, Failure> {
@@ -188,14 +222,17 @@ impl Writer {
         arrays.iter().zip(&self.columns).map(encoder).collect::<Result<_, _>>().map_err(lost)
     }
 
-    fn written(&self) -> usize {
-        let held = match &self.output {
+    /// Bytes that were written and not taken; of CSV a little may still be in its writer's buffer.
+    pub(super) fn held(&self) -> usize {
+        match &self.output {
             Output::Json(out) | Output::NdJson(out) => out.len(),
-            // A little may still be in its buffer.
-            Output::Csv(csv) => csv.get_ref().len(),
+            Output::Csv(_, sink) => sink.bytes().len(),
             Output::Arrow(writer, _) => writer.get_ref().len(),
-        };
-        self.taken + held
+        }
+    }
+
+    fn written(&self) -> usize {
+        self.taken + self.held()
     }
 
     fn check(&self) -> Result<(), Failure> {

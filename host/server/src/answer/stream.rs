@@ -18,7 +18,8 @@ use tidegate_runtime::Body as Made;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Shape, document, lost, respond, rows};
+use super::encoded::{piece, respond};
+use super::{Shape, Share, document, lost, rows};
 use crate::compute::{AbortOnDrop, Compute};
 use crate::execute::{GRACE, late};
 
@@ -36,10 +37,12 @@ pub(crate) async fn stream(
     compute: &Compute,
     made: impl Future<Output = Result<Made, Failure>> + Send + 'static,
     shape: Shape,
+    share: Share,
     guard: impl Send + 'static,
     place: impl Send + 'static,
     limit: Duration,
 ) -> Result<Response<Body>, Failure> {
+    let own = share.clone();
     let deadline = Instant::now() + limit + GRACE;
     let (sender, parts) = mpsc::channel(WAITING);
     let (end, ended) = oneshot::channel();
@@ -48,34 +51,46 @@ pub(crate) async fn stream(
         // reads slowly holds the answer, and no place.
         let _place = place;
         // The caller's side has the same limit, but is not asked while the caller does not read.
-        let done = timeout(limit + GRACE, produce(made, shape, sender)).await.unwrap_or_else(|_| Err(late(limit)));
+        let done = timeout(limit + GRACE, produce(made, shape, own, sender)).await.unwrap_or_else(|_| Err(late(limit)));
         let _ = end.send(done);
     })?;
     let mut source = Source { parts, ended: Some(ended), deadline, limit, shape, _task: task, _guard: guard };
     let first = source.next().await.transpose()?;
     let state = State::Rows(first, source);
     let lines = futures::stream::unfold(state, State::step);
-    Ok(respond(Body::from_stream(lines), shape.format.content_type(), false))
+    Ok(respond(Body::from_stream(lines), shape.format.content_type(), false, share))
 }
 
 async fn produce(
     made: impl Future<Output = Result<Made, Failure>>,
     shape: Shape,
+    share: Share,
     sender: mpsc::Sender<Bytes>,
 ) -> Result<(), Failure> {
     let gone = |_| Failure::new(Code::Internal, "the caller hung up");
     let mut rows = match made.await? {
         Made::Rows(rows) => rows,
-        Made::Document(text) => return sender.send(document::encode(&text, shape)?.body).await.map_err(gone),
+        Made::Document(text) => {
+            let (body, _) = document::encode(&text, shape)?;
+            let held = share.take(body.len()).await?;
+            return sender.send(piece(body, held)).await.map_err(gone);
+        }
         Made::Empty => return Ok(()),
     };
     let mut writer = rows::Writer::new(&rows, shape)?;
+    let mut begun = false;
     while !writer.is_full()
         && let Some(batch) = rows.batches.next().await
     {
         for part in writer.parts(&batch?)? {
+            // An answer that is begun is not broken off for others: it waits for room until its time is over.
+            let mut held = if begun { share.wait(part.size()).await } else { share.take(part.size()).await? };
+            begun = true;
             writer.write(&part)?;
-            sender.send(writer.take().into()).await.map_err(gone)?;
+            let line = writer.take()?;
+            // Signs between the texts, and those that are written with more than they are.
+            held.join(share.note(line.len().saturating_sub(held.bytes())));
+            sender.send(piece(line, held)).await.map_err(gone)?;
         }
     }
     Ok(())

@@ -81,7 +81,9 @@ impl Parts {
 }
 
 /// The hash of a body, in hex: half of a SHA-256 is more than enough to tell versions apart.
-pub(crate) fn digest(body: &[u8]) -> String {
-    let digest = Sha256::digest(body);
+pub(crate) fn digest<'b>(body: impl Iterator<Item = &'b [u8]>) -> String {
+    let mut digest = Sha256::new();
+    body.for_each(|piece| digest.update(piece));
+    let digest = digest.finalize();
     hex(digest.get(..16).unwrap_or(&digest))
 }

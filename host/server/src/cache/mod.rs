@@ -12,17 +12,16 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{Shared, WeakShared};
 use moka::Expiry;
 use tidegate_model::{Code, Failure};
 use uuid::Uuid;
 
-use crate::answer::Encoded;
+use crate::answer::{Encoded, Held, Kept, Share};
 use crate::execute::Asked;
 pub(crate) use key::Key;
 pub(crate) use respond::uncached;
@@ -46,7 +45,9 @@ pub(crate) struct Cache {
 /// An answer that may be given again.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) answer: Encoded,
+    pub(crate) answer: Kept,
+    /// Its part of the room for answers, while it is sent to somebody: once, to however many.
+    sending: Mutex<Weak<Held>>,
     /// The hash of the body, for `ETag`.
     pub(crate) digest: String,
     /// What was asked, to ask it again.
@@ -217,9 +218,9 @@ impl Cache {
 }
 
 impl Entry {
-    fn new(mut answer: Encoded, asked: Arc<Asked>, read: Instant) -> Self {
-        // Encoders leave up to as much again unused behind the body: here it would be held for long.
-        answer.body = Bytes::copy_from_slice(&answer.body);
+    fn new(answer: Encoded, asked: Arc<Asked>, read: Instant) -> Self {
+        // From here on the cache counts it.
+        let answer = answer.kept();
         let settings = &asked.endpoint.manifest.settings;
         let lifetime = Duration::from_secs(settings.cache_duration_seconds);
         let made = Instant::now();
@@ -227,8 +228,9 @@ impl Entry {
         let interval = settings.proactive_requerying_seconds.filter(|_| asked.adhoc.is_none());
         let due = interval.map(|seconds| made + Duration::from_secs(seconds));
         Self {
-            digest: key::digest(&answer.body),
+            digest: key::digest(answer.pieces.iter().map(|piece| &**piece)),
             answer,
+            sending: Mutex::default(),
             made,
             lifetime,
             warming: Mutex::new(Warming { read, due }),
@@ -248,7 +250,28 @@ impl Entry {
     }
 
     fn bytes(&self) -> usize {
-        self.answer.body.len() + self.asked.bytes() + OVERHEAD
+        self.answer.len() + self.asked.bytes() + OVERHEAD
+    }
+
+    /// The part of the room for answers that sending it takes, which all who are sent it share. It outlives the
+    /// cache's own count: an entry that is dropped there is held by its readers.
+    ///
+    /// # Errors
+    /// There is no room; see [`Share::take`].
+    async fn held(&self, share: &Share) -> Result<Arc<Held>, Failure> {
+        if let Some(held) = lock(&self.sending).upgrade() {
+            return Ok(held);
+        }
+        let held = Arc::new(share.take(self.answer.len()).await?);
+        let mut sending = lock(&self.sending);
+        match sending.upgrade() {
+            // Somebody else was quicker.
+            Some(known) => Ok(known),
+            None => {
+                *sending = Arc::downgrade(&held);
+                Ok(held)
+            }
+        }
     }
 
     fn warming(&self) -> MutexGuard<'_, Warming> {

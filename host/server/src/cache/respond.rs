@@ -3,15 +3,26 @@
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
+use tidegate_model::Failure;
+
 use super::{Entry, How};
+use crate::answer::Share;
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 /// What an answer depends on beside its address.
 const VARY: &str = "authorization, x-api-key, accept, accept-encoding, svc-endpoint-redact-pii, lf-endpoint-redact-pii";
 
 impl Entry {
-    /// The answer to a caller who has the versions in `If-None-Match` already.
-    pub(crate) fn respond(&self, how: How, wanted: Option<&str>) -> Response<Body> {
+    /// The answer to a caller who has the versions in `If-None-Match` already, in the room that the caller's token has.
+    ///
+    /// # Errors
+    /// There is no room for answers that are not yet read.
+    pub(crate) async fn respond(
+        &self,
+        share: &Share,
+        how: How,
+        wanted: Option<&str>,
+    ) -> Result<Response<Body>, Failure> {
         // Weak, because the same rows may be sent in several encodings.
         let tag = format!("W/\"{}\"", self.digest);
         let mut response = if wanted.is_some_and(|wanted| matches(wanted, &self.digest)) {
@@ -19,7 +30,7 @@ impl Entry {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         } else {
-            self.answer.clone().respond()
+            self.answer.respond(share, &self.held(share).await?)
         };
         let headers = response.headers_mut();
         if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -38,7 +49,7 @@ impl Entry {
         if let Ok(status) = HeaderValue::from_str(&status) {
             headers.insert(CACHE_STATUS, status);
         }
-        response
+        Ok(response)
     }
 }
 

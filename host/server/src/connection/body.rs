@@ -13,7 +13,7 @@ use super::Life;
 
 /// The largest piece that is handed on at once. HTTP/2 would take a whole answer into its buffers
 /// and say that it is through, however little of it the client takes.
-const PIECE: usize = 256 << 10;
+const PIECE: usize = 64 << 10;
 
 /// A request that is being answered: its clocks run until it is dropped.
 #[derive(Debug)]

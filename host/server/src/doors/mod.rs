@@ -17,6 +17,7 @@ mod otlp_record;
 mod tests;
 mod text;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ use crate::tokens::Access;
 const BLOCKING_BYTES: usize = 64 << 10;
 /// Refused events that an answer names; all are counted.
 const NAMED: usize = 100;
+/// The parameters of the query string that name a source, the first that is there wins.
+const IN_QUERY: [&str; 4] = ["source_name", "collection_name", "source", "collection"];
 
 /// `POST /api/logs` and its other names.
 pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Result<Json<Value>, Refusal> {
@@ -103,8 +106,10 @@ impl Sender {
     /// # Errors
     /// [`Code::Unauthorized`] without a valid token.
     fn of(app: &App, head: &Parts) -> Result<Self, Failure> {
-        let query: HashMap<String, String> =
-            form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+        // Only what is known is kept: anybody may send thousands of other names.
+        let pairs = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
+        let query: HashMap<Cow<'_, str>, Cow<'_, str>> =
+            pairs.filter(|(name, _)| *name == "api_key" || IN_QUERY.contains(&&**name)).collect();
         let now = app.clock.now();
         let has_header = head.headers.contains_key("x-api-key") || head.headers.contains_key(header::AUTHORIZATION);
         let access = match query.get("api_key") {
@@ -123,14 +128,13 @@ impl Sender {
             _ => authenticate(app, &head.headers, now)?,
         };
         app.take_share(Share::Ingest)?;
-        let in_query = ["source_name", "collection_name", "source", "collection"];
-        let in_query = in_query.iter().find_map(|name| query.get(*name).filter(|source| !source.is_empty()));
+        let in_query = IN_QUERY.iter().find_map(|name| query.get(*name).filter(|source| !source.is_empty()));
         let in_header = ["x-source-name", "x-source", "x-collection"];
         let in_header = || {
             let mut named = in_header.iter().filter_map(|name| head.headers.get(*name)?.to_str().ok());
             named.find(|source| !source.is_empty())
         };
-        Ok(Self { access, asked: in_query.map(String::as_str).or_else(in_header).map(str::to_owned) })
+        Ok(Self { access, asked: in_query.map(|source| &**source).or_else(in_header).map(str::to_owned) })
     }
 }
 
@@ -199,6 +203,17 @@ async fn away<T: Send + 'static>(
         let _turn = turn;
         work()
     };
+    off_connections(bytes, work).await
+}
+
+/// The same for bodies that do not come from senders of logs.
+pub(crate) async fn off_connections<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    if bytes < BLOCKING_BYTES {
+        return work();
+    }
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|_| Failure::new(Code::Internal, "reading the body failed; nothing of it was stored"))?

@@ -16,6 +16,7 @@ use super::endpoints::{Known, known, on_save, saved_shown, shown, version_of};
 use super::{Answer, found, private};
 use crate::admit::Saving;
 use crate::app::App;
+use crate::doors::off_connections;
 use crate::failure::Refusal;
 use crate::tokens::hex;
 
@@ -129,7 +130,9 @@ impl Received {
         let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
         let too_large = |_| Failure::new(Code::TooLarge, format!("the component is larger than {limit} bytes"));
         let component = to_bytes(body, limit).await.map_err(too_large)?;
-        let declared = inspect(&component).map_err(|error| Failure::new(Code::Refused, error.to_string()))?;
+        let bytes = component.clone();
+        let inspected = move || inspect(&bytes).map_err(|error| Failure::new(Code::Refused, error.to_string()));
+        let declared = off_connections(component.len(), inspected).await?;
         let old = known(app, id).ok();
         let name = declared.manifest.name.to_string();
         if old.is_none() && name != id {

@@ -7,6 +7,10 @@ use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure, nearest};
 
 use super::MAX_BODY;
+use crate::doors::off_connections;
+
+/// The most unknown fields that are told by name.
+const MOST_TOLD: usize = 50;
 
 /// The fields of a JSON object that was sent.
 #[derive(Debug)]
@@ -26,11 +30,12 @@ impl Fields {
         let too_large = |_| Failure::new(Code::TooLarge, format!("the body is larger than {MAX_BODY} bytes"));
         let bytes = to_bytes(request.into_body(), MAX_BODY).await.map_err(too_large)?;
         let bad = |message: String| Failure::new(Code::InvalidBody, message);
-        match serde_json::from_slice(&bytes) {
+        off_connections(bytes.len(), move || match serde_json::from_slice(&bytes) {
             Ok(Value::Object(object)) => Ok(Self::of(object)),
             Ok(_) => Err(bad("the body must be a JSON object".to_owned())),
             Err(error) => Err(bad(format!("the body is not valid JSON: {error}"))),
-        }
+        })
+        .await
     }
 
     fn of(object: Map<String, Value>) -> Self {
@@ -99,12 +104,17 @@ impl Fields {
     /// # Errors
     /// [`Code::Refused`] with everything.
     pub(crate) fn done(&mut self) -> Result<(), Failure> {
-        for name in std::mem::take(&mut self.object).into_iter().map(|(name, _)| name) {
+        let more = self.object.len().saturating_sub(MOST_TOLD);
+        for name in std::mem::take(&mut self.object).into_iter().map(|(name, _)| name).take(MOST_TOLD) {
             let hint = match nearest(&name, self.asked.iter().copied()) {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("there are {}", self.asked.join(", ")),
             };
             self.refuse(&name, format!("there is no field {name}; {hint}"));
+        }
+        if more > 0 {
+            let message = format!("there are {more} more fields that are not known");
+            self.failures.push(Failure::new(Code::Refused, message));
         }
         Failure::of_all(std::mem::take(&mut self.failures)).map_or(Ok(()), Err)
     }
@@ -138,5 +148,13 @@ mod tests {
         let mut fields = Fields::of(object);
         assert_eq!((fields.optional_count("a"), fields.optional_count("b")), (Some(None), None));
         assert!(fields.done().is_ok());
+    }
+
+    #[test]
+    fn of_many_unknown_fields_some_are_told() {
+        let object = (0..10_000).map(|i| (format!("f{i}"), Value::Null)).collect();
+        let failure = Fields::of(object).done().unwrap_err();
+        assert_eq!(failure.others.len(), MOST_TOLD);
+        assert_eq!(failure.others.last().unwrap().message, "there are 9950 more fields that are not known");
     }
 }

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::fields::Fields;
 use super::{Answer, created, found, private, time};
+use crate::admission::Tenant;
 use crate::answer::{Encoded, Format, Shape, encode};
 use crate::app::App;
 use crate::failure::Refusal;
@@ -234,7 +235,7 @@ pub(crate) async fn recent(
     Query(Recent { limit }): Query<Recent>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    private(&app, &headers)?;
+    let access = private(&app, &headers)?;
     let source = known(&app, &id)?;
     let rows = match limit.map(|limit| limit.parse()) {
         None => RECENT,
@@ -245,6 +246,7 @@ pub(crate) async fn recent(
         }
     };
     let (reader, bytes) = (Arc::clone(&app), app.options.limits.answer_bytes);
+    let share = app.answers.of(Tenant::Token(access.identity));
     let stop = Stop::after(RECENT_TIME);
     let work = app.compute.run(async move {
         let newest = async {
@@ -256,7 +258,7 @@ pub(crate) async fn recent(
             let plan = reader.engine.plan(&sql, Tables::Sources, &tables, &Arguments::new(), now)?;
             Ok(Body::Rows(rows_of(reader.engine.run(plan, Some(rows)).await?)))
         };
-        let newest = encode(newest, Shape { format: Format::Json, rows, bytes, redact: false });
+        let newest = encode(newest, Shape { format: Format::Json, rows, bytes, redact: false }, share);
         stop.clone().cover(newest).await
     });
     let late = |_| Err(Failure::new(Code::Timeout, "the newest rows took too long to read"));

@@ -86,6 +86,8 @@ pub(crate) struct Metrics {
     future_times: Counter,
     ingest_bytes: Counter,
     body_bytes: Gauge,
+    answer_bytes: Gauge,
+    answers_refused: Gauge,
     running: Gauge,
     places: Gauge,
     waiting: Gauge,
@@ -123,6 +125,8 @@ impl Metrics {
             future_times: Counter::default(),
             ingest_bytes: Counter::default(),
             body_bytes: Gauge::default(),
+            answer_bytes: Gauge::default(),
+            answers_refused: Gauge::default(),
             running: Gauge::default(),
             places: Gauge::default(),
             waiting: Gauge::default(),
@@ -182,6 +186,12 @@ impl Metrics {
             ("tidegate_cache_entries", "Kept answers", &all.cache_entries),
             ("tidegate_cache_bytes", "Size of the kept answers", &all.cache_bytes),
             ("tidegate_ingest_body_bytes", "Bodies of events that are being received", &all.body_bytes),
+            ("tidegate_answers_bytes", "Encoded answers that are not yet read", &all.answer_bytes),
+            (
+                "tidegate_answers_without_room",
+                "Answers that found no room among those that are not yet read, since the start",
+                &all.answers_refused,
+            ),
             ("tidegate_queries_running", "Queries that run", &all.running),
             ("tidegate_queries_places", "Queries that may run at once", &all.places),
             ("tidegate_queries_waiting", "Queries that wait for their turn", &all.waiting),
@@ -269,6 +279,8 @@ impl Metrics {
         set(&self.places, places);
         set(&self.waiting, waiting);
         set(&self.body_bytes, app.bodies.used());
+        set(&self.answer_bytes, app.answers.used());
+        set(&self.answers_refused, size(app.answers.refused()));
         let pool = app.runtime.pool_use();
         set(&self.instances, pool.running);
         set(&self.instance_places, pool.places);

@@ -11,7 +11,7 @@ use tidegate_sql::{Reads, SavedQuery};
 use super::{Scene, Stage, TrialError, Workbench};
 use crate::app::App;
 use crate::tables::StoredTables;
-use crate::vet::{example_arguments, past_grants};
+use crate::vet::{example_arguments, past_grants, weak_pins};
 
 /// A part of an endpoint, as it stands in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,6 +118,8 @@ impl Statements<'_> {
             checked
                 .warnings
                 .extend(past_grants(saved, &sources.named()).map(|failure| Finding { part: Part::Query, failure }));
+            let weak = weak_pins(manifest, saved, &sources.named(), |_| false);
+            weak.into_iter().for_each(|warning| checked.warn(Part::Query, warning));
         }
         for grant in saved.tables() {
             match engine.reads_of_grant(saved, &grant, sources, &arguments, now) {

@@ -31,7 +31,7 @@ use crate::clock::Clock;
 use crate::execute::{Ran, execute_telling};
 use crate::options::Options;
 use crate::parameters::Sent;
-use crate::query::{check, is_used};
+use crate::query::{Used, check};
 use crate::registry::Endpoint;
 use crate::seed::SOURCES;
 use crate::tokens::{Access, Tokens};
@@ -274,8 +274,8 @@ impl Trial {
     /// Parameters of a request that make no difference to the endpoint's answer.
     pub fn unknown_parameters<'a>(&'a self, ask: &'a Ask) -> impl Iterator<Item = &'a str> {
         let adhoc = Sent::of_object(ask.parameters.clone()).ok().and_then(|sent| sent.adhoc);
-        let is_used =
-            move |name: &str| matches!(name, "sql" | "lql") || is_used(&self.endpoint.manifest, adhoc.as_ref(), name);
+        let used = Used::of(&self.endpoint.manifest, adhoc.as_ref());
+        let is_used = move |name: &str| matches!(name, "sql" | "lql") || used.has(name);
         ask.parameters.keys().map(String::as_str).filter(move |name| !is_used(name))
     }
 
@@ -295,7 +295,7 @@ impl Trial {
         let ran = Arc::new(OnceLock::new());
         let answered = self.answer(ask, Arc::clone(&ran)).await;
         let (status, body, truncated) = match answered {
-            Ok(Encoded { body, truncated, .. }) => (200, json(&body), truncated),
+            Ok(encoded) => (200, json(&encoded.concat()), encoded.truncated),
             Err(failure) => (failure.code.status(), crate::failure::document(&failure), false),
         };
         let none = Ran::default();

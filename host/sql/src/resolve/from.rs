@@ -236,6 +236,7 @@ impl Resolver<'_> {
         if self.sees_sources
             && let Some(table) = self.sources.table(&full)
         {
+            self.unseen |= self.remarks.is_some() && !self.sources.has_rows(&full);
             return self.scan(table, alias.map_or_else(|| last_part(&full), |alias| alias.name.value.clone()), parent);
         }
         if self.sees_sources

@@ -223,8 +223,10 @@ pub(crate) struct Resolver<'a> {
     paths: HashSet<String>,
     /// What plan columns are called in the text, for messages.
     labels: HashMap<String, String>,
-    /// Names that no record ever had, near to one that some have; where anyone wants to know.
+    /// Names that no record ever had; where anyone wants to know.
     remarks: Option<Vec<Failure>>,
+    /// Whether a source was read that may have no rows yet: any name may come then.
+    unseen: bool,
 }
 
 impl std::fmt::Debug for Resolver<'_> {
@@ -249,6 +251,7 @@ impl<'a> Resolver<'a> {
             paths: HashSet::new(),
             labels: HashMap::new(),
             remarks: None,
+            unseen: false,
         }
     }
 
@@ -258,8 +261,8 @@ impl<'a> Resolver<'a> {
         self
     }
 
-    /// Names of the text that are NULL because no record ever had them, where one that is near has been
-    /// seen: they may be misspelt.
+    /// Names of the text that are NULL because no record ever had them, with the nearest one that has been seen:
+    /// they may be misspelt. Of sources that have no rows yet, only those that are near to another.
     pub(crate) fn remarks(self) -> Vec<Failure> {
         self.remarks.unwrap_or_default()
     }
@@ -267,10 +270,13 @@ impl<'a> Resolver<'a> {
     /// A name that no record ever had is NULL: it may come.
     fn absent<'n>(&mut self, name: &Ident, known: impl IntoIterator<Item = &'n str>) -> Typed {
         if let Some(remarks) = &mut self.remarks
-            && name.value.chars().count() >= SHORTEST
-            && let Some(near) = nearest(&name.value, known)
+            && let near = nearest(&name.value, known).filter(|_| name.value.chars().count() >= SHORTEST)
+            && (near.is_some() || !self.unseen)
         {
-            let message = format!("no log has had {} so far, and it is NULL; did you mean {near}?", name.value);
+            let mut message = format!("no log has had {} so far, and it is NULL", name.value);
+            if let Some(near) = near {
+                message.push_str(&format!("; did you mean {near}?"));
+            }
             let remark = fail(Code::UnknownColumn, message, place_of(name.span)).about(&name.value);
             if !remarks.contains(&remark) {
                 remarks.push(remark);

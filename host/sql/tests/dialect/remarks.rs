@@ -2,7 +2,7 @@
 //! parameter does not narrow.
 
 use serde_json::json;
-use tidegate_sql::{SavedQuery, Unbound};
+use tidegate_sql::{SavedQuery, Unbound, Weak};
 
 use crate::support::World;
 
@@ -48,11 +48,36 @@ fn a_name_near_to_one_that_logs_have_had_is_told_with_its_place() {
     assert_eq!(world.remarks(twice, None).len(), 1);
     for fine in [
         "SELECT project, metadata[0].response[0].status_code FROM logs",
-        "SELECT nam, ip, i FROM logs, UNNEST(items) AS x",
-        "SELECT something_else_entirely, metadata[0].something_else FROM logs",
+        "SELECT x, x.name, name FROM logs, UNNEST(items) AS x",
     ] {
         assert_eq!(world.remarks(fine, None), [], "{fine}");
     }
+}
+
+/// A name that is near to none is told too, at every depth, as long as there are rows that could have had it.
+#[test]
+fn a_name_that_no_row_has_had_is_told_where_there_are_rows() {
+    let world = world().source("empty", &[]);
+    let cases: [(&str, &[&str]); 6] = [
+        ("SELECT nosuch FROM logs", &["nosuch"]),
+        ("SELECT l.nosuch FROM logs AS l", &["nosuch"]),
+        (
+            "SELECT something_else_entirely, metadata[0].something_else FROM logs",
+            &["something_else_entirely", "something_else"],
+        ),
+        ("SELECT r.other_thing, ip FROM logs, UNNEST(metadata) AS m, UNNEST(m.response) AS r", &["other_thing", "ip"]),
+        ("SELECT nosuch, metadata[0].nosuch FROM empty", &[]),
+        // Which of the two should have it cannot be known.
+        ("SELECT nosuch FROM logs, empty", &[]),
+    ];
+    for (sql, names) in cases {
+        let told = world.remarks(sql, None);
+        assert_eq!(told.iter().filter_map(|remark| remark.location.as_deref()).collect::<Vec<_>>(), names, "{sql}");
+        assert!(told.iter().all(|remark| remark.message.ends_with("so far, and it is NULL")), "{sql}: {told:?}");
+    }
+    // One that may be misspelt is told in any case.
+    let told = world.remarks("SELECT event_mesage FROM empty", None);
+    assert!(told.iter().any(|remark| remark.message.ends_with("did you mean event_message?")), "{told:?}");
 }
 
 #[test]
@@ -103,14 +128,59 @@ fn what_a_parameter_narrows_is_followed_through_the_tables() {
     for (sql, tables, body) in cases {
         let tables = tables.iter().map(|table| (*table).to_owned()).collect();
         let saved = SavedQuery::parse(sql).unwrap();
-        assert_eq!(saved.unbound("project", ["logs", "other.logs"]), Unbound { tables, body }, "{sql}");
+        let unbound = Unbound { tables, body, ..Unbound::default() };
+        assert_eq!(saved.unbound("project", ["logs", "other.logs"], []), unbound, "{sql}");
     }
     let dotted = SavedQuery::parse("WITH t AS (SELECT * FROM `other.logs`) SELECT * FROM t, other.logs AS o").unwrap();
-    assert_eq!(dotted.unbound("project", ["other.logs"]), Unbound { tables: vec!["t".to_owned()], body: true });
+    let unbound = Unbound { tables: vec!["t".to_owned()], body: true, ..Unbound::default() };
+    assert_eq!(dotted.unbound("project", ["other.logs"], []), unbound);
     assert_eq!(dotted.names_in_body(["other.logs", "logs", "t"]), ["other.logs"]);
     assert_eq!(dotted.names(["other.logs", "logs", "t"]), ["other.logs"]);
     assert_eq!(dotted.relations().into_iter().collect::<Vec<_>>(), ["other.logs"]);
     // Letters whose small form depends on what follows.
     let greek = SavedQuery::parse("SELECT id FROM `ΛΟΓΟΣ.prod`").unwrap();
-    assert!(greek.unbound("project", ["ΛΟΓΟΣ.prod"]).body);
+    assert!(greek.unbound("project", ["ΛΟΓΟΣ.prod"], []).body);
+}
+
+/// To search for a parameter in a text, or to take it where another is not sent, binds no rows to it.
+#[test]
+fn a_parameter_that_is_searched_for_or_stands_in_for_another_binds_nothing() {
+    let search = "REGEXP_CONTAINS(url, @project)";
+    for (condition, weak) in [
+        (search.to_owned(), Some(Weak::Searched)),
+        ("NOT REGEXP_CONTAINS(url, CONCAT('//', LOWER(@PROJECT), '[.]'))".to_owned(), Some(Weak::Searched)),
+        ("url LIKE CONCAT('%', @project)".to_owned(), Some(Weak::Searched)),
+        ("url ~ @project".to_owned(), Some(Weak::Searched)),
+        ("STRPOS(url, @project) > 0 OR STARTS_WITH(url, @project)".to_owned(), Some(Weak::Searched)),
+        ("project = COALESCE(@other, @project)".to_owned(), Some(Weak::Default)),
+        ("project = IFNULL(NULLIF(@other, ''), @project)".to_owned(), Some(Weak::Default)),
+        (format!("{search} AND project = COALESCE(x, @other, @project)"), Some(Weak::Default)),
+        // These bind.
+        (format!("{search} AND project = @project"), None),
+        ("project = COALESCE(@project, @other)".to_owned(), None),
+        ("project = COALESCE(x, @project)".to_owned(), None),
+        (format!("IF({search}, 1, 0) = 1 AND @project IS NOT NULL"), None),
+        ("REGEXP_CONTAINS(url, @other) AND project IN (@project)".to_owned(), None),
+    ] {
+        let saved =
+            SavedQuery::parse(&format!("WITH t AS (SELECT * FROM logs WHERE {condition}) SELECT id FROM t")).unwrap();
+        let told = saved.weakly_bound(["logs"]);
+        let told =
+            told.iter().find(|(name, ..)| name.eq_ignore_ascii_case("project")).map(|(_, weak, piece)| (*weak, *piece));
+        assert_eq!(told, weak.map(|weak| (weak, Some("t"))), "{condition}");
+        // Of stored tables a column can stand in for the search, and for nothing else.
+        let unbound = saved.unbound("project", ["logs"], ["logs"]);
+        assert_eq!(!unbound.searched.is_empty(), weak == Some(Weak::Searched), "{condition}");
+        assert_eq!(!unbound.tables.is_empty(), weak == Some(Weak::Default), "{condition}");
+        assert_eq!(!saved.unbound("project", ["logs"], []).tables.is_empty(), weak.is_some(), "{condition}");
+    }
+    // What is searched may be another piece that nothing binds: its rows have no column of the source's.
+    let sql =
+        "WITH raw AS (SELECT * FROM logs), t AS (SELECT * FROM raw WHERE REGEXP_CONTAINS(url, @project)) SELECT 1";
+    let saved = SavedQuery::parse(sql).unwrap();
+    assert_eq!(saved.unbound("project", ["logs"], ["logs"]).tables, ["raw", "t"]);
+    // A long chain takes time in proportion to its length.
+    let deep = (0..40).fold("@project".to_owned(), |inner, _| format!("COALESCE({inner}, 'x')"));
+    let saved = SavedQuery::parse(&format!("SELECT id FROM logs WHERE project = {deep}")).unwrap();
+    assert_eq!(saved.weakly_bound(["logs"]), []);
 }

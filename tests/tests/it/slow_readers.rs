@@ -1,0 +1,250 @@
+//! Answers that are not read: they are counted from before they are encoded until they are written, they hold no
+//! more than the room for them, and the half of one token is not the half of the others.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tidegate_tests::{Answer, EDGE, PRIVATE, Server, now, query_string};
+
+/// How long anything that must happen may take on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+const MIB: f64 = 1_048_576.0;
+/// The room for answers in these tests, in MiB.
+const ROOM: f64 = 64.0;
+/// Everything that is asked for here: 200 texts of 64 KiB.
+const LARGE: &str = "/api/endpoints/query/large?project=p1";
+
+/// A server with a small room for answers, where readers may be slow for long, and 13 MB of texts that do not
+/// compress well.
+fn server() -> Server {
+    let server = Server::start_set(&[
+        ("TIDEGATE_ADMISSION_ANSWER_MEMORY", "64 MiB"),
+        ("TIDEGATE_LIMITS_ANSWER_BYTES", "16 MiB"),
+        ("TIDEGATE_ADMISSION_WAIT", "1 s"),
+        ("TIDEGATE_ADMISSION_QUEUE", "1000"),
+        ("TIDEGATE_SERVER_WRITE_TIMEOUT", "10 min"),
+    ]);
+    let mut state = 1_u64;
+    let mut text = || -> String {
+        let mut word = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            format!("{state:016x}")
+        };
+        (0..4096).map(|_| word()).collect()
+    };
+    let events: Vec<_> = (0..200)
+        .map(|i| json!({"id": format!("{i}"), "timestamp": now() - i, "project": "p1", "event_message": text()}))
+        .collect();
+    server.send(EDGE, &json!(events));
+    let query = format!("WITH t AS (SELECT id, event_message FROM `{EDGE}` WHERE project = @project) SELECT * FROM t");
+    for (name, seconds) in [("large", 0), ("kept", 600)] {
+        let endpoint = json!({"name": name, "query": query, "sandboxable": true, "cache_duration_seconds": seconds});
+        assert_eq!(server.manage("POST", "/api/endpoints", &endpoint).status, 201);
+    }
+    server
+}
+
+/// A token that may query and nothing else.
+fn token(server: &Server) -> String {
+    let made = server.manage("POST", "/api/access-tokens", &json!({"scopes": "query"}));
+    made.body["token"].as_str().unwrap().to_owned()
+}
+
+/// Asks on a connection of its own and reads nothing.
+fn silent(server: &Server, token: &str, path: &str, headers: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\n{headers}\r\n").unwrap();
+    stream
+}
+
+/// The status of an answer; what follows is left unread.
+fn status(stream: &mut TcpStream) -> u16 {
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    String::from_utf8_lossy(&head[9..]).parse().unwrap()
+}
+
+/// Readers that take nothing, one after the other until one is refused; and how.
+fn fill(server: &Server, token: &str, headers: &str) -> (Vec<TcpStream>, u16) {
+    let mut readers = Vec::new();
+    loop {
+        let mut reader = silent(server, token, LARGE, headers);
+        match status(&mut reader) {
+            200 => readers.push(reader),
+            refused => return (readers, refused),
+        }
+        assert!(readers.len() < 100, "nobody is refused: {} MiB", held(server));
+    }
+}
+
+fn held(server: &Server) -> f64 {
+    server.metric("tidegate_answers_bytes") / MIB
+}
+
+fn ask(server: &Server, token: &str, parameters: &[(&str, &str)]) -> Answer {
+    let path = format!("/api/endpoints/query/large?project=p1&{}", query_string(parameters));
+    server.call("GET", &path, &[("x-api-key", token)], b"")
+}
+
+/// Waits until no answer is held any more.
+fn nothing_is_held(server: &Server) {
+    let began = Instant::now();
+    while held(server) > 0.0 {
+        assert!(began.elapsed() < LONG, "{} MiB are still held", held(server));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn slow_readers_of_one_token_hold_half_of_the_room_and_others_are_served() {
+    let server = server();
+    let (slow, other) = (token(&server), token(&server));
+    for headers in ["", "accept-encoding: gzip\r\n"] {
+        let mut readers: Vec<TcpStream> = (0..60).map(|_| silent(&server, &slow, LARGE, headers)).collect();
+        let statuses: Vec<u16> = readers.iter_mut().map(status).collect();
+        let (good, refused) = (
+            statuses.iter().filter(|status| **status == 200).count(),
+            statuses.iter().filter(|status| **status == 429).count(),
+        );
+        assert!(good >= 2 && good + refused == 60, "{headers}: {statuses:?}");
+        // Those that were encoded at the same time may all have been refused.
+        let (more, refused) = fill(&server, &slow, headers);
+        assert_eq!(refused, 429, "{headers}");
+        readers.extend(more);
+        // What is in the buffers of the system is not the server's any more.
+        let now = held(&server);
+        assert!(now > 10.0 && now < ROOM / 2.0 + 8.0, "{headers}: {now} MiB");
+        assert!(server.metric("tidegate_answers_without_room") >= 1.0);
+        // The token itself is told why, and others notice nothing, whatever they ask for.
+        ask(&server, &slow, &[]).refused(429, "too_many_requests", &["not yet read", "32 MiB"]);
+        assert_eq!(ask(&server, &other, &[]).rows().len(), 200);
+        assert_eq!(ask(&server, &other, &[("sql", "SELECT COUNT(*) AS n FROM t")]).rows()[0]["n"], json!(200));
+        assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
+        drop(readers);
+        nothing_is_held(&server);
+    }
+    // Sixty answers of 13 MB are 800.
+    let peak = server.peak_memory();
+    assert!(peak < 600, "{peak} MiB");
+}
+
+#[test]
+fn two_tokens_can_fill_the_room_and_whoever_reads_makes_place() {
+    let server = server();
+    let tokens = [token(&server), token(&server), token(&server)];
+    let mut readers = Vec::new();
+    for (token, refused) in tokens.iter().zip([429, 429, 503]) {
+        let (more, why) = fill(&server, token, "");
+        assert_eq!(why, refused, "{} MiB", held(&server));
+        readers.extend(more);
+    }
+    let [_, _, third] = tokens;
+    let now = held(&server);
+    assert!(now > ROOM / 2.0 && now < ROOM + 8.0, "{now} MiB");
+    let refused = ask(&server, &third, &[]);
+    refused.refused(503, "overloaded", &["not yet read", "try again"]);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    // Two that go make place for one who reads.
+    readers.truncate(1);
+    let began = Instant::now();
+    while ask(&server, &third, &[]).status != 200 {
+        assert!(began.elapsed() < LONG, "there is no room: {} MiB", held(&server));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_kept_answer_counts_once_to_however_many_it_is_sent() {
+    let server = server();
+    let slow = token(&server);
+    let path = "/api/endpoints/query/kept?project=p1";
+    let mut readers: Vec<TcpStream> = (0..40).map(|_| silent(&server, &slow, path, "")).collect();
+    for reader in &mut readers {
+        assert_eq!(status(reader), 200);
+    }
+    let now = held(&server);
+    assert!(now > 10.0 && now < 20.0, "{now} MiB");
+    // The last one to go gives it back.
+    let mut last = readers.pop().unwrap();
+    drop(readers);
+    assert!(held(&server) > 10.0);
+    let mut rest = vec![0; 1 << 20];
+    let mut read = 0;
+    while read < 13_000_000 {
+        read += last.read(&mut rest).unwrap();
+    }
+    drop(last);
+    nothing_is_held(&server);
+}
+
+#[test]
+fn lines_that_wait_for_a_slow_reader_count_too() {
+    let server = server();
+    let slow = token(&server);
+    let path = format!("{LARGE}&format=ndjson");
+    let mut readers: Vec<TcpStream> = (0..40).map(|_| silent(&server, &slow, &path, "")).collect();
+    let good = readers.iter_mut().map(status).filter(|status| *status == 200).count();
+    assert!(good >= 4, "{good}");
+    let now = held(&server);
+    assert!(now > 4.0 && now < ROOM / 2.0 + 8.0, "{now} MiB");
+    drop(readers);
+    nothing_is_held(&server);
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// A header of HTTP/2 as it stands, with or without a number for its name.
+fn field(name: Result<u8, &str>, value: &str) -> Vec<u8> {
+    let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let mut field = match name {
+        Ok(known) => vec![known],
+        Err(name) => [vec![0], text(name)].concat(),
+    };
+    field.extend(text(value));
+    field
+}
+
+/// All on one connection, each on a stream of its own, whose windows stay as small as they are.
+#[test]
+fn streams_of_one_connection_that_are_not_read_are_within_the_room() {
+    let server = server();
+    let (slow, other) = (token(&server), token(&server));
+    let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    // SETTINGS_INITIAL_WINDOW_SIZE is 16.
+    stream.write_all(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 16])).unwrap();
+    for i in 0..60 {
+        let mut head = vec![0x82, 0x86];
+        head.extend(field(Ok(4), LARGE));
+        head.extend(field(Ok(1), "x"));
+        head.extend(field(Err("x-api-key"), &slow));
+        // End of stream, end of headers.
+        stream.write_all(&frame(1, 5, i * 2 + 1, &head)).unwrap();
+    }
+    let began = Instant::now();
+    // Who waits long for a place because of those that wait for room is refused there already.
+    let refused = r#"tidegate_failures_total{route="/api/endpoints/query/{endpoint}",code="too_many_requests"}"#;
+    while server.metric(refused) < 40.0 {
+        assert!(began.elapsed() < LONG, "{} MiB, {} refused", held(&server), server.metric(refused));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let now = held(&server);
+    assert!(now > 10.0 && now < ROOM / 2.0 + 8.0, "{now} MiB");
+    assert_eq!(ask(&server, &other, &[]).rows().len(), 200);
+    assert_eq!(server.fetch("GET", LARGE, &[("x-api-key", PRIVATE)], b"").status, 200);
+    drop(stream);
+    nothing_is_held(&server);
+    let peak = server.peak_memory();
+    assert!(peak < 600, "{peak} MiB");
+}
