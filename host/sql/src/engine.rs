@@ -4,6 +4,7 @@ pub(crate) mod border;
 mod correlated;
 mod distinct;
 mod held;
+pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod statement;
 pub(crate) mod through;
