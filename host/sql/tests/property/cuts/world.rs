@@ -129,6 +129,8 @@ impl World {
 
     /// The first of the parts become segments, the others stay in memory.
     async fn of(parts: Vec<Vec<Json>>, segments: usize, row_group_rows: usize, shown: String) -> Self {
+        // What the engine says of an internal failure goes to the log only: show it with the test.
+        let _ = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::ERROR).try_init();
         let options = StoreOptions {
             manual_flush: true,
             row_group_rows,
