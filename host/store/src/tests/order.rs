@@ -102,3 +102,28 @@ async fn a_declared_order_cannot_be_taken_away() {
     let reversed = scan.try_pushdown_sort(&other).unwrap().into_inner().unwrap();
     assert!(reversed.eq_properties().output_ordering().is_none());
 }
+
+/// The newest rows are read from the newest segments, of each stream one at most.
+#[tokio::test]
+async fn newest_first_stops_early() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = filled(&dir, 12).await;
+    let opened = async |frame: DataFrame| {
+        let plan = frame.create_physical_plan().await.unwrap();
+        datafusion::physical_plan::collect(Arc::clone(&plan), SessionContext::new().task_ctx()).await.unwrap();
+        let mut files = 0;
+        let mut todo = vec![plan];
+        while let Some(plan) = todo.pop() {
+            let metrics = plan.metrics().and_then(|metrics| metrics.sum_by_name("files_opened"));
+            files += metrics.map_or(0, |metric| metric.as_usize());
+            todo.extend(plan.children().into_iter().cloned());
+        }
+        files
+    };
+    for partitions in 1..=4 {
+        let some = frame(&store, partitions).filter((col("n") % lit(2_i64)).eq(lit(0_i64))).unwrap();
+        let files = opened(newest(some, 5)).await;
+        assert!((1..=partitions).contains(&files), "{files} files for {partitions} partitions");
+        assert_eq!(opened(frame(&store, partitions)).await, 12);
+    }
+}
