@@ -50,6 +50,7 @@ mod reader;
 mod recover;
 mod repair;
 mod retention;
+mod scan;
 mod segment;
 mod shape;
 mod shred;

@@ -17,6 +17,7 @@ mod repair;
 mod failing;
 pub(crate) mod folders;
 mod once;
+mod order;
 mod retention;
 mod scan;
 mod schema;
