@@ -24,6 +24,7 @@ use crate::{
     quarantine::SetAside,
     segment::{self, Entry, Segment},
     shape::Shape,
+    tree,
 };
 
 /// What the catalog names.
@@ -161,7 +162,8 @@ pub(crate) fn logged(conn: &Connection, key: i64, entry: &Entry, file: &Leftover
                 Err(refused) => return Ok(Logged::Others(refused.reason())),
             },
         };
-        for event in event::decode(body, row.get(0)?)? {
+        for event in tree::stored(body, row.get(0)?) {
+            let event = event?;
             let id = event.get(event::ID).and_then(|id| id.as_str()).unwrap_or_default();
             match ids.get_mut(id).filter(|left| **left > 0) {
                 Some(left) => *left -= 1,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{all, durability::copy, frame, manual, open, path, rows};
-use crate::{Store, StoreError, event, segment};
+use crate::{Store, StoreError, segment};
 
 /// Numbers that look random and are the same in every run.
 struct Numbers(u64);
@@ -202,7 +202,11 @@ async fn a_flush_of_which_the_log_has_a_part_is_completed() {
         store.catalog().lock().execute_batch(sql).unwrap();
         if !same {
             // Other events under the same numbers.
-            let body = serde_json::to_vec(&event::prepare(events(7000, 1), 0, 10_000).unwrap().events).unwrap();
+            let mut intake = crate::Intake::new(0, 10_000);
+            for event in events(7000, 1) {
+                assert!(intake.add(event));
+            }
+            let body = intake.finish().body;
             store.catalog().lock().execute("UPDATE wal SET body = ?1 WHERE seq = 3", [body]).unwrap();
         }
         drop(store);
