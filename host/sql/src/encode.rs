@@ -218,12 +218,12 @@ impl ColumnEncoder {
                 out.push(b'"');
             }
             Values::Struct(parts) => {
-                if !parts.write_unlike(row, out) {
+                if !parts.write_unlike(row, false, out) {
                     parts.write_object(row, out);
                 }
             }
             Values::Record(parts) => {
-                if !parts.write_unlike(row, out) {
+                if !parts.write_unlike(row, true, out) {
                     out.push(b'[');
                     parts.write_object(row, out);
                     out.push(b']');
@@ -313,16 +313,17 @@ impl Parts {
         out.push(b'}');
     }
 
-    /// What stands in the place of the record, if something does.
-    fn write_unlike(&self, row: usize, out: &mut Vec<u8>) -> bool {
+    /// What stands in the place of the record, if something does; `wrapped` as in [`write_kept`].
+    fn write_unlike(&self, row: usize, wrapped: bool, out: &mut Vec<u8>) -> bool {
         let Some(unlike) = self.unlike.as_ref().filter(|unlike| unlike.is_valid(row)) else { return false };
         let Ok(value) = serde_json::from_str::<serde_json::Value>(unlike.value(row)) else { return false };
-        write_kept(&value, true, out);
+        write_kept(&value, wrapped, out);
         true
     }
 }
 
-/// A value that was kept as JSON, shown as values with columns are: a record is an array of one.
+/// A value that was kept as JSON, shown as values with columns are: a record is an array of one, where it is
+/// `wrapped` and no element of an array already.
 fn write_kept(value: &serde_json::Value, wrapped: bool, out: &mut Vec<u8>) {
     match value {
         serde_json::Value::Object(fields) => {

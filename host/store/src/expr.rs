@@ -38,7 +38,7 @@ use datafusion::{
 use crate::{
     adapt::adapt,
     event::OVERFLOW,
-    shape::{Fields, Kind, Part, Scalar, Shape, field, push_pointer},
+    shape::{Fields, Kind, Part, Shape, field, push_pointer},
     sparse::SparsePaths,
     spilled::SpilledCache,
 };
@@ -136,9 +136,9 @@ impl Adapter {
         let mut pointer = String::new();
         let steps = || std::iter::once(&name).chain(keys);
         let steps = match part {
-            Part::Value(_) | Part::Presence => steps().take(keys.len() + 1),
+            Part::Value(_) => steps().take(keys.len() + 1),
             // The pointer of the record; that of the event is empty.
-            Part::Rest(_) | Part::Unlike => steps().take(keys.len()),
+            Part::Presence(_) | Part::Rest(_) | Part::Unlike => steps().take(keys.len()),
         };
         steps.for_each(|key| push_pointer(&mut pointer, key));
         let (logical, reading, spills) = match part {
@@ -146,12 +146,12 @@ impl Adapter {
                 let spills = kind.reads_overflow() || self.sparse.has_at_or_below(&pointer);
                 (kind.logical_type(), Reading::Value(kind.clone()), spills)
             }
-            Part::Presence => (DataType::Boolean, Reading::Value(Kind::scalar(Scalar::Bool)), false),
+            Part::Presence(fields) => (DataType::Boolean, Reading::Presence, fields.rest),
             Part::Rest(fields) => (DataType::Utf8View, Reading::Rest(fields.clone()), true),
             Part::Unlike => (DataType::Utf8View, Reading::Unlike, true),
         };
         let source = match part {
-            Part::Value(_) | Part::Presence => self.physical_path(name, keys, get_field)?,
+            Part::Value(_) | Part::Presence(_) => self.physical_path(name, keys, get_field)?,
             Part::Rest(_) | Part::Unlike => None,
         };
         // A field that has a column now may have had none when there was no room.
@@ -218,6 +218,8 @@ fn null(data_type: &DataType) -> Result<Arc<dyn PhysicalExpr>> {
 enum Reading {
     /// The value of this kind.
     Value(Kind),
+    /// Whether a record is there.
+    Presence,
     /// What the record with these fields holds beside them.
     Rest(Fields),
     /// What stands in the place of a record.
@@ -258,6 +260,7 @@ impl PhysicalExpr for Adapted {
         let spilled = self.cache.of_column(&overflow)?;
         Ok(ColumnarValue::Array(match self.reading.as_ref() {
             Reading::Value(kind) => spilled.patch(array, kind, &self.pointer)?,
+            Reading::Presence => spilled.presence(&array, &self.pointer),
             Reading::Rest(fields) => spilled.rest(&array, fields, &self.pointer),
             Reading::Unlike => spilled.unlike(&array, &self.pointer),
         }))

@@ -248,13 +248,14 @@ impl Run {
         shape: &Shape,
         batch: Arc<MemBatch>,
     ) -> Result<()> {
+        let seen = source.note_segment(shape, batch.rows.schema_ref(), segment.created_at);
         let shape = serde_json::to_string(shape).map_err(|e| StoreError::corrupt("a shape", e))?;
         let (key, source, segment) = (source.key, Arc::clone(source), Arc::clone(segment));
         self.writer.transact(move |tx| {
             source.check()?;
             segment::register(tx, key, &segment, batch.rows.schema_ref())?;
-            tx.prepare_cached("UPDATE sources SET shape = ?2 WHERE key = ?1")?
-                .execute(rusqlite::params![key, shape])?;
+            tx.prepare_cached("UPDATE sources SET shape = ?2, seen = ?3 WHERE key = ?1")?
+                .execute(rusqlite::params![key, shape, seen])?;
             log::forget(tx, key, batch.first_seq, batch.last_seq)
         })
     }

@@ -51,6 +51,7 @@ mod recover;
 mod repair;
 mod retention;
 mod scan;
+mod seen;
 mod segment;
 mod shape;
 mod shred;

@@ -65,6 +65,7 @@ pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -
         Err(error) => return Err(error),
     }
     source.drop_segments(&ids);
+    forget_columns(source, writer)?;
     victims.iter().for_each(|segment| writer.counters().dropped(segment));
     tracing::info!(
         source = info.name,
@@ -74,6 +75,18 @@ pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -
         "retention dropped the oldest logs"
     );
     Ok(dropped)
+}
+
+/// Frees the places of columns that went with the last segment that had them.
+fn forget_columns(source: &Arc<Source>, writer: &Writer) -> Result<()> {
+    let Some(shrunk) = source.forget_columns()? else { return Ok(()) };
+    let shape = serde_json::to_string(shrunk.as_ref()).map_err(|error| StoreError::corrupt("a shape", error))?;
+    tracing::info!(source = source.info().name, fields = shrunk.count(), "columns that no log has any more are gone");
+    let key = source.key;
+    writer.transact(move |tx| {
+        tx.prepare_cached("UPDATE sources SET shape = ?2 WHERE key = ?1")?.execute(rusqlite::params![key, shape])?;
+        Ok(())
+    })
 }
 
 /// The segments that are too old, and then the ones with the oldest rows until the rest fits.

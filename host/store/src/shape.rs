@@ -75,6 +75,19 @@ impl Kind {
         Kind::Record { many: false, unlike: false, fields: Fields::default() }
     }
 
+    /// The kind of a field that has a column from now on, in a record of which some fields had none: it may have
+    /// been among those, so the overflow is looked at as well.
+    pub(crate) fn after_rest(self) -> Kind {
+        match self {
+            Kind::Scalar { ty, wide, .. } if ty != Scalar::Time => Kind::Scalar { ty, wide, mixed: true },
+            Kind::List { ty, wide, .. } => Kind::List { ty, wide, mixed: true },
+            Kind::Record { many, fields, .. } => {
+                Kind::Record { many, unlike: true, fields: Fields { rest: true, ..fields } }
+            }
+            time => time,
+        }
+    }
+
     /// The type that readers see.
     pub(crate) fn logical_type(&self) -> DataType {
         match self {
@@ -256,7 +269,7 @@ impl Shape {
         for key in keys {
             let Part::Value(Kind::Record { many: false, unlike, fields }) = part else { return None };
             part = match key {
-                PRESENCE_FIELD => Part::Presence,
+                PRESENCE_FIELD => Part::Presence(fields),
                 REST_FIELD if fields.rest => Part::Rest(fields),
                 UNLIKE_FIELD if *unlike => Part::Unlike,
                 key => Part::Value(fields.get(key)?),
@@ -293,7 +306,7 @@ pub(crate) enum Part<'s> {
     /// A leaf, list or record.
     Value(&'s Kind),
     /// The hidden [`PRESENCE_FIELD`] of a record.
-    Presence,
+    Presence(&'s Fields),
     /// The hidden [`REST_FIELD`] of a record with these fields.
     Rest(&'s Fields),
     /// The hidden [`UNLIKE_FIELD`] of a record.

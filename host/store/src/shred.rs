@@ -331,6 +331,7 @@ impl<'v> Walk<'_, 'v> {
         };
         self.state.count += kind.count();
         self.state.changed = true;
+        let kind = if fields.rest { kind.after_rest() } else { kind };
         let position = fields.push(key.to_owned(), kind);
         if let Some(kind) = fields.kind_mut(position) {
             self.value(kind, cells.at(position), slot, value, depth + 1);

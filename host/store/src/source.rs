@@ -15,7 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use datafusion::{arrow::datatypes::SchemaRef, error::DataFusionError};
+use datafusion::{
+    arrow::datatypes::{Schema, SchemaRef},
+    error::DataFusionError,
+};
 use uuid::Uuid;
 
 use crate::{
@@ -23,6 +26,7 @@ use crate::{
     error::{Result, StoreError},
     info::SourceInfo,
     options::StoreOptions,
+    seen::Seen,
     segment::{Fate, Segment},
     shape::Shape,
     shred::{Caps, Shredder},
@@ -54,6 +58,8 @@ pub(crate) struct Source {
     caps: Caps,
     shape: Mutex<Arc<Shape>>,
     overflows: AtomicBool,
+    /// Taken with nothing else held, or after `shape`.
+    seen: Mutex<Seen>,
     lists: Mutex<Lists>,
     /// Bytes outside of segments, over all sources of the store.
     unflushed: Arc<AtomicUsize>,
@@ -119,9 +125,44 @@ impl Source {
             caps: Caps { fields: options.max_fields, depth: options.max_depth },
             overflows: AtomicBool::new(shape.overflows()),
             shape: Mutex::new(Arc::new(shape)),
+            seen: Mutex::default(),
             lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
             unflushed,
         }
+    }
+
+    /// With what the catalog remembers of its columns.
+    pub(crate) fn with_seen(self, seen: Seen) -> Source {
+        Source { seen: Mutex::new(seen), ..self }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a segment with these columns is made at `at`, where the source is half full; what the catalog
+    /// is to remember of all of them.
+    pub(crate) fn note_segment(&self, shape: &Shape, columns: &Schema, at: i64) -> Option<String> {
+        let mut seen = self.seen();
+        if shape.count().saturating_mul(2) > self.caps.fields {
+            seen.note(shape, columns, at);
+        }
+        seen.to_text()
+    }
+
+    /// Gives up the columns that no segment and nothing in memory has any more; the shape, if it has shrunk.
+    pub(crate) fn forget_columns(&self) -> Result<Option<Arc<Shape>>> {
+        let mut shape = self.shape();
+        self.shred(&mut shape)?;
+        let lists = self.lists();
+        let oldest = lists.segments.iter().map(|segment| segment.created_at).min().unwrap_or(i64::MAX);
+        let memory = lists.memory.iter().chain(&lists.flushing).map(|batch| batch.rows.schema_ref().as_ref());
+        let shrunk = self.seen().shrink(&shape, memory, oldest).map(Arc::new);
+        drop(lists);
+        if let Some(shrunk) = &shrunk {
+            *shape = Arc::clone(shrunk);
+        }
+        Ok(shrunk)
     }
 
     /// Name and limits as they are now.

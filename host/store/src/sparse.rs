@@ -69,6 +69,10 @@ impl SparsePaths {
         HashMap::from([(METADATA_KEY.to_owned(), listed)])
     }
 
+    pub(crate) fn into_paths(self) -> BTreeSet<String> {
+        self.0
+    }
+
     pub(crate) fn extend(&mut self, other: SparsePaths) {
         self.0.extend(other.0);
     }

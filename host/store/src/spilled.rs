@@ -45,15 +45,15 @@ impl Spilled {
                 return exec_err!("the overflow of a row is not a JSON object");
             };
             for (pointer, value) in values {
-                match by_pointer.get_mut(&pointer) {
-                    Some(rows) => rows.push((row, value)),
-                    None => {
-                        by_pointer.insert(pointer, vec![(row, value)]);
-                    }
-                }
+                add(&mut by_pointer, row, pointer, value);
             }
         }
         Ok(Spilled { by_pointer })
+    }
+
+    /// The rows in which a record, or not, stands at a pointer.
+    fn records(&self, pointer: &str, wanted: bool) -> impl Iterator<Item = &(usize, Value)> {
+        self.at(pointer).iter().filter(move |(_, value)| value.is_object() == wanted)
     }
 
     fn at(&self, pointer: &str) -> &[(usize, Value)] {
@@ -105,7 +105,7 @@ impl Spilled {
         for (child, column) in types.iter().zip(record.columns()) {
             let column = Arc::clone(column);
             children.push(match child.name().as_str() {
-                tidegate_model::PRESENCE_FIELD => column,
+                tidegate_model::PRESENCE_FIELD => self.presence(&column, pointer),
                 tidegate_model::REST_FIELD if fields.rest => self.rest(&column, fields, pointer),
                 tidegate_model::UNLIKE_FIELD if fields.get(child.name()).is_none() => self.unlike(&column, pointer),
                 name => match fields.get(name) {
@@ -121,15 +121,12 @@ impl Spilled {
         Ok(Arc::new(StructArray::try_new(types.clone(), children, record.nulls().cloned())?))
     }
 
-    /// A record is there where a value stands in its place, too, or that value would be masked; its presence
-    /// is not.
+    /// The struct is not NULL where a value stands in the place of the record, either, or that value would be
+    /// masked; its presence tells whether the record is there.
     fn with_unlike_there(&self, array: ArrayRef, pointer: &str) -> Result<ArrayRef> {
-        let unlike = self.at(pointer);
-        let (Some(nulls), false, Some(_)) = (array.nulls(), unlike.is_empty(), unlike_position(array.data_type())) else {
-            return Ok(array);
-        };
+        let (Some(nulls), false) = (array.nulls(), self.at(pointer).is_empty()) else { return Ok(array) };
         let mut there: Vec<bool> = nulls.iter().collect();
-        for (row, _) in unlike {
+        for (row, _) in self.at(pointer) {
             if let Some(there) = there.get_mut(*row) {
                 *there = true;
             }
@@ -225,7 +222,32 @@ impl Spilled {
 
     /// The hidden field with what stands in the place of a record, as JSON.
     pub(crate) fn unlike(&self, array: &ArrayRef, pointer: &str) -> ArrayRef {
-        with_texts(array, self.at(pointer), Value::to_string)
+        let unlike: ByRow = self.records(pointer, false).cloned().collect();
+        with_texts(array, &unlike, Value::to_string)
+    }
+
+    /// The hidden field that tells whether a record is there: one that was kept as JSON is.
+    pub(crate) fn presence(&self, array: &ArrayRef, pointer: &str) -> ArrayRef {
+        let kept: ByRow = self.records(pointer, true).map(|(row, _)| (*row, Value::Bool(true))).collect();
+        if kept.is_empty() { Arc::clone(array) } else { with_scalars(array, Scalar::Bool, &kept) }
+    }
+}
+
+/// Keeps a value under its pointer, and those within a record under theirs: a field may have a column now that
+/// its record had not.
+fn add(by_pointer: &mut BTreeMap<String, ByRow>, row: usize, pointer: String, value: Value) {
+    if let Value::Object(fields) = &value {
+        for (key, value) in fields {
+            let mut inner = pointer.clone();
+            push_pointer(&mut inner, key);
+            add(by_pointer, row, inner, value.clone());
+        }
+    }
+    match by_pointer.get_mut(&pointer) {
+        Some(rows) => rows.push((row, value)),
+        None => {
+            by_pointer.insert(pointer, vec![(row, value)]);
+        }
     }
 }
 

@@ -28,6 +28,7 @@ use crate::{
     options::StoreOptions,
     recover::{self, Recovered},
     retention::Dropped,
+    seen::Seen,
     segment,
     shape::Shape,
     source::Source,
@@ -304,7 +305,7 @@ fn load_sources(
     unflushed: &Arc<AtomicUsize>,
 ) -> Result<Vec<Arc<Source>>> {
     let mut statement =
-        conn.prepare("SELECT key, id, name, shape, created_at, retention_seconds, retention_bytes FROM sources")?;
+        conn.prepare("SELECT key, id, name, shape, created_at, retention_seconds, retention_bytes, seen FROM sources")?;
     let mut rows = statement.query([])?;
     let mut sources = Vec::new();
     while let Some(row) = rows.next()? {
@@ -319,7 +320,9 @@ fn load_sources(
             .map_err(|e| StoreError::corrupt(format!("the schema of source `{}`", info.name), e))?;
         let folder = segment::folder(dir, info.id);
         let segments = segment::load(conn, key, &folder)?;
-        sources.push(Arc::new(Source::new(info, key, shape, segments, options, Arc::clone(unflushed))));
+        let seen = Seen::of_text(row.get_ref(7)?.as_str_or_null().ok().flatten());
+        let source = Source::new(info, key, shape, segments, options, Arc::clone(unflushed)).with_seen(seen);
+        sources.push(Arc::new(source));
     }
     Ok(sources)
 }

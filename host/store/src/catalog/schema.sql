@@ -12,7 +12,8 @@ CREATE TABLE sources (
     shape      TEXT NOT NULL,           -- JSON: the schema that the segments have grown to
     created_at INTEGER NOT NULL,
     retention_seconds INTEGER,          -- how long rows are kept; NULL: as the server's options say
-    retention_bytes   INTEGER           -- how large the segments may grow; NULL: likewise
+    retention_bytes   INTEGER,          -- how large the segments may grow; NULL: likewise
+    seen       TEXT                     -- JSON: when the newest segment with each path was made; NULL: not remembered
 ) STRICT;
 
 -- Acknowledged events that no segment holds yet: one row per ingest call.

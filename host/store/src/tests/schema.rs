@@ -1,6 +1,6 @@
 //! What is stored comes back: shapes, growth, conflicts, odd names, before and after a flush.
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::{arrow::datatypes::DataType, prelude::col};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -387,6 +387,52 @@ async fn sparse_columns_cost_what_they_hold() {
         assert_eq!(there.count().await.unwrap(), 31);
         store.flush().await.unwrap();
     }
+}
+
+/// What came by mistake gives up its place when retention has dropped it.
+#[tokio::test]
+async fn columns_go_with_the_last_segment_that_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = crate::StoreOptions { max_fields: 20, ..super::manual() };
+    let store = crate::Store::open(dir.path(), options.clone()).unwrap();
+    store.create_source("s").unwrap();
+    let junk: Map<String, Value> = (0..30).map(|key| (format!("j{key}"), json!(key))).collect();
+    let mixed = json!([1, "a"]);
+    store.ingest("s", vec![json!({"id": "1", "timestamp": 1, "metadata": junk, "odd": mixed})]).await.unwrap();
+    store.flush().await.unwrap();
+    store.ingest("s", vec![json!({"id": "2", "timestamp": 2, "metadata": {"honest": 1, "j1": 5, "late": {"x": 1}}})]).await.unwrap();
+    store.flush().await.unwrap();
+    let id = store.source("s").unwrap().id;
+    let described = store.describe(id).unwrap();
+    assert!(described.overflows && described.fields >= 19, "{described:?}");
+    drop(store);
+    // Only the newer segment stays.
+    let store = crate::Store::open(dir.path(), options.clone()).unwrap();
+    let bytes = store.get(id).unwrap().segments().iter().map(|segment| segment.bytes).max().unwrap();
+    store.set_retention(id, crate::Retention { max_age: None, max_bytes: Some(bytes) }).unwrap();
+    assert_eq!(store.apply_retention().await.unwrap().segments, 1);
+    let described = store.describe(id).unwrap();
+    assert!(described.fields < 10, "{described:?}");
+    assert_eq!(shown(all(&store, "s").await[0]["metadata"].clone()), json!({"honest": 1, "j1": 5, "late": {"x": 1}}));
+    // A field that was kept without a column gets one: both are read under its name.
+    let late = json!({"id": "3", "timestamp": 3, "metadata": {"status": 500, "late": {"x": 2}, "honest": {"y": 3}}});
+    store.ingest("s", vec![late]).await.unwrap();
+    for _ in 0..2 {
+        let got = all(&store, "s").await;
+        assert!(reads_as(&shown(got[0]["metadata"].clone()), &json!({"honest": 1, "j1": 5, "late": {"x": 1}})), "{got:?}");
+        let sent = json!({"status": 500, "late": {"x": 2}, "honest": {"y": 3}});
+        assert!(reads_as(&shown(got[1]["metadata"].clone()), &sent), "{got:?}");
+        let x = path("metadata", &["late", "x"]).alias("x");
+        let there = path("metadata", &["late", "_present"]).alias("there");
+        let paths = frame(&store, "s").sort(vec![col("id").sort(true, false)]).unwrap().select(vec![x, there]).unwrap();
+        assert_eq!(rows(paths).await, [json!({"x": "1", "there": true}), json!({"x": "2", "there": true})]);
+        store.flush().await.unwrap();
+    }
+    drop(store);
+    let store = crate::Store::open(dir.path(), options).unwrap();
+    assert!(store.describe(id).unwrap().fields < 10);
+    let first = shown(all(&store, "s").await[0]["metadata"].clone());
+    assert!(reads_as(&first, &json!({"honest": 1, "j1": 5, "late": {"x": 1}})), "{first}");
 }
 
 /// One memory batch and a query that stops early: what it did not take was not made.
