@@ -67,7 +67,7 @@ impl Seen {
 
 fn kept(fields: &Fields, above: &str, stays: &dyn Fn(&str) -> bool) -> Fields {
     let mut out = Fields::default();
-    out.rest = fields.rest;
+    (out.rest, out.crowded) = (fields.rest, fields.crowded);
     for (name, kind) in fields.iter() {
         let mut pointer = above.to_owned();
         push_pointer(&mut pointer, name);
@@ -75,6 +75,7 @@ fn kept(fields: &Fields, above: &str, stays: &dyn Fn(&str) -> bool) -> Fields {
         if !always && !stays(&pointer) {
             // What the overflow has of it is read as that of any field without a column.
             out.rest |= kind.reads_overflow();
+            out.crowded |= kind.reads_overflow();
             continue;
         }
         let kind = match kind {

@@ -75,14 +75,14 @@ impl Kind {
         Kind::Record { many: false, unlike: false, fields: Fields::default() }
     }
 
-    /// The kind of a field that has a column from now on, in a record of which some fields had none: it may have
-    /// been among those, so the overflow is looked at as well.
-    pub(crate) fn after_rest(self) -> Kind {
+    /// The kind of a field that has a column from now on, in a record of which some fields had none for want of
+    /// room: it may have been among those, so the overflow is looked at as well.
+    pub(crate) fn after_crowd(self) -> Kind {
         match self {
             Kind::Scalar { ty, wide, .. } if ty != Scalar::Time => Kind::Scalar { ty, wide, mixed: true },
             Kind::List { ty, wide, .. } => Kind::List { ty, wide, mixed: true },
             Kind::Record { many, fields, .. } => {
-                Kind::Record { many, unlike: true, fields: Fields { rest: true, ..fields } }
+                Kind::Record { many, unlike: true, fields: Fields { rest: true, crowded: true, ..fields } }
             }
             time => time,
         }
@@ -142,6 +142,8 @@ pub(crate) struct Fields {
     index: HashMap<String, usize>,
     /// Some record had fields that are not among these.
     pub(crate) rest: bool,
+    /// Some of those had no column because there was no room, and may get one.
+    pub(crate) crowded: bool,
 }
 
 /// How the catalog has the fields of a record.
@@ -149,7 +151,7 @@ pub(crate) struct Fields {
 #[serde(untagged)]
 enum FieldsText {
     All(Vec<(String, Kind)>),
-    Some { fields: Vec<(String, Kind)>, rest: bool },
+    Some { fields: Vec<(String, Kind)>, rest: bool, crowded: bool },
 }
 
 impl Fields {
@@ -192,24 +194,24 @@ impl Fields {
 
 impl PartialEq for Fields {
     fn eq(&self, other: &Self) -> bool {
-        self.entries == other.entries && self.rest == other.rest
+        self.entries == other.entries && (self.rest, self.crowded) == (other.rest, other.crowded)
     }
 }
 
 impl From<FieldsText> for Fields {
     fn from(text: FieldsText) -> Self {
-        let (entries, rest) = match text {
-            FieldsText::All(fields) => (fields, false),
-            FieldsText::Some { fields, rest } => (fields, rest),
+        let (entries, rest, crowded) = match text {
+            FieldsText::All(fields) => (fields, false, false),
+            FieldsText::Some { fields, rest, crowded } => (fields, rest, crowded),
         };
         let index = entries.iter().enumerate().map(|(i, (name, _))| (name.clone(), i)).collect();
-        Fields { entries, index, rest }
+        Fields { entries, index, rest, crowded }
     }
 }
 
 impl From<Fields> for FieldsText {
-    fn from(Fields { entries, index: _, rest }: Fields) -> Self {
-        if rest { FieldsText::Some { fields: entries, rest } } else { FieldsText::All(entries) }
+    fn from(Fields { entries, index: _, rest, crowded }: Fields) -> Self {
+        if rest { FieldsText::Some { fields: entries, rest, crowded } } else { FieldsText::All(entries) }
     }
 }
 
@@ -324,6 +326,7 @@ fn join_fields(mine: &mut Fields, theirs: &Fields, above: &str) -> Result<(), St
         }
     }
     mine.rest |= theirs.rest;
+    mine.crowded |= theirs.crowded;
     Ok(())
 }
 

@@ -314,9 +314,11 @@ impl<'v> Walk<'_, 'v> {
         depth: usize,
     ) {
         let unnameable = key.len() > MAX_KEY_BYTES || HIDDEN_FIELDS.contains(&key);
-        let kind = match classify(value) {
-            Found::Record(_) | Found::Records(_) if depth + 1 < self.state.caps.depth => Some(Kind::record()),
-            Found::Record(_) | Found::Records(_) => None,
+        let found = classify(value);
+        let too_deep =
+            matches!(found, Found::Record(_) | Found::Records(_)) && depth + 1 >= self.state.caps.depth;
+        let kind = match found {
+            Found::Record(_) | Found::Records(_) => (!too_deep).then(Kind::record),
             // The value itself comes right after, and is marked as what it is.
             _ if depth == 0 && Shape::must_be_record(key) => Some(Kind::record()),
             Found::Scalar(atom) => Some(Kind::scalar(atom.ty())),
@@ -327,11 +329,15 @@ impl<'v> Walk<'_, 'v> {
         let fits = |kind: &Kind| !unnameable && (has_place || self.state.has_room(kind.count()));
         let Some(kind) = kind.filter(fits) else {
             self.mark_rest(fields);
+            if !unnameable && !too_deep && !fields.crowded {
+                fields.crowded = true;
+                self.state.changed = true;
+            }
             return self.spill(value);
         };
         self.state.count += kind.count();
         self.state.changed = true;
-        let kind = if fields.rest { kind.after_rest() } else { kind };
+        let kind = if fields.crowded { kind.after_crowd() } else { kind };
         let position = fields.push(key.to_owned(), kind);
         if let Some(kind) = fields.kind_mut(position) {
             self.value(kind, cells.at(position), slot, value, depth + 1);

@@ -344,7 +344,7 @@ async fn a_schema_bomb_fills_a_source_and_not_a_statement() {
         let fields: usize = schema.fields().iter().map(|field| width(field.data_type())).sum();
         assert!(fields < 3000, "{fields}");
         let got = all(&store, "s").await;
-        assert_eq!(shown(got[1]["metadata"].clone()), json!({"status": 500}));
+        assert!(reads_as(&shown(got[1]["metadata"].clone()), &json!({"status": 500})), "{got:?}");
         assert_eq!(shown(got[0]["metadata"].clone()), Value::Object(bomb.clone()));
         store.flush().await.unwrap();
     }
@@ -430,7 +430,7 @@ async fn columns_go_with_the_last_segment_that_has_them() {
     }
     drop(store);
     let store = crate::Store::open(dir.path(), options).unwrap();
-    assert!(store.describe(id).unwrap().fields < 10);
+    assert!(store.describe(id).unwrap().fields < 15);
     let first = shown(all(&store, "s").await[0]["metadata"].clone());
     assert!(reads_as(&first, &json!({"honest": 1, "j1": 5, "late": {"x": 1}})), "{first}");
 }
