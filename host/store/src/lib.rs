@@ -52,6 +52,7 @@ mod tests;
 mod timestamp;
 mod tree;
 mod union;
+mod writing;
 
 pub use backup::{BackupReport, backup, restore};
 pub use catalog::{Catalog, EndpointEntry, EndpointRecord, NewVersion, TokenRecord};
