@@ -66,6 +66,7 @@ impl Writer {
             named: 0,
             // A crash may have left a long log.
             pages: CHECKPOINT_PAGES,
+            log_stays: false,
             #[cfg(test)]
             faults: Arc::clone(&faults),
         };

@@ -97,6 +97,8 @@ pub(crate) struct Run {
     pub(crate) named: u64,
     /// Pages that went into the log since it was last moved into the catalog, as an estimate.
     pub(crate) pages: usize,
+    /// The last attempt to move it failed.
+    pub(crate) log_stays: bool,
     #[cfg(test)]
     pub(crate) faults: Arc<Faults>,
 }
@@ -137,19 +139,25 @@ impl Run {
         }
     }
 
-    /// The next message. After failed writes, writing is tried meanwhile.
+    /// The next message. After failures, what failed is tried meanwhile: a server that says that it is
+    /// not ready may get no more events that would lead to it.
     fn next(&mut self) -> Option<Message> {
         loop {
-            if self.failed().is_none_or(|failed| failed.lasting) {
+            let failed = self.failed().is_some_and(|failed| !failed.lasting);
+            if !failed && !self.log_stays {
                 return self.receiver.recv().ok();
             }
             match self.receiver.recv_timeout(PAUSE) {
                 Ok(message) => return Some(message),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {
-                    if self.undo().is_ok() {
+                    if failed && self.undo().is_ok() {
                         tracing::info!("writing works again");
                         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    }
+                    if self.log_stays {
+                        self.pages = CHECKPOINT_PAGES;
+                        self.checkpoint();
                     }
                 }
             }
@@ -191,10 +199,18 @@ impl Run {
         // A reader in the middle of the log keeps the rest there: that is no failure.
         let moved = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         self.counters.checkpoint(moved.is_err());
+        let before = std::mem::replace(&mut self.log_stays, moved.is_err());
         match moved {
-            Ok(()) => self.pages = 0,
+            Ok(()) => {
+                self.pages = 0;
+                if before {
+                    tracing::info!("the write-ahead log is moved into the catalog again");
+                }
+            }
             Err(error) => {
-                tracing::error!(%error, "the write-ahead log cannot be moved into the catalog: it grows until that works");
+                if !before {
+                    tracing::error!(%error, "the write-ahead log cannot be moved into the catalog: it grows until that works");
+                }
                 // Not after every call.
                 self.pages = CHECKPOINT_PAGES - CHECKPOINT_PAGES / 8;
             }
