@@ -71,10 +71,28 @@ impl Client {
     /// # Errors
     /// The server was not reached, or broke off.
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<(&str, &[u8])>) -> Result<Reply, Box<dyn Error>> {
+        self.send_as(None, method, path, body)
+    }
+
+    /// [`Self::send`] of a request with a name, under which it may be sent again.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(crate) fn send_as(
+        &self,
+        name: Option<&str>,
+        method: &str,
+        path: &str,
+        body: Option<(&str, &[u8])>,
+    ) -> Result<Reply, Box<dyn Error>> {
         let request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header("x-api-key", &self.token);
+        let request = match name {
+            Some(name) => request.header("idempotency-key", name),
+            None => request,
+        };
         let answer = match body {
             Some((kind, bytes)) => self.agent.run(request.header("content-type", kind).body(bytes)?),
             None => self.agent.run(request.body(())?),

@@ -12,7 +12,7 @@ use std::{
 };
 
 use parquet::errors::ParquetError;
-use rusqlite::{Connection, ffi};
+use rusqlite::{Connection, ErrorCode, ffi};
 
 use crate::error::StoreError;
 
@@ -58,4 +58,23 @@ fn has_room(data: &Path) -> bool {
 pub(crate) fn recycle_log(conn: &Connection) {
     // It may fail for want of room itself.
     let _ = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+}
+
+/// Failures of the disk, which may pass. A damaged catalog does not get better by being written to.
+pub(crate) fn may_pass(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen))
+}
+
+/// Failures after which the state of the file is uncertain.
+pub(crate) fn is_fatal(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::SystemIoFailure
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+        )
+    )
 }

@@ -69,6 +69,7 @@ mod tree;
 mod union;
 mod verified;
 mod verify;
+mod writing;
 
 pub use backup::{BackupReport, backup, restore};
 pub use catalog::{Catalog, EndpointEntry, EndpointRecord, LogDamage, NewVersion, TokenRecord};

@@ -2,6 +2,8 @@
 //! and requests that are sent again.
 
 use std::io::Write;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tidegate_tests::{PRIVATE, PUBLIC, Server, now};
@@ -153,4 +155,57 @@ fn a_request_that_is_sent_again_is_stored_once_through_a_restart() {
         assert_eq!(server.call("POST", "/v1/logs", &headers, record.to_string().as_bytes()).status, 200);
     }
     assert_eq!(count(&server), json!(6));
+}
+
+/// Lets writes beyond so many bytes of a file fail, as a disk does that is broken there.
+fn limit_files(server: &Server, bytes: &str) -> bool {
+    let (pid, limit) = (server.process().to_string(), format!("--fsize={bytes}:"));
+    Command::new("prlimit").args(["--pid", &pid, &limit]).output().is_ok_and(|done| done.status.success())
+}
+
+#[test]
+fn failed_writes_are_told_and_writing_goes_on_when_the_disk_does() {
+    let folder = tidegate_tests::folder();
+    let data = folder.path().join("data");
+    let mut command = Command::new("sh");
+    // Such a write would end the process, unless it asks for an error instead.
+    command.args(["-c", "trap '' XFSZ; exec \"$0\" serve --listen 127.0.0.1:0 --data-dir \"$1\""]);
+    command.arg(tidegate_tests::binary()).arg(&data);
+    let server = Server::spawn(command, folder.path().join("log"), true);
+    if !limit_files(&server, "25165824") {
+        eprintln!("SKIPPED: there is no prlimit, so that failing writes are not tested");
+        return;
+    }
+    let event = |id: usize| json!({"id": id.to_string(), "project": "p1", "event_message": "x".repeat(900_000)});
+    let ready = || server.call("GET", "/ready", &[], b"");
+    let (mut stored, mut codes) = (0, Vec::new());
+    for id in 0..500 {
+        let answer = server.send_raw(SOURCE, &[], event(id).to_string().as_bytes());
+        match answer.status {
+            200 => stored += 1,
+            503 => codes.push(answer.body["error"]["code"].as_str().unwrap().to_owned()),
+            _ => panic!("{}", answer.body),
+        }
+        if codes.iter().any(|code| code == "unconfirmed") && ready().status == 503 {
+            break;
+        }
+    }
+    assert!(codes.iter().all(|code| code == "unconfirmed" || code == "data_unavailable"), "{codes:?}");
+    let problems = ready().body["problems"].clone();
+    assert_eq!(problems[0]["what"], "store", "{problems}");
+    assert_eq!(metric(&server, "tidegate_store_read_only"), 1);
+    assert!(limit_files(&server, "unlimited"));
+    let began = Instant::now();
+    while ready().status != 200 {
+        assert!(began.elapsed() < Duration::from_secs(60), "{}", ready().body);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server.send(SOURCE, &event(1_000));
+    stored += 1;
+    assert_eq!(metric(&server, "tidegate_store_read_only"), 0);
+    assert_eq!(server.sql("select count(*) as n from postgres_logs").column("n"), [json!(stored)]);
+    server.kill_now();
+    server.wait();
+    let server = Server::start_in(&data);
+    assert_eq!(server.sql("select count(*) as n from postgres_logs").column("n"), [json!(stored)]);
 }

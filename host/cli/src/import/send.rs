@@ -43,8 +43,10 @@ impl Sender {
             body.push(b'\n');
         }
         let began = Instant::now();
+        // The server may not know whether it stored what is sent: sent again, it is stored once.
+        let name = uuid::Uuid::new_v4().to_string();
         loop {
-            let reply = self.client.send("POST", &self.path, Some(("application/x-ndjson", &body)));
+            let reply = self.client.send_as(Some(&name), "POST", &self.path, Some(("application/x-ndjson", &body)));
             let reply = reply.map_err(|error| {
                 let (first, last) = (events.first().map_or(0, |e| e.line), events.last().map_or(0, |e| e.line));
                 format!("{error}; whether lines {first} to {last} were stored is not known")

@@ -156,10 +156,12 @@ pub(super) async fn read(
         if bytes.len() > limit {
             return Err(too_large(limit));
         }
-        part.hold(bytes.len())?;
+        part.hold(bytes.len() + beside(encoding, bytes.len()))?;
         // What is there already and only has to be decompressed would keep others waiting.
         tokio::task::consume_budget().await;
     }
+    drop(reader);
+    part.hold(bytes.len())?;
     Ok(Received { bytes: bytes.freeze(), part })
 }
 
@@ -236,6 +238,14 @@ fn decoder<'a>(
             decoder.multiple_members(true);
             Box::pin(decoder)
         }
+    }
+}
+
+/// What a decoder holds of what it gave out already: zstd the whole window, gzip next to nothing.
+fn beside(encoding: Encoding, bytes: usize) -> usize {
+    match encoding {
+        Encoding::Identity | Encoding::Gzip => 0,
+        Encoding::Zstd => bytes.min(1 << WINDOW_LOG),
     }
 }
 

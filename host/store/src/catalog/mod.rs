@@ -1,7 +1,7 @@
 //! The catalog: one SQLite file that is the truth about everything but the rows in segments.
 //!
 //! The file is opened twice: by the writer thread, which owns the write-ahead log
-//! ([`crate::commit`]), and here, for small reads and writes of endpoints, tokens and settings.
+//! ([`crate::writing`]), and here, for small reads and writes of endpoints, tokens and settings.
 //! Both sync at every commit (`synchronous=FULL`). The calls here are short but block; call them
 //! off the async threads where that matters.
 

@@ -60,7 +60,7 @@ fn a_broken_disk_is_not_a_full_one() {
     let dir = tempfile::tempdir().unwrap();
     for code in [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_CORRUPT] {
         let error = refine(io_failure(code), dir.path());
-        assert!(matches!(&error, StoreError::Sqlite(inner) if crate::commit::is_fatal(inner)), "{error}");
+        assert!(matches!(&error, StoreError::Sqlite(inner) if crate::disk::is_fatal(inner)), "{error}");
     }
     assert!(matches!(io_failure(ffi::SQLITE_FULL), StoreError::DiskFull(_)));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
