@@ -66,6 +66,9 @@ pub(crate) fn recover(
             let last: i64 = conn.query_row(last, [], |row| row.get(0)).optional()?.unwrap_or(0);
             let events = log_file::count_events(data, &copy, &quarantine::folder(data)?, last);
             let damage = LogDamage { events, ..damage };
+            // Otherwise new transactions would be written before what is left of the old ones, which a
+            // later start would take for damage again.
+            conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             tracing::error!(
                 frame = damage.frame,
                 transactions = damage.transactions,
