@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::schema;
 
@@ -168,6 +168,27 @@ fn walk(data: &Path, mut mended: Option<&mut dyn Write>) -> io::Result<Option<Lo
         }
     }
     Ok(bad.filter(|_| transactions > 0).map(|frame| LogDamage { frame, transactions, events: None }))
+}
+
+/// Whether what SQLite takes over of a damaged write-ahead file makes a sound catalog; nothing if so. It
+/// need not: pages that were moved into the catalog before are covered by older ones of the file's
+/// beginning. Looked at in a copy below `folder`, because opening the catalog is what mixes them for good.
+pub(crate) fn what_is_left(data: &Path, folder: &Path) -> io::Result<Option<String>> {
+    let scratch = Scratch(folder.join(format!("check-{}", uuid::Uuid::new_v4())));
+    fs::create_dir(&scratch.0)?;
+    let database = scratch.0.join(schema::FILE);
+    fs::copy(data.join(schema::FILE), &database)?;
+    fs::copy(path(data), path(&scratch.0))?;
+    let look = || -> rusqlite::Result<Option<String>> {
+        let conn = Connection::open_with_flags(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let found: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        if found != "ok" {
+            return Ok(Some(found));
+        }
+        let dangling = conn.query_row("PRAGMA foreign_key_check", [], |row| row.get::<_, String>(0)).optional()?;
+        Ok(dangling.map(|table| format!("a row of {table} refers to nothing")))
+    };
+    Ok(look().unwrap_or_else(|error| Some(error.to_string())))
 }
 
 /// Counts the events that a damaged write-ahead file holds behind what SQLite takes over: in a copy of
