@@ -111,17 +111,19 @@ fn damage(stats: &StoreStats) -> Vec<Problem> {
     }
     if stats.lost_transactions > 0 {
         let events = match stats.lost_events {
-            Some(events) => format!("with {events} events that were in no segment yet"),
-            None => "with an unknown number of events".to_owned(),
+            Some(events) => format!("{events} events that were in no segment yet"),
+            None => "an unknown number of events".to_owned(),
         };
-        found.push(Problem::new(
-            "catalog_log",
-            format!(
-                "the start found the catalog's write-ahead file damaged: {} transactions of it are lost, {events}; \
-                 the server's log has the details",
-                stats.lost_transactions
+        let lost = match stats.lost_transactions {
+            1 => format!(
+                "its last transaction, with {events}, is dropped; nothing acknowledged is lost if a power cut had \
+                 interrupted it"
             ),
-        ));
+            n => format!("{n} transactions, with {events}, are lost"),
+        };
+        let message =
+            format!("the start found the catalog's write-ahead file damaged: {lost}; the server's log has more");
+        found.push(Problem::new("catalog_log", message));
     }
     found
 }

@@ -40,6 +40,9 @@ pub(crate) fn may_be_new(data: &Path) -> Result<bool> {
 
 /// Looks at the catalog's write-ahead file before SQLite does, which changes it. Of a damaged one a copy
 /// is kept.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] where what SQLite would take over of it makes no sound catalog.
 pub(crate) fn look_at_log(data: &Path) -> Result<Option<(LogDamage, std::path::PathBuf)>> {
     let path = log_file::path(data);
     let found = match log_file::inspect(data) {
@@ -49,6 +52,16 @@ pub(crate) fn look_at_log(data: &Path) -> Result<Option<(LogDamage, std::path::P
         Err(error) => return Err(StoreError::io(format!("reading {}", path.display()))(error)),
     };
     let Some(damage) = found else { return Ok(None) };
+    let checking = StoreError::io(format!("checking what is left of {}", path.display()));
+    if let Some(problem) = log_file::what_is_left(data, &quarantine::folder(data)?).map_err(checking)? {
+        let reason = format!(
+            "its write-ahead file is damaged at frame {}, and what is left does not fit together ({problem}); restore a \
+             backup, or move catalog.sqlite, catalog.sqlite-wal and catalog.sqlite-shm away and make another with \
+             tidegate repair --rebuild-catalog; nothing was changed",
+            damage.frame
+        );
+        return Err(StoreError::corrupt("the catalog", reason));
+    }
     let copy = quarantine::keep_copy(data, &path)?;
     Ok(Some((damage, copy)))
 }
@@ -66,6 +79,9 @@ pub(crate) fn recover(
             let last: i64 = conn.query_row(last, [], |row| row.get(0)).optional()?.unwrap_or(0);
             let events = log_file::count_events(data, &copy, &quarantine::folder(data)?, last);
             let damage = LogDamage { events, ..damage };
+            // Otherwise new transactions would be written before what is left of the old ones, which a
+            // later start would take for damage again.
+            conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             tracing::error!(
                 frame = damage.frame,
                 transactions = damage.transactions,

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use uuid::Uuid;
 
 use crate::{
-    backup,
+    backup::{self, Listed},
     catalog::{Catalog, LogDamage, log_file, schema},
     error::{Result, StoreError},
     footer::{self, Footer},
@@ -66,6 +66,14 @@ pub fn repair(data_dir: &Path) -> Result<RepairReport> {
     let mut report = RepairReport { log: recovered.log, completed: recovered.completed, ..RepairReport::default() };
     for listed in backup::list(&conn)? {
         let Err(reason) = verify::check(data_dir, &listed)? else { continue };
+        if put_back(data_dir, &listed)? {
+            report.taken_back.push(SetAside {
+                source_name: Some(listed.source_name.clone()),
+                rows: Some(listed.rows),
+                ..SetAside::new(listed.id, listed.source, "")
+            });
+            continue;
+        }
         // What happens in between is mended by the next start: a file that no catalog names.
         conn.execute("DELETE FROM segments WHERE id = ?1", [listed.id])?;
         let note = SetAside {
@@ -84,6 +92,22 @@ pub fn repair(data_dir: &Path) -> Result<RepairReport> {
         }
     }
     Ok(report)
+}
+
+/// Moves the file of a segment that the catalog names, and that is missing, back from the quarantine:
+/// whether it is there, and whole.
+fn put_back(data: &Path, listed: &Listed) -> Result<bool> {
+    let (from, to) = (quarantine::file(data, listed.id), listed.path(data));
+    if to.exists() || !from.is_file() {
+        return Ok(false);
+    }
+    let whole = footer::check(&from, listed.id, listed.checksum);
+    if !whole.is_ok_and(|footer| footer.rows == listed.rows && footer.size == listed.bytes) {
+        return Ok(false);
+    }
+    segment::create_folder(&segment::folder(data, listed.source))?;
+    quarantine::take(data, listed.id, &to)?;
+    Ok(true)
 }
 
 /// The inner error says why a segment stays where it is.

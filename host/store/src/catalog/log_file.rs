@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::schema;
 
@@ -81,7 +81,7 @@ struct Head {
 
 fn head(bytes: &[u8; HEADER], database: &Path) -> io::Result<Head> {
     let big = number(bytes, 0) == MAGIC + 1;
-    let sums = sum(big, (0, 0), bytes.get(..24).unwrap_or_default());
+    let sums = sum(big, (0, 0), &bytes[..24]);
     let sound = number(bytes, 0) & !1 == MAGIC && sums == (number(bytes, 24), number(bytes, 28));
     let page = if sound {
         number(bytes, 8)
@@ -100,7 +100,7 @@ fn head(bytes: &[u8; HEADER], database: &Path) -> io::Result<Head> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the size of its pages is impossible"));
     }
     let mut salts = [0; 8];
-    salts.copy_from_slice(bytes.get(16..24).unwrap_or(&[0; 8]));
+    salts.copy_from_slice(&bytes[16..24]);
     Ok(Head { big, page, salts, sums, sound })
 }
 
@@ -121,13 +121,13 @@ fn walk(data: &Path, mut mended: Option<&mut dyn Write>) -> io::Result<Option<Lo
         return Ok(None);
     }
     let mut head = head(&header, &data.join(schema::FILE))?;
-    let mut frame = vec![0; FRAME + head.page];
+    let (mut frame, mut page) = ([0; FRAME], vec![0; head.page]);
     if !head.sound {
         // The first frame has the salts, unless it is damaged too.
         if !fill(&mut file, &mut frame)? {
             return Ok(None);
         }
-        head.salts.copy_from_slice(frame.get(8..16).unwrap_or(&[0; 8]));
+        head.salts.copy_from_slice(&frame[8..16]);
         file.seek(SeekFrom::Start(HEADER as u64))?;
     }
     let mut right = head.sums;
@@ -144,15 +144,14 @@ fn walk(data: &Path, mut mended: Option<&mut dyn Write>) -> io::Result<Option<Lo
     let mut sums = head.sums;
     let (mut at, mut transactions) = (0, 0);
     let mut bad = (!head.sound).then_some(0);
-    while fill(&mut file, &mut frame)? {
+    while fill(&mut file, &mut frame)? && fill(&mut file, &mut page)? {
         at += 1;
-        let (of_frame, page) = frame.split_at_mut(FRAME);
-        let ours = of_frame.get(8..16) == Some(head.salts.as_slice());
-        sums = sum(head.big, sum(head.big, sums, of_frame.get(..8).unwrap_or_default()), page);
-        if bad.is_none() && !(ours && sums == (number(of_frame, 16), number(of_frame, 20))) {
+        let ours = frame[8..16] == head.salts;
+        sums = sum(head.big, sum(head.big, sums, &frame[..8]), &page);
+        if bad.is_none() && !(ours && sums == (number(&frame, 16), number(&frame, 20))) {
             bad = Some(at);
         }
-        if bad.is_some() && ours && number(of_frame, 4) != 0 {
+        if bad.is_some() && ours && number(&frame, 4) != 0 {
             transactions += 1;
         }
         if let Some(mended) = &mut mended {
@@ -160,14 +159,36 @@ fn walk(data: &Path, mut mended: Option<&mut dyn Write>) -> io::Result<Option<Lo
                 // What an earlier round of the file left.
                 break;
             }
-            of_frame[8..16].copy_from_slice(&head.salts);
-            right = sum(head.big, sum(head.big, right, &of_frame[..8]), page);
-            of_frame[16..20].copy_from_slice(&right.0.to_be_bytes());
-            of_frame[20..].copy_from_slice(&right.1.to_be_bytes());
+            frame[8..16].copy_from_slice(&head.salts);
+            right = sum(head.big, sum(head.big, right, &frame[..8]), &page);
+            frame[16..20].copy_from_slice(&right.0.to_be_bytes());
+            frame[20..].copy_from_slice(&right.1.to_be_bytes());
             mended.write_all(&frame)?;
+            mended.write_all(&page)?;
         }
     }
     Ok(bad.filter(|_| transactions > 0).map(|frame| LogDamage { frame, transactions, events: None }))
+}
+
+/// Whether what SQLite takes over of a damaged write-ahead file makes a sound catalog; nothing if so. It
+/// need not: pages that were moved into the catalog before are covered by older ones of the file's
+/// beginning. Looked at in a copy below `folder`, because opening the catalog is what mixes them for good.
+pub(crate) fn what_is_left(data: &Path, folder: &Path) -> io::Result<Option<String>> {
+    let scratch = Scratch(folder.join(format!("check-{}", uuid::Uuid::new_v4())));
+    fs::create_dir(&scratch.0)?;
+    let database = scratch.0.join(schema::FILE);
+    fs::copy(data.join(schema::FILE), &database)?;
+    fs::copy(path(data), path(&scratch.0))?;
+    let look = || -> rusqlite::Result<Option<String>> {
+        let conn = Connection::open_with_flags(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let found: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        if found != "ok" {
+            return Ok(Some(found));
+        }
+        let dangling = conn.query_row("PRAGMA foreign_key_check", [], |row| row.get::<_, String>(0)).optional()?;
+        Ok(dangling.map(|table| format!("a row of {table} refers to nothing")))
+    };
+    Ok(look().unwrap_or_else(|error| Some(error.to_string())))
 }
 
 /// Counts the events that a damaged write-ahead file holds behind what SQLite takes over: in a copy of

@@ -181,8 +181,14 @@ async fn a_catalog_is_made_of_what_segments_say() {
     drop(store);
     assert_eq!(verify(dir.path()).unwrap().findings, []);
 
-    std::fs::write(dir.path().join("quarantine").join(damaged.file_name().unwrap()), good).unwrap();
+    let aside = dir.path().join("quarantine").join(damaged.file_name().unwrap());
+    std::fs::write(&aside, good).unwrap();
     assert_eq!(repair(dir.path()).unwrap().taken_back.len(), 1);
+    // A file that the catalog names, and that is where it should not be, is put back.
+    std::fs::rename(&damaged, &aside).unwrap();
+    let report = repair(dir.path()).unwrap();
+    assert_eq!((report.taken_back.len(), report.set_aside.len(), report.left.len()), (1, 0, 0), "{report:?}");
+    assert_eq!(repair(dir.path()).unwrap(), crate::RepairReport::default());
     let store = open(&dir);
     assert_eq!(all(&store, "t").await, t);
     assert_eq!(all(&store, "renamed").await.len(), s.len() + 1);
