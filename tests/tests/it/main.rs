@@ -34,6 +34,7 @@ mod operation;
 mod otlp;
 mod restart;
 mod sandbox;
+mod siege;
 mod slow_readers;
 mod tables;
 mod tls;
