@@ -2,7 +2,7 @@
 //! somebody looks whether the service is there. Neither may notice much, and memory stays within what is set.
 //!
 //! Each attack is a function that does it once, with the answers that it may have: a 500 is never one. They run in
-//! turn for 15 seconds, and for as long as `TIDEGATE_SIEGE_SECONDS` says; from 60 on the bounds are those of an
+//! turn for 15 seconds, and for as long as `SIEGE_SECONDS` says; from 60 on the bounds are those of an
 //! operator, for a release build on an idle machine (`TIDEGATE_BIN`). One alone:
 //! `cargo test --test it -- --ignored siege::schema_bomb`.
 
@@ -84,13 +84,13 @@ impl Waits {
     fn of(&self, share: f64) -> u128 {
         let mut all = self.0.lock().unwrap().clone();
         all.sort_unstable();
-        assert!(all.len() >= 5, "nobody asked: {all:?}");
+        assert!(!all.is_empty(), "nobody was answered");
         all[((all.len() - 1) as f64 * share) as usize]
     }
 }
 
 fn seconds() -> u64 {
-    std::env::var("TIDEGATE_SIEGE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15)
+    std::env::var("SIEGE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(15)
 }
 
 fn besiege(attacks: &[(&str, Attack)]) {
@@ -324,9 +324,9 @@ mod attack {
         siege.ask(&format!("SELECT {}", all.join(" + ")), 8);
     }
 
-    /// A form of a hundred thousand names, four times.
+    /// A form of eighty thousand names, four times.
     pub(super) fn many_parameters(siege: &Siege) {
-        let form: String = (0..100_000).map(|i| format!("{i:x}&")).collect();
+        let form: String = (0..80_000).map(|i| format!("{i:x}&")).collect();
         assert!(form.len() < 512 << 10);
         let sql = format!("{form}sql=SELECT+1");
         for _ in 0..4 {
