@@ -115,8 +115,9 @@ fn clients_that_do_not_read_are_cut_and_hold_no_memory() {
         ("TIDEGATE_SERVER_WRITE_TIMEOUT", "1 s"),
         ("TIDEGATE_ADMISSION_CONCURRENCY", "4"),
         ("TIDEGATE_ADMISSION_QUEUE", "1000"),
-        // Who finds no room for its answer waits until those before it are cut.
+        // Who finds no room for its answer waits until those before it are cut; who is refused is idle then.
         ("TIDEGATE_ADMISSION_WAIT", "60 s"),
+        ("TIDEGATE_SERVER_IDLE_TIMEOUT", "5 s"),
     ]);
     let text = "x".repeat(64 << 10);
     let events: Vec<_> = (0..200)
