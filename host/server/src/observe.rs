@@ -24,6 +24,7 @@ use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::connection::Stranger;
 use crate::metrics::Answered;
 use crate::rate::{Identity, Left, Share};
 use crate::serve::Peer;
@@ -50,6 +51,8 @@ pub(crate) struct Notes {
     pub(crate) ended: Option<Class>,
     /// What is left of the token's share.
     left: Option<Left>,
+    /// The request's connection, while it counts among those without a valid token.
+    stranger: Option<Arc<Stranger>>,
 }
 
 tokio::task_local! {
@@ -65,6 +68,9 @@ pub(crate) fn note(change: impl FnOnce(&mut Notes)) {
 pub(crate) fn note_caller(identity: Identity, id: Option<Uuid>) {
     note(|notes| {
         notes.identity = Some(identity);
+        if let Some(stranger) = notes.stranger.take() {
+            stranger.is_known();
+        }
         let short = || crate::tokens::hex(identity.get(..6).unwrap_or_default());
         notes.token = Some(id.map_or_else(short, |id| id.to_string()));
     });
@@ -172,7 +178,8 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, request: Request, next:
     let span = tracing::error_span!("request", id = id.to_str().unwrap_or_default(), endpoint = tracing::field::Empty);
     let route = request.extensions().get::<MatchedPath>().cloned();
     crate::traces::begin(&span, &request, route.as_ref().map_or("none", MatchedPath::as_str));
-    let notes = Arc::<Mutex<Notes>>::default();
+    let stranger = request.extensions().get::<Arc<Stranger>>().cloned();
+    let notes = Arc::new(Mutex::new(Notes { stranger, ..Notes::default() }));
     let mut record = Record {
         app,
         began: Instant::now(),

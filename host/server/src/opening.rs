@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use crate::app::App;
+use crate::auth::authenticate;
 use crate::failure::Refusal;
 use crate::ready::{Problem, health, not_ready, ready};
 
@@ -130,6 +131,24 @@ async fn not_open(State(door): State<std::sync::Weak<Door>>, request: Request) -
 pub(crate) fn overfull() -> Router {
     let fallback = async || not_now("the server has as many connections as it can serve; try again later");
     Router::new().route("/health", get(health)).fallback(fallback)
+}
+
+/// The routes of a connection beyond those that its address may have without a token: probes are answered, and whoever
+/// shows a valid token is served.
+pub(crate) fn crowded(door: &Arc<Door>) -> Router {
+    Router::new().route("/health", get(health)).fallback(known_only).with_state(Arc::downgrade(door))
+}
+
+async fn known_only(State(door): State<std::sync::Weak<Door>>, request: Request) -> Response {
+    let open = door.upgrade().and_then(|door| door.open.get().cloned());
+    if let Some((app, router)) = open
+        && authenticate(&app, request.headers(), app.clock.now()).is_ok()
+    {
+        return router.oneshot(request).await.unwrap_or_else(|never| match never {});
+    }
+    not_now(
+        "there are too many connections without an access token from this address; send a token, or try again later",
+    )
 }
 
 /// The routes of a connection that comes after a stop was asked for.

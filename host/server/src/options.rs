@@ -92,6 +92,8 @@ pub struct ServerOptions {
     pub grace: Duration,
     /// Connections that are served at once.
     pub max_connections: usize,
+    /// Connections of one address on which no valid token was seen yet; 0 is no limit.
+    pub connections_without_token: usize,
 }
 
 impl Default for ServerOptions {
@@ -108,6 +110,7 @@ impl Default for ServerOptions {
             least_rate: 4 << 10,
             grace: Duration::from_secs(10),
             max_connections: 4096,
+            connections_without_token: 256,
         }
     }
 }

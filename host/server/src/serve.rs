@@ -23,9 +23,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tower::ServiceExt;
 
-use crate::connection::{Life, Outgoing, Patience, Running, Verdict, Watched};
+use crate::connection::{Addresses, Life, Outgoing, Patience, Running, Stranger, Verdict, Watched};
 use crate::metrics::OpenConnection;
-use crate::opening::{Door, leaving, overfull};
+use crate::opening::{Door, crowded, leaving, overfull};
 use crate::options::ServerOptions;
 
 /// The longest request head, in bytes: a query string of 64 KiB and headers.
@@ -34,7 +34,9 @@ const MAX_HEAD: usize = 256 << 10;
 const SEND_BUFFER: usize = 64 << 10;
 /// Connections over the limit on which probes are answered.
 const SPARE: usize = 64;
-/// How long one of those may last in any state.
+/// Connections beyond those that an address may have without a token, over all addresses.
+const CROWD: usize = 256;
+/// How long one of these may last in any state.
 const SPARE_TIME: Duration = Duration::from_secs(2);
 
 /// Who is at the other end of a request's connection.
@@ -100,6 +102,9 @@ struct House {
     patience: Patience,
     places: Arc<Semaphore>,
     spare: Arc<Semaphore>,
+    crowd: Arc<Semaphore>,
+    crowded: Router,
+    addresses: Arc<Addresses>,
     stopping: watch::Sender<bool>,
     /// Held by every connection that is waited for at the end.
     alive: Option<mpsc::Sender<Infallible>>,
@@ -125,6 +130,9 @@ impl House {
             .keep_alive_interval(Some(Duration::from_secs(30)));
         let (alive, all_gone) = mpsc::channel(1);
         Self {
+            crowded: crowded(&door),
+            crowd: Arc::new(Semaphore::new(CROWD)),
+            addresses: Addresses::new(options.connections_without_token),
             door,
             builder,
             overfull: overfull(),
@@ -149,14 +157,26 @@ impl House {
                 return;
             }
         };
-        let place = Arc::clone(&self.places).try_acquire_owned().ok();
-        let full = place.is_none();
-        if full {
-            self.warn();
+        let app = self.door.app().cloned();
+        let stranger = self.addresses.enter(peer.ip());
+        if let Some(app) = &app {
+            app.metrics.strangers(self.addresses.strangers(), stranger.is_none());
         }
-        // Over the spare ones too, the connection is dropped: that is the quickest answer.
-        let Some(place) = place.or_else(|| Arc::clone(&self.spare).try_acquire_owned().ok()) else { return };
-        let limited = self.leaving.clone().or_else(|| full.then(|| self.overfull.clone()));
+        let (place, limited, full) = match (&stranger, Arc::clone(&self.places).try_acquire_owned().ok()) {
+            // It takes none of the places that its address would keep from others.
+            (None, place) => {
+                drop(place);
+                (Arc::clone(&self.crowd).try_acquire_owned().ok(), Some(self.crowded.clone()), false)
+            }
+            (Some(_), Some(place)) => (Some(place), None, false),
+            (Some(_), None) => {
+                self.warn();
+                (Arc::clone(&self.spare).try_acquire_owned().ok(), Some(self.overfull.clone()), true)
+            }
+        };
+        // Over these too, the connection is dropped: that is the quickest answer.
+        let Some(place) = place else { return };
+        let limited = self.leaving.clone().or(limited);
         let patience = if limited.is_some() {
             Patience { head: SPARE_TIME, idle: SPARE_TIME, write: SPARE_TIME, ..self.patience }
         } else {
@@ -168,9 +188,10 @@ impl House {
             limited,
             patience,
             peer,
+            stranger,
             stopping: self.stopping.subscribe(),
             _alive: self.alive.clone(),
-            _open: self.door.app().map(|app| app.metrics.connection(full)),
+            _open: app.map(|app| app.metrics.connection(full)),
             _place: place,
         };
         tokio::spawn(connection.run(self.builder.clone(), stream));
@@ -193,6 +214,8 @@ struct Connection {
     limited: Option<Router>,
     patience: Patience,
     peer: SocketAddr,
+    /// Its place among those of its address without a token.
+    stranger: Option<Arc<Stranger>>,
     stopping: watch::Receiver<bool>,
     _alive: Option<mpsc::Sender<Infallible>>,
     _open: Option<OpenConnection>,
@@ -203,12 +226,15 @@ impl Connection {
     async fn run(mut self, builder: Builder<TokioExecutor>, stream: TcpStream) {
         let life = Arc::new(Life::new(self.patience, Instant::now()));
         let (door, limited, peer) = (Arc::clone(&self.door), self.limited.clone(), self.peer);
-        let stop_seen = self.stopping.clone();
+        let (stop_seen, stranger) = (self.stopping.clone(), self.stranger.clone());
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let running = Running::begin(&life);
             let router = limited.clone().or_else(|| door.router()).unwrap_or_default();
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
+            if let Some(stranger) = &stranger {
+                request.extensions_mut().insert(Arc::clone(stranger));
+            }
             let (version, stop_seen) = (request.version(), stop_seen.clone());
             async move {
                 let Ok(mut response) = router.oneshot(request).await;

@@ -265,6 +265,14 @@ const SERVER: &[Setting<Options>] = &[
         Options,
         server.max_connections
     ),
+    count!(
+        "connections_without_token",
+        "connections of one address on which no valid token was seen yet; 0 is no limit",
+        0,
+        1_000_000,
+        Options,
+        server.connections_without_token
+    ),
 ];
 
 const INGEST: &[Setting<Options>] = &[

@@ -22,6 +22,7 @@ mod engine;
 mod fail;
 mod functions;
 mod lineage;
+mod named;
 mod resolve;
 mod shown;
 mod stop;

@@ -115,8 +115,9 @@ fn clients_that_do_not_read_are_cut_and_hold_no_memory() {
         ("TIDEGATE_SERVER_WRITE_TIMEOUT", "1 s"),
         ("TIDEGATE_ADMISSION_CONCURRENCY", "4"),
         ("TIDEGATE_ADMISSION_QUEUE", "1000"),
-        // Who finds no room for its answer waits until those before it are cut.
+        // Who finds no room for its answer waits until those before it are cut; who is refused is idle then.
         ("TIDEGATE_ADMISSION_WAIT", "60 s"),
+        ("TIDEGATE_SERVER_IDLE_TIMEOUT", "5 s"),
     ]);
     let text = "x".repeat(64 << 10);
     let events: Vec<_> = (0..200)
@@ -175,6 +176,49 @@ fn over_the_limit_probes_are_answered_and_the_rest_is_told_to_come_again() {
     let began = Instant::now();
     while !ask("/api/sources").starts_with("HTTP/1.1 200 ") {
         assert!(began.elapsed() < LONG, "places become free");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Without a token an address has so many connections; with one it has as many as there are.
+#[test]
+fn connections_without_a_token_are_bounded_for_each_address() {
+    let server = Server::start_set(&[("TIDEGATE_SERVER_CONNECTIONS_WITHOUT_TOKEN", "5")]);
+    let get = |stream: &mut TcpStream, path: &str, token: &str| {
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\n\r\n").unwrap();
+        let mut said = vec![0; 64 << 10];
+        let read = stream.read(&mut said).unwrap();
+        String::from_utf8_lossy(&said[..read]).into_owned()
+    };
+    let mut held: Vec<TcpStream> = (0..5).map(|_| connect(&server)).collect();
+    for stream in &mut held {
+        assert!(get(stream, "/health", "").starts_with("HTTP/1.1 200 "));
+    }
+    // A wrong token is none.
+    assert!(get(&mut held[0], "/api/sources", "not-a-token-that-there-is").starts_with("HTTP/1.1 401 "));
+    let mut more = connect(&server);
+    assert!(get(&mut more, "/health", "").starts_with("HTTP/1.1 200 "));
+    let refused = get(&mut more, "/api/sources", "");
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("without an access token"), "{refused}");
+    assert!(refused.to_lowercase().contains("retry-after: 1"), "{refused}");
+    // Whoever has one is served, and does not count.
+    for _ in 0..20 {
+        assert!(get(&mut connect(&server), "/api/sources", PRIVATE).starts_with("HTTP/1.1 200 "));
+    }
+    let metrics = server.fetch("GET", "/metrics", &[("x-api-key", PRIVATE)], b"");
+    let crowded = metrics.text().lines().find_map(|line| line.strip_prefix("tidegate_connections_crowded_total "));
+    assert!(crowded.is_some_and(|count| count.parse::<u32>().unwrap() >= 21), "{crowded:?}");
+    // A place is free once its connection has shown a token, and is not taken again by it.
+    assert!(get(&mut held[0], "/api/sources", PRIVATE).starts_with("HTTP/1.1 200 "));
+    let mut sixth = connect(&server);
+    assert!(get(&mut sixth, "/api/sources", "").starts_with("HTTP/1.1 401 "), "it is one of the five");
+    assert!(get(&mut held[0], "/health", "").starts_with("HTTP/1.1 200 "));
+    assert!(get(&mut connect(&server), "/api/sources", "").starts_with("HTTP/1.1 503 "));
+    // Or gone.
+    drop(sixth);
+    let began = Instant::now();
+    while !get(&mut connect(&server), "/api/sources", "").starts_with("HTTP/1.1 401 ") {
+        assert!(began.elapsed() < LONG, "a place becomes free");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -98,6 +98,8 @@ async fn encode_rows(mut rows: Rows, shape: Shape, share: Share) -> Result<Encod
             if writer.held() >= PIECE {
                 pieces.push(writer.take()?).await?;
             }
+            // A large answer takes long to encode: others who compute have their turn.
+            tokio::task::yield_now().await;
         }
     }
     let (rest, truncated) = writer.finish()?;

@@ -91,6 +91,7 @@ async fn produce(
             // Signs between the texts, and those that are written with more than they are.
             held.join(share.note(line.len().saturating_sub(held.bytes())));
             sender.send(piece(line, held)).await.map_err(gone)?;
+            tokio::task::yield_now().await;
         }
     }
     Ok(())

@@ -7,6 +7,7 @@
 //! not count as progress. Bodies of requests are watched in [`crate::paced`], where they can be
 //! answered.
 
+mod address;
 mod body;
 mod io;
 
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::options::ServerOptions;
 
+pub(crate) use address::{Addresses, Stranger};
 pub(crate) use body::{Outgoing, Running};
 pub(crate) use io::Watched;
 

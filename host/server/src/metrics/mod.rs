@@ -100,6 +100,8 @@ pub(crate) struct Metrics {
     ready_bytes: Gauge,
     connections: Gauge,
     refused_connections: Counter,
+    strangers: Gauge,
+    crowded_connections: Counter,
     store: OfStore,
     unusable: Gauge,
     memory: Gauge,
@@ -139,6 +141,8 @@ impl Metrics {
             ready_bytes: Gauge::default(),
             connections: Gauge::default(),
             refused_connections: Counter::default(),
+            strangers: Gauge::default(),
+            crowded_connections: Counter::default(),
             store: OfStore::register(&mut registry),
             unusable: Gauge::default(),
             memory: Gauge::default(),
@@ -182,6 +186,11 @@ impl Metrics {
             "Connections over the limit, on which only /health was served",
             all.refused_connections.clone(),
         );
+        registry.register(
+            "tidegate_connections_crowded",
+            "Connections beyond those that their address may have without a token, on which only /health and tokens are served",
+            all.crowded_connections.clone(),
+        );
         for (name, help, gauge) in [
             ("tidegate_cache_entries", "Kept answers", &all.cache_entries),
             ("tidegate_cache_bytes", "Size of the kept answers", &all.cache_bytes),
@@ -207,6 +216,11 @@ impl Metrics {
                 &all.ready_bytes,
             ),
             ("tidegate_connections", "Open connections", &all.connections),
+            (
+                "tidegate_connections_without_token",
+                "Open connections on which no valid token was seen, when the last one came",
+                &all.strangers,
+            ),
             ("tidegate_endpoints_unusable", "Saved endpoints that cannot be used", &all.unusable),
             ("process_resident_memory_bytes", "Resident memory of the process", &all.memory),
             ("process_open_fds", "Open file descriptors of the process", &all.files),
@@ -267,6 +281,14 @@ impl Metrics {
         }
         self.connections.inc();
         OpenConnection(self.connections.clone())
+    }
+
+    /// A connection came: how many are there without a token, and whether its address has too many.
+    pub(crate) fn strangers(&self, open: usize, crowded: bool) {
+        self.strangers.set(i64::try_from(open).unwrap_or(i64::MAX));
+        if crowded {
+            self.crowded_connections.inc();
+        }
     }
 
     /// Reads what others hold.
