@@ -163,7 +163,7 @@ impl App {
             cache: Cache::new(tidegate_model::number(options.cache.memory)),
             bodies: BodyRoom::new(options.ingest.body_memory),
             rates: Rates::new(options.rate.clone()),
-            admission: Admission::new(&options.admission),
+            admission: Admission::new(&options.admission, compute.threads()),
             metrics: Metrics::new(),
             described: Described::default(),
             kinds: Kinds::new(100_000),

@@ -12,7 +12,7 @@ use tidegate_sql::Stop;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::admission::Tenant;
+use crate::admission::{Permit, Tenant};
 use crate::answer::{Encoded, Format, Shape, encode, stream};
 use crate::app::App;
 use crate::observe;
@@ -105,16 +105,13 @@ pub(crate) async fn execute_telling(
     tenant: Tenant,
     ran: Arc<OnceLock<Ran>>,
 ) -> Result<Encoded, Failure> {
-    let permit = app.admission.enter(tenant).await?;
+    let place = Arc::new(app.admission.enter(tenant).await?);
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let shape = shape(&asked);
-    let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ran));
+    let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ran), Arc::clone(&place));
     // The place goes with the work: work that does not stop at once still takes it.
-    let work = app.compute.run(async move {
-        let _permit = permit;
-        encode(made, shape).await
-    });
+    let work = app.compute.run_in(place, encode(made, shape));
     let encoded = tokio::time::timeout(limit + GRACE, work).await;
     note_class(&ran);
     encoded.unwrap_or_else(|_| Err(late(limit)))
@@ -131,13 +128,13 @@ pub(crate) fn late(limit: Duration) -> Failure {
 /// # Errors
 /// As [`execute`], until the first rows.
 pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Result<Response, Failure> {
-    let permit = app.admission.enter(asked.tenant).await?;
+    let place = Arc::new(app.admission.enter(asked.tenant).await?);
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let shape = shape(&asked);
     let ran = Arc::default();
-    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ran));
-    let response = stream(&app.compute, made, shape, asking, permit, limit).await;
+    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ran), Arc::clone(&place));
+    let response = stream(&app.compute, made, shape, asking, place, limit).await;
     note_class(&ran);
     response
 }
@@ -156,7 +153,13 @@ fn shape(asked: &Asked) -> Shape {
 }
 
 /// Runs the component; `ran` tells how.
-async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran>>) -> Result<Body, Failure> {
+async fn run(
+    app: Arc<App>,
+    asked: Arc<Asked>,
+    stop: Stop,
+    ran: Arc<OnceLock<Ran>>,
+    place: Arc<Permit>,
+) -> Result<Body, Failure> {
     let now = app.clock.now();
     let endpoint = Arc::clone(&asked.endpoint);
     let rows = shape(&asked).rows;
@@ -182,6 +185,7 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran
         now,
         stop,
         rows: rows.saturating_add(1),
+        place,
     };
     let call = Call { arguments: passed, received_at: now, limits: asked.limits.clone() };
     // Lines that a guest logs say whose they are, and in which request where there is one.
