@@ -21,7 +21,7 @@ use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported}
 use crate::types::Type;
 
 /// The overflow column of stored tables: readable by name, not part of `*`.
-const HIDDEN_PREFIX: char = '_';
+const OVERFLOW: &str = "_overflow";
 
 /// A plan and what its columns are called.
 pub(crate) struct Source<'p> {
@@ -282,7 +282,7 @@ impl Resolver<'_> {
             columns.push(ScopeColumn {
                 name: field.name().clone(),
                 value: Typed::new(col(Column::new_unqualified(unique)), ty),
-                hidden: field.name().starts_with(HIDDEN_PREFIX),
+                hidden: field.name() == OVERFLOW,
                 qualified_only: false,
             });
         }
