@@ -5,7 +5,7 @@
 //! time, and the rest is told at once to try again: what is answered stays close to the most
 //! that the machine can do. Only the execution of a query needs a place; answers that are kept do not.
 //!
-//! One token takes half of the places and half of the line at most. What it sends beyond waits for
+//! One token takes half of the places, half of the line and half of the threads at most. What it sends beyond waits for
 //! its own half before it stands in the common line, so it never stands before others there.
 
 use std::collections::HashMap;
@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::options::AdmissionOptions;
 use crate::rate::Identity;
+use crate::turns::Turns;
 
 /// From so many shares on, those that nobody uses are let go.
 const MOST_SHARES: usize = 1_000;
@@ -38,6 +39,15 @@ pub(crate) enum Tenant {
 pub(crate) struct Permit {
     _place: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
+    /// The turns of its tenant.
+    turns: Arc<Turns>,
+}
+
+impl Permit {
+    /// The turns that the work of its tenant takes on the threads.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
+    }
 }
 
 /// The places and the line before them.
@@ -45,6 +55,8 @@ pub(crate) struct Permit {
 pub(crate) struct Admission {
     permits: Arc<Semaphore>,
     places: usize,
+    /// Turns of one tenant.
+    turns: usize,
     waiting: AtomicUsize,
     queue: usize,
     wait: Duration,
@@ -56,6 +68,7 @@ pub(crate) struct Admission {
 struct Share {
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
+    turns: Arc<Turns>,
 }
 
 /// One who stands in line.
@@ -76,11 +89,13 @@ impl Drop for InLine<'_> {
 }
 
 impl Admission {
-    pub(crate) fn new(options: &AdmissionOptions) -> Self {
+    /// The admission to so many threads.
+    pub(crate) fn new(options: &AdmissionOptions, threads: usize) -> Self {
         let places = options.places();
         Self {
             permits: Arc::new(Semaphore::new(places)),
             places,
+            turns: half(threads),
             waiting: AtomicUsize::new(0),
             queue: options.queue,
             wait: options.wait,
@@ -98,7 +113,7 @@ impl Admission {
         let own = Arc::clone(&share.places).try_acquire_owned().ok();
         if let Some(own) = own {
             return match Arc::clone(&self.permits).try_acquire_owned() {
-                Ok(place) => Ok(Permit { _place: place, _own: own }),
+                Ok(place) => Ok(Permit { _place: place, _own: own, turns: Arc::clone(&share.turns) }),
                 Err(_) => self.wait(&share, Some(own)).await,
             };
         }
@@ -117,6 +132,7 @@ impl Admission {
             Ok::<_, tokio::sync::AcquireError>(Permit {
                 _place: Arc::clone(&self.permits).acquire_owned().await?,
                 _own: own,
+                turns: Arc::clone(&share.turns),
             })
         };
         match timeout(self.wait, both).await {
@@ -144,7 +160,11 @@ impl Admission {
             let (idle, half) = (1, half(self.places));
             shares.retain(|_, share| Arc::strong_count(share) > idle || share.places.available_permits() < half);
         }
-        let new = || Share { places: Arc::new(Semaphore::new(half(self.places))), waiting: AtomicUsize::new(0) };
+        let new = || Share {
+            places: Arc::new(Semaphore::new(half(self.places))),
+            waiting: AtomicUsize::new(0),
+            turns: Arc::new(Turns::new(self.turns)),
+        };
         Arc::clone(shares.entry(tenant).or_insert_with(|| Arc::new(new())))
     }
 
@@ -166,7 +186,8 @@ mod tests {
     use super::*;
 
     fn admission(concurrency: usize, queue: usize, wait: Duration) -> Admission {
-        Admission::new(&AdmissionOptions { concurrency, queue, wait, ..AdmissionOptions::default() })
+        let options = AdmissionOptions { concurrency, queue, wait, ..AdmissionOptions::default() };
+        Admission::new(&options, 8)
     }
 
     const A: Tenant = Tenant::Token([1; 32]);

@@ -166,7 +166,7 @@ impl App {
             bodies: BodyRoom::new(options.ingest.body_memory),
             answers: AnswerRoom::new(options.admission.answer_memory, options.admission.wait),
             rates: Rates::new(options.rate.clone()),
-            admission: Admission::new(&options.admission),
+            admission: Admission::new(&options.admission, compute.threads()),
             metrics: Metrics::new(),
             described: Described::default(),
             kinds: Kinds::new(100_000),

@@ -4,14 +4,20 @@
 //! let others run, and a hostile statement makes that while long. On threads of their own they
 //! cannot keep a connection from being accepted, a health check from being answered, or a caller
 //! from being told that the time is over. There are more threads than processors, so that the
-//! operating system shares the processors out among statements that do not let go on their own.
+//! operating system shares the processors out among statements that do not let go on their own, and one
+//! tenant has half of them at most (see [`turns`](crate::turns)).
 
 use std::future::Future;
+use std::sync::Arc;
 
+use futures::FutureExt;
 use tidegate_model::{Code, Failure};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 use tracing::Instrument;
+
+use crate::admission::Permit;
+use crate::turns::{self, InTurn};
 
 /// Threads for each processor, and the least number of threads.
 const THREADS_PER_PROCESSOR: usize = 4;
@@ -25,18 +31,26 @@ const STACK: usize = 64 << 20;
 pub(crate) struct Compute {
     /// Always there until it is dropped.
     runtime: Option<Runtime>,
+    threads: usize,
 }
 
 impl Compute {
     pub(crate) fn start() -> std::io::Result<Self> {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = (processors * THREADS_PER_PROCESSOR).max(LEAST_THREADS);
+        turns::for_tasks_of_the_engine();
         let runtime = Builder::new_multi_thread()
-            .worker_threads((processors * THREADS_PER_PROCESSOR).max(LEAST_THREADS))
+            .worker_threads(threads)
             .thread_stack_size(STACK)
             .thread_name("tidegate-compute")
             .enable_all()
             .build()?;
-        Ok(Self { runtime: Some(runtime) })
+        Ok(Self { runtime: Some(runtime), threads })
+    }
+
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Does work on these threads. Dropping the wait stops the work where it next lets go.
@@ -52,6 +66,18 @@ impl Compute {
             tracing::error!(%error, "a request's work broke off");
             Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))
         })
+    }
+
+    /// The same for a request, in its tenant's turn. Its place is free when the work has ended.
+    ///
+    /// # Errors
+    /// As [`Compute::run`].
+    pub(crate) async fn run_in<T: Send + 'static>(
+        &self,
+        place: Arc<Permit>,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.run(InTurn::new(place, work.boxed())).await
     }
 
     /// Starts work on these threads that hands over its results by itself. Dropping the task stops

@@ -12,7 +12,7 @@ use tidegate_sql::Stop;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::admission::Tenant;
+use crate::admission::{Permit, Tenant};
 use crate::answer::{Encoded, Format, Shape, encode, stream};
 use crate::app::App;
 use crate::observe;
@@ -105,17 +105,14 @@ pub(crate) async fn execute_telling(
     tenant: Tenant,
     ran: Arc<OnceLock<Ran>>,
 ) -> Result<Encoded, Failure> {
-    let permit = app.admission.enter(tenant).await?;
+    let place = Arc::new(app.admission.enter(tenant).await?);
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let shape = shape(&asked);
-    let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ran));
+    let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ran), Arc::clone(&place));
     let share = app.answers.of(tenant);
     // The place goes with the work: work that does not stop at once still takes it.
-    let work = app.compute.run(async move {
-        let _permit = permit;
-        encode(made, shape, share).await
-    });
+    let work = app.compute.run_in(place, encode(made, shape, share));
     let encoded = tokio::time::timeout(limit + GRACE, work).await;
     note_class(&ran);
     encoded.unwrap_or_else(|_| Err(late(limit)))
@@ -132,13 +129,13 @@ pub(crate) fn late(limit: Duration) -> Failure {
 /// # Errors
 /// As [`execute`], until the first rows.
 pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Result<Response, Failure> {
-    let permit = app.admission.enter(asked.tenant).await?;
+    let place = Arc::new(app.admission.enter(asked.tenant).await?);
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let (shape, share) = (shape(&asked), app.answers.of(asked.tenant));
     let ran = Arc::default();
-    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ran));
-    let response = stream(&app.compute, made, shape, share, asking, permit, limit).await;
+    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ran), Arc::clone(&place));
+    let response = stream(&app.compute, made, shape, share, asking, place, limit).await;
     note_class(&ran);
     response
 }
@@ -157,7 +154,13 @@ fn shape(asked: &Asked) -> Shape {
 }
 
 /// Runs the component; `ran` tells how.
-async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran>>) -> Result<Body, Failure> {
+async fn run(
+    app: Arc<App>,
+    asked: Arc<Asked>,
+    stop: Stop,
+    ran: Arc<OnceLock<Ran>>,
+    place: Arc<Permit>,
+) -> Result<Body, Failure> {
     let now = app.clock.now();
     let endpoint = Arc::clone(&asked.endpoint);
     let rows = shape(&asked).rows;
@@ -183,6 +186,7 @@ async fn run(app: Arc<App>, asked: Arc<Asked>, stop: Stop, ran: Arc<OnceLock<Ran
         now,
         stop,
         rows: rows.saturating_add(1),
+        place,
     };
     let call = Call { arguments: passed, received_at: now, limits: asked.limits.clone() };
     // Lines that a guest logs say whose they are, and in which request where there is one.

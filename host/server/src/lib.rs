@@ -43,6 +43,7 @@ mod statements;
 mod tables;
 mod tokens;
 mod traces;
+mod turns;
 mod unread;
 mod vet;
 pub mod workbench;

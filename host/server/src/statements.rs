@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::ArrayRef;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use sqlparser::ast::Query;
 use tidegate_compiler::DEFAULT_STATEMENT;
 use tidegate_model::{Code, Failure, Kind, Value};
 use tidegate_runtime::{Column, Rows, Statement, Statements};
 use tidegate_sql::{ColumnEncoder, Plan, ResultStream, Stop, Style, Tables, Type};
 
+use crate::admission::Permit;
 use crate::app::App;
 use crate::bound::Pins;
 use crate::compute::AbortOnDrop;
 use crate::execute::Asked;
 use crate::lql;
 use crate::tables::StoredTables;
+use crate::turns::InTurn;
 
 /// In which language a request's ad-hoc text is, and what it may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub(crate) struct RequestStatements {
     pub(crate) stop: Stop,
     /// The most rows that a statement hands out; one more tells that there were more.
     pub(crate) rows: usize,
+    /// The place of the request, in whose turns its statements compute.
+    pub(crate) place: Arc<Permit>,
 }
 
 /// The types of a statement's columns, kept with its rows for the encoder.
@@ -48,10 +52,11 @@ impl Statements for RequestStatements {
     async fn run(&self, statement: Statement, arguments: Vec<(String, Value)>) -> Result<Rows, Failure> {
         // Planning recurses deeply and scans compute: not on the fiber that the guest waits on.
         let this = self.clone();
-        let mut task = AbortOnDrop(tokio::spawn(async move {
+        let work = async move {
             let stop = this.stop.clone();
             stop.cover(this.start(statement, arguments)).await
-        }));
+        };
+        let mut task = AbortOnDrop(tokio::spawn(InTurn::new(Arc::clone(&self.place), work.boxed())));
         (&mut task.0).await.unwrap_or_else(|error| {
             tracing::error!(%error, "a statement's task ended early");
             Err(Failure::new(Code::Internal, "the statement ended unexpectedly; the server's log has the details"))
@@ -77,7 +82,10 @@ impl RequestStatements {
     async fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
         let plan = self.plan(statement, extra)?;
         let stream = self.app.engine.run_within(plan, Some(self.rows), self.asked.limits.statement_memory).await?;
-        Ok(rows_of(stream))
+        let Rows { columns, batches, context, json } = rows_of(stream);
+        // A guest may ask for them in a task of its own.
+        let batches = InTurn::new(Arc::clone(&self.place), batches).boxed();
+        Ok(Rows { columns, batches, context, json })
     }
 
     fn plan(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Plan, Failure> {

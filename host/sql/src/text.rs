@@ -7,6 +7,7 @@
 
 mod dialect;
 mod literal;
+mod names;
 mod respell;
 mod shape;
 
@@ -41,7 +42,8 @@ pub(crate) fn parse(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
 
 fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
     let dialect = TidegateDialect::new(usize::MAX, limits.nesting);
-    let tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize_with_location().map_err(|error| {
+    let spelled = names::doubled(sql);
+    let tokens = Tokenizer::new(&dialect, &spelled).with_unescape(false).tokenize_with_location().map_err(|error| {
         let at = Position { line: error.location.line, column: error.location.column };
         fail(Code::Syntax, sentence(&error.message), Some(at))
     })?;
@@ -56,6 +58,7 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
     let mut tokens = respell::raw_bytes(tokens);
     for token in &mut tokens {
         literal::unescape_token(token);
+        names::unescape_token(token);
     }
     let tokens = respell::respell(tokens);
     if let Some(first) = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)))

@@ -151,11 +151,11 @@ impl Type {
         self.is_plain() && *self != Self::Interval
     }
 
-    /// The field of a struct by name: exactly, else without case.
+    /// The field of a struct by name: exactly, else without case. The store's own is none that a text can
+    /// name: an event's key that is called so is another.
     pub(crate) fn field(fields: &[Field], name: &str) -> Option<(usize, Field)> {
-        let by = |matches: &dyn Fn(&str) -> bool| {
-            fields.iter().position(|field| !field.is_hidden() && matches(&field.name))
-        };
+        let by =
+            |matches: &dyn Fn(&str) -> bool| fields.iter().position(|field| !field.is_hidden() && matches(&field.name));
         let at = by(&|field| field == name).or_else(|| by(&|field| field.eq_ignore_ascii_case(name)))?;
         fields.get(at).map(|field| (at, field.clone()))
     }

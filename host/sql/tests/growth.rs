@@ -1,15 +1,28 @@
-//! What reading a text takes grows as the text does: counted in bytes that are allocated, not in time.
+//! What reading a text takes grows as the text does, and what functions hold while they compute is little:
+//! counted in bytes that are allocated, not in time.
 #![expect(unsafe_code, reason = "counting what is allocated needs an allocator, which is unsafe by nature")]
+#![expect(clippy::expect_used, reason = "a failed test may panic")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tidegate_model::TextLimits;
-use tidegate_sql::SavedQuery;
+use futures::TryStreamExt;
+use tidegate_model::{Arguments, Code, Failure, TextLimits};
+use tidegate_sql::{Engine, EngineOptions, NoSources, SavedQuery, Tables};
 
 thread_local! {
     /// Bytes that this thread has allocated so far, those that it has let go of included.
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+    /// Bytes that it holds, and the most that it has held.
+    static HELD: Cell<isize> = const { Cell::new(0) };
+    static MOST: Cell<isize> = const { Cell::new(0) };
+}
+
+fn held(bytes: isize) {
+    let _ = HELD.try_with(|held| {
+        held.set(held.get() + bytes);
+        let _ = MOST.try_with(|most| most.set(most.get().max(held.get())));
+    });
 }
 
 struct Counting;
@@ -18,10 +31,12 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATED.try_with(|bytes| bytes.set(bytes.get() + layout.size()));
+        held(layout.size().cast_signed());
         // SAFETY: as the caller says.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        held(-layout.size().cast_signed());
         // SAFETY: as the caller says.
         unsafe { System.dealloc(at, layout) }
     }
@@ -82,5 +97,58 @@ fn a_long_text_inside_nested_mistakes_is_not_copied_without_bound() {
         let sql = format!("SELECT {}'{}' 1 1{}", open.repeat(28), "x".repeat(200_000), close.repeat(28));
         let bytes = allocated(&sql);
         assert!(bytes < 1 << 30, "{open}: {bytes} bytes for {}", sql.len());
+    }
+}
+
+/// The most bytes that are held at once while a statement runs that may hold `memory`, and how it ends.
+fn most_held(sql: &str, memory: usize) -> (usize, Result<usize, Failure>) {
+    let options = EngineOptions { partitions: 1, statement_memory: memory, ..EngineOptions::default() };
+    let engine = Engine::new(&options).expect("an engine");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let before = HELD.get();
+    MOST.set(before);
+    let ended = runtime.block_on(async {
+        let plan = engine.plan(sql, Tables::Sources, &NoSources, &Arguments::new(), 0)?;
+        let batches: Vec<_> = engine.run(plan, None).await?.try_collect().await?;
+        Ok(batches.iter().map(datafusion::arrow::array::RecordBatch::num_rows).sum())
+    });
+    (usize::try_from(MOST.get() - before).unwrap_or_default(), ended)
+}
+
+/// A list of a million lists, whose tree is hundreds of megabytes.
+const LISTS: &str = "CONCAT('[', REPEAT('[0],', 1000000), '0]')";
+
+#[test]
+fn json_of_which_no_tree_is_wanted_is_read_without_one() {
+    for call in [
+        format!("JSON_TYPE({LISTS})"),
+        format!("JSON_VALUE({LISTS}, '$[1000000]')"),
+        format!("JSON_QUERY({LISTS}, '$[999999]')"),
+        format!("LAX_INT64({LISTS})"),
+        format!("JSON_VALUE(CONCAT('{{\"a\":', {LISTS}, ',\"b\":1.50}}'), '$.b')"),
+    ] {
+        let (bytes, ended) = most_held(&format!("SELECT {call} AS v"), 512 << 20);
+        assert_eq!(ended, Ok(1), "{call}");
+        assert!(bytes < 64 << 20, "{call} held {bytes} bytes");
+    }
+}
+
+#[test]
+fn what_functions_hold_is_counted_before_it_is_made() {
+    for call in [
+        format!("PARSE_JSON({LISTS})"),
+        format!("JSON_KEYS({LISTS})"),
+        format!("JSON_SET({LISTS}, '$[0]', 1)"),
+        format!("JSON_SET('[]', '$[0]', PARSE_JSON({LISTS}))"),
+        format!("JSON_QUERY_ARRAY({LISTS})"),
+        format!("JSON_STRIP_NULLS({LISTS})"),
+        "SPLIT(REPEAT('a,', 900000))".to_owned(),
+        "REGEXP_EXTRACT_ALL(REPEAT('a', 900000), 'a')".to_owned(),
+        "TO_CODE_POINTS(REPEAT('a', 900000))".to_owned(),
+        "EDIT_DISTANCE('x', REPEAT('a', 9000000))".to_owned(),
+    ] {
+        let (bytes, ended) = most_held(&format!("SELECT {call} AS v"), 32 << 20);
+        assert_eq!(ended.map_err(|failure| failure.code), Err(Code::LimitExceeded), "{call}");
+        assert!(bytes < 96 << 20, "{call} held {bytes} bytes");
     }
 }

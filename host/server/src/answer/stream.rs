@@ -7,12 +7,13 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use tidegate_model::{Code, Failure};
 use tidegate_runtime::Body as Made;
 use tokio::sync::{mpsc, oneshot};
@@ -20,8 +21,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::encoded::{piece, respond};
 use super::{Shape, Share, document, lost, rows};
+use crate::admission::Permit;
 use crate::compute::{AbortOnDrop, Compute};
 use crate::execute::{GRACE, late};
+use crate::turns::InTurn;
 
 /// Parts that may wait for the caller; with more, the statement waits.
 const WAITING: usize = 4;
@@ -39,21 +42,21 @@ pub(crate) async fn stream(
     shape: Shape,
     share: Share,
     guard: impl Send + 'static,
-    place: impl Send + 'static,
+    place: Arc<Permit>,
     limit: Duration,
 ) -> Result<Response<Body>, Failure> {
     let own = share.clone();
     let deadline = Instant::now() + limit + GRACE;
     let (sender, parts) = mpsc::channel(WAITING);
     let (end, ended) = oneshot::channel();
-    let task = compute.start_work(async move {
-        // The place among those that compute goes with the work, which ends in its time; a caller who
-        // reads slowly holds the answer, and no place.
-        let _place = place;
+    // The place among those that compute goes with the work, which ends in its time; a caller who reads
+    // slowly holds the answer, and no place.
+    let work = async move {
         // The caller's side has the same limit, but is not asked while the caller does not read.
         let done = timeout(limit + GRACE, produce(made, shape, own, sender)).await.unwrap_or_else(|_| Err(late(limit)));
         let _ = end.send(done);
-    })?;
+    };
+    let task = compute.start_work(InTurn::new(place, work.boxed()))?;
     let mut source = Source { parts, ended: Some(ended), deadline, limit, shape, _task: task, _guard: guard };
     let first = source.next().await.transpose()?;
     let state = State::Rows(first, source);

@@ -15,7 +15,9 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
 use super::statement::at_hand;
-use crate::fail::{failed, memory_failure};
+use tidegate_model::Failure;
+
+use crate::fail::{failed, known, memory_failure};
 
 /// What is smaller is not worth its counting.
 const COUNTED_FROM: usize = 16 << 10;
@@ -55,6 +57,40 @@ impl StatementMemory {
 /// If the statement, or all together, hold more than they may.
 pub(crate) fn count_made(array: &ArrayRef) -> Result<()> {
     count(array, |array, memory| array.claim(memory))
+}
+
+/// What a computation holds while it goes on, and nobody sees: lists that become an array, the tree of a JSON.
+/// Counted before it is made.
+#[derive(Debug, Default)]
+pub(crate) struct Transient {
+    held: Option<MemoryReservation>,
+    /// What is held and not counted yet.
+    uncounted: usize,
+}
+
+impl Transient {
+    /// Counts so many bytes more.
+    ///
+    /// # Errors
+    /// As [`count_made`].
+    pub(crate) fn grow(&mut self, bytes: usize) -> std::result::Result<(), Failure> {
+        self.uncounted = self.uncounted.saturating_add(bytes);
+        if self.uncounted < COUNTED_FROM {
+            return Ok(());
+        }
+        let more = std::mem::take(&mut self.uncounted);
+        if self.held.is_none() {
+            let pool = at_hand(|statement| Arc::clone(&statement.memory) as Arc<dyn MemoryPool>);
+            self.held = pool.map(|pool| MemoryConsumer::new("transient").register(&pool));
+        }
+        let Some(held) = &self.held else { return Ok(()) };
+        held.try_grow(more).map_err(|error| known(&error).unwrap_or_else(|| memory_failure("a function")))
+    }
+
+    /// All of it is gone.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
 }
 
 /// Counts an array whose texts may be those of other arrays: all but the texts.

@@ -26,6 +26,7 @@ mod text;
 mod time;
 mod top;
 mod udf;
+mod unnamed;
 mod watched;
 
 use datafusion::logical_expr::{Expr, Operator};
@@ -49,6 +50,7 @@ pub(crate) use time::{
 };
 pub(crate) use top::top;
 pub(crate) use udf::{all_or_null, bounded, copied_size, counted};
+pub(crate) use unnamed::field;
 pub(crate) use watched::watched;
 
 use crate::fail::{Result, fail, invalid};

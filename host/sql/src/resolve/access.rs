@@ -18,7 +18,7 @@ use crate::types::{Field, Type};
 
 /// A field that is known to exist.
 pub(crate) fn stored_field(value: &Typed, field: &Field) -> Typed {
-    Typed::new(core::get_field(value.expr.clone(), field.name.as_str()), field.ty.clone())
+    Typed::new(crate::functions::field(value.expr.clone(), &field.name), field.ty.clone())
 }
 
 /// What stands at a step of a JSON value, as JSON.

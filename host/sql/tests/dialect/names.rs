@@ -219,3 +219,28 @@ fn joins_and_functions_that_are_none_are_told() {
     assert!(world.attempt("SELECT x FROM t JOIN UNNEST(t.l) AS x").is_ok());
     assert!(world.attempt("SELECT x FROM t JOIN t.l AS x").is_ok());
 }
+
+#[test]
+fn every_key_of_an_event_has_a_name() {
+    let event = json!({
+        "_HOSTNAME": "h",
+        "_overflow": "o",
+        "m": {"": "empty", "a`b": "tick", "c\\d": "slash", "_present": true},
+    });
+    let world = World::new().source("t", &[event]);
+    for (sql, expected) in [
+        ("select m.`` as v from t cross join unnest(m) as m", json!([{"v": "empty"}])),
+        ("select m.`a\\`b` as v from t cross join unnest(m) as m", json!([{"v": "tick"}])),
+        ("select m.`a``b` as v from t cross join unnest(m) as m", json!([{"v": "tick"}])),
+        ("select m.`c\\d` as v from t cross join unnest(m) as m", json!([{"v": "slash"}])),
+        ("select m.`c\\\\d` as v from t cross join unnest(m) as m", json!([{"v": "slash"}])),
+        // The store's own field is none that a text can name.
+        ("select m._present as v from t cross join unnest(m) as m", json!([{"v": null}])),
+        ("select count(*) as v from t cross join unnest(m) as m where m.`` = 'empty'", json!([{"v": 1}])),
+        ("select _overflow as v, _HOSTNAME as h from t", json!([{"v": "o", "h": "h"}])),
+    ] {
+        assert_eq!(world.rows(sql), expected, "{sql}");
+    }
+    let all = world.rows("select * from t");
+    assert_eq!((&all[0]["_HOSTNAME"], all[0].get("_overflow")), (&json!("h"), None));
+}

@@ -139,7 +139,7 @@ fn changed(row: &Row, out: &mut Out, put: fn(Place<'_, '_>, New, &Row) -> std::r
     let mut room = Room(Room::MOST);
     for i in (2..row.count()).step_by(3) {
         let steps = read_path(row, i)?;
-        let Ok(value) = serde_json::from_str(row.text(i + 1)) else { return Ok(None) };
+        let Some(value) = super::read::tree(row, row.text(i + 1))? else { return Ok(None) };
         put(Place { whole: &mut whole, steps: &steps, room: &mut room }, New { value, is_list: row.bool(i + 2) }, row)?;
     }
     // Before this the path and the value bound how deep it is.
@@ -239,6 +239,8 @@ fn strip(value: &mut Value) {
 /// `JSON_OBJECT(keys, values)`: the values as a JSON array. The first of equal keys wins.
 fn zipped(row: &Row, out: &mut Out) -> Made<()> {
     let keys = row.texts(0);
+    // A value has two bytes of text at least, and a list grows by doubling.
+    row.hold(row.text(1).len().saturating_mul(size_of::<&RawValue>()))?;
     let Ok(values) = serde_json::from_str::<Vec<&RawValue>>(row.text(1)) else { return Ok(None) };
     if keys.len() != values.len() {
         let message = format!("JSON_OBJECT got {} keys and {} values", keys.len(), values.len());

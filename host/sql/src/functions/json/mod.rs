@@ -5,6 +5,7 @@
 
 pub(super) mod change;
 pub(super) mod read;
+mod stream;
 mod write;
 
 use datafusion::logical_expr::{cast, lit, when};

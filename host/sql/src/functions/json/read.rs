@@ -1,12 +1,12 @@
 //! Kernels that read JSON text.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use serde_json::value::RawValue;
 
+use super::stream::{self, End, Shallow, Size, Tree, Written};
 use crate::functions::kernels::Entry;
 use crate::functions::rows::{Bad, Body, Item, Items, Made, Row};
 
@@ -14,12 +14,12 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new(
         "json_value",
         Body::Text(|row, out| {
-            let Some(value) = found(row)? else { return Ok(None) };
+            let Some(value) = found(row, Shallow)? else { return Ok(None) };
             // A number keeps its digits: 1.10 is no 1.1 where it is a version. That of a JSON, which the
             // third argument tells, is a number and no more.
             if value.is_f64()
                 && !row.bool(2)
-                && let Some(digits) = written(row)?
+                && let Some(digits) = found(row, Written)?
             {
                 return out.text(&digits).map(Some);
             }
@@ -29,7 +29,7 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     ),
     Entry::new(
         "json_query",
-        Body::Text(|row, out| match found(row)? {
+        Body::Text(|row, out| match found_tree(row)? {
             Some(value) => out.json(&value, false).map(Some),
             None => Ok(None),
         }),
@@ -38,7 +38,7 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new(
         "json_queries",
         Body::Texts(|row, items| {
-            let Some(Value::Array(values)) = found(row)? else { return Ok(None) };
+            let Some(Value::Array(values)) = found_tree(row)? else { return Ok(None) };
             values.iter().try_for_each(|value| items.text(&value.to_string()))?;
             Ok(Some(()))
         }),
@@ -51,8 +51,8 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
                 .filter(|depth| *depth > 0)
                 .ok_or("the depth of JSON_KEYS counts from 1")?;
             let Some(value) = parsed(row)? else { return Ok(None) };
-            let mut found = std::collections::BTreeSet::new();
-            keys(&value, "", depth, &mut found);
+            let mut found = BTreeSet::new();
+            keys(row, &value, "", depth, &mut found)?;
             found.iter().try_for_each(|key| items.text(key))?;
             Ok(Some(()))
         }),
@@ -60,14 +60,14 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new(
         "json_type",
         Body::Text(|row, out| {
-            let Some(value) = parsed(row)? else { return Ok(None) };
+            let Some(value) = shallow(row)? else { return Ok(None) };
             out.text(kind(&value)).map(Some)
         }),
     ),
     Entry::new(
         "parse_json",
         Body::Text(|row, out| {
-            bounded(row)?;
+            counted(row, row.text(0))?;
             let value: Value = serde_json::from_str(row.text(0)).map_err(|error| {
                 let short: String = row.text(0).chars().take(60).collect();
                 format!("'{short}' is no JSON: {error}; SAFE.PARSE_JSON gives NULL instead")
@@ -78,9 +78,8 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new(
         "json_layout",
         Body::Text(|row, out| {
-            bounded(row)?;
-            match serde_json::from_str(row.text(0)) {
-                Ok(value) if row.bool(1) => out.json(&value, true)?,
+            match if row.bool(1) { parsed(row)? } else { None } {
+                Some(value) => out.json(&value, true)?,
                 _ => out.text(row.text(0))?,
             }
             Ok(Some(()))
@@ -120,7 +119,7 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new(
         "json_lax_bool",
         Body::Bool(|row| {
-            Ok(parsed(row)?.and_then(|value| match value {
+            Ok(shallow(row)?.and_then(|value| match value {
                 Value::Bool(value) => Some(value),
                 Value::Number(number) => number.as_f64().map(|number| number != 0.0),
                 Value::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
@@ -132,7 +131,7 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new(
         "json_lax_int",
         Body::Int(|row| {
-            Ok(parsed(row)?.and_then(|value| match &value {
+            Ok(shallow(row)?.and_then(|value| match &value {
                 Value::Bool(value) => Some(i64::from(*value)),
                 Value::String(text) => text.trim().parse().ok().or_else(|| rounded(text.trim().parse().ok()?)),
                 Value::Number(number) => number.as_i64().or_else(|| rounded(number.as_f64()?)),
@@ -143,7 +142,7 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     Entry::new(
         "json_lax_float",
         Body::Float(|row| {
-            Ok(parsed(row)?.and_then(|value| match value {
+            Ok(shallow(row)?.and_then(|value| match value {
                 Value::Number(number) => number.as_f64(),
                 Value::String(text) => text.trim().parse().ok(),
                 _ => None,
@@ -152,7 +151,7 @@ pub(in crate::functions) const KERNELS: &[Entry] = &[
     ),
     Entry::new(
         "json_lax_text",
-        Body::Text(|row, out| match parsed(row)?.and_then(|value| scalar(&value)) {
+        Body::Text(|row, out| match shallow(row)?.and_then(|value| scalar(&value)) {
             Some(text) => out.text(&text).map(Some),
             None => Ok(None),
         }),
@@ -229,61 +228,63 @@ pub(super) fn read_path(row: &Row, i: usize) -> Result<Arc<Vec<Step>>, Bad> {
     row.remember(i, |path| steps(path).map_err(Bad::from))
 }
 
-/// The longest text that is read as JSON: a value in memory takes many times its text.
+/// The longest text that is read as JSON.
 const MAX_TEXT: usize = 4 << 20;
+/// Texts up to so many bytes make no tree that is worth counting.
+const COUNTED_FROM: usize = 4 << 10;
 
-fn bounded(row: &Row) -> Result<(), Bad> {
-    if row.text(0).len() > MAX_TEXT {
+fn bounded(text: &str) -> Result<(), Bad> {
+    if text.len() > MAX_TEXT {
         return Err(Bad::Limit(format!("a text of more than {} MiB is not read as JSON", MAX_TEXT >> 20)));
     }
     Ok(())
 }
 
-/// The JSON that the first argument is, if it is one.
-pub(super) fn parsed(row: &Row) -> Result<Option<Value>, Bad> {
-    bounded(row)?;
-    Ok(serde_json::from_str(row.text(0)).ok())
+/// Counts what the tree of a text will take.
+fn counted(row: &Row, text: &str) -> Result<(), Bad> {
+    bounded(text)?;
+    if text.len() < COUNTED_FROM {
+        return Ok(());
+    }
+    row.hold(stream::whole(text, Size).unwrap_or_default())
 }
 
-/// The value at the path of the second argument.
-fn found(row: &Row) -> Result<Option<Value>, Bad> {
-    let steps = read_path(row, 1)?;
+/// The JSON that a text is, if it is one, as a tree that is counted until the row is done.
+pub(super) fn tree(row: &Row, text: &str) -> Result<Option<Value>, Bad> {
+    counted(row, text)?;
+    Ok(stream::whole(text, Tree))
+}
+
+/// The JSON that the first argument is, if it is one.
+pub(super) fn parsed(row: &Row) -> Result<Option<Value>, Bad> {
+    tree(row, row.text(0))
+}
+
+/// The same where only a scalar is wanted: lists and objects are empty.
+fn shallow(row: &Row) -> Result<Option<Value>, Bad> {
+    bounded(row.text(0))?;
+    Ok(stream::whole(row.text(0), Shallow))
+}
+
+/// What is made of the value at the path of the second argument.
+fn found<E: End>(row: &Row, end: E) -> Result<Option<E::Made>, Bad> {
+    let (steps, text) = (read_path(row, 1)?, row.text(0));
     // Most log lines are no JSON: do not parse what cannot be.
-    let first = row.text(0).trim_start().as_bytes().first().copied();
+    let first = text.trim_start().as_bytes().first().copied();
     if !steps.is_empty() && !matches!(first, Some(b'{' | b'[')) {
         return Ok(None);
     }
-    let Some(mut value) = parsed(row)? else { return Ok(None) };
-    for step in steps.iter() {
-        let next = match step {
-            Step::Key(key) => value.get_mut(key.as_str()),
-            Step::Index(index) => value.get_mut(*index),
-        };
-        let Some(next) = next else { return Ok(None) };
-        value = next.take();
-    }
-    Ok(Some(value))
+    bounded(text)?;
+    Ok(stream::at(text, &steps, end).flatten())
 }
 
-/// The value at the path as the text has it.
-fn written(row: &Row) -> Result<Option<String>, Bad> {
-    let steps = read_path(row, 1)?;
-    let Ok(mut value) = serde_json::from_str::<&RawValue>(row.text(0)) else { return Ok(None) };
-    for step in steps.iter() {
-        let next = match step {
-            Step::Key(key) => {
-                let fields: Option<HashMap<Cow<'_, str>, &RawValue>> = serde_json::from_str(value.get()).ok();
-                fields.and_then(|fields| fields.get(key.as_str()).copied())
-            }
-            Step::Index(index) => {
-                let items: Option<Vec<&RawValue>> = serde_json::from_str(value.get()).ok();
-                items.and_then(|items| items.get(*index).copied())
-            }
-        };
-        let Some(next) = next else { return Ok(None) };
-        value = next;
+/// The value at the path of the second argument, counted until the row is done.
+fn found_tree(row: &Row) -> Result<Option<Value>, Bad> {
+    if row.text(0).len() >= COUNTED_FROM {
+        let Some(size) = found(row, Size)? else { return Ok(None) };
+        row.hold(size)?;
     }
-    Ok(Some(value.get().trim().to_owned()))
+    found(row, Tree)
 }
 
 /// A scalar as text; nothing for objects, arrays and null.
@@ -298,7 +299,7 @@ fn scalar(value: &Value) -> Option<String> {
 
 /// The scalars of an array; nothing if it has others.
 fn values(row: &Row, items: &mut Items<'_>) -> Made<()> {
-    let Some(Value::Array(values)) = found(row)? else { return Ok(None) };
+    let Some(Value::Array(values)) = found_tree(row)? else { return Ok(None) };
     for value in &values {
         match (value, scalar(value)) {
             (Value::Null, _) => items.push(Item::Null)?,
@@ -309,17 +310,20 @@ fn values(row: &Row, items: &mut Items<'_>) -> Made<()> {
     Ok(Some(()))
 }
 
-fn keys(value: &Value, above: &str, depth: usize, found: &mut std::collections::BTreeSet<String>) {
-    let Value::Object(fields) = value else { return };
+fn keys(row: &Row, value: &Value, above: &str, depth: usize, found: &mut BTreeSet<String>) -> Result<(), Bad> {
+    let Value::Object(fields) = value else { return Ok(()) };
     for (key, value) in fields {
         let plain = key.chars().all(|c| c.is_alphanumeric() || c == '_');
         let key = if plain { key.clone() } else { format!("\"{key}\"") };
         let path = if above.is_empty() { key } else { format!("{above}.{key}") };
+        // Each has the keys above it in it.
+        row.hold(2 * size_of::<String>() + path.len())?;
         if depth > 1 {
-            keys(value, &path, depth - 1, found);
+            keys(row, value, &path, depth - 1, found)?;
         }
         found.insert(path);
     }
+    Ok(())
 }
 
 fn kind(value: &Value) -> &'static str {
@@ -335,7 +339,7 @@ fn kind(value: &Value) -> &'static str {
 
 /// A value of exactly one kind; text that is no JSON is NULL.
 fn strict<T>(row: &Row, wanted: &str, read: impl Fn(&Value) -> Option<T>) -> Made<T> {
-    let Some(value) = parsed(row)? else { return Ok(None) };
+    let Some(value) = shallow(row)? else { return Ok(None) };
     match read(&value) {
         Some(value) => Ok(Some(value)),
         None => Err(format!("the JSON is {} and not {wanted}; the LAX_ functions convert it", kind(&value)).into()),

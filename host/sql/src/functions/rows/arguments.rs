@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use super::Bad;
+use crate::engine::memory::Transient;
 use crate::engine::planning::is_at_hand;
 use crate::functions::kernels::arity;
 use crate::functions::patterns::{Compiled, compiled};
@@ -108,6 +109,8 @@ pub(in crate::functions) struct Row {
     pub(super) columns: Vec<(Column, bool)>,
     pub(super) row: usize,
     pub(super) work: Cell<u64>,
+    /// What is held for this row.
+    pub(super) held: RefCell<Transient>,
     pub(super) memo: RefCell<Memo>,
 }
 
@@ -264,6 +267,11 @@ impl Row {
     /// Fails if the result is no longer wanted.
     pub(in crate::functions) fn running(&self) -> std::result::Result<(), Bad> {
         crate::stop::check_running().map_err(|_| Bad::Limit("the request ran out of time".to_owned()))
+    }
+
+    /// Counts bytes that are held until the row is done, before they are made.
+    pub(in crate::functions) fn hold(&self, bytes: usize) -> std::result::Result<(), Bad> {
+        Ok(self.held.borrow_mut().grow(bytes)?)
     }
 
     /// Counts steps of work that no output bounds.

@@ -23,7 +23,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 
 use crate::engine::memory::{count_copied, count_made};
-use crate::fail::value_error;
+use crate::fail::{failed, value_error};
 use arguments::Column;
 pub(super) use arguments::Row;
 use out::ELEMENT;
@@ -125,7 +125,7 @@ pub(super) fn compute(
         })
         .collect::<Result<Vec<_>>>()?;
     let mut out = Out::new(if constant && body.makes_arrays() { rows } else { 1 });
-    let mut row = Row { columns, row: 0, work: Cell::new(0), memo: RefCell::default() };
+    let mut row = Row { columns, row: 0, work: Cell::new(0), memo: RefCell::default(), held: RefCell::default() };
     let rows = if constant { 1 } else { rows };
     let batch = Batch { rows, nulls, safe };
     let array: ArrayRef = match body {
@@ -216,6 +216,7 @@ impl Batch {
         if row.row.is_multiple_of(ROWS_BETWEEN_CHECKS) {
             crate::stop::check_running()?;
         }
+        row.held.borrow_mut().clear();
         if !self.nulls && !row.complete() {
             return Ok(None);
         }
@@ -224,6 +225,7 @@ impl Batch {
             Err(Bad::Value(_)) if self.safe => Ok(None),
             Err(Bad::Value(message)) => Err(value_error(message)),
             Err(Bad::Limit(message)) => Err(limit(message)),
+            Err(Bad::Memory(failure)) => Err(failed(*failure)),
         }
     }
 

@@ -3,6 +3,7 @@
 use datafusion::error::{DataFusionError, Result};
 use tidegate_model::{Code, Failure};
 
+use crate::engine::memory::Transient;
 use crate::engine::planning::is_at_hand;
 
 /// The most bytes of one text, or of one array.
@@ -22,6 +23,14 @@ pub(in crate::functions) enum Bad {
     Value(String),
     /// A limit: always an error.
     Limit(String),
+    /// There is no memory: always an error.
+    Memory(Box<Failure>),
+}
+
+impl From<Failure> for Bad {
+    fn from(failure: Failure) -> Self {
+        Self::Memory(Box::new(failure))
+    }
 }
 
 impl From<String> for Bad {
@@ -73,13 +82,15 @@ pub(in crate::functions) struct Out {
     pub(super) made: usize,
     most: usize,
     pub(super) most_row: usize,
+    /// The elements, until they are an array.
+    elements: Transient,
 }
 
 impl Out {
     pub(super) fn new(rows: usize) -> Self {
         let most_row = if is_at_hand() { MAX_FOLDED } else { MAX_VALUE };
         // What is made for one row stands for all of `rows`, where the call is constant.
-        Self { row: Vec::new(), made: 0, most: MAX_BATCH / rows.max(1), most_row }
+        Self { row: Vec::new(), made: 0, most: MAX_BATCH / rows.max(1), most_row, elements: Transient::default() }
     }
 
     /// Makes sure of room for `more` bytes, so that they can be made at once.
@@ -147,6 +158,8 @@ impl Out {
 
     /// Counts an element of an array.
     fn element(&mut self, size: usize) -> std::result::Result<(), Bad> {
+        // Its text is a text of its own until it is copied into the array.
+        self.elements.grow(size.saturating_add(2 * size_of::<Item>()))?;
         let size = size.saturating_add(ELEMENT);
         self.room(size)?;
         self.made += size;

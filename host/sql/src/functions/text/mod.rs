@@ -199,7 +199,7 @@ fn leaves_of(value: &Typed, leaves: &mut Vec<Expr>, call: &Call<'_>) -> Result<(
     match &value.ty {
         Type::Struct { fields, .. } | Type::Record(fields) => {
             for field in fields.iter().filter(|field| !field.is_hidden()) {
-                let expr = datafusion::functions::core::expr_fn::get_field(value.expr.clone(), field.name.as_str());
+                let expr = super::field(value.expr.clone(), &field.name);
                 leaves_of(&Typed::new(expr, field.ty.clone()), leaves, call)?;
             }
         }

@@ -190,6 +190,7 @@ fn replace(row: &Row, out: &mut Out) -> Made<()> {
 
 fn translate(row: &Row, out: &mut Out) -> Made<()> {
     let places = row.remember(1, |from| {
+        row.hold(from.len().saturating_mul(size_of::<(char, usize)>()))?;
         let mut places: Vec<(char, usize)> = from.chars().enumerate().map(|(n, c)| (c, n)).collect();
         places.sort_unstable();
         match places.windows(2).find(|pair| pair.first().map(|p| p.0) == pair.last().map(|p| p.0)) {
@@ -201,6 +202,7 @@ fn translate(row: &Row, out: &mut Out) -> Made<()> {
         }
     })?;
     let place = |c: char| places.binary_search_by_key(&c, |(c, _)| *c).ok().and_then(|n| places.get(n));
+    row.hold(row.text(2).len().saturating_mul(4))?;
     let to: Vec<char> = row.text(2).chars().collect();
     let mut rest = row.text(0);
     while let Some((at, c)) = rest.char_indices().find(|(_, c)| place(*c).is_some()) {
@@ -287,6 +289,7 @@ fn find(row: &Row) -> Made<i64> {
 }
 
 fn edit_distance(row: &Row) -> Made<i64> {
+    row.hold(row.text(0).len().saturating_mul(4).saturating_add(row.text(1).len().saturating_mul(12)))?;
     let (a, b): (Vec<char>, Vec<char>) = (row.text(0).chars().collect(), row.text(1).chars().collect());
     row.work((a.len() as u64).saturating_mul(b.len() as u64))?;
     let mut costs: Vec<usize> = (0..=b.len()).collect();
