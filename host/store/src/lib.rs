@@ -37,6 +37,7 @@ mod options;
 mod prune;
 mod reader;
 mod retention;
+mod scan;
 mod segment;
 mod shape;
 mod shred;

@@ -33,6 +33,7 @@ use crate::{
     info::SourceInfo,
     prune::prune,
     reader::{SegmentOfFile, SegmentReaders},
+    scan::SegmentScan,
     segment::Segment,
     source::Snapshot,
     union::SourceUnion,
@@ -135,7 +136,7 @@ impl SourceTable {
             .with_projection_indices(projection.cloned())?
             .with_limit(limit);
         let config = if ordered { config.with_output_ordering(vec![newest_first(schema)?]) } else { config };
-        Ok(DataSourceExec::from_data_source(config.build()))
+        Ok(SegmentScan::exec(config.build()))
     }
 
     /// A segment as a file of the scan, with the bounds of its time: the planner proves from them

@@ -12,6 +12,7 @@ mod crash;
 mod describe;
 mod disk;
 mod durability;
+mod order;
 mod retention;
 mod scan;
 mod schema;
