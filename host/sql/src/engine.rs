@@ -4,6 +4,7 @@ pub(crate) mod border;
 mod correlated;
 mod distinct;
 mod held;
+pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod statement;
 pub(crate) mod through;
@@ -105,6 +106,9 @@ impl Engine {
         let settings = config.options_mut();
         settings.execution.time_zone = Some("UTC".to_owned());
         settings.execution.parquet.pushdown_filters = true;
+        // MIN and MAX without groups would tell the scan which rows can still change them, and leave out
+        // those of them that have had no value yet: `MAX(id), MIN(n)` lost the rows whose `n` came late.
+        settings.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
         // The optimizer looks for more to do up to three times. The second pass still pushes fields
         // of records into the scan; the third changed no plan and cost a tenth of planning.
         settings.optimizer.max_passes = 2;

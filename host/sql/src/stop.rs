@@ -27,7 +27,6 @@ use datafusion::optimizer::optimizer::Optimizer;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::joins::utils::JoinFilter;
@@ -35,6 +34,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, NestedL
 use futures::{Stream, StreamExt};
 use tidegate_model::{Code, Failure};
 
+use crate::engine::limits;
 use crate::engine::statement::at_hand;
 use crate::engine::through::{Around, through};
 use crate::fail::failed;
@@ -155,7 +155,7 @@ pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 
 /// The engine's rules for physical plans, each asking first.
 pub(crate) fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let rules = PhysicalOptimizer::default().rules.into_iter();
+    let rules = limits::physical_rules().into_iter();
     rules.map(|rule| Arc::new(Asking(rule)) as Arc<dyn PhysicalOptimizerRule + Send + Sync>).collect()
 }
 

@@ -235,7 +235,11 @@ impl Resolver<'_> {
                     for key in keys {
                         let value = self.expr(&key.expr, &mut inner)?;
                         ordered_by.push((value.expr.clone(), place(&key.expr)));
-                        clauses.order_by.push(sorted(value, key)?);
+                        let key = sorted(value, key)?;
+                        // One that stood before decides already; the engine's own bookkeeping fails on it.
+                        if clauses.order_by.iter().all(|before| before.expr != key.expr) {
+                            clauses.order_by.push(key);
+                        }
                     }
                 }
                 FunctionArgumentClause::IgnoreOrRespectNulls(nulls) => {
