@@ -14,6 +14,7 @@
     reason = "a failed test may panic"
 )]
 
+mod cuts;
 mod grammar;
 mod naive;
 #[expect(dead_code, reason = "shared with the dialect tests, which use more of it")]

@@ -1,0 +1,278 @@
+//! Rows, cut at random into segments, row groups and memory; and the same rows as one batch.
+//!
+//! What depends on the cut is all that a scan may rely on: which times a segment spans, whether
+//! these overlap or touch, where a row group ends, which columns a segment lacks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
+use futures::TryStreamExt;
+use serde_json::{Value as Json, json};
+use tidegate_model::{Arguments, Failure};
+use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, Style, Tables};
+use tidegate_store::{Store, StoreOptions};
+
+use crate::tape::Tape;
+
+/// The first second of the rows.
+pub(super) const START: i64 = 1_763_600_000;
+/// Rows of all tables together, at most.
+const MAX_ROWS: usize = 900;
+
+/// How the times of a segment's rows lie to those of the others.
+#[derive(Debug, Clone, Copy)]
+enum Times {
+    /// Each segment after the one before.
+    After,
+    /// Each before the one before.
+    Before,
+    /// A segment begins with the time with which the one before ended.
+    Touching,
+    /// Anywhere.
+    Mixed,
+    /// Runs that overlap their neighbours.
+    Sliding,
+    /// All the same.
+    Same,
+}
+
+#[derive(Debug)]
+pub(super) struct World {
+    /// The cut rows; the folder goes with them.
+    cut: Arc<Store>,
+    whole: Arc<dyn TableProvider>,
+    engines: Vec<Engine>,
+    reference: Engine,
+    /// No two rows have one time.
+    pub(super) unique_times: bool,
+    /// The times are those of so many seconds from the start.
+    pub(super) seconds: usize,
+    pub(super) shown: String,
+    _folder: tempfile::TempDir,
+}
+
+/// One table under the name `t`.
+struct One(Arc<dyn TableProvider>);
+
+impl Sources for One {
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        (name == "t").then(|| Arc::clone(&self.0))
+    }
+    fn names(&self) -> Vec<String> {
+        vec!["t".to_owned()]
+    }
+}
+
+impl World {
+    pub(super) async fn new(tape: &mut Tape<'_>) -> Self {
+        let segments = if tape.below(3) == 0 { 1 + tape.below(4) } else { 1 + tape.below(60) };
+        let memory = tape.below(4);
+        let per_part = 1 + tape.below((MAX_ROWS / (segments + memory)).max(1));
+        let row_group_rows = tape.pick(&[1, 3, 7, 20, 1_000]).max(per_part / 40);
+        let times = tape.pick(&[
+            Times::After,
+            Times::After,
+            Times::Before,
+            Times::Touching,
+            Times::Mixed,
+            Times::Sliding,
+            Times::Same,
+        ]);
+        let late = tape.below(segments + 1);
+        let shown = format!(
+            "{segments} segments and {memory} batches in memory, up to {per_part} rows each, {row_group_rows} rows a \
+             row group, times {times:?}, late fields from {late}"
+        );
+        let mut number = 0;
+        let parts = (0..segments + memory).map(|part| {
+            let count = 1 + tape.below(per_part);
+            let rows = (0..count).map(|i| {
+                let (part, i, per_part) = (part as i64, i as i64, per_part as i64);
+                let second = match times {
+                    Times::After => part * per_part + i,
+                    Times::Before => 100_000 - part * per_part + i,
+                    Times::Touching => part * per_part + i * per_part / (count as i64 - 1).max(1),
+                    Times::Mixed => tape.below(256) as i64 * 4 + tape.below(4) as i64,
+                    Times::Sliding => part * per_part / 2 + i,
+                    Times::Same => 7,
+                };
+                number += 1;
+                row(tape, number - 1, second, part as usize >= late)
+            });
+            rows.collect()
+        });
+        let parts = parts.collect();
+        Self::of(parts, segments, row_group_rows, shown).await
+    }
+
+    /// Rows one second apart, 20 in each of so many segments and batches in memory, 4 in a row group.
+    pub(super) async fn small(segments: usize, memory: usize) -> Self {
+        let row = |i: i64| {
+            let mut row = json!({
+                "id": format!("{:03}", i * 7 % 1_000), "timestamp": (START + i) * 1_000_000, "project": format!("p{}", i % 3),
+                "event_message": if i % 9 == 0 { "503 from 10.0.77.1" } else { "GET" },
+            });
+            if i % 5 < 2 || i == 0 {
+                row["n"] = json!(1 + i % 40);
+            }
+            row
+        };
+        let parts =
+            (0..(segments + memory) as i64).map(|part| (part * 20..part * 20 + 20).map(row).collect()).collect();
+        Self::of(parts, segments, 4, format!("{segments} segments and {memory} batches of 20 rows")).await
+    }
+
+    /// The first of the parts become segments, the others stay in memory.
+    async fn of(parts: Vec<Vec<Json>>, segments: usize, row_group_rows: usize, shown: String) -> Self {
+        // What the engine says of an internal failure goes to the log only: show it with the test.
+        let _ = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::ERROR).try_init();
+        let options = StoreOptions {
+            manual_flush: true,
+            row_group_rows,
+            durable: false,
+            zstd_level: 1,
+            ..StoreOptions::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let (cut, uncut) = (folder.path().join("cut"), folder.path().join("uncut"));
+        let cut = Store::open(&cut, options.clone()).unwrap();
+        let uncut = Store::open(&uncut, options).unwrap();
+        for store in [&cut, &uncut] {
+            store.create_source("t").unwrap();
+        }
+        let mut all = Vec::new();
+        for (part, rows) in parts.into_iter().enumerate() {
+            all.extend(rows.iter().cloned());
+            cut.ingest("t", rows).await.unwrap();
+            if part < segments {
+                cut.flush().await.unwrap();
+            }
+        }
+        uncut.ingest("t", all.clone()).await.unwrap();
+        let whole = one_batch(&uncut).await;
+        uncut.close().await.unwrap();
+        let engine = |partitions| Engine::new(&EngineOptions { partitions, ..EngineOptions::default() }).unwrap();
+        let mut stamps: Vec<i64> = all.iter().map(|row| row["timestamp"].as_i64().unwrap()).collect();
+        stamps.sort_unstable();
+        let seconds = stamps.last().map_or(1, |last| (last / 1_000_000 - START + 1) as usize);
+        stamps.dedup();
+        Self {
+            cut,
+            whole,
+            engines: (1..=4).map(engine).collect(),
+            reference: engine(1),
+            unique_times: stamps.len() == all.len(),
+            seconds,
+            shown: format!("{shown}, {} rows", all.len()),
+            _folder: folder,
+        }
+    }
+
+    /// The rows of a statement over the cut rows, with so many partitions; each as the texts of its columns.
+    pub(super) async fn answer(
+        &self,
+        sql: &str,
+        grant: Option<&str>,
+        partitions: usize,
+    ) -> Result<Vec<Vec<String>>, Failure> {
+        answer(&self.engines[partitions - 1], &One(self.cut.table("t").unwrap()), sql, grant).await
+    }
+
+    /// The same over all rows in one batch.
+    pub(super) async fn expected(&self, sql: &str, grant: Option<&str>) -> Result<Vec<Vec<String>>, Failure> {
+        answer(&self.reference, &One(Arc::clone(&self.whole)), sql, grant).await
+    }
+
+    /// The physical plan, to be shown with a failure.
+    pub(super) async fn plan(&self, sql: &str, grant: Option<&str>, partitions: usize) -> String {
+        let engine = &self.engines[partitions - 1];
+        let plan = plan(engine, &One(self.cut.table("t").unwrap()), sql, grant);
+        match plan {
+            Ok(plan) => engine.explain(&plan).await.unwrap_or_else(|failure| failure.to_string()),
+            Err(failure) => failure.to_string(),
+        }
+    }
+}
+
+fn row(tape: &mut Tape<'_>, number: i64, second: i64, late: bool) -> Json {
+    let word = tape.pick(&["GET", "POST", "PATCH", "rare", "GET", "503 of 10.0.77", "GET", "POST"]);
+    // In another order than the times.
+    let id = format!("{:02x}{number:04}", (number * 151) % 256);
+    let mut row = json!({
+        "id": id, "timestamp": (START + second) * 1_000_000, "project": format!("p{}", tape.below(4)),
+        "event_message": format!("{word} {}", tape.below(12)),
+    });
+    match tape.below(5) {
+        0 => {}
+        1 => row["n"] = Json::Null,
+        n => row["n"] = json!(n * 10 + tape.below(4)),
+    }
+    if tape.below(6) > 0 {
+        row["metadata"] = json!({"status": tape.pick(&[200, 200, 404, 500]), "o": {"x": tape.below(3)}});
+    }
+    if late {
+        row["late"] = json!(tape.pick(&["a", "b"]));
+        if row.get("metadata").is_some() {
+            row["metadata"]["tags"] = json!([tape.below(3), tape.below(3)]);
+        }
+    } else if number == 0 {
+        // Every column is there in some row, so that each statement can be planned.
+        row["late"] = json!("a");
+        row["n"] = json!(1);
+        row["metadata"] = json!({"status": 200, "o": {"x": 1}, "tags": [1, 2]});
+    }
+    row
+}
+
+/// The rows of the source as a table of one batch that promises no order.
+async fn one_batch(store: &Arc<Store>) -> Arc<dyn TableProvider> {
+    let context = SessionContext::new();
+    let table = store.table("t").unwrap();
+    let scan = table.scan(&context.state(), None, &[], None).await.unwrap();
+    let batches = collect(scan, context.task_ctx()).await.unwrap();
+    let batch = concat_batches(&table.schema(), &batches).unwrap();
+    Arc::new(MemTable::try_new(table.schema(), vec![vec![batch]]).unwrap())
+}
+
+fn plan(engine: &Engine, sources: &One, sql: &str, grant: Option<&str>) -> Result<tidegate_sql::Plan, Failure> {
+    let grant = grant.map(|grant| SavedQuery::parse(grant).unwrap());
+    let tables = grant.as_ref().map_or(Tables::Sources, Tables::Granted);
+    engine.plan(sql, tables, sources, &Arguments::new(), (START + 1_000) * 1_000_000)
+}
+
+async fn answer(engine: &Engine, sources: &One, sql: &str, grant: Option<&str>) -> Result<Vec<Vec<String>>, Failure> {
+    let stream = engine.run(plan(engine, sources, sql, grant)?, Some(1_000_001)).await?;
+    let columns = stream.columns();
+    let batches: Vec<RecordBatch> = stream.try_collect().await?;
+    let mut rows = Vec::new();
+    for batch in batches {
+        let encoders: Vec<_> = columns
+            .iter()
+            .zip(batch.columns())
+            .map(|((_, ty), array)| ColumnEncoder::new(array, ty, Style::Result).unwrap())
+            .collect();
+        rows.extend((0..batch.num_rows()).map(|row| {
+            let text = |encoder: &ColumnEncoder| {
+                let mut text = Vec::new();
+                encoder.write(row, &mut text);
+                String::from_utf8(text).unwrap()
+            };
+            encoders.iter().map(text).collect()
+        }));
+    }
+    Ok(rows)
+}
+
+/// Rows counted: answers whose order says nothing.
+pub(super) fn bag(rows: &[Vec<String>]) -> BTreeMap<&[String], usize> {
+    let mut bag = BTreeMap::new();
+    for row in rows {
+        *bag.entry(row.as_slice()).or_default() += 1;
+    }
+    bag
+}
