@@ -211,8 +211,34 @@ impl PhysicalOptimizerRule for Stops {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::physical_expr::expressions::{col, is_not_null};
+    use datafusion::physical_plan::empty::EmptyExec;
+    use datafusion::physical_plan::filter_pushdown::{FilterPushdownPhase, PushedDown};
+
     use super::*;
+
+    /// A filter from above reaches the input of a filter, but not that of one with a limit.
+    #[test]
+    fn filters_do_not_pass_a_limit() {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
+        let condition = is_not_null(col("n", &schema).unwrap()).unwrap();
+        let config = ConfigOptions::new();
+        let input = Arc::new(EmptyExec::new(schema));
+        let filter = FilterExec::try_new(Arc::clone(&condition), input).unwrap();
+        for (rows, passes) in [(None, true), (Some(5), false)] {
+            let plan = filter.with_fetch(rows).unwrap();
+            let plan = Stops.optimize(plan, &config).unwrap();
+            let asked = vec![Arc::clone(&condition)];
+            let told = plan.gather_filters_for_pushdown(FilterPushdownPhase::Post, asked, &config).unwrap();
+            let passed =
+                told.parent_filters().iter().flatten().all(|told| matches!(told.discriminant, PushedDown::Yes));
+            assert_eq!(passed, passes, "{rows:?}");
+            assert_eq!(plan.fetch(), rows);
+        }
+    }
 
     /// The rules are known by their names.
     #[test]

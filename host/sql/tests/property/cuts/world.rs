@@ -120,6 +120,9 @@ impl World {
             if i % 5 < 2 || i == 0 {
                 row["n"] = json!(1 + i % 40);
             }
+            if i < 15 {
+                row["late"] = json!(i);
+            }
             row
         };
         let parts =
