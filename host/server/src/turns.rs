@@ -193,7 +193,7 @@ mod tests {
     const LONG: Duration = Duration::from_millis(1_000);
 
     fn admission(compute: &Compute) -> Admission {
-        let options = AdmissionOptions { concurrency: 64, queue: 64, wait: LONG };
+        let options = AdmissionOptions { concurrency: 64, queue: 64, wait: LONG, ..AdmissionOptions::default() };
         Admission::new(&options, compute.threads())
     }
 
