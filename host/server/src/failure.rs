@@ -73,7 +73,7 @@ pub(crate) fn of_store(error: StoreError) -> Failure {
         StoreError::Exists(name) => {
             Failure::new(Code::Refused, format!("the name {name} is taken; names are unique")).about("name")
         }
-        StoreError::Overloaded { .. } => Failure::new(
+        StoreError::Overloaded { .. } | StoreError::Backlog { .. } => Failure::new(
             Code::TooManyRequests,
             "more events wait to be written than may wait; nothing of the request was stored, try again",
         ),

@@ -117,6 +117,14 @@ pub enum StoreError {
         /// The limit of [`StoreOptions::max_unflushed_bytes`](crate::StoreOptions).
         limit: usize,
     },
+    /// More events of one source wait to become columns than may; try again later.
+    #[error("{rows} events of the source wait to become columns, the limit is {limit}")]
+    Backlog {
+        /// Events that wait now.
+        rows: usize,
+        /// The limit of [`StoreOptions::max_raw_rows`](crate::StoreOptions).
+        limit: usize,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

@@ -27,6 +27,9 @@ pub struct StoreOptions {
     /// Bytes in memory, not yet in segments, over all sources; beyond that ingest is refused with
     /// [`StoreError::Overloaded`](crate::StoreError::Overloaded).
     pub max_unflushed_bytes: usize,
+    /// Events of one source that may wait to become columns; beyond that ingest into it is refused with
+    /// [`StoreError::Backlog`](crate::StoreError::Backlog). A query of the source waits for all of them.
+    pub max_raw_rows: usize,
     /// Bytes that one event may have as JSON; a longer one is refused alone.
     pub max_event_bytes: usize,
     /// Fields that a source may have as columns: a leaf counts one, a record two. Later ones are read
@@ -57,6 +60,7 @@ impl Default for StoreOptions {
             commit_bytes: 16 << 20,
             queue_bytes: 64 << 20,
             max_unflushed_bytes: 1 << 30,
+            max_raw_rows: 250_000,
             max_event_bytes: 1 << 20,
             max_fields: 1_000,
             max_depth: 32,

@@ -71,6 +71,8 @@ struct Lists {
     raw: Vec<Call>,
     /// Rows and bytes in `raw`, counted so that nobody walks thousands of calls after each commit.
     raw_size: Size,
+    /// Rows that are being turned into columns just now.
+    shredding: usize,
     memory: Vec<Arc<MemBatch>>,
     /// Being written as a segment.
     flushing: Vec<Arc<MemBatch>>,
@@ -235,11 +237,13 @@ impl Source {
             if lists.raw.is_empty() {
                 return Ok(());
             }
+            lists.shredding = lists.raw_size.rows;
             (mem::take(&mut lists.raw), mem::take(&mut lists.raw_size), lists.memory.clone())
         };
         let before: usize = memory.iter().map(|batch| batch.held()).sum();
         let built = build(&raw, shape, self.caps, &mut memory);
         let mut lists = self.lists();
+        lists.shredding = 0;
         match built {
             Ok(grown) => {
                 if grown.overflows() && !self.overflows.swap(true, Ordering::Relaxed) {
@@ -290,6 +294,13 @@ impl Source {
     /// Whether so much is raw that the next query would notice the shredding.
     pub(crate) fn is_raw(&self) -> bool {
         self.lists().raw_size.rows >= RAW_ROWS
+    }
+
+    /// Fails while more rows are raw than may be: they come faster than they become columns.
+    pub(crate) fn check_backlog(&self, limit: usize) -> Result<()> {
+        let lists = self.lists();
+        let rows = lists.raw_size.rows + lists.shredding;
+        if rows > limit { Err(StoreError::Backlog { rows, limit }) } else { Ok(()) }
     }
 
     /// Shreds ahead of the next query.

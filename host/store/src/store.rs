@@ -112,7 +112,7 @@ impl Store {
     /// after [`StoreError::Unconfirmed`], and for a caller that goes away while waiting, it is not known which.
     ///
     /// # Errors
-    /// [`StoreError::UnknownSource`]; [`StoreError::Overloaded`];
+    /// [`StoreError::UnknownSource`]; [`StoreError::Overloaded`]; [`StoreError::Backlog`];
     /// [`StoreError::DiskFull`]; [`StoreError::CommitFailed`], [`StoreError::ReadOnly`] and
     /// [`StoreError::Unconfirmed`] when the disk fails;
     /// [`StoreError::Closed`].
@@ -168,6 +168,7 @@ impl Store {
             return Ok(Ingested::default());
         }
         self.check_room()?;
+        source.check_backlog(self.options.max_raw_rows)?;
         let Prepared { body, rows, refused, times, now } = intake.finish();
         let mut told = Ingested { stored: 0, refused, unread_times: times.unread, future_times: times.ahead };
         if rows > 0 {

@@ -286,3 +286,22 @@ async fn overlapping_segments_stay_in_order() {
     assert_eq!(times.len(), 200);
     assert!(times.is_sorted_by(|a, b| a >= b));
 }
+
+/// Events that come faster than they become columns are refused before a query has to wait for them all.
+#[tokio::test]
+async fn a_backlog_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = crate::StoreOptions { max_raw_rows: 10, ..super::manual() };
+    let store = crate::Store::open(dir.path(), options).unwrap();
+    store.create_source("s").unwrap();
+    store.create_source("t").unwrap();
+    let events = || (0..11).map(|n| serde_json::json!({"id": n.to_string()})).collect::<Vec<_>>();
+    store.ingest("s", events()).await.unwrap();
+    let refused = store.ingest("s", events()).await;
+    assert!(matches!(refused, Err(crate::StoreError::Backlog { rows: 11, limit: 10 })), "{refused:?}");
+    // Other sources go on, and this one when its rows are columns.
+    store.ingest("t", events()).await.unwrap();
+    assert_eq!(frame(&store, "s").count().await.unwrap(), 11);
+    store.ingest("s", events()).await.unwrap();
+    assert_eq!(frame(&store, "s").count().await.unwrap(), 22);
+}
