@@ -23,9 +23,7 @@ use datafusion::{
         projection::ProjectionExprs,
     },
     physical_expr_adapter::PhysicalExprAdapter,
-    physical_plan::{
-        DisplayFormatType, execution_plan::SchedulingType, stream::RecordBatchStreamAdapter,
-    },
+    physical_plan::{DisplayFormatType, execution_plan::SchedulingType, stream::RecordBatchStreamAdapter},
 };
 
 use crate::{batch::MemBatch, expr::Adapter, shape::Shape};

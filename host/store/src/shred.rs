@@ -315,8 +315,7 @@ impl<'v> Walk<'_, 'v> {
     ) {
         let unnameable = key.len() > MAX_KEY_BYTES || HIDDEN_FIELDS.contains(&key);
         let found = classify(value);
-        let too_deep =
-            matches!(found, Found::Record(_) | Found::Records(_)) && depth + 1 >= self.state.caps.depth;
+        let too_deep = matches!(found, Found::Record(_) | Found::Records(_)) && depth + 1 >= self.state.caps.depth;
         let kind = match found {
             Found::Record(_) | Found::Records(_) => (!too_deep).then(Kind::record),
             // The value itself comes right after, and is marked as what it is.
@@ -383,7 +382,10 @@ impl<'v> Walk<'_, 'v> {
                     }
                 }
             }
-            (Kind::Scalar { mixed: unlike, .. } | Kind::List { mixed: unlike, .. } | Kind::Record { unlike, .. }, _) => {
+            (
+                Kind::Scalar { mixed: unlike, .. } | Kind::List { mixed: unlike, .. } | Kind::Record { unlike, .. },
+                _,
+            ) => {
                 self.unlike(unlike, value);
             }
         }

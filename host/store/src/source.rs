@@ -397,7 +397,8 @@ fn build(
     caps: Caps,
     memory: &mut Vec<Arc<MemBatch>>,
 ) -> datafusion::error::Result<Arc<Shape>> {
-    let mut building = Building { shape: Arc::clone(shape), shredder: Shredder::new(shape, caps), bytes: 0, seqs: None };
+    let mut building =
+        Building { shape: Arc::clone(shape), shredder: Shredder::new(shape, caps), bytes: 0, seqs: None };
     for call in raw {
         // Each event is read when its turn comes, and has its part of the call's bytes.
         let each = call.body.len() / call.rows.max(1);

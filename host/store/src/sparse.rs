@@ -103,7 +103,8 @@ pub(crate) fn choose(parts: &[Arc<MemBatch>]) -> SparsePaths {
         }
     }
     let slots_of = |pointer: &str| {
-        let lists = slots.iter().filter(|(list, _)| pointer.strip_prefix(list.as_str()).is_some_and(|p| p.starts_with('/')));
+        let lists =
+            slots.iter().filter(|(list, _)| pointer.strip_prefix(list.as_str()).is_some_and(|p| p.starts_with('/')));
         lists.max_by_key(|(list, _)| list.len()).map_or(rows, |(_, elements)| *elements)
     };
     let mut by_fill: Vec<(usize, usize, &String)> =
@@ -130,12 +131,7 @@ pub(crate) fn choose(parts: &[Arc<MemBatch>]) -> SparsePaths {
     chosen
 }
 
-fn measure(
-    array: &ArrayRef,
-    pointer: String,
-    uses: &mut BTreeMap<String, Use>,
-    slots: &mut BTreeMap<String, usize>,
-) {
+fn measure(array: &ArrayRef, pointer: String, uses: &mut BTreeMap<String, Use>, slots: &mut BTreeMap<String, usize>) {
     match array.data_type() {
         DataType::Struct(fields) => {
             for (child, column) in fields.iter().zip(array.as_struct().columns()) {
@@ -270,8 +266,7 @@ impl Spilling<'_> {
                 let DataType::Struct(fields) = item.data_type() else { return Ok(Some(Arc::clone(array))) };
                 let list: &ListArray = array.as_list();
                 let (offsets, values) = own_values(list);
-                let kept: ArrayRef =
-                    Arc::new(self.record(&values, fields, path, &places.elements(&offsets, path))?);
+                let kept: ArrayRef = Arc::new(self.record(&values, fields, path, &places.elements(&offsets, path))?);
                 let DataType::List(item) = list_of(kept.data_type().clone()) else { return Ok(None) };
                 Ok(Some(Arc::new(ListArray::try_new(item, offsets, kept, list.nulls().cloned())?)))
             }

@@ -161,8 +161,7 @@ impl Spilled {
         }
         inner.values_mut().for_each(|rows| rows.sort_by_key(|(slot, _)| *slot));
         let values = Spilled { by_pointer: inner }.patch_record(&values, fields, "")?;
-        let list: ArrayRef =
-            Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, array.nulls().cloned())?);
+        let list: ArrayRef = Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, array.nulls().cloned())?);
         self.with_unlike(list, pointer)
     }
 

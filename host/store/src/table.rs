@@ -164,8 +164,7 @@ impl SourceTable {
     fn scan_memory(&self, projection: Option<&Vec<usize>>, limit: Option<usize>) -> Result<Arc<dyn ExecutionPlan>> {
         let Snapshot { memory, shape, schema, .. } = &self.snapshot;
         let order = newest_first(schema)?;
-        let rows =
-            MemoryRows::new(memory.clone(), Arc::clone(shape), Arc::clone(schema), projection, order, limit)?;
+        let rows = MemoryRows::new(memory.clone(), Arc::clone(shape), Arc::clone(schema), projection, order, limit)?;
         Ok(DataSourceExec::from_data_source(rows))
     }
 }

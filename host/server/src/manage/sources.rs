@@ -88,8 +88,19 @@ fn brief(app: &App, source: &SourceInfo) -> Map<String, Value> {
 async fn shown(app: &Arc<App>, id: Uuid) -> Result<Value, Failure> {
     let description: SourceDescription = app.blocking(move |app| app.store.describe(id)).await?;
     let mut fields = brief(app, &description.info);
-    let SourceDescription { rows, bytes, segments, memory_rows, memory_bytes, oldest, newest, fields: used, max_fields, overflows, info: _ } =
-        description;
+    let SourceDescription {
+        rows,
+        bytes,
+        segments,
+        memory_rows,
+        memory_bytes,
+        oldest,
+        newest,
+        fields: used,
+        max_fields,
+        overflows,
+        info: _,
+    } = description;
     for (name, value) in [
         ("rows", rows.into()),
         ("bytes", bytes.into()),

@@ -19,9 +19,9 @@ pub(super) const KERNELS: &[Entry] = &[
         Body::Text(|row, out| {
             let Some(fields) = object(row.text(0)) else { return Ok(None) };
             let name = row.text(1);
-            let found = fields.get(name).or_else(|| {
-                fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-            });
+            let found = fields
+                .get(name)
+                .or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
             match found.and_then(|value| text(value)) {
                 Some(value) => out.text(&value).map(Some),
                 None => Ok(None),

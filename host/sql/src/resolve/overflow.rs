@@ -9,8 +9,8 @@ use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::{Expr, lit, when};
 use tidegate_model::{REST_FIELD, UNLIKE_FIELD};
 
-use super::{Resolver, Typed};
 use super::scope::{Found, Relation, Scope, ScopeColumn};
+use super::{Resolver, Typed};
 use crate::fail::{Planning, Result};
 use crate::functions::{kernel, to_json_string};
 use crate::types::{Field, Type, has_hidden, is_there};

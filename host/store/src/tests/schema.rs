@@ -358,9 +358,7 @@ async fn sparse_columns_cost_what_they_hold() {
     store.create_source("s").unwrap();
     let events = |range: std::ops::Range<usize>| {
         let list = |n: usize| json!([{format!("l{}", n % 300): n}, {"each": n}]);
-        let event = |n: usize| {
-            json!({"id": n.to_string(), "timestamp": n, "metadata": {format!("k{:03}", n % 996): format!("a{n}"), "many": list(n), "n": [n]}})
-        };
+        let event = |n: usize| json!({"id": n.to_string(), "timestamp": n, "metadata": {format!("k{:03}", n % 996): format!("a{n}"), "many": list(n), "n": [n]}});
         range.map(event).collect::<Vec<_>>()
     };
     for call in 0..10 {
@@ -400,7 +398,10 @@ async fn columns_go_with_the_last_segment_that_has_them() {
     let mixed = json!([1, "a"]);
     store.ingest("s", vec![json!({"id": "1", "timestamp": 1, "metadata": junk, "odd": mixed})]).await.unwrap();
     store.flush().await.unwrap();
-    store.ingest("s", vec![json!({"id": "2", "timestamp": 2, "metadata": {"honest": 1, "j1": 5, "late": {"x": 1}}})]).await.unwrap();
+    store
+        .ingest("s", vec![json!({"id": "2", "timestamp": 2, "metadata": {"honest": 1, "j1": 5, "late": {"x": 1}}})])
+        .await
+        .unwrap();
     store.flush().await.unwrap();
     let id = store.source("s").unwrap().id;
     let described = store.describe(id).unwrap();
@@ -419,7 +420,10 @@ async fn columns_go_with_the_last_segment_that_has_them() {
     store.ingest("s", vec![late]).await.unwrap();
     for _ in 0..2 {
         let got = all(&store, "s").await;
-        assert!(reads_as(&shown(got[0]["metadata"].clone()), &json!({"honest": 1, "j1": 5, "late": {"x": 1}})), "{got:?}");
+        assert!(
+            reads_as(&shown(got[0]["metadata"].clone()), &json!({"honest": 1, "j1": 5, "late": {"x": 1}})),
+            "{got:?}"
+        );
         let sent = json!({"status": 500, "late": {"x": 2}, "honest": {"y": 3}});
         assert!(reads_as(&shown(got[1]["metadata"].clone()), &sent), "{got:?}");
         let x = path("metadata", &["late", "x"]).alias("x");
@@ -441,7 +445,8 @@ async fn planning_makes_no_rows_of_memory() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir);
     store.create_source("s").unwrap();
-    let event = |n: usize| json!({"id": n.to_string(), "timestamp": n, "v": if n % 2 == 0 { json!(n) } else { json!("x") }});
+    let event =
+        |n: usize| json!({"id": n.to_string(), "timestamp": n, "v": if n % 2 == 0 { json!(n) } else { json!("x") }});
     store.ingest("s", (0..20_000).map(event).collect()).await.unwrap();
     let plan = frame(&store, "s").limit(0, Some(5)).unwrap().create_physical_plan().await.unwrap();
     let shown = datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string();
@@ -498,7 +503,8 @@ fn reads_as(got: &Value, sent: &Value) -> bool {
         (Value::String(got), sent) => *got == crate::adapt::value_text(sent),
         (Value::Number(got), Value::Number(sent)) => got == sent || got.as_f64() == sent.as_f64(),
         (Value::Object(got), Value::Object(sent)) => {
-            got.len() == sent.len() && got.iter().all(|(key, got)| sent.get(key).is_some_and(|sent| reads_as(got, sent)))
+            got.len() == sent.len()
+                && got.iter().all(|(key, got)| sent.get(key).is_some_and(|sent| reads_as(got, sent)))
         }
         (Value::Array(got), Value::Array(sent)) if got.len() == sent.len() => {
             got.iter().zip(sent).all(|(got, sent)| reads_as(got, sent))
