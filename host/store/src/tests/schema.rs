@@ -445,8 +445,7 @@ async fn planning_makes_no_rows_of_memory() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir);
     store.create_source("s").unwrap();
-    let event =
-        |n: usize| json!({"id": n.to_string(), "timestamp": n, "v": if n % 2 == 0 { json!(n) } else { json!("x") }});
+    let event = |n: usize| json!({"id": n.to_string(), "timestamp": n, "v": if n.is_multiple_of(2) { json!(n) } else { json!("x") }});
     store.ingest("s", (0..20_000).map(event).collect()).await.unwrap();
     let plan = frame(&store, "s").limit(0, Some(5)).unwrap().create_physical_plan().await.unwrap();
     let shown = datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string();
