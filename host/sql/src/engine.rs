@@ -16,13 +16,14 @@ use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use futures::{Stream, StreamExt};
 use sqlparser::ast::Query;
@@ -38,6 +39,11 @@ use statement::Statement;
 
 /// Rows that flow between operators at once.
 const BATCH_ROWS: usize = 8192;
+
+/// Names of the engine's rules for operators.
+const LAST_CHECK: &str = "SanityCheckPlan";
+const TAKES_PROJECTIONS_IN: &str = "ProjectionPushdown";
+
 /// A literal is repeated for every row of a batch: with long ones, batches have fewer rows, so
 /// that the repeated text stays under this many bytes.
 const LITERAL_BYTES: usize = 32 << 20;
@@ -67,6 +73,8 @@ impl Default for EngineOptions {
 #[derive(Debug)]
 pub struct Engine {
     state: SessionState,
+    /// The same without [`TAKES_PROJECTIONS_IN`]; see [`Engine::physical`].
+    careful: SessionState,
     runtime: Arc<RuntimeEnv>,
     /// What all statements may hold together, and each of them.
     total_memory: Arc<dyn MemoryPool>,
@@ -130,9 +138,12 @@ impl Engine {
             .with_physical_optimizer_rules(stop::physical_rules())
             .with_query_planner(Arc::new(border::Planner))
             .build();
+        let rules = stop::physical_rules().into_iter().filter(|rule| rule.name() != TAKES_PROJECTIONS_IN).collect();
+        let careful =
+            SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules).build();
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
         let EngineOptions { statement_memory, text, .. } = *options;
-        Ok(Self { state, runtime, total_memory, statement_memory, text })
+        Ok(Self { state, careful, runtime, total_memory, statement_memory, text })
     }
 
     /// Memory for what else works for requests: taken from that of all statements, and at most half
@@ -285,7 +296,7 @@ impl Engine {
         let config = self.state.config().clone().with_batch_size(batch_rows(&logical));
         let planning = budget.statement();
         let physical = planning
-            .cover_steps(self.state.create_physical_plan(&logical))
+            .cover_steps(self.physical(&logical))
             .await
             .and_then(distinct::without_hints)
             .and_then(held::counted)
@@ -297,14 +308,26 @@ impl Engine {
         Ok(ResultStream { columns: columns.into(), stream, failure: statement.failure, _budget: budget })
     }
 
+    /// The plan as operators. Where the optimizer loses an order that it relies on, which its own last check finds, it
+    /// is made again without the rule that does so: it takes projections into filters and forgets which columns
+    /// were constant for that, and so need not be sorted by.
+    async fn physical(&self, logical: &LogicalPlan) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+        match self.state.create_physical_plan(logical).await {
+            Err(DataFusionError::Context(rule, error)) if rule == LAST_CHECK => {
+                tracing::debug!(%error, "planned again without {TAKES_PROJECTIONS_IN}");
+                self.careful.create_physical_plan(logical).await
+            }
+            planned => planned,
+        }
+    }
+
     /// The physical plan as text, for benchmarks and bug reports of the project's own.
     ///
     /// # Errors
     /// If the plan cannot be made.
     pub async fn explain(&self, plan: &Plan) -> Result<String> {
         let logical = border::without_needless(plan.logical.clone()).planned()?;
-        let physical =
-            plan.budget.statement().cover_steps(self.state.create_physical_plan(&logical)).await.planned()?;
+        let physical = plan.budget.statement().cover_steps(self.physical(&logical)).await.planned()?;
         Ok(datafusion::physical_plan::displayable(physical.as_ref()).indent(true).to_string())
     }
 }

@@ -47,7 +47,7 @@ fn what_once_depended_on_the_cut() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-const ONCE: [(&str, Compare); 7] = [
+const ONCE: [(&str, Compare); 8] = [
     // Streams of a merge took files from one another.
     ("SELECT timestamp, UPPER(id) AS u FROM t ORDER BY timestamp DESC", Compare::Rows),
     (
@@ -69,6 +69,11 @@ const ONCE: [(&str, Compare); 7] = [
     // A limit below the second half of DISTINCT.
     (
         "WITH s AS (SELECT n AS x FROM t WHERE n > 20 ORDER BY n LIMIT 40), u AS (SELECT x FROM s UNION ALL SELECT x FROM s UNION ALL SELECT x FROM s) SELECT DISTINCT x FROM u ORDER BY x LIMIT 4",
+        Compare::Rows,
+    ),
+    // A filter forgot that a sum is constant below it.
+    (
+        "SELECT n, p FROM (SELECT * FROM ((SELECT id, project AS p, n + 1 AS n FROM t WHERE event_message LIKE '%3%') UNION ALL (SELECT id, project AS p, n FROM t WHERE id >= '8')) AS u WHERE n = 20) AS r GROUP BY n, p ORDER BY n, p DESC",
         Compare::Rows,
     ),
     // A key that decides nothing any more failed.
