@@ -85,11 +85,12 @@ fn junk_in_all_columns_hides_no_honest_field() {
     let junk: Map<String, Value> = (0..1100).map(|key| (format!("j{key}"), json!(key))).collect();
     server.send(SOURCE, &event(1, Value::Object(junk)));
     let honest = json!({"status": 500, "request": {"path": "/x", "headers": [{"host": "h"}]}, "tags": ["a", "b"],
-        "list": [{"n": 1}, {"n": 2}], "\u{6b}".repeat(200): "long"});
+        "list": [{"n": 1}, {"n": 2}], "_present": 7, "\u{6b}".repeat(200): "long"});
     server.send(SOURCE, &event(2, honest));
     assert_eq!(ids_where(&server, "m.status = 500"), ["002"]);
     assert_eq!(ids_where(&server, "m.status > 499 and m.request.path = '/x'"), ["002"]);
     assert_eq!(ids_where(&server, "m.j1099 = 1099"), ["001"]);
+    assert_eq!(ids_where(&server, "m._present = 7"), ["002"]);
     assert_eq!(ids_where(&server, &format!("m.{} = 'long'", "k".repeat(200))), ["002"]);
     let hosts = "select id, h.host, r.path from postgres_logs cross join unnest(metadata) as m
                  cross join unnest(m.request) as r cross join unnest(r.headers) as h";
