@@ -8,6 +8,8 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
+    time::{Duration, Instant},
 };
 
 use datafusion::catalog::TableProvider;
@@ -35,6 +37,9 @@ use crate::{
     stage::{create_private_folder, make_private},
     table::SourceTable,
 };
+
+/// How long the lock of another process on the folder is waited for.
+const LOCK_PATIENCE: Duration = Duration::from_millis(400);
 
 /// Events of one call from which on normalising leaves the async thread.
 const BLOCKING_EVENTS: usize = 200;
@@ -292,10 +297,18 @@ pub(crate) fn lock(dir: &Path) -> Result<File> {
     let path = dir.join("lock");
     let io = || StoreError::io(format!("locking {}", path.display()));
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(io())?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Locked(dir.to_owned())),
-        Err(TryLockError::Error(error)) => Err(io()(error)),
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            // A process that is just ending has it, or one that has just been started and does not know yet
+            // which program it will run.
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_PATIENCE => {
+                thread::sleep(LOCK_PATIENCE / 20);
+            }
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked(dir.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(io()(error)),
+        }
     }
 }
 
