@@ -264,8 +264,9 @@ impl Run {
     /// Hands committed calls over to their sources, and tells their callers.
     fn acknowledge(&mut self, group: Vec<Pending>, written: Vec<Written>, began: Instant) {
         let (mut rows, mut bytes) = (0, 0);
+        let mut replies = Vec::with_capacity(group.len());
         for (pending, written) in group.into_iter().zip(written) {
-            let Pending { source, rows: own, body, reply, once: _, room: _room } = pending;
+            let Pending { source, rows: own, body, reply, once: _, room } = pending;
             let told = match written {
                 Written::New(seq) => {
                     rows += own;
@@ -279,10 +280,14 @@ impl Run {
                 }
                 Written::Before(_) => Err(StoreError::KeyReused),
             };
+            replies.push((reply, told, room));
+        }
+        // What an answer tells of is counted.
+        self.counters.committed(rows, bytes, began.elapsed());
+        for (reply, told, _room) in replies {
             // The caller may have gone; its events are stored all the same.
             let _ = reply.send(told);
         }
-        self.counters.committed(rows, bytes, began.elapsed());
     }
 
     fn append(&mut self, group: &[Pending]) -> Result<Vec<Written>> {
