@@ -71,21 +71,8 @@ impl<'a> StoredTables<'a> {
     /// The tables of an endpoint's statements; ad-hoc text that may read sources names them as they
     /// are called now.
     pub(crate) fn of(store: &'a Store, registry: &'a Registry, endpoint: &'a Endpoint, bound: bool) -> Self {
-        let (known, columns, state) = (&endpoint.tables, &NO_COLUMNS, Mutex::default());
-        let endpoint = Some(endpoint.id);
-        Self {
-            store,
-            registry,
-            known,
-            bound,
-            own: None,
-            empty: false,
-            tells_rows: false,
-            endpoint,
-            columns,
-            tells_names: !bound,
-            state,
-        }
+        let all = Self::all(store, registry);
+        Self { known: &endpoint.tables, bound, endpoint: Some(endpoint.id), tells_names: !bound, ..all }
     }
 
     /// The same, where the rows of some sources are held to what a token fixes.
@@ -120,11 +107,8 @@ impl<'a> StoredTables<'a> {
     ) -> Self {
         let own = Some(Own { id: saving.id, name, saved });
         let (known, bound) = (&saving.known, saving.same_query);
-        let (store, registry) = (&*app.store, &app.registry);
-        let (columns, state) = (&NO_COLUMNS, Mutex::default());
-        let tells_rows = app.clock.is_real();
-        let (empty, endpoint) = (false, None);
-        Self { store, registry, known, bound, own, empty, tells_rows, endpoint, columns, tells_names: true, state }
+        let all = Self::all(&app.store, &app.registry);
+        Self { known, bound, own, tells_rows: app.clock.is_real(), ..all }
     }
 
     /// The same without any log: what is wrong with a query over these is wrong whatever logs come in.

@@ -93,7 +93,7 @@ impl PhysicalExprAdapter for Adapter {
 }
 
 /// `get_field(get_field(column, 'a'), 'b', 'c')` as the column and its keys.
-fn field_chain(expr: &Arc<dyn PhysicalExpr>) -> Option<(&ScalarFunctionExpr, &Column, Vec<&str>)> {
+pub(crate) fn field_chain(expr: &Arc<dyn PhysicalExpr>) -> Option<(&ScalarFunctionExpr, &Column, Vec<&str>)> {
     let outer = ScalarFunctionExpr::try_downcast_func::<GetFieldFunc>(expr.as_ref())?;
     let mut call = outer;
     let mut reversed = Vec::new();

@@ -16,17 +16,19 @@ use datafusion::{
     datasource::source::DataSource,
     error::Result,
     execution::{SendableRecordBatchStream, TaskContext},
-    functions::core::getfield::GetFieldFunc,
     physical_expr::{
-        EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, ScalarFunctionExpr,
-        expressions::{Column, Literal},
+        EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, expressions::Column,
         projection::ProjectionExprs,
     },
     physical_expr_adapter::PhysicalExprAdapter,
     physical_plan::{DisplayFormatType, execution_plan::SchedulingType, stream::RecordBatchStreamAdapter},
 };
 
-use crate::{batch::MemBatch, expr::Adapter, shape::Shape};
+use crate::{
+    batch::MemBatch,
+    expr::{Adapter, field_chain},
+    shape::Shape,
+};
 
 /// The most cells (leaf columns times rows) that are made at once.
 const MAX_CELLS: usize = 1 << 20;
@@ -81,12 +83,7 @@ fn leaves(data_type: &DataType) -> usize {
 
 /// Whether an expression only picks what is there: a column, or a path of fields below one.
 fn picks(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    if expr.downcast_ref::<Column>().is_some() {
-        return true;
-    }
-    let Some(call) = ScalarFunctionExpr::try_downcast_func::<GetFieldFunc>(expr.as_ref()) else { return false };
-    let Some((base, keys)) = call.args().split_first() else { return false };
-    picks(base) && keys.iter().all(|key| key.downcast_ref::<Literal>().is_some())
+    expr.downcast_ref::<Column>().is_some() || field_chain(expr).is_some()
 }
 
 impl DataSource for MemoryRows {

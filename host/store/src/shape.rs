@@ -330,6 +330,15 @@ fn join_fields(mine: &mut Fields, theirs: &Fields, above: &str) -> Result<(), St
     Ok(())
 }
 
+/// Integers beside floats become floats where none loses digits; all else that differs is mixed.
+fn join_scalars(mine: &mut Scalar, theirs: Scalar, wide: bool, mixed: &mut bool) {
+    match (*mine, theirs) {
+        (mine, theirs) if mine == theirs => {}
+        (Scalar::Int, Scalar::Float) | (Scalar::Float, Scalar::Int) if !wide => *mine = Scalar::Float,
+        _ => *mixed = true,
+    }
+}
+
 fn join_kinds(mine: &mut Kind, theirs: &Kind, path: &str) -> Result<(), String> {
     match (mine, theirs) {
         (Kind::Scalar { ty, wide, mixed }, Kind::Scalar { ty: other, wide: other_wide, mixed: other_mixed })
@@ -337,23 +346,13 @@ fn join_kinds(mine: &mut Kind, theirs: &Kind, path: &str) -> Result<(), String> 
         {
             *mixed |= other_mixed;
             *wide |= other_wide;
-            if *ty != *other {
-                match (*ty, *other) {
-                    (Scalar::Int, Scalar::Float) | (Scalar::Float, Scalar::Int) if !*wide => *ty = Scalar::Float,
-                    _ => *mixed = true,
-                }
-            }
+            join_scalars(ty, *other, *wide, mixed);
             Ok(())
         }
         (Kind::List { ty, wide, mixed }, Kind::List { ty: other, wide: other_wide, mixed: other_mixed }) => {
             *mixed |= other_mixed;
             *wide |= other_wide;
-            if *ty != *other {
-                match (*ty, *other) {
-                    (Scalar::Int, Scalar::Float) | (Scalar::Float, Scalar::Int) if !*wide => *ty = Scalar::Float,
-                    _ => *mixed = true,
-                }
-            }
+            join_scalars(ty, *other, *wide, mixed);
             Ok(())
         }
         (

@@ -98,10 +98,6 @@ impl Shredder {
         self.rows.saturating_mul(self.state.leaves).saturating_add(self.state.list_cells) > MAX_CELLS
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows == 0
-    }
-
     /// The batch, and the shape if it has grown.
     pub(crate) fn finish(mut self) -> Result<(RecordBatch, Option<Shape>)> {
         let mut fields = Vec::new();

@@ -397,43 +397,41 @@ fn build(
     caps: Caps,
     memory: &mut Vec<Arc<MemBatch>>,
 ) -> datafusion::error::Result<Arc<Shape>> {
-    let mut building =
-        Building { shape: Arc::clone(shape), shredder: Shredder::new(shape, caps), bytes: 0, seqs: None };
+    let mut building = Building { shape: Arc::clone(shape), shredder: None, bytes: 0, seqs: None };
     for call in raw {
         // Each event is read when its turn comes, and has its part of the call's bytes.
         let each = call.body.len() / call.rows.max(1);
         for event in stored(&call.body, call.seq) {
-            building.shredder.add(&event.map_err(|error| DataFusionError::External(Box::new(error)))?);
+            let event = event.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            let shredder = building.shredder.get_or_insert_with(|| Shredder::new(&building.shape, caps));
+            shredder.add(&event);
+            let is_full = shredder.is_full();
             building.bytes += each;
             let (first, _) = building.seqs.unwrap_or((call.seq, call.seq));
             building.seqs = Some((first.min(call.seq), call.seq));
-            if building.shredder.is_full() {
-                building.end_batch(caps, memory)?;
+            if is_full {
+                building.end_batch(memory)?;
             }
         }
     }
-    building.end_batch(caps, memory)?;
+    building.end_batch(memory)?;
     Ok(building.shape)
 }
 
 struct Building {
     shape: Arc<Shape>,
-    shredder: Shredder,
+    /// The batch at hand; made with its first row.
+    shredder: Option<Shredder>,
     bytes: usize,
     seqs: Option<(i64, i64)>,
 }
 
 impl Building {
-    fn end_batch(&mut self, caps: Caps, memory: &mut Vec<Arc<MemBatch>>) -> datafusion::error::Result<()> {
-        let next = Shredder::new(&self.shape, caps);
-        let shredder = mem::replace(&mut self.shredder, next);
-        if shredder.is_empty() {
-            return Ok(());
-        }
+    fn end_batch(&mut self, memory: &mut Vec<Arc<MemBatch>>) -> datafusion::error::Result<()> {
+        let Some(shredder) = self.shredder.take() else { return Ok(()) };
         let (rows, grown) = shredder.finish()?;
         if let Some(grown) = grown {
             self.shape = Arc::new(grown);
-            self.shredder = Shredder::new(&self.shape, caps);
         }
         let seqs = self.seqs.take().unwrap_or_default();
         memory.push(Arc::new(MemBatch::new(rows, mem::take(&mut self.bytes), seqs)?));

@@ -65,13 +65,8 @@ impl Spilled {
         let start = format!("{pointer}/");
         self.by_pointer
             .range::<str, _>((Bound::Included(start.as_str()), Bound::Unbounded))
-            .take_while({
-                let start = start.clone();
-                move |(key, _)| key.starts_with(&start)
-            })
+            .take_while(move |(key, _)| key.starts_with(&start))
             .filter_map(|(key, rows)| Some((key.get(pointer.len()..)?, rows)))
-            .collect::<Vec<_>>()
-            .into_iter()
     }
 
     fn has_below(&self, pointer: &str) -> bool {

@@ -35,7 +35,7 @@ pub(super) fn field_of_event(columns: &[ScopeColumn], name: &str) -> Option<Type
 
 /// A name that stands alone and has no column: what the tables and elements in scope keep under it, the first
 /// that is there.
-pub(super) fn field_in_scope(scope: &Scope<'_>, name: &str) -> Option<Typed> {
+fn field_in_scope(scope: &Scope<'_>, name: &str) -> Option<Typed> {
     let of_relation = |relation: &Relation| match relation {
         Relation::Table { columns, open: true, .. } => field_of_event(columns, name),
         Relation::Element { value: Typed { expr, ty: Type::Struct { fields, open: true } }, .. } => {
@@ -98,8 +98,8 @@ pub(crate) fn text_of_mixed(value: &Typed) -> Result<Option<Expr>> {
 
 /// What a name is where it stands alone and nothing that is known has it.
 pub(super) fn found_in(scope: &Scope<'_>, name: &str, found: Found) -> Found {
-    match (found, field_in_scope(scope, name)) {
-        (Found::Absent, Some(value)) => Found::Value(value),
-        (found, _) => found,
+    match found {
+        Found::Absent => field_in_scope(scope, name).map_or(Found::Absent, Found::Value),
+        found => found,
     }
 }
