@@ -44,6 +44,7 @@ mod manage;
 mod memory;
 mod once;
 mod options;
+mod overflow;
 mod prune;
 mod quarantine;
 mod reader;
