@@ -59,6 +59,7 @@ mod shred;
 mod source;
 mod sparse;
 mod spilled;
+mod spilling;
 mod stage;
 mod stats;
 mod store;

@@ -429,12 +429,13 @@ struct Building {
 impl Building {
     fn end_batch(&mut self, memory: &mut Vec<Arc<MemBatch>>) -> datafusion::error::Result<()> {
         let Some(shredder) = self.shredder.take() else { return Ok(()) };
-        let (rows, grown) = shredder.finish()?;
+        let bytes = mem::take(&mut self.bytes);
+        let (rows, grown) = shredder.finish(bytes)?;
         if let Some(grown) = grown {
             self.shape = Arc::new(grown);
         }
         let seqs = self.seqs.take().unwrap_or_default();
-        memory.push(Arc::new(MemBatch::new(rows, mem::take(&mut self.bytes), seqs)?));
+        memory.push(Arc::new(MemBatch::new(rows, bytes, seqs)?));
         while let [.., left, right] = memory.as_slice()
             && let (left_rows, right_rows) = (left.rows.num_rows(), right.rows.num_rows())
             && left_rows <= 2 * right_rows
