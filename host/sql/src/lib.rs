@@ -28,6 +28,7 @@ mod shown;
 mod stop;
 mod text;
 mod types;
+mod wanted;
 
 pub use catalog::{NoSources, SavedQuery, Sources, Tables, Unbound, Weak};
 pub use encode::{ColumnEncoder, Style};
@@ -37,3 +38,4 @@ pub use lineage::Reads;
 pub use shown::{shown_array, shown_type};
 pub use stop::Stop;
 pub use types::{Field, Type};
+pub use wanted::FieldPath;

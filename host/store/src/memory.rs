@@ -299,7 +299,7 @@ mod tests {
 
     /// Rows of two tenants; the overflow of the one cannot be read.
     fn rows() -> MemoryRows {
-        let mut shredder = Shredder::new(&Shape::default(), Caps { fields: 3, depth: 8 });
+        let mut shredder = Shredder::new(&Shape::default(), Caps { fields: 3, depth: 8 }, Arc::default());
         let junk: serde_json::Map<String, serde_json::Value> = (0..9).map(|n| (format!("j{n}"), json!(n))).collect();
         shredder.add(&json!({"id": "1", "timestamp": 1, "project": "p", "metadata": junk}));
         let (_, shape) = shredder.finish(100).unwrap();

@@ -11,7 +11,7 @@
 //! ([`Shredder::is_full`]).
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fmt::Write,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
@@ -68,6 +68,8 @@ pub(crate) struct Shredder {
     /// A copy that is free to change; it counts only if it did.
     shape: Shape,
     state: State,
+    /// Pointers of fields that have a column in any case.
+    reserved: Arc<BTreeSet<String>>,
     cells: Cells,
     overflow: StringViewBuilder,
     any_overflow: bool,
@@ -75,17 +77,18 @@ pub(crate) struct Shredder {
 }
 
 impl Shredder {
-    pub(crate) fn new(shape: &Shape, caps: Caps) -> Shredder {
+    pub(crate) fn new(shape: &Shape, caps: Caps, reserved: Arc<BTreeSet<String>>) -> Shredder {
         let shape = shape.clone();
         let state =
             State { caps, count: shape.count(), changed: false, values: 0, lists: 0, records: 0, list_cells: 0 };
         let overflow = StringViewBuilder::with_capacity(0);
-        Shredder { shape, state, cells: Cells::default(), overflow, any_overflow: false, rows: 0 }
+        Shredder { shape, state, reserved, cells: Cells::default(), overflow, any_overflow: false, rows: 0 }
     }
 
     /// The next row.
     pub(crate) fn add(&mut self, event: &Value) {
-        let mut walk = Walk { state: &mut self.state, path: Vec::new(), spilled: Map::new() };
+        let reserved = &self.reserved;
+        let mut walk = Walk { state: &mut self.state, reserved, path: Vec::new(), spilled: Map::new() };
         if let Value::Object(event) = event {
             walk.object(&mut self.shape.fields, &mut self.cells, self.rows, event, 0);
         }
@@ -278,6 +281,7 @@ impl State {
 /// One event on its way into the columns.
 struct Walk<'s, 'v> {
     state: &'s mut State,
+    reserved: &'s BTreeSet<String>,
     path: Vec<Step<'v>>,
     /// The overflow of the row.
     spilled: Map<String, Value>,
@@ -337,8 +341,8 @@ impl<'v> Walk<'_, 'v> {
             Found::List(_, ty, _) => Some(Kind::List { ty, wide: false, mixed: false }),
             Found::Odd => Some(Kind::Scalar { ty: Scalar::Text, wide: false, mixed: true }),
         };
-        let has_place = depth == 0 && ALWAYS_COLUMNS.contains(&key);
-        let fits = |kind: &Kind| !unnameable && (has_place || self.state.has_room(kind.count()));
+        let has_place = || (depth == 0 && ALWAYS_COLUMNS.contains(&key)) || self.is_reserved();
+        let fits = |kind: &Kind| !unnameable && (self.state.has_room(kind.count()) || has_place());
         let Some(kind) = kind.filter(fits) else {
             self.mark_rest(fields);
             if !unnameable && !too_deep && !fields.crowded {
@@ -406,6 +410,20 @@ impl<'v> Walk<'_, 'v> {
                 self.unlike(unlike, value);
             }
         }
+    }
+
+    /// Whether the field at hand has a column in any case.
+    fn is_reserved(&self) -> bool {
+        if self.reserved.is_empty() {
+            return false;
+        }
+        let mut pointer = String::new();
+        for step in &self.path {
+            if let Step::Key(key) = step {
+                push_pointer(&mut pointer, key);
+            }
+        }
+        self.reserved.contains(&pointer)
     }
 
     /// Says that a record has fields without a column.
