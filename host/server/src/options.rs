@@ -12,6 +12,8 @@ use tidegate_model::Limits;
 use tidegate_runtime::{Compilation, CompileCommand};
 use tidegate_store::StoreOptions;
 
+use crate::packs::PackEndpoint;
+
 /// How a service is set up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -39,6 +41,8 @@ pub struct Options {
     pub components: ComponentOptions,
     /// Where traces go.
     pub traces: TraceOptions,
+    /// Endpoints of packs, in the order in which they are saved: one that reads another comes after it.
+    pub packs: Vec<PackEndpoint>,
 }
 
 impl Options {
@@ -57,6 +61,7 @@ impl Options {
             admission: AdmissionOptions::default(),
             components: ComponentOptions::default(),
             traces: TraceOptions::default(),
+            packs: Vec::new(),
         }
     }
 }

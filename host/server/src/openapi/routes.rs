@@ -161,7 +161,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \
                       its manifest has, or in place of an endpoint. The one that is there already is no new version.",
-        parameters: &["endpoint"],
+        parameters: &["endpoint", "make_sources"],
         body: Takes::Component,
         success: &[(200, Gives::Json("Endpoint")), (201, Gives::Json("Endpoint"))],
         refusals: SAVE_REFUSALS,

@@ -96,6 +96,7 @@ fn parameters() -> Value {
         "lql": in_query("lql", "An ad-hoc query in LQL; not read if there is `sql`.", &text),
         "format": in_query("format", "The format of the answer; without it, Accept decides.", &formats),
         "limit": in_query("limit", "How many rows.", &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})),
+        "make_sources": in_query("make_sources", "Whether sources that the component's statements name and that are not there are made.", &json!({"type": "boolean", "default": false})),
         "source_name": in_query("source_name", "The name of the source.", &text),
         "source_id": in_query("source", "The id of the source.", &text),
         "idempotency-key": {"name": "idempotency-key", "in": "header", "description": "A name of the request, 1 to 255 visible characters: sent again within a day, it is answered as before and stores nothing.", "schema": {"type": "string", "minLength": 1, "maxLength": 255}},
@@ -186,6 +187,8 @@ fn schemas() -> Value {
         );
         let warning = "What may not be meant as it is written, such as names that no log has had so far.";
         fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
+        let made = "Sources that were made because the request asked for it (`make_sources`); absent where none was.";
+        fields.insert("made_sources".to_owned(), json!({"type": "array", "items": text, "description": made}));
     }
     let token_fields = json!({
         "description": text,

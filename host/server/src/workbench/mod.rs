@@ -11,7 +11,6 @@
 //! - nobody is asked for a token, and no answer is kept.
 
 mod check;
-mod sources;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -28,6 +27,7 @@ use crate::admit::Saving;
 use crate::answer::{Encoded, Format};
 use crate::app::{App, Machinery, StartError};
 use crate::clock::Clock;
+use crate::demand;
 use crate::execute::{Ran, execute_telling};
 use crate::options::Options;
 use crate::parameters::Sent;
@@ -199,7 +199,7 @@ impl Workbench {
         for (source, events) in scene.logs {
             fill(&app, source, events).await?;
         }
-        let made = sources::make(&app, manifest).await.map_err(TrialError::Refused)?;
+        let made = demand::make(&app, manifest, &BTreeMap::new()).await.map_err(TrialError::Refused)?;
         let mut unknown = Vec::new();
         for source in made {
             let events = (scene.others)(&source, scene.now);
