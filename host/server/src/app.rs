@@ -100,6 +100,7 @@ impl Machinery {
             statement_memory: limits.statement_memory,
             total_memory: limits.total_memory,
             text: limits.text,
+            narrow: tidegate_store::narrowed,
         })
         .map_err(StartError::setup("the query engine"))?;
         // What guests hold and what statements hold is one sum.

@@ -7,6 +7,7 @@ mod distinct;
 mod held;
 pub(crate) mod limits;
 pub(crate) mod memory;
+mod narrow;
 pub(crate) mod planning;
 pub(crate) mod statement;
 pub(crate) mod through;
@@ -34,6 +35,7 @@ use crate::fail::{Planning, Result, from_running};
 use crate::resolve::{Resolved, Resolver};
 use crate::types::Type;
 use crate::{stop, text};
+pub use narrow::Narrow;
 use planning::Budget;
 use statement::Statement;
 
@@ -52,13 +54,15 @@ pub struct EngineOptions {
     pub total_memory: usize,
     /// What the text of a statement may be.
     pub text: TextLimits,
+    /// How tables are taken that have records of many fields, of which a statement reads few.
+    pub narrow: Narrow,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
         let partitions = std::thread::available_parallelism().map_or(2, usize::from);
         let Limits { statement_memory, total_memory, text, .. } = Limits::default();
-        Self { partitions, statement_memory, total_memory, text }
+        Self { partitions, statement_memory, total_memory, text, narrow: narrow::never }
     }
 }
 
@@ -129,7 +133,7 @@ impl Engine {
             .with_runtime_env(Arc::clone(&runtime))
             .with_optimizer_rules(stop::logical_rules())
             .with_physical_optimizer_rules(stop::physical_rules())
-            .with_query_planner(Arc::new(border::Planner))
+            .with_query_planner(Arc::new(border::Planner { narrow: options.narrow }))
             .build();
         let rules = stop::physical_rules().into_iter().filter(|rule| rule.name() != TAKES_PROJECTIONS_IN).collect();
         let careful =

@@ -32,7 +32,7 @@ mod wanted;
 
 pub use catalog::{NoSources, SavedQuery, Sources, Tables, Unbound, Weak};
 pub use encode::{ColumnEncoder, Style};
-pub use engine::{Engine, EngineOptions, Plan, ResultStream};
+pub use engine::{Engine, EngineOptions, Narrow, Plan, ResultStream};
 pub use functions::functions;
 pub use lineage::Reads;
 pub use shown::{shown_array, shown_type};

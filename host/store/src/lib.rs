@@ -87,6 +87,7 @@ pub use repair::{RepairReport, rebuild_catalog, repair};
 pub use retention::Dropped;
 pub use stats::StoreStats;
 pub use store::Store;
+pub use table::narrowed;
 pub use timestamp::micros as event_time;
 pub use tree::{MAX_VALUES, read_event, too_many_values};
 pub use verify::{Finding, VerifyReport, verify};
