@@ -43,6 +43,17 @@ impl Used {
         }
     }
 
+    /// Adds what is used by another name; tells whether that is more.
+    fn merge(&mut self, other: &Used) -> bool {
+        let mut more = other.whole && !self.whole;
+        self.whole |= other.whole;
+        for (field, used) in &other.fields {
+            more |= !self.fields.contains_key(field);
+            more |= self.fields.entry(field.clone()).or_default().merge(used);
+        }
+        more
+    }
+
     /// The type with what is used of it.
     fn of(&self, data_type: &DataType) -> DataType {
         let DataType::Struct(fields) = data_type else { return data_type.clone() };
@@ -59,14 +70,14 @@ impl Used {
     }
 }
 
-/// What is read of the columns of tables: by the table's name in the plan, and the column's.
+/// What is read of the columns of a plan. A name is one column, or that of a table that is read several times.
 #[derive(Default)]
 struct Uses {
     columns: HashMap<Column, Used>,
-    /// Names that stand without a table.
-    bare: Vec<String>,
-    /// How many scans there are of a name: two would be told apart by nothing.
-    scans: HashMap<String, usize>,
+    /// Columns under other names: the new one, and the one that it is.
+    renamed: Vec<(Column, Column)>,
+    /// The tables by their names in the plan; none where a name is that of two.
+    tables: HashMap<String, Option<Arc<dyn TableProvider>>>,
 }
 
 impl Uses {
@@ -74,18 +85,35 @@ impl Uses {
         let mut uses = Self::default();
         plan.schema().columns().iter().for_each(|column| uses.note(column, &[]));
         plan.apply_with_subqueries(|node| {
-            uses.node(node);
+            uses.node(node)?;
             Ok(TreeNodeRecursion::Continue)
         })?;
+        uses.follow_names();
         Ok(uses)
     }
 
-    fn node(&mut self, node: &LogicalPlan) {
+    fn node(&mut self, node: &LogicalPlan) -> Result<()> {
         match node {
-            LogicalPlan::TableScan(scan) => *self.scans.entry(scan.table_name.to_string()).or_default() += 1,
+            LogicalPlan::TableScan(scan) => {
+                let provider = source_as_provider(&scan.source)?;
+                let name = scan.table_name.to_string();
+                let known = self.tables.entry(name).or_insert_with(|| Some(Arc::clone(&provider)));
+                if known.as_ref().is_some_and(|known| !Arc::ptr_eq(known, &provider)) {
+                    *known = None;
+                }
+            }
+            LogicalPlan::Projection(projection) => {
+                for (column, expr) in projection.schema.columns().into_iter().zip(&projection.expr) {
+                    match expr.clone().unalias() {
+                        Expr::Column(of) if of == column => {}
+                        Expr::Column(of) => self.renamed.push((column, of)),
+                        _ => self.note_all(expr),
+                    }
+                }
+                return Ok(());
+            }
             // What these hand on keeps its name.
-            LogicalPlan::Projection(_)
-            | LogicalPlan::Filter(_)
+            LogicalPlan::Filter(_)
             | LogicalPlan::Sort(_)
             | LogicalPlan::Limit(_)
             | LogicalPlan::Join(_)
@@ -99,38 +127,53 @@ impl Uses {
                 }
             }
         }
-        // The closures never fail, so neither do the walks.
-        let _ = node.apply_expressions(|expr| {
-            let _ = expr.apply(|part| {
-                if let Some((column, path)) = path_of(part) {
-                    self.note(column, &path);
-                    return Ok(TreeNodeRecursion::Jump);
-                }
-                if let Expr::OuterReferenceColumn(_, column) = part {
-                    self.note(column, &[]);
-                }
-                Ok(TreeNodeRecursion::Continue)
-            });
+        node.apply_expressions(|expr| {
+            self.note_all(expr);
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(())
+    }
+
+    /// Notes what an expression reads.
+    fn note_all(&mut self, expr: &Expr) {
+        // The closure never fails, so neither does the walk.
+        let _ = expr.apply(|part| {
+            if let Some((column, path)) = path_of(part) {
+                self.note(column, &path);
+                return Ok(TreeNodeRecursion::Jump);
+            }
+            if let Expr::OuterReferenceColumn(_, column) = part {
+                self.note(column, &[]);
+            }
             Ok(TreeNodeRecursion::Continue)
         });
     }
 
     fn note(&mut self, column: &Column, path: &[String]) {
-        if column.relation.is_none() {
-            self.bare.push(column.name.clone());
-        }
         self.columns.entry(column.clone()).or_default().note(path);
+    }
+
+    /// What is read under another name is read of the column. The plan was walked from its top, so that names mostly
+    /// come in the order in which they stand for each other.
+    fn follow_names(&mut self) {
+        let mut more = true;
+        while std::mem::take(&mut more) {
+            for (new, column) in &self.renamed {
+                if let Some(used) = self.columns.remove(new) {
+                    more |= self.columns.entry(column.clone()).or_default().merge(&used);
+                    self.columns.insert(new.clone(), used);
+                }
+            }
+        }
     }
 
     /// The schema of a scan's table with what is used of it; nothing if that is all.
     fn narrowed(&self, scan: &TableScan, schema: &Schema) -> Option<SchemaRef> {
-        if self.scans.get(&scan.table_name.to_string()).is_none_or(|scans| *scans != 1) {
-            return None;
-        }
         let narrow = |field: &FieldRef| {
             let column = Column::new(Some(scan.table_name.clone()), field.name());
             match self.columns.get(&column) {
-                Some(used) if !self.bare.contains(field.name()) => {
+                // A name that stands without its table could be any.
+                Some(used) if !self.columns.contains_key(&Column::new_unqualified(field.name())) => {
                     Arc::new(field.as_ref().clone().with_data_type(used.of(field.data_type())))
                 }
                 _ => Arc::clone(field),
@@ -172,8 +215,10 @@ pub(super) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, Log
     let uses = Uses::of(plan)?;
     let mut tables: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
     plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            let provider = source_as_provider(&scan.source)?;
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(Some(provider)) = uses.tables.get(&scan.table_name.to_string())
+            && !tables.contains_key(&scan.table_name.to_string())
+        {
             let table = uses.narrowed(scan, &provider.schema()).and_then(|schema| narrow(provider.as_ref(), schema));
             tables.extend(table.map(|table| (scan.table_name.to_string(), table)));
         }
