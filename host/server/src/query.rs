@@ -12,7 +12,7 @@ use crate::admission::Tenant;
 use crate::answer::Format;
 use crate::app::App;
 use crate::auth::authenticate;
-use crate::cache::uncached;
+use crate::cache::{Found, uncached, unkept};
 use crate::execute::{Asked, execute, execute_streamed};
 use crate::failure::Refusal;
 use crate::observe;
@@ -59,15 +59,19 @@ pub(crate) async fn query(
     // What a private token asks of all sources may read anything: nothing tells when it changes.
     let cached = asked.endpoint.manifest.settings.cache_duration_seconds > 0 && !asked.unrestricted;
     if !cached && format == Format::NdJson {
-        return Ok(uncached(execute_streamed(&app, asked).await?));
+        return Ok(uncached(execute_streamed(&app, asked, now).await?));
     }
-    let make = execute(Arc::clone(&app), Arc::clone(&asked), asked.tenant);
+    let make = execute(Arc::clone(&app), Arc::clone(&asked), now, asked.tenant);
     if !cached {
         return Ok(uncached(make.await?.respond()));
     }
-    let (entry, how) = app.cache.answer(&asked, make).await?;
-    app.metrics.cache_lookup(how.name());
-    observe::note(|notes| notes.cache = Some(how.name()));
+    let found = app.cache.answer(&asked, make).await?;
+    app.metrics.cache_lookup(found.name());
+    observe::note(|notes| notes.cache = Some(found.name()));
+    let (entry, how) = match found {
+        Found::Kept(entry, how) => (entry, how),
+        Found::Unkept(answer) => return Ok(unkept(answer.respond())),
+    };
     let wanted = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     Ok(entry.respond(&app.answers.of(asked.tenant), how, wanted).await?)
 }

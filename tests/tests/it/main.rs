@@ -35,6 +35,7 @@ mod openapi;
 mod operation;
 mod otlp;
 mod overflow;
+mod promises;
 mod restart;
 mod sandbox;
 mod siege;

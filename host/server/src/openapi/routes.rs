@@ -63,7 +63,7 @@ enum Gives {
 }
 
 /// What a query may be refused with.
-pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 413, 422, 429, 500, 503, 504];
+pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 504];
 const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 507];
 const LIST_REFUSALS: &[u16] = &[401, 403, 429, 500, 503];
 const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];

@@ -12,7 +12,7 @@ const REFUSALS: [(u16, &str); 14] = [
     (403, "The access token may not do this."),
     (404, "There is no such endpoint, source, token or version."),
     (408, "The body did not arrive in time."),
-    (409, "The name is taken."),
+    (409, "The name is taken, or what is asked for contradicts what is there."),
     (413, "The body is too large."),
     (415, "The body is in a format or encoding that is not read here."),
     (422, "What was to be saved is refused, or a limit of the request was reached."),
@@ -63,8 +63,10 @@ pub(super) fn components() -> Value {
     let otlp = REFUSALS.map(|refusal| (refusal, OTLP_REFUSED, otlp.clone()));
     let refusals = plain.into_iter().chain(otlp).map(|((status, description), prefix, content)| {
         let mut response = json!({"description": description, "content": content});
-        if let (Some(fields), 429 | 503 | 507) = (response.as_object_mut(), status) {
-            let seconds = json!({"schema": {"type": "integer", "minimum": 0}, "description": "Seconds."});
+        // Of an endpoint's own problems those have it that its code calls retryable.
+        if let (Some(fields), 400 | 404 | 409 | 422 | 429 | 500 | 503 | 507) = (response.as_object_mut(), status) {
+            let description = "Seconds after which the same request may succeed, where that is so.";
+            let seconds = json!({"schema": {"type": "integer", "minimum": 0}, "description": description});
             fields.insert("headers".to_owned(), json!({"Retry-After": seconds}));
         }
         (format!("{prefix}{status}"), response)
