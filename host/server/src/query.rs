@@ -36,9 +36,13 @@ pub(crate) async fn query(
     let now = app.clock.now();
     let (head, body) = request.into_parts();
     let access = authenticate(&app, &head.headers, now)?;
+    observe::note(|notes| notes.errors = access.errors);
     app.take_share(Share::Queries)?;
     let endpoint = find(&app, &access, &id_or_name).await?;
-    observe::note(|notes| notes.endpoint = Some(endpoint.manifest.name.to_string()));
+    observe::note(|notes| {
+        notes.endpoint = Some(endpoint.manifest.name.to_string());
+        notes.errors = access.errors.or(endpoint.manifest.settings.errors);
+    });
     let arrived = Arrived::wait(&head.method, &head.uri, &head.headers, body).await?;
     let mut sent = if arrived.is_large() {
         in_a_place(&app, Tenant::Token(access.identity), move |_| arrived.read()).await?
@@ -46,6 +50,7 @@ pub(crate) async fn query(
         arrived.read()?
     };
     let format = Format::take(&mut sent.values, &endpoint.manifest, &head.headers)?;
+    observe::note(|notes| notes.format = Some(format));
     let redact = redaction(&endpoint, &access, &head.headers)?;
     let reads = app.reads(&endpoint).await?;
     let asked = if takes_time(&endpoint.manifest, &reads, &sent) {

@@ -15,6 +15,7 @@ use tower_http::cors::{Any, CorsLayer};
 
 use crate::answer::{compressed, count_compressed, tolerant};
 use crate::app::App;
+use crate::errors::{QUERY, QUERY_IN_SHORT};
 use crate::failure::Refusal;
 use crate::manage::{components, endpoints, sources, tokens};
 use crate::metrics::metrics;
@@ -42,8 +43,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .expose_headers(Any)
         .max_age(Duration::from_secs(86_400));
     Router::new()
-        .route("/api/endpoints/query/{endpoint}", get(query::query).post(query::query))
-        .route("/endpoints/query/{endpoint}", get(query::query))
+        .route(QUERY, get(query::query).post(query::query))
+        .route(QUERY_IN_SHORT, get(query::query))
         .route("/api/logs", post(doors::logs))
         .route("/logs", post(doors::logs))
         .route("/api/events", post(doors::logs))
@@ -78,6 +79,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .layer(from_fn(count_compressed))
         .layer(from_fn(tolerant))
         .layer(from_fn_with_state(Arc::clone(&app), crate::paced::pace))
+        .layer(from_fn_with_state(Arc::clone(&app), crate::errors::as_chosen))
         .layer(from_fn(crate::unread::announce_close))
         .layer(cors)
         .layer(from_fn_with_state(Arc::clone(&app), crate::observe::observe))

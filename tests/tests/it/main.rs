@@ -18,6 +18,7 @@ mod crash;
 mod damage;
 mod demo;
 mod errors;
+mod errors_ok;
 mod exchange;
 mod formats;
 mod hints;
