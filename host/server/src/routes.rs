@@ -1,6 +1,6 @@
 //! The routes: which path leads where.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::Router;
@@ -86,8 +86,31 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+/// Where log viewers look for log drains, which there are none of here.
+const DRAINS: [&str; 2] = ["/api/backends", "/api/rules"];
+
+fn is_of_drains(path: &str) -> bool {
+    DRAINS.iter().any(|own| path.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
 async fn no_route(request: Request) -> Refusal {
-    let message = format!("there is nothing at {}", request.uri().path());
+    // A page that shows them asks again and again; the log says once what its 404s are.
+    static TOLD: Once = Once::new();
+    let path = request.uri().path();
+    let mut message = format!("there is nothing at {path}");
+    if is_of_drains(path) {
+        message.push_str(
+            ": log drains (backends and rules) are no part of this service; logs are read by queries, at \
+             /api/endpoints/query/NAME",
+        );
+        TOLD.call_once(|| {
+            tracing::info!(
+                path,
+                "a client asks for log drains (backends and rules), which are no part of this service: it is answered \
+                 404, and everything else that it shows is not touched by that"
+            );
+        });
+    }
     Failure::new(Code::NotFound, message).into()
 }
 
