@@ -89,7 +89,8 @@ const fn route(path: &'static str, method: &'static str, id: &'static str, who: 
 pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "Parameters of the endpoint are sent in the query string; what it does not declare is ignored. \
-                      `sql` and `lql` run an ad-hoc query over its tables. Also at /endpoints/query/{endpoint}.",
+                      `sql` and `lql` run an ad-hoc query over its tables. Also at /endpoints/query/{endpoint}. Remarks of an \
+                      endpoint's code are headers x-tidegate-note-KEY, percent-encoded.",
         parameters: &["endpoint", "sql", "lql", "format", "redact"],
         success: &[(200, Gives::Rows)],
         refusals: QUERY_REFUSALS,
