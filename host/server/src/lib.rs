@@ -16,6 +16,7 @@ mod compute;
 mod connection;
 mod demand;
 mod doors;
+mod errors;
 mod execute;
 mod failure;
 mod load;
