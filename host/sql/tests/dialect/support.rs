@@ -1,5 +1,6 @@
 //! A small world to query: sources from JSON lines, one call from text to rows.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -76,9 +77,34 @@ fn merge(one: DataType, other: DataType) -> DataType {
     }
 }
 
+thread_local! {
+    static NARROWED: RefCell<Vec<SchemaRef>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The fields of the tables that were taken with fewer since this was asked last, each table's as `column.field`.
+pub(crate) fn narrowed() -> Vec<Vec<String>> {
+    fn leaves(fields: &Fields, above: &str, found: &mut Vec<String>) {
+        for field in fields {
+            let path = format!("{above}{}", field.name());
+            match field.data_type() {
+                DataType::Struct(fields) => leaves(fields, &format!("{path}."), found),
+                _ => found.push(path),
+            }
+        }
+    }
+    let fields = |schema: SchemaRef| {
+        let mut found = Vec::new();
+        leaves(schema.fields(), "", &mut found);
+        found.retain(|path| path.contains('.'));
+        found
+    };
+    NARROWED.take().into_iter().map(fields).collect()
+}
+
 /// A table of rows in memory with fewer fields in its records, as a store's.
 fn narrow(table: &dyn TableProvider, schema: SchemaRef) -> Option<Arc<dyn TableProvider>> {
     let table = table.downcast_ref::<MemTable>()?;
+    NARROWED.with_borrow_mut(|narrowed| narrowed.push(Arc::clone(&schema)));
     let rows = table.batches.first()?.try_read().ok()?.first()?.clone();
     let columns = schema.fields().iter().zip(rows.columns()).map(|(field, column)| picked(column, field.data_type()));
     let rows = RecordBatch::try_new(Arc::clone(&schema), columns.collect()).unwrap();
