@@ -24,6 +24,7 @@ mod query;
 mod scope;
 mod select;
 mod subquery;
+mod unite;
 mod unnest;
 mod window;
 

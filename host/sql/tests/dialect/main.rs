@@ -18,6 +18,7 @@ mod names;
 mod remarks;
 mod subqueries;
 mod support;
+mod unite;
 mod unnest;
 mod values;
 mod windows;
