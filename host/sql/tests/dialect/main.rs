@@ -15,6 +15,7 @@ mod grants;
 mod limits;
 mod lineage;
 mod names;
+mod operators;
 mod remarks;
 mod subqueries;
 mod support;
