@@ -15,6 +15,7 @@ mod clock;
 mod compute;
 mod connection;
 mod doors;
+mod errors;
 mod execute;
 mod failure;
 mod load;

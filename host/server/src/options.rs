@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_model::Limits;
+use tidegate_model::{Errors, Limits};
 use tidegate_runtime::{Compilation, CompileCommand};
 use tidegate_store::StoreOptions;
 
@@ -76,6 +76,8 @@ pub struct ServerOptions {
     pub log_format: LogFormat,
     /// Which log lines are written: a level, or directives by module.
     pub log_level: String,
+    /// With which status errors of queries are answered, where neither the token nor the endpoint says so.
+    pub errors: Errors,
     /// How long a request's head may take to arrive.
     pub head_timeout: Duration,
     /// The longest pause while a request's body arrives. Over the whole body it is a head start,
@@ -102,6 +104,7 @@ impl Default for ServerOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 4000)),
             log_format: LogFormat::Text,
             log_level: "info".to_owned(),
+            errors: Errors::Status,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(15),
             // Longer than load balancers keep theirs (60 s), so that they are the ones who close.
