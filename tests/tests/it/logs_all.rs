@@ -1,7 +1,7 @@
 //! `logs.all`: specification 4.3.
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, request};
+use tidegate_tests::{EDGE, PRIVATE, Raw, Server, query_string, request};
 
 /// 2025-11-20T10:15:00Z
 const START: i64 = 1_763_633_700_000_000;
@@ -90,5 +90,38 @@ fn redaction_is_asked_for_by_header() {
         let mut headers = vec![("x-api-key", tidegate_tests::PRIVATE)];
         headers.extend(header.map(|value| ("SVC-ENDPOINT-REDACT-PII", value)));
         assert_eq!(server.call("GET", path, &headers, b"").column("event_message"), [json!(expected)]);
+    }
+}
+
+/// A page of a log viewer that asks for a column which no table has shows nothing, and nothing says why.
+#[test]
+fn a_name_that_no_log_has_had_is_told_with_the_answer() {
+    let server = Server::start();
+    server.send(EDGE, &json!([request("1", START, "/x")]));
+    let get = |sql: &str, extra: &[(&str, &str)]| {
+        let mut parameters = vec![("project", "p1"), ("sql", sql)];
+        parameters.extend_from_slice(extra);
+        let path = format!("/api/endpoints/query/logs.all?{}", query_string(&parameters));
+        server.fetch("GET", &path, &[("x-api-key", PRIVATE)], b"")
+    };
+    let warning = |answer: &Raw| answer.header("x-tidegate-note-warning");
+    let from = "FROM edge_logs CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS request";
+    let asked = format!("SELECT id, path {from} WHERE identifier = 'default'");
+    let told = format!(
+        "no log has had identifier so far, and it is NULL (line 1, column {})",
+        asked.find("identifier").map_or(0, |at| at + 1)
+    );
+    for extra in [&[][..], &[("format", "ndjson")], &[("format", "csv")]] {
+        let answer = get(&asked, extra);
+        assert_eq!((answer.status, warning(&answer).as_deref()), (200, Some(told.as_str())), "{extra:?}");
+    }
+    let near = get(&format!("SELECT pahth {from}"), &[]);
+    assert_eq!(
+        warning(&near).as_deref(),
+        Some("no log has had pahth so far, and it is NULL; did you mean path? (line 1, column 8)")
+    );
+    for fine in [format!("SELECT id, path, request.nowhere {from}"), "SELECT id FROM edge_logs".to_owned()] {
+        let answer = get(&fine, &[]);
+        assert_eq!((answer.status, warning(&answer)), (200, None), "{fine}");
     }
 }
