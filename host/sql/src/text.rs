@@ -70,13 +70,16 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
         let message = "FROM before SELECT and the pipe syntax (|>) are not supported; write SELECT ... FROM ...";
         return Err(fail(Code::Unsupported, message, place_of(first.span)));
     }
-    let written = tokens.clone();
     let work = (tokens.len() + sql.len() / dialect::STEP).saturating_mul(WORK).max(1024);
     let dialect = TidegateDialect::new(work, limits.nesting);
     let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);
     let statements = parser.parse_statements().map_err(|error| match error {
         _ if dialect.is_exhausted() => too_complicated(),
-        error => foreign::at_operator(syntax(error, sql, limits), &written),
+        error => {
+            let dialect = TidegateDialect::new(usize::MAX, limits.nesting);
+            let written = Tokenizer::new(&dialect, &spelled).tokenize_with_location().unwrap_or_default();
+            foreign::at_operator(syntax(error, sql, limits), &written)
+        }
     })?;
     let mut statements = statements.into_iter();
     match (statements.next(), statements.next()) {

@@ -16,6 +16,7 @@ use tidegate_model::{Code, Position};
 use super::overflow::{is_mixed, text_of_mixed};
 use super::unite::united;
 use super::{Typed, folded};
+use crate::engine::planning;
 use crate::fail::{Planning, Result, fail, invalid};
 use crate::functions::{self, kernel, raised_as};
 use crate::types::{Field, Type};
@@ -190,7 +191,7 @@ fn pair(one: Type, other: Type, at: Option<Position>) -> Result<Type> {
         (Int64, Float64) | (Float64, Int64) => Float64,
         (Timestamp, Datetime | Date) | (Datetime | Date, Timestamp) => Timestamp,
         (Datetime, Date) | (Date, Datetime) => Datetime,
-        (Record(one), Record(other)) => Record(united(&one, &other)),
+        (Record(one), Record(other)) => Record(together(&one, &other)?),
         // An empty array literal beside a record is the record that is not there.
         (record @ Record(_), Array(item)) | (Array(item), record @ Record(_)) if *item == Null => record,
         (Record(fields), Array(item)) | (Array(item), Record(fields)) => {
@@ -199,7 +200,7 @@ fn pair(one: Type, other: Type, at: Option<Position>) -> Result<Type> {
         (Array(one), Array(other)) => Array(Box::new(pair(*one, *other, at)?)),
         // Of log records: by name. Of others, as BigQuery has it: by place, with the names of the first.
         (Struct { fields, open }, Struct { fields: others, open: other_open }) if open || other_open => {
-            Struct { fields: united(&fields, &others), open: true }
+            Struct { fields: together(&fields, &others)?, open: true }
         }
         (Struct { fields, .. }, Struct { fields: others, .. }) if fields.len() == others.len() => {
             let both = fields.iter().zip(others.iter());
@@ -225,6 +226,14 @@ fn pair(one: Type, other: Type, at: Option<Position>) -> Result<Type> {
             return Err(invalid(format!("values of the types {one} and {other} do not go together here"), at));
         }
     })
+}
+
+/// The fields of two records together. A thousand queries of a UNION may each have thousands.
+fn together(one: &[Field], other: &[Field]) -> Result<Arc<[Field]>> {
+    let fields = united(one, other);
+    planning::charge(fields.len().saturating_mul(planning::COLUMN));
+    planning::check()?;
+    Ok(fields)
 }
 
 /// The failure, with the field of a STRUCT in which it is. Fields around it are put before it.

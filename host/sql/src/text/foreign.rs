@@ -3,6 +3,7 @@
 //! Most are none of BigQuery's, so the parser stops at them and says only what else it would have taken. One kind is
 //! worse: `#` begins a comment, so that `metadata #>> '{a,b}'` is read as `metadata`, and what follows is lost.
 
+use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use tidegate_model::Failure;
 
@@ -74,16 +75,14 @@ pub(super) fn at_operator(failure: Failure, tokens: &[TokenWithSpan]) -> Failure
     let before = stopped.checked_sub(1).map(text).unwrap_or_default();
     let here = text(stopped);
     let after_operand = |i: Option<usize>| {
-        i.and_then(|i| seen.get(i)).is_some_and(|token| {
-            matches!(
-                token.token,
-                Token::Word(_)
-                    | Token::Number(..)
-                    | Token::SingleQuotedString(_)
-                    | Token::DoubleQuotedString(_)
-                    | Token::RParen
-                    | Token::RBracket
-            )
+        i.and_then(|i| seen.get(i)).is_some_and(|token| match &token.token {
+            // Behind these stands a name or an expression.
+            Token::Word(word) => !matches!(
+                word.keyword,
+                Keyword::AS | Keyword::SELECT | Keyword::FROM | Keyword::JOIN | Keyword::BY | Keyword::WITH
+            ),
+            Token::Number(..) | Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) => true,
+            token => matches!(token, Token::RParen | Token::RBracket),
         })
     };
     let is_word = |text: &str| text.starts_with(|c: char| c.is_alphabetic());

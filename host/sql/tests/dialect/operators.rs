@@ -108,6 +108,10 @@ fn comments_and_names_are_what_they_were() {
         let rows = world.attempt(sql).unwrap();
         assert_eq!(rows.as_array().map(Vec::len), Some(1), "{sql}");
     }
+    for sql in ["SELECT id AS mod id FROM t", "SELECT id FROM t AS match id", "WITH glob (SELECT 1) SELECT 1"] {
+        let failure = world.failure(sql);
+        assert_eq!(failure.code, Code::Syntax, "{sql}: {failure}");
+    }
     // A mistake of another kind is told as before.
     let failure = world.failure("SELECT id FROM t WHERE id = 'a' id = 'b'");
     assert_eq!(failure.code, Code::Syntax, "{failure}");

@@ -316,3 +316,22 @@ fn what_a_union_of_records_reads_is_told_by_field() {
         .collect();
     assert_eq!(shown, ["edge: id, metadata.project", "pg: id, metadata.project"]);
 }
+
+/// What a union of records takes to plan is held to the memory of the statement.
+#[test]
+fn a_union_of_very_many_wide_records_is_refused() {
+    let wide = |prefix: &str| {
+        let fields: serde_json::Map<_, _> = (0..500).map(|i| (format!("{prefix}{i}"), json!(i))).collect();
+        [json!({"id": prefix, "metadata": fields})]
+    };
+    let world = World::new().holding(64 << 20).source("a", &wide("a")).source("b", &wide("b"));
+    let union =
+        |branches: usize| vec!["SELECT metadata FROM a UNION ALL SELECT metadata FROM b"; branches].join(" UNION ALL ");
+    let failure = world.failure(&union(100));
+    assert_eq!(failure.code, tidegate_model::Code::LimitExceeded, "{failure}");
+    let rows = world.rows(&format!(
+        "SELECT COUNT(*) AS c, SUM(m.a1) AS a, SUM(m.b2) AS b FROM ({}) AS t, UNNEST(metadata) AS m",
+        union(2)
+    ));
+    assert_eq!(rows, json!([{"c": 4, "a": 2, "b": 4}]));
+}
