@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::observe;
 use crate::parameters::Adhoc;
 use crate::registry::Endpoint;
-use crate::statements::{Language, RequestStatements};
+use crate::statements::{Language, RequestStatements, Warnings, warn};
 
 /// What is asked of an endpoint; authenticated and checked.
 #[derive(Debug)]
@@ -184,6 +184,7 @@ async fn run(
     } else {
         app.prepared(&endpoint).await.map_err(|failure| unready(endpoint.manifest.name.as_str(), failure))?
     };
+    let warnings = Warnings::default();
     let statements = RequestStatements {
         app: Arc::clone(&app),
         asked: Arc::clone(&asked),
@@ -192,6 +193,7 @@ async fn run(
         stop,
         rows: rows.saturating_add(1),
         place,
+        warnings: Arc::clone(&warnings),
     };
     let call = Call { arguments: passed, received_at: arrived, limits: asked.limits.clone() };
     // Lines that a guest logs say whose they are, and in which request where there is one.
@@ -203,8 +205,9 @@ async fn run(
     }
     let made = app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await;
     let (made, how) = match made {
-        Ok(answer) => {
+        Ok(mut answer) => {
             let usage = answer.usage;
+            warn(&mut answer.notes, &warnings);
             (Ok(answer), Ran { ended: None, usage })
         }
         Err(end) => {

@@ -1,6 +1,7 @@
 //! Where the statements of one request run: the endpoint's grants, the request's values.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::ArrayRef;
@@ -42,6 +43,24 @@ pub(crate) struct RequestStatements {
     pub(crate) rows: usize,
     /// The place of the request, in whose turns its statements compute.
     pub(crate) place: Arc<Permit>,
+    /// What may not be meant as it is written, for the caller.
+    pub(crate) warnings: Warnings,
+}
+
+/// What the statements of a request warn of, each once.
+pub(crate) type Warnings = Arc<Mutex<BTreeSet<String>>>;
+
+/// The key of the remark by which an answer tells its warnings.
+const WARNING: &str = "warning";
+
+/// Puts the warnings of its statements among the remarks of an answer, behind what the component says there itself.
+pub(crate) fn warn(notes: &mut BTreeMap<String, String>, warnings: &Warnings) {
+    let warnings = std::mem::take(&mut *warnings.lock().unwrap_or_else(PoisonError::into_inner));
+    if !warnings.is_empty() {
+        let own = notes.remove(WARNING);
+        let all: Vec<String> = own.into_iter().chain(warnings).collect();
+        notes.insert(WARNING.to_owned(), all.join("; "));
+    }
 }
 
 /// The types of a statement's columns, kept with its rows for the encoder.
@@ -81,6 +100,8 @@ pub(crate) fn rows_of(stream: ResultStream) -> Rows {
 impl RequestStatements {
     async fn start(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Rows, Failure> {
         let plan = self.plan(statement, extra)?;
+        let never_seen = plan.never_seen().iter().map(ToString::to_string);
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(never_seen);
         let stream = self.app.engine.run_within(plan, Some(self.rows), self.asked.limits.statement_memory).await?;
         let Rows { columns, batches, context, json } = rows_of(stream);
         // A guest may ask for them in a task of its own.

@@ -129,7 +129,8 @@ impl ColumnEncoder {
         Ok(Parts { fields, rest, unlike })
     }
 
-    fn is_null(&self, row: usize) -> bool {
+    /// Whether the value of a row is NULL.
+    pub(crate) fn is_null(&self, row: usize) -> bool {
         matches!(self.values, Values::Null) || self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 

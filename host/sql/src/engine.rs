@@ -86,6 +86,7 @@ pub struct Plan {
     columns: Vec<(String, Type)>,
     /// What it took to plan, and the regular expressions that were compiled.
     budget: Arc<Budget>,
+    never_seen: Vec<Failure>,
 }
 
 /// The rows of a running statement. Dropping it stops the statement.
@@ -183,7 +184,7 @@ impl Engine {
         arguments: &Arguments,
         now: i64,
     ) -> Result<Plan> {
-        self.planned(|| Resolver::new(sources, arguments, now, &self.text).statement(query, tables))
+        self.planned(sources, arguments, now, |resolver| resolver.statement(query, tables))
     }
 
     /// Resolves the body of a saved query: its CTEs over the sources, the body over its CTEs.
@@ -197,17 +198,24 @@ impl Engine {
         arguments: &Arguments,
         now: i64,
     ) -> Result<Plan> {
-        self.planned(|| Resolver::new(sources, arguments, now, &self.text).saved(saved))
+        self.planned(sources, arguments, now, |resolver| resolver.saved(saved))
     }
 
     /// Resolves under the limits of planning.
-    fn planned(&self, resolve: impl FnOnce() -> Result<Resolved>) -> Result<Plan> {
+    fn planned(
+        &self,
+        sources: &dyn Sources,
+        arguments: &Arguments,
+        now: i64,
+        resolve: impl FnOnce(&mut Resolver<'_>) -> Result<Resolved>,
+    ) -> Result<Plan> {
         let budget = Budget::new(&self.total_memory, self.statement_memory);
         let statement = budget.statement();
-        let Resolved { plan, columns, .. } = statement.cover(resolve)?;
+        let mut resolver = Resolver::new(sources, arguments, now, &self.text);
+        let Resolved { plan, columns, .. } = statement.cover(|| resolve(&mut resolver))?;
         statement.planned()?;
         let columns = columns.into_iter().map(|column| (column.name, column.ty)).collect();
-        Ok(Plan { logical: plan, columns, budget })
+        Ok(Plan { logical: plan, columns, budget, never_seen: resolver.take_alone() })
     }
 
     /// Resolves all of a saved query, also the CTEs that its body does not read, and tells which of its
@@ -271,7 +279,7 @@ impl Engine {
     /// # Errors
     /// If it cannot be started.
     pub async fn run_within(&self, plan: Plan, rows: Option<usize>, memory: usize) -> Result<ResultStream> {
-        let Plan { logical, columns, budget } = plan;
+        let Plan { logical, columns, budget, never_seen: _ } = plan;
         let logical = border::without_needless(logical).planned()?;
         let logical = match rows {
             Some(rows) => {
@@ -334,6 +342,13 @@ impl Plan {
     /// The names and types of the result's columns.
     pub fn columns(&self) -> &[(String, Type)] {
         &self.columns
+    }
+
+    /// Names that stand alone in the statement's own text and are NULL because no record ever had them, with their
+    /// places; the first eight. Such a name is looked for as a field of the records in scope, so one that is misspelt, or
+    /// a column that the tables do not have, is no error there.
+    pub fn never_seen(&self) -> &[Failure] {
+        &self.never_seen
     }
 }
 

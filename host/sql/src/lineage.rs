@@ -25,6 +25,7 @@ use tidegate_model::{Arguments, PRESENCE_FIELD};
 use crate::catalog::{SavedQuery, Sources, Tables};
 use crate::engine::{Engine, Plan};
 use crate::fail::{Planning, Result};
+use crate::functions::UNITED;
 
 /// What is read of each table: columns, and fields within them as `column.field.field`, in order. A
 /// column that stands alone is read as a whole.
@@ -363,7 +364,8 @@ impl Follower {
                 self.follow(of, path);
                 at.iter().for_each(|arg| self.follow(arg, &[]));
             }
-            ("coalesce" | "nullable", args) => args.iter().for_each(|arg| self.follow(arg, path)),
+            // Fields keep their names.
+            ("coalesce" | "nullable" | UNITED, args) => args.iter().for_each(|arg| self.follow(arg, path)),
             ("named_struct", args) if !path.is_empty() => {
                 let (field, rest) = path.split_first().map_or((None, path), |(field, rest)| (Some(field), rest));
                 for pair in args.chunks(2) {

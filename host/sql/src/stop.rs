@@ -122,9 +122,20 @@ impl OptimizerRule for Asking<dyn OptimizerRule + Send + Sync> {
     }
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         checked()?;
-        self.0.rewrite(plan, config)
+        if !matches!(plan, LogicalPlan::Projection(_)) || self.name() != MOVES_FIELDS_DOWN {
+            return self.0.rewrite(plan, config);
+        }
+        // It sometimes makes a column twice, and fails. What it does is needed by nothing: the plan stays as it was.
+        let before = plan.clone();
+        self.0.rewrite(plan, config).or_else(|error| {
+            tracing::debug!(%error, "planned without {MOVES_FIELDS_DOWN}");
+            Ok(Transformed::no(before))
+        })
     }
 }
+
+/// The rule that reads fields of records nearer to where they are stored. It changes projections only.
+const MOVES_FIELDS_DOWN: &str = "push_down_leaf_projections";
 
 impl PhysicalOptimizerRule for Asking<dyn PhysicalOptimizerRule + Send + Sync> {
     fn name(&self) -> &str {

@@ -6,6 +6,7 @@
 //! that the worst text within the limits cannot overflow.
 
 mod dialect;
+mod foreign;
 mod literal;
 mod names;
 mod respell;
@@ -19,6 +20,7 @@ use tidegate_model::{Code, Failure, Position, TextLimits};
 
 use crate::fail::{Result, fail, place_of};
 use dialect::TidegateDialect;
+pub(crate) use foreign::foreign_operator;
 pub(crate) use literal::unescape_bytes;
 
 /// The stack on which a text is read, in bytes, and how much of it must be there.
@@ -54,6 +56,7 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
     if brackets(&tokens) > limits.nesting {
         return Err(too_deep(limits));
     }
+    foreign::refuse_hidden(&tokens)?;
     let second = second_statement(&tokens);
     let mut tokens = respell::raw_bytes(tokens);
     for token in &mut tokens {
@@ -72,7 +75,11 @@ fn read(sql: &str, limits: &TextLimits) -> Result<Box<Query>> {
     let mut parser = Parser::new(&dialect).with_recursion_limit(limits.nesting).with_tokens_with_locations(tokens);
     let statements = parser.parse_statements().map_err(|error| match error {
         _ if dialect.is_exhausted() => too_complicated(),
-        error => syntax(error, sql, limits),
+        error => {
+            let dialect = TidegateDialect::new(usize::MAX, limits.nesting);
+            let written = Tokenizer::new(&dialect, &spelled).tokenize_with_location().unwrap_or_default();
+            foreign::at_operator(syntax(error, sql, limits), &written)
+        }
     })?;
     let mut statements = statements.into_iter();
     match (statements.next(), statements.next()) {

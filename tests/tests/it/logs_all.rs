@@ -1,7 +1,7 @@
 //! `logs.all`: specification 4.3.
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, Server, request};
+use tidegate_tests::{EDGE, PRIVATE, Raw, Server, query_string, request};
 
 /// 2025-11-20T10:15:00Z
 const START: i64 = 1_763_633_700_000_000;
@@ -91,4 +91,102 @@ fn redaction_is_asked_for_by_header() {
         headers.extend(header.map(|value| ("SVC-ENDPOINT-REDACT-PII", value)));
         assert_eq!(server.call("GET", path, &headers, b"").column("event_message"), [json!(expected)]);
     }
+}
+
+/// A page of a log viewer that asks for a column which no table has shows nothing, and nothing says why.
+#[test]
+fn a_name_that_no_log_has_had_is_told_with_the_answer() {
+    let server = Server::start();
+    server.send(EDGE, &json!([request("1", START, "/x")]));
+    let get = |sql: &str, extra: &[(&str, &str)]| {
+        let mut parameters = vec![("project", "p1"), ("sql", sql)];
+        parameters.extend_from_slice(extra);
+        let path = format!("/api/endpoints/query/logs.all?{}", query_string(&parameters));
+        server.fetch("GET", &path, &[("x-api-key", PRIVATE)], b"")
+    };
+    let warning = |answer: &Raw| answer.header("x-tidegate-note-warning");
+    let from = "FROM edge_logs CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS request";
+    let asked = format!("SELECT id, path {from} WHERE identifier = 'default'");
+    let told = format!(
+        "no log has had identifier so far, and it is NULL (line 1, column {})",
+        asked.find("identifier").map_or(0, |at| at + 1)
+    );
+    for extra in [&[][..], &[("format", "ndjson")], &[("format", "csv")]] {
+        let answer = get(&asked, extra);
+        assert_eq!((answer.status, warning(&answer).as_deref()), (200, Some(told.as_str())), "{extra:?}");
+    }
+    let near = get(&format!("SELECT pahth {from}"), &[]);
+    assert_eq!(
+        warning(&near).as_deref(),
+        Some("no log has had pahth so far, and it is NULL; did you mean path? (line 1, column 8)")
+    );
+    for fine in [format!("SELECT id, path, request.nowhere {from}"), "SELECT id FROM edge_logs".to_owned()] {
+        let answer = get(&fine, &[]);
+        assert_eq!((answer.status, warning(&answer)), (200, None), "{fine}");
+    }
+}
+
+/// Tables whose records have different fields, one of which is several kinds, in one list.
+#[test]
+fn tables_of_different_records_unite_to_one_with_all_fields() {
+    let server = Server::start();
+    let log = |id: &str, time: i64, metadata: Value| json!({"id": id, "timestamp": START + time, "project": "p1", "event_message": id, "metadata": metadata});
+    let edge = [
+        log(
+            "e1",
+            1,
+            json!({"request": {"method": "GET", "path": "/a"}, "status": 200, "context": [{"pid": 1}, {"pid": 2}]}),
+        ),
+        log("e2", 2, json!({"request": "none", "status": "late"})),
+    ];
+    let postgres = [
+        log(
+            "p1",
+            3,
+            json!({"parsed": {"error_severity": "ERROR"}, "status": true, "context": {"pid": 3, "host": "h"}}),
+        ),
+        log("p2", 4, json!({"request": {"path": "/b", "host": "h"}})),
+    ];
+    server.send(EDGE, &json!(edge));
+    server.send("postgres.logs", &json!(postgres));
+    let rows = |sql: &str| server.query("logs.all", &[("project", "p1"), ("sql", sql)]).rows().to_vec();
+    for (one, other) in [("edge_logs", "postgres_logs"), ("postgres_logs", "edge_logs")] {
+        let both = format!(
+            "(SELECT id, metadata FROM {one} UNION ALL SELECT id, metadata FROM {other}) AS t, UNNEST(metadata) AS m"
+        );
+        assert_eq!(
+            rows(&format!(
+                "SELECT id, m.status, r.method, r.path, r.host, p.error_severity AS severity, CAST(m.request AS STRING) AS whole
+                 FROM {both} LEFT JOIN UNNEST(m.request) AS r LEFT JOIN UNNEST(m.parsed) AS p ORDER BY id"
+            )),
+            [
+                json!({"id": "e1", "status": "200", "method": "GET", "path": "/a", "host": null, "severity": null,
+                       "whole": rows(&format!("SELECT CAST(m.request AS STRING) AS w FROM {both} WHERE id = 'e1'"))[0]["w"]}),
+                json!({"id": "e2", "status": "late", "method": null, "path": null, "host": null, "severity": null, "whole": "none"}),
+                json!({"id": "p1", "status": "true", "method": null, "path": null, "host": null, "severity": "ERROR", "whole": null}),
+                json!({"id": "p2", "status": null, "method": null, "path": "/b", "host": "h", "severity": null,
+                       "whole": rows(&format!("SELECT CAST(m.request AS STRING) AS w FROM {both} WHERE id = 'p2'"))[0]["w"]}),
+            ],
+            "{both}"
+        );
+        assert_eq!(
+            rows(&format!("SELECT id, c.pid, c.host FROM {both}, UNNEST(m.context) AS c ORDER BY id, pid")),
+            [
+                json!({"id": "e1", "pid": 1, "host": null}),
+                json!({"id": "e1", "pid": 2, "host": null}),
+                json!({"id": "p1", "pid": 3, "host": "h"}),
+            ],
+            "{both}"
+        );
+        let shown =
+            rows(&format!("SELECT id, metadata FROM {one} UNION ALL SELECT id, metadata FROM {other} ORDER BY id"));
+        assert_eq!(shown[1]["metadata"][0]["request"], json!("none"));
+        assert_eq!(shown[2]["metadata"][0]["context"], json!([{"pid": 3, "host": "h"}]));
+        assert_eq!(shown[3]["metadata"][0]["request"][0]["path"], json!("/b"));
+    }
+    let refused = server.query(
+        "logs.all",
+        &[("project", "p1"), ("sql", "SELECT id, metadata FROM edge_logs UNION ALL SELECT id, 1 FROM postgres_logs")],
+    );
+    refused.refused(400, "invalid_query", &["the column metadata of the UNION"]);
 }

@@ -5,8 +5,9 @@
 //! has a column or not, and one kind of value can be compared with another.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use datafusion::arrow::array::{StringViewArray, StringViewBuilder};
 use serde_json::value::RawValue;
 
 use super::kernels::Entry;
@@ -74,6 +75,68 @@ fn object(json: &str) -> Option<HashMap<Cow<'_, str>, &RawValue>> {
 
 fn elements(json: &str) -> Option<Vec<&RawValue>> {
     json.trim_start().starts_with('[').then(|| serde_json::from_str(json).ok())?
+}
+
+/// A value that was kept as JSON, as text; nothing for null.
+pub(super) fn kept_text(json: &str) -> Option<String> {
+    serde_json::from_str::<&RawValue>(json).ok().and_then(text).map(Cow::into_owned)
+}
+
+/// Objects that were kept as JSON, taken apart: some of their fields, and the rest of each.
+#[derive(Default)]
+pub(super) struct Kept {
+    fields: HashMap<String, StringViewBuilder>,
+    rest: StringViewBuilder,
+    there: Vec<Option<bool>>,
+}
+
+impl Kept {
+    /// Takes the fields of these names out of the objects; what is no object has none, and no rest.
+    pub(super) fn of<'a>(objects: &StringViewArray, names: impl Iterator<Item = &'a str>) -> Self {
+        let mut kept =
+            Self { fields: names.map(|name| (name.to_owned(), StringViewBuilder::new())).collect(), ..Self::default() };
+        for json in objects {
+            let parsed = json.and_then(object);
+            kept.there.push(parsed.as_ref().map(|_| true));
+            let mut left = parsed.unwrap_or_default();
+            let all = left.len();
+            for (name, values) in &mut kept.fields {
+                values.append_option(left.remove(name.as_str()).map(RawValue::get).filter(|json| *json != "null"));
+            }
+            if left.len() == all {
+                // Nothing was taken: as it stands.
+                kept.rest.append_option(json.filter(|_| all > 0));
+                continue;
+            }
+            let left: BTreeMap<Cow<'_, str>, &RawValue> = left.into_iter().collect();
+            kept.rest.append_option((!left.is_empty()).then(|| serde_json::to_string(&left).ok()).flatten());
+        }
+        kept
+    }
+
+    /// The values of a field as JSON, once.
+    pub(super) fn take(&mut self, name: &str) -> Option<StringViewArray> {
+        self.fields.remove(name).map(|mut values| values.finish())
+    }
+
+    /// What is left of the objects.
+    pub(super) fn rest(&mut self) -> StringViewArray {
+        self.rest.finish()
+    }
+
+    /// Where there is an object.
+    pub(super) fn there(&self) -> Vec<Option<bool>> {
+        self.there.clone()
+    }
+
+    /// Of the same values, those that are no object, and not null.
+    pub(super) fn unlike(&self, values: &StringViewArray) -> StringViewArray {
+        let unlike = |(json, there): (Option<&'_ str>, &Option<bool>)| match there {
+            None => json.filter(|json| *json != "null").map(str::to_owned),
+            Some(_) => None,
+        };
+        values.iter().zip(&self.there).map(unlike).collect()
+    }
 }
 
 /// A value as text; nothing for null.

@@ -26,6 +26,7 @@ mod text;
 mod time;
 mod top;
 mod udf;
+mod unite;
 mod unnamed;
 mod watched;
 
@@ -50,6 +51,7 @@ pub(crate) use time::{
 };
 pub(crate) use top::top;
 pub(crate) use udf::{all_or_null, bounded, copied_size, counted};
+pub(crate) use unite::{UNITED, united};
 pub(crate) use unnamed::field;
 pub(crate) use watched::watched;
 

@@ -85,7 +85,7 @@ impl Resolver<'_> {
         let found = overflow::found_in(scope, &first.value, scope.find(first, rest.is_empty())?);
         let mut value = match found {
             Found::Value(value) => value,
-            Found::Absent => self.absent(first, std::iter::once_with(|| scope.all_names()).flatten()),
+            Found::Absent => self.absent_alone(first, scope),
             Found::Row(columns, open) => match rest.split_first() {
                 None => row(&columns),
                 Some((second, after)) => {

@@ -14,10 +14,12 @@ use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Position};
 
 use super::overflow::{is_mixed, text_of_mixed};
+use super::unite::united;
 use super::{Typed, folded};
+use crate::engine::planning;
 use crate::fail::{Planning, Result, fail, invalid};
-use crate::functions::{kernel, raised_as};
-use crate::types::Type;
+use crate::functions::{self, kernel, raised_as};
+use crate::types::{Field, Type};
 
 /// How a conversion treats a value that does not convert.
 #[derive(Debug, Clone, Copy)]
@@ -111,13 +113,12 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         | (Type::Timestamp | Type::Datetime, Type::Date | Type::Time) => cast(expr, to),
         // People compare timestamps with the microseconds that results show them as.
         (Type::Int64, Type::Timestamp) if how.implicit => cast(expr, to),
-        (Type::Record(fields), Type::Array(item)) => {
-            let element = Type::Struct { fields: Arc::clone(fields), open: true };
-            if *element.arrow_ref() != *item.arrow_ref() {
-                return Err(no_conversion(&ty, target, how));
-            }
+        (Type::Record(fields), Type::Array(item))
+            if Type::Struct { fields: Arc::clone(fields), open: true }.arrow_ref() == item.arrow_ref() =>
+        {
             list_of_record(expr)?
         }
+        _ if how.implicit && is_united(&ty, target) => functions::united(expr, &ty, target),
         (Type::Array(from), Type::Array(item))
             if matches!((&**from, &**item), (Type::Struct { .. }, Type::Struct { .. })) && from != item =>
         {
@@ -190,20 +191,71 @@ fn pair(one: Type, other: Type, at: Option<Position>) -> Result<Type> {
         (Int64, Float64) | (Float64, Int64) => Float64,
         (Timestamp, Datetime | Date) | (Datetime | Date, Timestamp) => Timestamp,
         (Datetime, Date) | (Date, Datetime) => Datetime,
+        (Record(one), Record(other)) => Record(together(&one, &other)?),
         // An empty array literal beside a record is the record that is not there.
         (record @ Record(_), Array(item)) | (Array(item), record @ Record(_)) if *item == Null => record,
         (Record(fields), Array(item)) | (Array(item), Record(fields)) => {
             Array(Box::new(pair(Struct { fields, open: true }, *item, at)?))
         }
         (Array(one), Array(other)) => Array(Box::new(pair(*one, *other, at)?)),
-        (Struct { fields, open }, Struct { fields: others, .. }) if fields.len() == others.len() => {
-            Struct { fields, open }
+        // Of log records: by name. Of others, as BigQuery has it: by place, with the names of the first.
+        (Struct { fields, open }, Struct { fields: others, open: other_open }) if open || other_open => {
+            Struct { fields: together(&fields, &others)?, open: true }
+        }
+        (Struct { fields, .. }, Struct { fields: others, .. }) if fields.len() == others.len() => {
+            let both = fields.iter().zip(others.iter());
+            let fields = both.map(|(field, other)| {
+                let ty =
+                    pair(field.ty.clone(), other.ty.clone(), at).map_err(|failure| in_field(failure, &field.name))?;
+                Ok(Field { name: field.name.clone(), ty })
+            });
+            Struct { fields: fields.collect::<Result<_>>()?, open: false }
+        }
+        (Struct { fields, .. }, Struct { fields: others, .. }) => {
+            let names =
+                |fields: &[Field]| fields.iter().map(|f| f.name.as_str()).take(20).collect::<Vec<_>>().join(", ");
+            let message = format!(
+                "a STRUCT of the fields {} and one of {} do not go together here; give both the same fields",
+                names(&fields),
+                names(&others)
+            );
+            return Err(invalid(message, at));
         }
         (String, other) | (other, String) if other.is_plain() || other == Json || is_mixed(&other) => String,
         (one, other) => {
             return Err(invalid(format!("values of the types {one} and {other} do not go together here"), at));
         }
     })
+}
+
+/// The fields of two records together. A thousand queries of a UNION may each have thousands.
+fn together(one: &[Field], other: &[Field]) -> Result<Arc<[Field]>> {
+    let fields = united(one, other);
+    planning::charge(fields.len().saturating_mul(planning::COLUMN));
+    planning::check()?;
+    Ok(fields)
+}
+
+/// The failure, with the field of a STRUCT in which it is. Fields around it are put before it.
+fn in_field(failure: tidegate_model::Failure, field: &str) -> tidegate_model::Failure {
+    let message = match failure.message.strip_prefix(IN_FIELD) {
+        Some(inner) => format!("{IN_FIELD}{field}.{inner}"),
+        None => format!("{IN_FIELD}{field}: {}", failure.message),
+    };
+    tidegate_model::Failure { message, ..failure }
+}
+
+const IN_FIELD: &str = "in the field ";
+
+/// Whether values of a type become another by what they hold under each name: records, and lists of such.
+fn is_united(from: &Type, to: &Type) -> bool {
+    match (from, to) {
+        (Type::Record(_), Type::Record(_)) => true,
+        (Type::Record(_), Type::Array(item)) => matches!(**item, Type::Struct { open: true, .. }),
+        (Type::Struct { .. }, Type::Struct { open, .. }) => *open,
+        (Type::Array(from), Type::Array(to)) => is_united(from, to),
+        _ => false,
+    }
 }
 
 /// All values in their common type.

@@ -220,6 +220,11 @@ impl Resolver<'_> {
             Ast::SimilarTo { .. } | Ast::RLike { .. } => {
                 Err(unsupported("SIMILAR TO or RLIKE; write REGEXP_CONTAINS(text, r'pattern')", at))
             }
+            Ast::Collate { .. } => Err(unsupported("COLLATE; write LOWER(text), or NORMALIZE_AND_CASEFOLD(text)", at)),
+            Ast::JsonAccess { .. } => Err(unsupported(
+                "a path behind a colon; write m.key after UNNEST(metadata) AS m, or JSON_VALUE(text, '$.key')",
+                at,
+            )),
             other => {
                 let text: String = other.to_string().chars().take(60).collect();
                 Err(unsupported(format!("the expression {text}"), at))

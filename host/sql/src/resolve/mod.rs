@@ -24,6 +24,7 @@ mod query;
 mod scope;
 mod select;
 mod subquery;
+mod unite;
 mod unnest;
 mod window;
 
@@ -199,6 +200,15 @@ impl Environment {
     }
 }
 
+/// What is said of a name that no record ever had, with the nearest one that some had.
+fn never_seen(name: &Ident, near: Option<&str>) -> Failure {
+    let mut message = format!("no log has had {} so far, and it is NULL", name.value);
+    if let Some(near) = near {
+        message.push_str(&format!("; did you mean {near}?"));
+    }
+    fail(Code::UnknownColumn, message, place_of(name.span)).about(&name.value)
+}
+
 /// Names of fewer letters are near to too many others to be told as misspelt.
 const SHORTEST: usize = 4;
 
@@ -227,7 +237,13 @@ pub(crate) struct Resolver<'a> {
     remarks: Option<Vec<Failure>>,
     /// Whether a source was read that may have no rows yet: any name may come then.
     unseen: bool,
+    /// Names that stand alone and are NULL because no record ever had them. They are told with the answer: a name
+    /// behind an alias says where it is looked for, one that stands alone may be meant as a column.
+    alone: Vec<Failure>,
 }
+
+/// How many such names are told.
+const MOST_ALONE: usize = 8;
 
 impl std::fmt::Debug for Resolver<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -252,6 +268,7 @@ impl<'a> Resolver<'a> {
             labels: HashMap::new(),
             remarks: None,
             unseen: false,
+            alone: Vec::new(),
         }
     }
 
@@ -273,11 +290,7 @@ impl<'a> Resolver<'a> {
             && let near = nearest(&name.value, known).filter(|_| name.value.chars().count() >= SHORTEST)
             && (near.is_some() || !self.unseen)
         {
-            let mut message = format!("no log has had {} so far, and it is NULL", name.value);
-            if let Some(near) = near {
-                message.push_str(&format!("; did you mean {near}?"));
-            }
-            let remark = fail(Code::UnknownColumn, message, place_of(name.span)).about(&name.value);
+            let remark = never_seen(name, near);
             if !remarks.contains(&remark) {
                 remarks.push(remark);
             }
@@ -285,15 +298,34 @@ impl<'a> Resolver<'a> {
         Typed::null()
     }
 
-    /// Forgets remarks from the `first` on: they are about another text.
-    fn forget_remarks(&mut self, first: usize) {
-        if let Some(remarks) = &mut self.remarks {
-            remarks.truncate(first);
+    /// The same for a name that stands alone, which could be a column of anything in scope.
+    fn absent_alone(&mut self, name: &Ident, scope: &scope::Scope<'_>) -> Typed {
+        if self.alone.len() < MOST_ALONE && self.remarks.is_none() {
+            let near = nearest(&name.value, scope.all_names()).filter(|_| name.value.chars().count() >= SHORTEST);
+            let remark = never_seen(name, near);
+            if !self.alone.contains(&remark) {
+                self.alone.push(remark);
+            }
         }
+        self.absent(name, std::iter::once_with(|| scope.all_names()).flatten())
     }
 
-    fn remarked(&self) -> usize {
-        self.remarks.as_ref().map_or(0, Vec::len)
+    /// Forgets remarks from those of `before` on: they are about another text.
+    fn forget_remarks(&mut self, (remarks, alone): (usize, usize)) {
+        if let Some(all) = &mut self.remarks {
+            all.truncate(remarks);
+        }
+        self.alone.truncate(alone);
+    }
+
+    fn remarked(&self) -> (usize, usize) {
+        (self.remarks.as_ref().map_or(0, Vec::len), self.alone.len())
+    }
+
+    /// Names of the text that stand alone and are NULL because no record ever had them; where all remarks are
+    /// noted, they are among these.
+    pub(crate) fn take_alone(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.alone)
     }
 
     /// Resolves a whole statement over what it may read.

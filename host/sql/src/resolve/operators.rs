@@ -1,9 +1,9 @@
 //! Operators: arithmetic, comparison, AND and OR, and the Postgres spellings whose meaning is clear.
 
-use datafusion::logical_expr::{Expr, Operator, binary_expr, lit};
+use datafusion::logical_expr::{Operator, binary_expr, lit};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{BinaryOperator, Expr as Ast, UnaryOperator};
-use tidegate_model::Position;
+use tidegate_model::{Failure, Position};
 
 use super::coerce::compare;
 use super::expr::{Context, Decides, negate_if};
@@ -75,7 +75,7 @@ impl Resolver<'_> {
             B::PGRegexNotMatch => Ok(negate_if(true, functions::regexp_contains(left, right, false, at)?.expr)),
             B::PGRegexNotIMatch => Ok(negate_if(true, functions::regexp_contains(left, right, true, at)?.expr)),
             B::Arrow | B::LongArrow => self.arrow(left, right, matches!(op, B::LongArrow), at),
-            other => Err(unsupported(format!("the operator {other}"), at)),
+            other => Err(foreign_operator(&other.to_string(), at)),
         }
     }
 
@@ -142,18 +142,34 @@ impl Resolver<'_> {
                 if op == UnaryOperator::Plus {
                     return Ok(value);
                 }
-                Ok(folded(Typed::new(Expr::Negative(Box::new(value.expr)), value.ty)))
+                // Not the engine's own negation: it turns the smallest INT64 into itself, and loses track of what is
+                // sorted by it.
+                let minus_one = Typed::new(lit(-1_i64), Type::Int64);
+                match value.ty {
+                    Type::Interval => functions::interval_times(value, minus_one, at),
+                    _ => functions::arithmetic(value, Operator::Multiply, minus_one, cx.guarded, at),
+                }
             }
-            other => Err(unsupported(format!("the operator {other}"), at)),
+            other => Err(foreign_operator(&other.to_string(), at)),
         }
     }
 
     /// Postgres's `value -> 'key'` and `value ->> 'key'`, on records and on JSON text.
     fn arrow(&mut self, left: Typed, right: Typed, as_text: bool, at: Option<Position>) -> Result<Typed> {
+        let sign = if as_text { "->>" } else { "->" };
         let key = match (right.literal_text(), right.literal()) {
             (Some(name), _) => name.to_owned(),
+            // To the dialect a record is a list of one: its element is the record.
+            (None, Some(ScalarValue::Int64(Some(n))))
+                if matches!(left.ty, Type::Record(_) | Type::Struct { .. } | Type::Array(_)) =>
+            {
+                let message = format!(
+                    "{sign} {n} reads an element, which of a list is list[SAFE_OFFSET({n})]; {sign} takes the name of a field"
+                );
+                return Err(invalid(message, at));
+            }
             (None, Some(ScalarValue::Int64(Some(n)))) => n.to_string(),
-            _ => return Err(unsupported("-> with a computed key; write JSON_QUERY(text, '$.key')", at)),
+            _ => return Err(unsupported(format!("{sign} with a computed key; write JSON_QUERY(text, '$.key')"), at)),
         };
         let found = match left.ty {
             Type::Record(fields) => {
@@ -167,7 +183,18 @@ impl Resolver<'_> {
                 let ty = if as_text { Type::String } else { Type::Json };
                 return Ok(Typed::new(kernel(name, true, vec![left.expr, Typed::text(step).expr]), ty));
             }
-            ty => return Err(invalid(format!("a value of type {ty} has no fields for ->"), at)),
+            Type::Array(item) if matches!(*item, Type::Struct { .. }) => {
+                let message = format!(
+                    "{sign} reads a field of a record, and this is a list of records; write x.{key} after CROSS JOIN UNNEST(...) AS x"
+                );
+                return Err(invalid(message, at));
+            }
+            ty => {
+                let message = format!(
+                    "{sign} reads a field of a record or of JSON, and this is a value of type {ty}; write JSON_VALUE(text, '$.{key}') of a text"
+                );
+                return Err(invalid(message, at));
+            }
         };
         Ok(match found.ty {
             Type::Record(_) | Type::Array(_) | Type::Struct { .. } if as_text => functions::to_json_string(&found),
@@ -179,4 +206,10 @@ impl Resolver<'_> {
 
 fn is_time(ty: &Type) -> bool {
     matches!(ty, Type::Timestamp | Type::Datetime | Type::Date | Type::Time)
+}
+
+/// An operator that is read and not computed.
+fn foreign_operator(operator: &str, at: Option<Position>) -> Failure {
+    let what = crate::text::foreign_operator(operator);
+    unsupported(what.unwrap_or_else(|| format!("the operator {operator}")), at)
 }

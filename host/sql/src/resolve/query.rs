@@ -7,7 +7,7 @@ use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{
     Cte, Expr as Ast, LimitClause, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, SetOperator, SetQuantifier,
 };
-use tidegate_model::{Code, Position};
+use tidegate_model::{Code, Failure, Position};
 
 use super::coerce::common;
 use super::expr::Context;
@@ -157,7 +157,17 @@ impl Resolver<'_> {
         let mut types = Vec::with_capacity(width);
         for i in 0..width {
             let column = resolved.iter().filter_map(|query| query.columns.get(i).map(|column| column.ty.clone()));
-            types.push(common(column, at)?);
+            let name =
+                resolved.first().and_then(|query| query.columns.get(i)).map_or("", |column| column.name.as_str());
+            let ty = common(column, at).map_err(|failure| Failure {
+                message: format!("the column {name} of the {op}: {}", failure.message),
+                ..failure
+            })?;
+            if ty == Type::Interval && quantifier != SetQuantifier::All {
+                let message = format!("the column {name} of the {op}: DISTINCT cannot compare values of type {ty}");
+                return Err(invalid(message, at));
+            }
+            types.push(ty);
         }
         let names: Vec<String> = resolved
             .first()

@@ -74,14 +74,28 @@ impl Resolver<'_> {
         let at = place(&unnest.array);
         self.count_relation(at)?;
         let array = self.expr(&unnest.array, &mut Context::new(&left.scope, environment, "UNNEST"))?;
-        let (array, of_path) = self.as_array(array);
+        self.unnest_array(left, unnest, array, keep, constraint, environment)
+    }
+
+    /// Unnests the array that the text of the UNNEST was resolved to.
+    fn unnest_array<'p>(
+        &mut self,
+        left: Source<'p>,
+        unnest: &Unnest,
+        array: Typed,
+        keep: Keep,
+        constraint: &JoinConstraint,
+        environment: &Environment,
+    ) -> Result<Source<'p>> {
+        let at = place(&unnest.array);
+        let whole = array.clone();
+        let (mut array, of_path) = self.as_array(array);
         let Some(item) = array.ty.element() else {
             return Err(invalid(format!("UNNEST takes an array, not a value of type {}", array.ty), at));
         };
         let array_type = array.ty.clone();
         let is_list = matches!(array_type, Type::Array(_));
         let mut left = left;
-        let mut array = array;
         // Where the row stays whatever the condition says, the list loses the elements first.
         if let (true, Keep::Left, JoinConstraint::On(condition)) = (is_list, keep, constraint)
             && !always(condition)
@@ -96,11 +110,13 @@ impl Resolver<'_> {
             left.scope.relations.pop();
             array.expr = super::of_row::filtered(array.expr, name, condition)?;
         }
-        // An array that needs nothing of the row is unnested once and joined, not once a row.
+        // An array that needs nothing of the row is unnested once and joined, not once a row. Its text may name
+        // paths of the row all the same, which are NULL because no record ever had them: it is not read again.
         if is_list && !left.scope.relations.is_empty() && !super::calls::any(&array.expr, reads) {
             let one_row = LogicalPlanBuilder::empty(true).build().planned()?;
             let start = Source { plan: one_row, scope: Scope { parent: left.scope.parent, ..Scope::default() } };
-            let right = self.unnest(start, unnest, Keep::Matching, &JoinConstraint::None, environment)?;
+            let none = &JoinConstraint::None;
+            let right = self.unnest_array(start, unnest, whole, Keep::Matching, none, environment)?;
             let kind = if keep == Keep::Left { JoinType::Left } else { JoinType::Inner };
             return self.joined_to(left, right, kind, constraint, environment, at);
         }

@@ -4,6 +4,7 @@
 //! be aggregates themselves (`RANK() OVER (ORDER BY COUNT(*) DESC)`).
 
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::Column;
 use datafusion::functions_window as engine;
 use datafusion::logical_expr::expr::{NullTreatment as EngineNulls, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::{
@@ -320,6 +321,7 @@ impl Resolver<'_> {
             WindowType::NamedWindow(name) => named_spec(name, named)?,
         };
         let windows = cx.windows.take();
+        let mut by_peers = false;
         let mut resolve = || -> Result<(Vec<Expr>, Vec<SortExpr>, Type)> {
             let mut partition_by = Vec::new();
             for ast in &spec.partition_by {
@@ -338,6 +340,7 @@ impl Resolver<'_> {
             for key in &spec.order_by {
                 let value = self.expr(&key.expr, cx)?;
                 ty = value.ty.clone();
+                by_peers |= matches!(ty, Type::Time | Type::Bytes);
                 order_by.push(sorted(value, key)?);
             }
             Ok((partition_by, order_by, ty))
@@ -349,6 +352,7 @@ impl Resolver<'_> {
             None => WindowFrame::new((!order_by.is_empty()).then_some(false)),
             Some(frame) => self.frame(frame, &order_by, &ty, at, cx)?,
         };
+        let frame = if by_peers { in_groups(frame) } else { frame };
         let framed = spec.frame.is_some();
         Ok(Over { partition_by, order_by, frame, framed })
     }
@@ -410,6 +414,21 @@ impl Resolver<'_> {
         };
         Ok(WindowFrame::new_bounds(units, engine(start, from), engine(end, to)))
     }
+}
+
+/// A frame of RANGE as one of GROUPS, which without a distance is the same: rows and all that are equal to them.
+/// The engine looks for a distance between the keys of every RANGE, and has none between times of day or bytes.
+fn in_groups(frame: WindowFrame) -> WindowFrame {
+    use WindowFrameBound::{CurrentRow, Following, Preceding};
+    if frame.units != WindowFrameUnits::Range {
+        return frame;
+    }
+    let bound = |bound: WindowFrameBound| match bound {
+        Preceding(_) => Preceding(ScalarValue::UInt64(None)),
+        CurrentRow => CurrentRow,
+        Following(_) => Following(ScalarValue::UInt64(None)),
+    };
+    WindowFrame::new_bounds(WindowFrameUnits::Groups, bound(frame.start_bound), bound(frame.end_bound))
 }
 
 fn respects_nulls(call: &Function) -> bool {
@@ -481,12 +500,21 @@ pub(crate) fn windowed(
     over: impl Fn(Expr) -> Result<Expr>,
 ) -> Result<LogicalPlanBuilder> {
     let mut groups: Vec<Vec<(String, Expr)>> = Vec::new();
+    let mut keys: Vec<(Expr, String)> = Vec::new();
+    let mut windows = Vec::with_capacity(calls.windows.len());
     for (name, call) in &calls.windows {
-        let call = over(call.clone())?;
+        windows.push((name.clone(), keyed_by_columns(over(call.clone())?, name, &mut keys)));
+    }
+    if !keys.is_empty() {
+        let all = builder.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
+        let keys = keys.into_iter().map(|(key, name)| key.alias(name));
+        builder = builder.project(all.into_iter().chain(keys)).planned()?;
+    }
+    for (name, call) in windows {
         let same = |group: &&mut Vec<(String, Expr)>| group.first().is_some_and(|(_, first)| same_window(first, &call));
         match groups.iter_mut().find(same) {
-            Some(group) => group.push((name.clone(), call)),
-            None => groups.push(vec![(name.clone(), call)]),
+            Some(group) => group.push((name, call)),
+            None => groups.push(vec![(name, call)]),
         }
     }
     if groups.len() > MAX_WINDOWS {
@@ -503,6 +531,31 @@ pub(crate) fn windowed(
         builder = builder.window(calls).planned()?;
     }
     Ok(builder)
+}
+
+/// The call with columns in the place of keys that are computed. `keys` collects what these are; each has one column.
+///
+/// The engine sorts for a window and then checks that it is sorted. Of a key that is computed from what a function
+/// gives, such as a field of a record, it loses track in between.
+fn keyed_by_columns(call: Expr, name: &str, keys: &mut Vec<(Expr, String)>) -> Expr {
+    let Expr::WindowFunction(mut function) = call else { return call };
+    let params = &mut function.params;
+    let sorted = params.order_by.iter_mut().map(|sort| &mut sort.expr);
+    for key in params.partition_by.iter_mut().chain(sorted) {
+        if matches!(key, Expr::Column(_) | Expr::Literal(..)) {
+            continue;
+        }
+        let column = match keys.iter().find(|(known, _)| known == key) {
+            Some((_, column)) => column.clone(),
+            None => {
+                let column = format!("{name}_key{}", keys.len());
+                keys.push((key.clone(), column.clone()));
+                column
+            }
+        };
+        *key = Expr::Column(Column::new_unqualified(column));
+    }
+    Expr::WindowFunction(function)
 }
 
 fn same_window(one: &Expr, other: &Expr) -> bool {

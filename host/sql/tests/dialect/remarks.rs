@@ -92,6 +92,44 @@ fn a_statement_is_told_of_its_own_names_only() {
     assert_eq!(world.remarks("SELECT id FROM other", None), []);
 }
 
+/// Of a name that stands alone, also whoever sends the text is told: it may be a column that the table does not have.
+#[test]
+fn a_name_that_stands_alone_and_was_never_seen_is_told_with_the_answer() {
+    let grants = "WITH t AS (SELECT id, metadata FROM logs WHERE nosuch IS NULL) SELECT id FROM t";
+    let world = world().source("empty", &[]);
+    let unnested = "FROM t CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.response) AS r";
+    for (select, told) in [
+        (
+            format!("SELECT id {unnested} WHERE identifier = 'default'"),
+            vec!["no log has had identifier so far, and it is NULL (line 1, column "],
+        ),
+        (
+            format!("SELECT status_cod {unnested} GROUP BY status_cod"),
+            vec!["no log has had status_cod so far, and it is NULL; did you mean status_code? (line 1, column 8)"],
+        ),
+        (
+            format!("SELECT {} {unnested}", (0..20).map(|i| format!("nosuch{i}")).collect::<Vec<_>>().join(", ")),
+            vec![""; 8],
+        ),
+        // Behind an alias it says where it is looked for; what was seen, and what stands in the grant, is not told.
+        (format!("SELECT r.nosuch, m.nosuch, status_code, id {unnested} ORDER BY id"), vec![]),
+        ("SELECT id FROM t".to_owned(), vec![]),
+    ] {
+        let seen: Vec<String> = world.never_seen(grants, &select).iter().map(ToString::to_string).collect();
+        assert_eq!(seen.len(), told.len(), "{select}: {seen:?}");
+        for (seen, told) in seen.iter().zip(told) {
+            assert!(seen.starts_with(told), "{select}: {seen}");
+        }
+    }
+    // Where no row could have had it, too: who sends the text knows what is meant.
+    assert_eq!(
+        world
+            .never_seen("WITH t AS (SELECT metadata FROM empty) SELECT 1", "SELECT identifier FROM t, UNNEST(metadata)")
+            .len(),
+        1
+    );
+}
+
 #[test]
 fn what_a_parameter_narrows_is_followed_through_the_tables() {
     let cases: [(&str, &[&str], bool); 12] = [

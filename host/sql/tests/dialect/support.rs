@@ -192,6 +192,11 @@ impl World {
         self.engine.reads_of_statement(saved, sql, self, &self.arguments, self.now).unwrap()
     }
 
+    /// The names that stand alone in a statement over the grants of a saved query and were never seen.
+    pub(crate) fn never_seen(&self, saved: &str, sql: &str) -> Vec<Failure> {
+        self.plan(sql, Tables::Granted(&SavedQuery::parse(saved).unwrap())).unwrap().never_seen().to_vec()
+    }
+
     /// What may be misspelt in a saved query, or in a statement over its grants.
     pub(crate) fn remarks(&self, saved: &str, sql: Option<&str>) -> Vec<Failure> {
         let saved = SavedQuery::parse(saved).unwrap();

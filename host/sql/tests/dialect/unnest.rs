@@ -125,6 +125,34 @@ fn paths_that_no_record_ever_had_are_null() {
     );
 }
 
+/// A drawer of a log viewer asks so for a key that may be there: the text names the row, the value needs nothing of it.
+#[test]
+fn an_array_that_is_known_to_be_empty_has_no_rows() {
+    let world = world();
+    let from = "from edge cross join unnest(metadata) as m left join unnest(m.jwt) as jwt";
+    for array in
+        ["coalesce(jwt.apikey, [])", "ifnull(jwt.apikey, [])", "if(true, [], jwt.apikey)", "coalesce(m.no, jwt.no, [])"]
+    {
+        for (join, count) in [("cross join", 0), ("left join", 2), (",", 0)] {
+            let sql =
+                format!("select count(*) as c, count(k) as k, count(k.hash) as h {from} {join} unnest({array}) as k");
+            assert_eq!(world.rows(&sql), json!([{"c": count, "k": 0, "h": 0}]), "{sql}");
+        }
+    }
+    for array in ["coalesce(jwt.apikey, [5, 6])", "if(jwt.apikey is null, [5, 6], [])"] {
+        let sql = format!("select id, k {from} cross join unnest({array}) as k where id = '1' order by k");
+        assert_eq!(world.rows(&sql), json!([{"id": "1", "k": 5}, {"id": "1", "k": 6}]), "{sql}");
+        let sql = format!("select id, k {from} left join unnest({array}) as k on k > 5 order by id");
+        assert_eq!(world.rows(&sql), json!([{"id": "1", "k": 6}, {"id": "2", "k": 6}]), "{sql}");
+    }
+    let sql =
+        format!("select id, (select count(*) from unnest(coalesce(jwt.apikey, [])) as k) as c {from} order by id");
+    assert_eq!(world.rows(&sql), json!([{"id": "1", "c": 0}, {"id": "2", "c": 0}]));
+    // A name that is none is still told.
+    let failure = world.failure(&format!("select id {from} cross join unnest(coalesce(nope.apikey, [])) as k"));
+    assert!(failure.message.contains("no table alias or column nope"), "{failure}");
+}
+
 #[test]
 fn a_field_of_an_array_asks_for_unnest() {
     let world = world();

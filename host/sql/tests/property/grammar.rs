@@ -100,13 +100,13 @@ impl Statement {
 
 const TEXTS: [&str; 5] = ["a", "b", "ab", "", "Ba"];
 
-/// Records; the first has everything, so that every path has its type.
+/// Records; the first two have everything, so that every path has its type in either of two sources.
 pub(crate) fn records(tape: &mut Tape<'_>) -> Vec<Json> {
-    let mut records = vec![json!({
-        "id": "r0", "n": 1, "s": "a",
+    let mut records: Vec<Json> = [("r0", "a"), ("r1", "b")].into_iter().map(|(id, s)| json!({
+        "id": id, "n": 1, "s": s,
         "m": {"z": 1, "a": 1, "b": "a", "o": {"z": 1, "x": 1, "y": "b"}, "tags": [1, 2], "items": [{"z": 1, "k": "a", "v": 1}]},
-    })];
-    for i in 1..=tape.below(6) {
+    })).collect();
+    for i in 2..=1 + tape.below(6) {
         let mut record = Map::new();
         record.insert("id".to_owned(), json!(format!("r{i}")));
         number(tape, &mut record, "n");
@@ -117,6 +117,42 @@ pub(crate) fn records(tape: &mut Tape<'_>) -> Vec<Json> {
         records.push(Json::Object(record));
     }
     records
+}
+
+/// The records in two sources: every other one, and the rest, whose records have
+/// their fields in another order, one that no other has, and some without a column.
+pub(crate) fn parted(records: &[Json]) -> (Vec<Json>, Vec<Json>) {
+    let (here, there): (Vec<_>, Vec<_>) = records.iter().enumerate().partition(|(i, _)| i % 2 == 0);
+    let elsewhere = |(_, record): (usize, &Json)| {
+        let mut record = record.clone();
+        if let Some(m) = record.get_mut("m") {
+            if let Some(o) = m.get_mut("o") {
+                *o = stored_elsewhere(o, &["y"]);
+            }
+            if let Some(items) = m.get_mut("items").and_then(Json::as_array_mut) {
+                items.iter_mut().for_each(|item| *item = stored_elsewhere(item, &[]));
+            }
+            *m = stored_elsewhere(m, &["b"]);
+        }
+        record
+    };
+    (here.into_iter().map(|(_, record)| record.clone()).collect(), there.into_iter().map(elsewhere).collect())
+}
+
+/// A record as a source holds it in which these fields have no column.
+fn stored_elsewhere(record: &Json, kept: &[&str]) -> Json {
+    let fields = record.as_object().into_iter().flatten();
+    let (kept, own): (Vec<_>, Vec<_>) = fields.partition(|(name, _)| kept.contains(&name.as_str()));
+    let owned = |(name, value): (&String, &Json)| (name.clone(), value.clone());
+    let kept: Map<String, Json> = kept.into_iter().map(owned).collect();
+    let mut stored: Map<String, Json> = own.into_iter().rev().map(owned).collect();
+    stored.insert("elsewhere".to_owned(), json!(true));
+    stored.insert(
+        "_overflow_fields".to_owned(),
+        if kept.is_empty() { Json::Null } else { json!(Json::Object(kept).to_string()) },
+    );
+    stored.insert("_present".to_owned(), json!(true));
+    Json::Object(stored)
 }
 
 fn nested(tape: &mut Tape<'_>) -> Json {
