@@ -37,6 +37,7 @@ mod otlp;
 mod overflow;
 mod restart;
 mod sandbox;
+mod serve_tls;
 mod siege;
 mod slow_readers;
 mod tables;
