@@ -37,7 +37,7 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Outcome {
     let time = time.ok_or_else(|| format!("{seconds} is no time"))?.to_rfc3339();
     let list = serde_json::to_vec_pretty(&sbom::document(&parts, &time)).map_err(|error| error.to_string())?;
     let notices = notices::notices(&parts)?;
-    say(&format!("building the service with the profile {profile} (dist takes half an hour on two processors)"));
+    say(&format!("building the service with the profile {profile} (dist links it as a whole, which takes long)"));
     run(cargo(&root()).args(["build", "--locked", "-p", "tidegate", "--profile", profile]))?;
     let target = crate::built()?.parent().map(Path::to_owned).unwrap_or_default();
     // The profile `dev` is the one whose folder has another name.

@@ -219,9 +219,18 @@ fn built() -> Result<PathBuf, String> {
     this.parent().map(PathBuf::from).ok_or_else(|| format!("{} lies nowhere", this.display()))
 }
 
+/// Cargo, as if it were called by hand. It told this program of its own package in the environment, and build
+/// scripts that look there (ring's) would compile anew, with all that uses them, each time that calls by hand and
+/// from here take turns.
 fn cargo(folder: &Path) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(folder);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 
@@ -241,4 +250,19 @@ fn output(command: &mut Command) -> Result<String, String> {
 fn run(command: &mut Command) -> Outcome {
     let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_is_called_as_if_by_hand() {
+        // Cargo tells tests of their package too.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some() && std::env::var_os("CARGO_PKG_NAME").is_some());
+        let command = cargo(&root());
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION_MAJOR"] {
+            assert!(command.get_envs().any(|(known, value)| known == name && value.is_none()), "{name}");
+        }
+    }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Part {
     pub(crate) uses: Vec<usize>,
 }
 
-/// The parts of the service on a platform: itself first, the others by name.
+/// The parts of the service on a platform: itself first, then the others as its tree names them.
 ///
 /// # Errors
 /// Cargo fails, or tells of crates that it does not know.
