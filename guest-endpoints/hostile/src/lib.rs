@@ -2,7 +2,8 @@
 //!
 //! The tests assert for each how the request ends, that the next request works, and that nothing of
 //! the guest is held afterwards. Each attack is named in the log before it begins, and `none` does what
-//! it should, so that the tests are not vacuous. What Rust cannot say (bad pointers, an allocator that
+//! it should, so that the tests are not vacuous. A few do what the contract promises something for, with the parameter
+//! `project` as their argument. What Rust cannot say (bad pointers, an allocator that
 //! lies) is written as text in the runtime's own tests.
 #![expect(clippy::panic, reason = "this guest misbehaves on purpose")]
 
@@ -87,6 +88,24 @@ fn handle(request: &Request) -> Result<Response, Problem> {
             (0..1000).for_each(|n: u32| response.note(&n.to_string(), "note"));
             response.note("bad key\r\nx: y", "v");
             return Ok(response);
+        }
+        "max-age" => {
+            let response = Response::rows(run("default", &[])?);
+            // The smallest of several holds.
+            for seconds in text_of(request, "project").split(' ').filter_map(|seconds| seconds.parse().ok()) {
+                response.max_age(seconds);
+            }
+            return Ok(response);
+        }
+        "remark" => {
+            let response = Response::rows(run("default", &[])?);
+            response.note("seen", &text_of(request, "project"));
+            response.note("seen-again", "50% of \u{e9}\r\nx-evil: 1");
+            return Ok(response);
+        }
+        "try-again" => {
+            let problem = Problem::new(&text_of(request, "project"), "not yet");
+            return Err(problem.retryable());
         }
         "marker" => return Ok(Response::document(&earlier.to_string())?),
         "time" => return Ok(Response::document(&request.received_at().micros().to_string())?),

@@ -39,7 +39,7 @@ impl Problem {
         Self { code: code.to_owned(), detail: detail.to_owned(), retryable: false }
     }
 
-    /// The same problem, marked: the same request may succeed later.
+    /// The same problem, marked: the same request may succeed later. The answer has `Retry-After` with the seconds to wait.
     #[must_use]
     pub fn retryable(mut self) -> Self {
         self.retryable = true;

@@ -86,8 +86,8 @@ impl<'a> Request<'a> {
         self.get(name)
     }
 
-    /// When the request arrived: the only time that there is. An answer for which it was read is not kept for later
-    /// requests, so do without it where a statement's `CURRENT_TIMESTAMP()` does.
+    /// When the request arrived: the only time that there is. An answer for which it was read is neither kept for later
+    /// requests nor shared with one that waits, so do without it where a statement's `CURRENT_TIMESTAMP()` does.
     pub fn received_at(&self) -> Timestamp {
         Timestamp::from_micros(self.0.received_at())
     }

@@ -43,7 +43,7 @@ impl Response {
     }
 
     /// Lowers the time for which the answer may be kept for the same question. The endpoint's
-    /// `cache_duration_seconds` stays the most.
+    /// `cache_duration_seconds` stays the most; 0 is not at all.
     #[must_use]
     pub fn max_age(self, seconds: u32) -> Self {
         self.0.max_age(seconds);
@@ -52,6 +52,10 @@ impl Response {
 
     /// A remark for the caller beside the answer: at most 16 of them, keys of `a-z`, `0-9` and `-`, values of at most
     /// 1024 bytes. Others are dropped; of two with one key the last stays.
+    ///
+    /// The caller reads it in the header `x-tidegate-note-KEY`, percent-encoded where a header cannot have it: `%`, control
+    /// characters, blanks at the ends, all that is not ASCII. All together take at most 8 KiB there. Where the answer
+    /// is redacted, so are the values.
     #[must_use]
     pub fn note(self, key: &str, value: &str) -> Self {
         self.0.note(key, value);

@@ -9,6 +9,7 @@ use clap::Args;
 use tidegate_server::{App, generate_token};
 
 use crate::config::{Config, Flags, environment};
+use crate::kit::packs::for_start;
 use crate::sample;
 use crate::serve::{Outcome, compiler, listen, runtime, serve, start_logging};
 
@@ -25,6 +26,9 @@ pub(crate) struct Arguments {
     /// The folder to use; it must not exist. Without it, a temporary one that is removed at the end
     #[arg(long)]
     data_dir: Option<PathBuf>,
+    /// Save the endpoints of a pack too, by its name or the path of a folder; may be repeated
+    #[arg(long = "pack", value_name = "PACK")]
+    packs: Vec<String>,
     /// Number that decides what the sample logs are
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -33,6 +37,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut options = Config::read(&Flags::default(), environment())?.options;
     options.components.compiler = compiler();
+    options.packs = for_start(&arguments.packs)?;
     start_logging(&options)?;
     let temporary = arguments.data_dir.is_none();
     let folder = match &arguments.data_dir {

@@ -17,6 +17,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config;
+use crate::kit::packs::for_start;
 
 /// The errors of a command, for a person.
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
@@ -33,13 +34,17 @@ pub(crate) struct Arguments {
     /// A TOML file with settings, or TIDEGATE_CONFIG
     #[arg(long)]
     config: Option<PathBuf>,
+    /// Save the endpoints of a pack at the start, by its name or the path of a folder; may be repeated. Each is saved once
+    /// for each content that the pack gives it: later changes and rollbacks stay
+    #[arg(long = "pack", value_name = "PACK")]
+    packs: Vec<String>,
     /// Print the configuration in effect and where each value comes from, and do nothing else
     #[arg(long)]
     print_config: bool,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let Arguments { listen: address, data_dir, config, print_config } = arguments;
+    let Arguments { listen: address, data_dir, config, packs, print_config } = arguments;
     let flags = config::Flags { config, listen: address, data_dir };
     let mut config = config::Config::read(&flags, config::environment())?;
     if print_config {
@@ -47,6 +52,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         return Ok(());
     }
     config.options.components.compiler = compiler();
+    config.options.packs = for_start(&packs)?;
     let options = config.options;
     let traces = start_logging(&options)?;
     // As many connections as the system allows: its first limit is often 1,024 files.

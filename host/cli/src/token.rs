@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
-use tidegate_model::LimitSet;
+use tidegate_model::{Errors, LimitSet};
 use tidegate_server::{NOTICED, NewToken};
 use tidegate_store::{Catalog, TokenRecord};
 use uuid::Uuid;
@@ -38,6 +38,10 @@ enum Command {
         /// names as under [limits] in `tidegate serve --help`
         #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
         limit: Vec<(String, String)>,
+        /// With which status errors of its queries are answered: status (their own) or ok (200, for log viewers such
+        /// as Supabase Studio); as the endpoint or the server says unless given
+        #[arg(long, value_parser = errors)]
+        errors: Option<Errors>,
         /// What it is for
         #[arg(long, default_value = "")]
         description: String,
@@ -57,7 +61,7 @@ enum Command {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let catalog = Catalog::open_beside(&arguments.data_dir)?;
     match &arguments.command {
-        Command::Create { scopes, pin, limit, description, expires } => {
+        Command::Create { scopes, pin, limit, errors, description, expires } => {
             let mut pinned = BTreeMap::new();
             for (name, value) in pin {
                 if pinned.insert(name.clone(), value.clone()).is_some() {
@@ -75,6 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
                 description: description.clone(),
                 pinned,
                 limits,
+                errors: *errors,
                 expires_at: *expires,
                 ..NewToken::new(scopes)
             };
@@ -116,6 +121,9 @@ fn line(record: &TokenRecord) -> String {
     if record.limits != "{}" {
         line.push_str(&format!("  limits {}", record.limits));
     }
+    if let Some(errors) = &record.errors {
+        line.push_str(&format!("  errors {}", errors.escape_debug()));
+    }
     if let Some(time) = record.expires_at.and_then(DateTime::from_timestamp_micros) {
         let word = if time < Utc::now() { "expired" } else { "expires" };
         line.push_str(&format!("  {word} {}", time.to_rfc3339_opts(SecondsFormat::Secs, true)));
@@ -130,6 +138,10 @@ fn line(record: &TokenRecord) -> String {
 fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, e.g. project=abc or rows=100")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn errors(text: &str) -> Result<Errors, String> {
+    Errors::named(text).ok_or_else(|| format!("write {}", Errors::CHOICES))
 }
 
 fn expiry(text: &str) -> Result<i64, String> {

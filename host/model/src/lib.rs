@@ -4,6 +4,7 @@
 //! This room does no work and depends on no engine, so that the compiler, the runtime and the
 //! server can agree on words without knowing each other.
 
+mod errors;
 mod failure;
 mod limit_set;
 mod limits;
@@ -12,6 +13,7 @@ mod parameter;
 mod settings;
 mod value;
 
+pub use errors::Errors;
 pub use failure::{Code, Failure, Position, nearest};
 pub use limit_set::LimitSet;
 pub use limits::{Limits, TextLimits};

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Arguments, Code, Failure, LimitSet, Parameter};
+use crate::{Arguments, Code, Errors, Failure, LimitSet, Parameter};
 
 /// The most rows that an endpoint may be set to return.
 const MAX_ROWS: u64 = 10_000;
@@ -61,6 +61,9 @@ pub struct Settings {
     pub sandboxable: bool,
     /// Whether personal data is redacted where the request does not say.
     pub redact_pii: bool,
+    /// With which status errors are answered; absent is as the server is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Errors>,
     /// Whether a token is needed.
     pub enable_auth: bool,
     /// Labels for the operator, `k=v` separated by commas.
@@ -75,6 +78,7 @@ impl Default for Settings {
             proactive_requerying_seconds: None,
             sandboxable: false,
             redact_pii: false,
+            errors: None,
             enable_auth: true,
             labels: String::new(),
         }

@@ -10,14 +10,22 @@ use crate::Rows;
 pub struct Answer {
     /// Rows, a document, or neither.
     pub body: Body,
-    /// For how long the component lets the answer be kept, if it said so.
+    /// For how long the component lets the answer be kept, if it said so; zero is not at all.
     pub max_age: Option<Duration>,
     /// Remarks for the caller: at most 16, keys of `a-z`, `0-9` and `-`, short values.
     pub notes: BTreeMap<String, String>,
-    /// Whether the component read the time of the request, so that the answer may depend on it.
+    /// Whether the component read the time of the request, so that the answer may depend on it and is for this
+    /// request alone.
     pub saw_time: bool,
     /// What the component used.
     pub usage: Usage,
+}
+
+/// An answer that no component made: nothing is said of it.
+impl From<Body> for Answer {
+    fn from(body: Body) -> Self {
+        Self { body, max_age: None, notes: BTreeMap::new(), saw_time: false, usage: Usage::default() }
+    }
 }
 
 /// The body of an [`Answer`].

@@ -17,6 +17,9 @@ use crate::words::shorten;
 /// The problem code with which a guest says that its last failed call is the reason.
 const STATEMENT_FAILED: &str = "statement-failed";
 
+/// Seconds after which to try again what a component calls retryable, unless the failure itself knows better.
+const RETRY_AFTER: u64 = 10;
+
 /// The longest text of a guest that is given to a caller.
 const MAX_DETAIL: usize = 2048;
 
@@ -56,7 +59,16 @@ pub(crate) fn answer(state: &mut State, response: Resource<ResponseEntry>) -> Re
 
 /// What a problem means. The table of codes is part of the contract (`handler.problem`).
 pub(crate) fn of_problem(problem: &Problem, last_failure: Option<Failure>) -> (Class, Failure) {
-    let code = match problem.code.as_str() {
+    let Problem { code, detail, retryable } = problem;
+    let (class, mut failure) = meaning(code, detail, last_failure);
+    if *retryable && failure.code.retry_after().is_none() {
+        failure.retry_after.get_or_insert(RETRY_AFTER);
+    }
+    (class, failure)
+}
+
+fn meaning(named: &str, detail: &str, last_failure: Option<Failure>) -> (Class, Failure) {
+    let code = match named {
         STATEMENT_FAILED => {
             return match last_failure {
                 Some(failure) => (Class::of_passed_on(&failure), failure),
@@ -72,8 +84,8 @@ pub(crate) fn of_problem(problem: &Problem, last_failure: Option<Failure>) -> (C
         "unprocessable" => Code::Refused,
         _ => Code::ComponentFailed,
     };
-    let detail = shorten(&problem.detail, MAX_DETAIL);
-    let named = shorten(&problem.code, 64);
+    let detail = shorten(detail, MAX_DETAIL);
+    let named = shorten(named, 64);
     let message = match (code, detail.is_empty()) {
         (Code::ComponentFailed, true) => format!("the component failed: {named}"),
         (Code::ComponentFailed, false) => format!("the component failed: {named}: {detail}"),
@@ -81,4 +93,31 @@ pub(crate) fn of_problem(problem: &Problem, last_failure: Option<Failure>) -> (C
         (_, false) => detail.to_owned(),
     };
     (Class::Problem, Failure::new(code, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_says_when_to_try_again() {
+        let of = |code: &str, retryable: bool, last: Option<Failure>| {
+            let problem = Problem { code: code.to_owned(), detail: String::new(), retryable };
+            let failure = of_problem(&problem, last).1;
+            failure.retry_after.or(failure.code.retry_after())
+        };
+        for code in ["invalid-argument", "not-found", "conflict", "unprocessable", "own"] {
+            assert_eq!([of(code, true, None), of(code, false, None)], [Some(RETRY_AFTER), None], "{code}");
+        }
+        // A failure that is passed on knows better, where it knows.
+        let busy = Failure::new(Code::Overloaded, "too much at once");
+        let busy_for = |seconds| Some(Failure::retry_after(busy.clone(), seconds));
+        for retryable in [true, false] {
+            assert_eq!(of(STATEMENT_FAILED, retryable, Some(busy.clone())), busy.code.retry_after());
+            assert_eq!(of(STATEMENT_FAILED, retryable, busy_for(7)), Some(7));
+        }
+        let wrong = Failure::new(Code::Timeout, "too slow");
+        assert_eq!(of(STATEMENT_FAILED, true, Some(wrong.clone())), Some(RETRY_AFTER));
+        assert_eq!(of(STATEMENT_FAILED, false, Some(wrong)), None);
+    }
 }

@@ -136,12 +136,24 @@ impl App {
             })
             .await?;
         let entry = Entry::from(&record);
+        self.reserve_fields(&saved, &entry.tables);
         let endpoint = Endpoint::of(record, self.options.limits.text)?.with_saved(saved);
         let _ = endpoint.code.set(code);
         let endpoint = Arc::new(endpoint);
         self.registry.insert(entry, Arc::clone(&endpoint), warnings);
         self.cache.forget(id);
         Ok(endpoint)
+    }
+
+    /// Keeps a place among the columns of the sources for the fields that a saved query names.
+    pub(crate) fn reserve_fields(&self, saved: &SavedQuery, tables: &BTreeMap<String, Uuid>) {
+        let fields = saved.wanted_fields();
+        for table in tables.values() {
+            // The others are endpoints.
+            if let Err(error) = self.store.reserve_fields(*table, fields.iter().cloned()) {
+                tracing::debug!(%table, %error, "no source");
+            }
+        }
     }
 
     /// Removes an endpoint; its versions stay on record.

@@ -44,6 +44,14 @@ pub enum StartError {
         /// Why it failed.
         failure: Box<Failure>,
     },
+    /// An endpoint of a pack that was asked for cannot be saved.
+    #[error("the pack {pack}: {failure}")]
+    Pack {
+        /// The pack.
+        pack: String,
+        /// Why.
+        failure: Box<Failure>,
+    },
     /// One token would be both.
     #[error("the private and the public access token are the same: who sends logs would manage everything")]
     SameToken,
@@ -55,12 +63,22 @@ pub enum StartError {
 impl StartError {
     /// Whether trying again cannot help, or would hide a mistake from who makes it at a terminal.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::WeakToken(_) | Self::SameToken | Self::Store(StoreError::Locked(_)))
+        match self {
+            Self::WeakToken(_) | Self::SameToken | Self::Store(StoreError::Locked(_)) => true,
+            // What is refused once is refused again; a full disk is not.
+            Self::Pack { failure, .. } => failure.code.status() < 500,
+            _ => false,
+        }
     }
 
     pub(crate) fn setup(what: impl Into<String>) -> impl FnOnce(Failure) -> Self {
         let what = what.into();
         move |failure| Self::Setup { what, failure: Box::new(failure) }
+    }
+
+    pub(crate) fn pack(name: &str) -> impl FnOnce(Failure) -> Self + use<> {
+        let pack = name.to_owned();
+        move |failure| Self::Pack { pack, failure: Box::new(failure) }
     }
 }
 
@@ -82,6 +100,7 @@ impl Machinery {
             statement_memory: limits.statement_memory,
             total_memory: limits.total_memory,
             text: limits.text,
+            narrow: tidegate_store::narrowed,
         })
         .map_err(StartError::setup("the query engine"))?;
         // What guests hold and what statements hold is one sum.
@@ -144,6 +163,7 @@ impl App {
         crate::seed::sources(&app)?;
         app.registry.fill(app.store.catalog().endpoint_entries()?);
         crate::seed::endpoints(&app).await?;
+        crate::packs::install(&app).await?;
         // They end with the service: they hold no more than a weak pointer to it.
         tokio::spawn(crate::tokens::watch(Arc::downgrade(&app)));
         app.recheck.start(&app);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::response::Response;
 use tidegate_compiler::SQL_ARGUMENT;
 use tidegate_model::{Arguments, Code, Failure, Limits, Unit, Value, milliseconds};
-use tidegate_runtime::{Answer, Body, Class, Request as Call, Usage};
+use tidegate_runtime::{Answer, Class, Ended, Request as Call, Usage};
 use tidegate_sql::Stop;
 use tracing::Instrument;
 use uuid::Uuid;
@@ -67,8 +67,6 @@ pub(crate) struct Ran {
     pub(crate) ended: Option<Class>,
     /// What it used, also where it failed.
     pub(crate) usage: Usage,
-    /// Its remarks for the caller.
-    pub(crate) notes: BTreeMap<String, String>,
 }
 
 /// How much later than a request's time the wait for it ends: what runs ends by itself, and says
@@ -87,12 +85,18 @@ impl Drop for AskOnDrop {
 }
 
 /// Runs the request and encodes what comes of it, in one of the places of a tenant. Dropping the
-/// wait stops it.
+/// wait stops it. `arrived` is when the request did, in microseconds since 1970: the only time that a component
+/// and its statements learn, so that it does not depend on how long the request waited for its place.
 ///
 /// # Errors
 /// Whatever the component, its statements or the limits say.
-pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>, tenant: Tenant) -> Result<Encoded, Failure> {
-    execute_telling(app, asked, tenant, Arc::default()).await
+pub(crate) async fn execute(
+    app: Arc<App>,
+    asked: Arc<Asked>,
+    arrived: i64,
+    tenant: Tenant,
+) -> Result<Encoded, Failure> {
+    execute_telling(app, asked, arrived, tenant, Arc::default()).await
 }
 
 /// [`execute`] that tells how the component ran, if it did: `ran` is set before the answer is there.
@@ -102,6 +106,7 @@ pub(crate) async fn execute(app: Arc<App>, asked: Arc<Asked>, tenant: Tenant) ->
 pub(crate) async fn execute_telling(
     app: Arc<App>,
     asked: Arc<Asked>,
+    arrived: i64,
     tenant: Tenant,
     ran: Arc<OnceLock<Ran>>,
 ) -> Result<Encoded, Failure> {
@@ -109,7 +114,7 @@ pub(crate) async fn execute_telling(
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let shape = shape(&asked);
-    let made = run(Arc::clone(&app), asked, asking.0.clone(), Arc::clone(&ran), Arc::clone(&place));
+    let made = run(Arc::clone(&app), asked, arrived, asking.0.clone(), Arc::clone(&ran), Arc::clone(&place));
     let share = app.answers.of(tenant);
     // The place goes with the work: work that does not stop at once still takes it.
     let work = app.compute.run_in(place, encode(made, shape, share));
@@ -128,13 +133,13 @@ pub(crate) fn late(limit: Duration) -> Failure {
 ///
 /// # Errors
 /// As [`execute`], until the first rows.
-pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>) -> Result<Response, Failure> {
+pub(crate) async fn execute_streamed(app: &Arc<App>, asked: Arc<Asked>, arrived: i64) -> Result<Response, Failure> {
     let place = Arc::new(app.admission.enter(asked.tenant).await?);
     let limit = asked.limits.wall_clock;
     let asking = AskOnDrop(Stop::after(limit + LAST_WORD));
     let (shape, share) = (shape(&asked), app.answers.of(asked.tenant));
     let ran = Arc::default();
-    let made = run(Arc::clone(app), asked, asking.0.clone(), Arc::clone(&ran), Arc::clone(&place));
+    let made = run(Arc::clone(app), asked, arrived, asking.0.clone(), Arc::clone(&ran), Arc::clone(&place));
     let response = stream(&app.compute, made, shape, share, asking, place, limit).await;
     note_class(&ran);
     response
@@ -157,11 +162,11 @@ fn shape(asked: &Asked) -> Shape {
 async fn run(
     app: Arc<App>,
     asked: Arc<Asked>,
+    arrived: i64,
     stop: Stop,
     ran: Arc<OnceLock<Ran>>,
     place: Arc<Permit>,
-) -> Result<Body, Failure> {
-    let now = app.clock.now();
+) -> Result<Answer, Failure> {
     let endpoint = Arc::clone(&asked.endpoint);
     let rows = shape(&asked).rows;
     let mut passed = asked.arguments.clone();
@@ -183,12 +188,12 @@ async fn run(
         app: Arc::clone(&app),
         asked: Arc::clone(&asked),
         language,
-        now,
+        now: arrived,
         stop,
         rows: rows.saturating_add(1),
         place,
     };
-    let call = Call { arguments: passed, received_at: now, limits: asked.limits.clone() };
+    let call = Call { arguments: passed, received_at: arrived, limits: asked.limits.clone() };
     // Lines that a guest logs say whose they are, and in which request where there is one.
     let (name, mut span) = (endpoint.manifest.name.as_str(), tracing::Span::current());
     if span.is_disabled() {
@@ -196,12 +201,19 @@ async fn run(
     } else {
         span.record("endpoint", name);
     }
-    let (made, told) = match app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await {
-        Ok(Answer { body, notes, usage, .. }) => (Ok(body), Ran { ended: None, usage, notes }),
-        Err(end) => (Err(end.failure), Ran { ended: Some(end.class), usage: end.usage, notes: BTreeMap::new() }),
+    let made = app.runtime.handle(&component, call, Arc::new(statements)).instrument(span).await;
+    let (made, how) = match made {
+        Ok(answer) => {
+            let usage = answer.usage;
+            (Ok(answer), Ran { ended: None, usage })
+        }
+        Err(end) => {
+            let Ended { class, failure, usage, detail: _ } = *end;
+            (Err(failure), Ran { ended: Some(class), usage })
+        }
     };
-    app.metrics.component(told.ended);
-    let _ = ran.set(told);
+    app.metrics.component(how.ended);
+    let _ = ran.set(how);
     made
 }
 
@@ -246,7 +258,7 @@ mod tests {
         let (sent, access) = (Sent::of_object(serde_json::Map::new()).unwrap(), Access::to_all("a test"));
         let asked = Arc::new(check(&app, endpoint, &[], &access, sent, Format::Json, false).unwrap());
         let tenant = asked.tenant;
-        let failure = execute(Arc::clone(&app), asked, tenant).await.unwrap_err();
+        let failure = execute(Arc::clone(&app), asked, 0, tenant).await.unwrap_err();
         assert_eq!(failure.code, Code::Internal);
         assert_eq!(failure.message, "the endpoint cannot be used now; the server's log has the reason");
 

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use tidegate_model::{Code, Failure, Position};
 use tidegate_store::StoreError;
 
+use crate::errors::Words;
+
 /// A failure on its way to the caller.
 #[derive(Debug)]
 pub(crate) struct Refusal(pub(crate) Failure);
@@ -22,8 +24,9 @@ impl IntoResponse for Refusal {
         let Self(failure) = self;
         let status = StatusCode::from_u16(failure.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(document(&failure))).into_response();
-        // For the metrics and the log line.
+        // For the metrics and the log line, and for who answers it in another form.
         response.extensions_mut().insert(failure.code);
+        response.extensions_mut().insert(Words(words(&failure)));
         let headers = response.headers_mut();
         if let Some(seconds) = failure.retry_after.or(failure.code.retry_after()) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -37,20 +40,21 @@ impl IntoResponse for Refusal {
 
 /// A failure in the shape of the interface: `{"error": {code, message, status, errors}}`.
 pub(crate) fn document(failure: &Failure) -> Value {
-    let mut messages = vec![failure.to_string()];
-    let mut details = vec![detail(failure)];
-    for other in &failure.others {
-        messages.push(other.to_string());
-        details.push(detail(other));
-    }
+    let details: Vec<Value> = std::iter::once(failure).chain(&failure.others).map(detail).collect();
     json!({
         "error": {
             "code": failure.code.name(),
-            "message": messages.join("; "),
+            "message": words(failure),
             "status": failure.code.status(),
             "errors": details,
         }
     })
+}
+
+/// All that is wrong, as one text.
+fn words(failure: &Failure) -> String {
+    let all: Vec<String> = std::iter::once(failure).chain(&failure.others).map(Failure::to_string).collect();
+    all.join("; ")
 }
 
 fn detail(failure: &Failure) -> Value {

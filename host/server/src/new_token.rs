@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_model::{Failure, LimitSet, MOST_PARAMETERS};
+use tidegate_model::{Errors, Failure, LimitSet, MOST_PARAMETERS};
 use tidegate_store::{Catalog, StoreError, TokenRecord};
 use uuid::Uuid;
 
@@ -21,6 +21,8 @@ pub struct NewToken {
     pub pinned: BTreeMap<String, String>,
     /// What a request with it may use, where that is less than the server's limits.
     pub limits: LimitSet,
+    /// With which status errors of its queries are answered; as the endpoint or the server says, if absent.
+    pub errors: Option<Errors>,
     /// When it stops working, in microseconds since 1970, UTC.
     pub expires_at: Option<i64>,
 }
@@ -29,7 +31,14 @@ impl NewToken {
     /// A token with scopes and nothing else.
     pub fn new(scopes: impl Into<String>) -> Self {
         let scopes = scopes.into();
-        Self { description: String::new(), scopes, pinned: BTreeMap::new(), limits: LimitSet::new(), expires_at: None }
+        Self {
+            description: String::new(),
+            scopes,
+            pinned: BTreeMap::new(),
+            limits: LimitSet::new(),
+            errors: None,
+            expires_at: None,
+        }
     }
 
     /// What is wrong with it at a time (microseconds), if anything.
@@ -55,6 +64,10 @@ impl NewToken {
         if !self.limits.is_empty() && !Scopes::stored(&self.scopes).is_of_queries() {
             let message = "limits bind queries, and the token may not query; give it the scope query, or no limits";
             failures.push(refused("limits", message.to_owned()));
+        }
+        if self.errors.is_some() && !Scopes::stored(&self.scopes).is_of_queries() {
+            let message = "errors is of queries, and the token may not query; give it the scope query, or no errors";
+            failures.push(refused("errors", message.to_owned()));
         }
         if self.pinned.len() > MOST_PARAMETERS {
             let message =
@@ -120,6 +133,7 @@ impl NewToken {
             scopes: self.scopes.split_whitespace().collect::<Vec<_>>().join(" "),
             pinned: serde_json::json!(self.pinned).to_string(),
             limits: serde_json::json!(self.limits).to_string(),
+            errors: self.errors.map(|errors| errors.name().to_owned()),
             created_at: chrono::Utc::now().timestamp_micros(),
             expires_at: self.expires_at,
             revoked_at: None,
@@ -146,6 +160,7 @@ mod tests {
             (NewToken { pinned: pinned("a b", "a"), ..NewToken::new("query") }, "pinned"),
             (NewToken { expires_at: Some(5), ..NewToken::new("query") }, "expires_at"),
             (NewToken { limits: rows.clone(), ..NewToken::new("ingest") }, "limits"),
+            (NewToken { errors: Some(Errors::Ok), ..NewToken::new("ingest") }, "errors"),
         ] {
             assert_eq!(token.validate(5).unwrap_err().location.as_deref(), Some(field), "{token:?}");
         }

@@ -18,13 +18,15 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Code, Errors, Failure};
 use tidegate_runtime::Class;
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
+use crate::answer::Format;
 use crate::app::App;
 use crate::connection::Stranger;
+use crate::errors::TrueStatus;
 use crate::metrics::Answered;
 use crate::rate::{Identity, Left, Share};
 use crate::serve::Peer;
@@ -47,6 +49,10 @@ pub(crate) struct Notes {
     pub(crate) endpoint: Option<String>,
     /// Whether the answer was kept: `hit`, `stale`, `miss`.
     pub(crate) cache: Option<&'static str>,
+    /// With which status errors are answered, as far as the token and the endpoint say so.
+    pub(crate) errors: Option<Errors>,
+    /// The format of the answer.
+    pub(crate) format: Option<Format>,
     /// How the component ended, where it did not answer.
     pub(crate) ended: Option<Class>,
     /// What is left of the token's share.
@@ -62,6 +68,13 @@ tokio::task_local! {
 /// Notes something about the request that runs in this task; nothing happens outside of one.
 pub(crate) fn note(change: impl FnOnce(&mut Notes)) {
     let _ = NOTES.try_with(|notes| change(&mut notes.lock().unwrap_or_else(PoisonError::into_inner)));
+}
+
+/// What was noted of how the request is answered: its errors, its format.
+pub(crate) fn chosen() -> (Option<Errors>, Option<Format>) {
+    let mut chosen = (None, None);
+    note(|notes| chosen = (notes.errors, notes.format));
+    chosen
 }
 
 /// Notes whose token it is: its id, or for one of the environment the beginning of its hash.
@@ -199,7 +212,9 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, request: Request, next:
         left.write(response.headers_mut());
     }
     response.headers_mut().insert(REQUEST_ID, id);
-    record.status = response.status().as_u16();
+    // An error that is sent with status 200 is an error here.
+    let status = response.extensions().get::<TrueStatus>().map_or(response.status(), |own| own.0);
+    record.status = status.as_u16();
     record.code = response.extensions().get::<Code>().copied();
     response.map(|body| Body::new(Recorded { body, record }))
 }

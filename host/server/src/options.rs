@@ -8,9 +8,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_model::Limits;
+use tidegate_model::{Errors, Limits};
 use tidegate_runtime::{Compilation, CompileCommand};
 use tidegate_store::StoreOptions;
+
+use crate::packs::PackEndpoint;
 
 /// How a service is set up.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +41,8 @@ pub struct Options {
     pub components: ComponentOptions,
     /// Where traces go.
     pub traces: TraceOptions,
+    /// Endpoints of packs, in the order in which they are saved: one that reads another comes after it.
+    pub packs: Vec<PackEndpoint>,
 }
 
 impl Options {
@@ -57,6 +61,7 @@ impl Options {
             admission: AdmissionOptions::default(),
             components: ComponentOptions::default(),
             traces: TraceOptions::default(),
+            packs: Vec::new(),
         }
     }
 }
@@ -81,6 +86,8 @@ pub struct ServerOptions {
     pub log_format: LogFormat,
     /// Which log lines are written: a level, or directives by module.
     pub log_level: String,
+    /// With which status errors of queries are answered, where neither the token nor the endpoint says so.
+    pub errors: Errors,
     /// How long a request's head may take to arrive; on a new connection, with the handshake of TLS.
     pub head_timeout: Duration,
     /// The longest pause while a request's body arrives. Over the whole body it is a head start,
@@ -109,6 +116,7 @@ impl Default for ServerOptions {
             tls_key: None,
             log_format: LogFormat::Text,
             log_level: "info".to_owned(),
+            errors: Errors::Status,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(15),
             // Longer than load balancers keep theirs (60 s), so that they are the ones who close.

@@ -12,7 +12,7 @@ use crate::admission::Tenant;
 use crate::answer::Format;
 use crate::app::App;
 use crate::auth::authenticate;
-use crate::cache::uncached;
+use crate::cache::{Found, uncached, unkept};
 use crate::execute::{Asked, execute, execute_streamed};
 use crate::failure::Refusal;
 use crate::observe;
@@ -36,9 +36,13 @@ pub(crate) async fn query(
     let now = app.clock.now();
     let (head, body) = request.into_parts();
     let access = authenticate(&app, &head.headers, now)?;
+    observe::note(|notes| notes.errors = access.errors);
     app.take_share(Share::Queries)?;
     let endpoint = find(&app, &access, &id_or_name).await?;
-    observe::note(|notes| notes.endpoint = Some(endpoint.manifest.name.to_string()));
+    observe::note(|notes| {
+        notes.endpoint = Some(endpoint.manifest.name.to_string());
+        notes.errors = access.errors.or(endpoint.manifest.settings.errors);
+    });
     let arrived = Arrived::wait(&head.method, &head.uri, &head.headers, body).await?;
     let mut sent = if arrived.is_large() {
         in_a_place(&app, Tenant::Token(access.identity), move |_| arrived.read()).await?
@@ -46,6 +50,7 @@ pub(crate) async fn query(
         arrived.read()?
     };
     let format = Format::take(&mut sent.values, &endpoint.manifest, &head.headers)?;
+    observe::note(|notes| notes.format = Some(format));
     let redact = redaction(&endpoint, &access, &head.headers)?;
     let reads = app.reads(&endpoint).await?;
     let asked = if takes_time(&endpoint.manifest, &reads, &sent) {
@@ -59,15 +64,19 @@ pub(crate) async fn query(
     // What a private token asks of all sources may read anything: nothing tells when it changes.
     let cached = asked.endpoint.manifest.settings.cache_duration_seconds > 0 && !asked.unrestricted;
     if !cached && format == Format::NdJson {
-        return Ok(uncached(execute_streamed(&app, asked).await?));
+        return Ok(uncached(execute_streamed(&app, asked, now).await?));
     }
-    let make = execute(Arc::clone(&app), Arc::clone(&asked), asked.tenant);
+    let make = execute(Arc::clone(&app), Arc::clone(&asked), now, asked.tenant);
     if !cached {
         return Ok(uncached(make.await?.respond()));
     }
-    let (entry, how) = app.cache.answer(&asked, make).await?;
-    app.metrics.cache_lookup(how.name());
-    observe::note(|notes| notes.cache = Some(how.name()));
+    let found = app.cache.answer(&asked, make).await?;
+    app.metrics.cache_lookup(found.name());
+    observe::note(|notes| notes.cache = Some(found.name()));
+    let (entry, how) = match found {
+        Found::Kept(entry, how) => (entry, how),
+        Found::Unkept(answer) => return Ok(unkept(answer.respond())),
+    };
     let wanted = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     Ok(entry.respond(&app.answers.of(asked.tenant), how, wanted).await?)
 }

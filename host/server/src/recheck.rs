@@ -126,6 +126,7 @@ async fn one(
             return Err(failure);
         }
         let saved = endpoint.saved()?;
+        this.reserve_fields(saved, &entry.tables);
         let (id, known) = (Some(entry.id), entry.tables.clone());
         let saving = Saving { id, known, same_query: true, ..Saving::default() };
         let sources = StoredTables::while_saving(&this, &saving, endpoint.manifest.name.as_str(), saved);

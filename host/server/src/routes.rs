@@ -1,6 +1,6 @@
 //! The routes: which path leads where.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::Router;
@@ -15,6 +15,7 @@ use tower_http::cors::{Any, CorsLayer};
 
 use crate::answer::{compressed, count_compressed, tolerant};
 use crate::app::App;
+use crate::errors::{QUERY, QUERY_IN_SHORT};
 use crate::failure::Refusal;
 use crate::manage::{components, endpoints, sources, tokens};
 use crate::metrics::metrics;
@@ -37,20 +38,13 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             HeaderName::from_static("svc-endpoint-redact-pii"),
             HeaderName::from_static("lf-endpoint-redact-pii"),
         ])
-        .expose_headers([
-            header::AGE,
-            header::ETAG,
-            header::RETRY_AFTER,
-            HeaderName::from_static("cache-status"),
-            HeaderName::from_static("x-result-truncated"),
-            HeaderName::from_static("x-request-id"),
-            HeaderName::from_static("ratelimit"),
-            HeaderName::from_static("ratelimit-policy"),
-        ])
+        // All: the remarks of components are headers of names that are not known here. No caller's cookie
+        // comes with such a request, so nothing is shown that its page does not ask for itself.
+        .expose_headers(Any)
         .max_age(Duration::from_secs(86_400));
     Router::new()
-        .route("/api/endpoints/query/{endpoint}", get(query::query).post(query::query))
-        .route("/endpoints/query/{endpoint}", get(query::query))
+        .route(QUERY, get(query::query).post(query::query))
+        .route(QUERY_IN_SHORT, get(query::query))
         .route("/api/logs", post(doors::logs))
         .route("/logs", post(doors::logs))
         .route("/api/events", post(doors::logs))
@@ -85,14 +79,38 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .layer(from_fn(count_compressed))
         .layer(from_fn(tolerant))
         .layer(from_fn_with_state(Arc::clone(&app), crate::paced::pace))
+        .layer(from_fn_with_state(Arc::clone(&app), crate::errors::as_chosen))
         .layer(from_fn(crate::unread::announce_close))
         .layer(cors)
         .layer(from_fn_with_state(Arc::clone(&app), crate::observe::observe))
         .with_state(app)
 }
 
+/// Where log viewers look for log drains, which there are none of here.
+const DRAINS: [&str; 2] = ["/api/backends", "/api/rules"];
+
+fn is_of_drains(path: &str) -> bool {
+    DRAINS.iter().any(|own| path.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
 async fn no_route(request: Request) -> Refusal {
-    let message = format!("there is nothing at {}", request.uri().path());
+    // A page that shows them asks again and again; the log says once what its 404s are.
+    static TOLD: Once = Once::new();
+    let path = request.uri().path();
+    let mut message = format!("there is nothing at {path}");
+    if is_of_drains(path) {
+        message.push_str(
+            ": log drains (backends and rules) are no part of this service; logs are read by queries, at \
+             /api/endpoints/query/NAME",
+        );
+        TOLD.call_once(|| {
+            tracing::info!(
+                path,
+                "a client asks for log drains (backends and rules), which are no part of this service: it is answered \
+                 404, and everything else that it shows is not touched by that"
+            );
+        });
+    }
     Failure::new(Code::NotFound, message).into()
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_model::{Access, GIB, HOUR, KIB, LIMITS, MIB, Part, Section, Setting, SettingError, Unit};
+use tidegate_model::{Access, Errors, GIB, HOUR, KIB, LIMITS, MIB, Part, Section, Setting, SettingError, Unit};
 use tidegate_model::{milliseconds, number, size};
 use tidegate_store::Retention;
 
@@ -251,6 +251,16 @@ const SERVER: &[Setting<Options>] = &[
                 }
                 good
             },
+        },
+    },
+    Setting {
+        name: "errors",
+        what: "errors of queries have their own status, or status 200 with result null and error a text, as log viewers such as \
+               Supabase Studio read it; an endpoint and a token can say otherwise",
+        access: Access::Text {
+            how: Errors::CHOICES,
+            get: |o: &Options| o.server.errors.name().to_owned(),
+            set: |o, text| Errors::named(text).map(|errors| o.server.errors = errors).is_some(),
         },
     },
     time!(
@@ -525,6 +535,7 @@ mod tests {
             ("data_dir", "elsewhere"),
             ("log_format", "json"),
             ("log_level", "off,tidegate_store=debug"),
+            ("errors", "ok"),
             ("key_in_query", "true"),
             ("endpoint", "http://collector:4318"),
             ("service_name", "other"),
@@ -559,6 +570,7 @@ mod tests {
             ("server", "log_level", "loud"),
             ("server", "log_level", "tidegate_store=loud"),
             ("server", "log_format", "xml"),
+            ("server", "errors", "200"),
             ("ingest", "key_in_query", "yes"),
             ("traces", "sample", "2"),
             ("traces", "sample", "NaN"),

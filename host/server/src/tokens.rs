@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rand::TryRng;
 use sha2::{Digest, Sha256};
-use tidegate_model::LimitSet;
+use tidegate_model::{Errors, LimitSet};
 use tidegate_store::{Catalog, StoreError, TokenRecord};
 use uuid::Uuid;
 
@@ -50,6 +50,8 @@ pub(crate) struct Access {
     pub(crate) pinned: BTreeMap<String, String>,
     /// What a request of the holder may use, where that is less than the server's limits.
     pub(crate) limits: LimitSet,
+    /// With which status errors of its queries are answered, if it says so.
+    pub(crate) errors: Option<Errors>,
     expires_at: Option<i64>,
 }
 
@@ -64,7 +66,8 @@ impl Access {
         };
         let who = if record.description.is_empty() { record.id.to_string() } else { record.description.clone() };
         let scopes = Scopes::stored(&record.scopes);
-        Self { id, who, scopes, pinned, limits, expires_at: record.expires_at, ..Self::default() }
+        let errors = record.errors.as_deref().and_then(Errors::named);
+        Self { id, who, scopes, pinned, limits, errors, expires_at: record.expires_at, ..Self::default() }
     }
 
     /// Access to everything, for who has the service to himself.

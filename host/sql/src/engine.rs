@@ -1,11 +1,13 @@
 //! Running statements: plan under what may be read, execute under limits, stream the rows.
 
+mod batch;
 pub(crate) mod border;
 mod correlated;
 mod distinct;
 mod held;
 pub(crate) mod limits;
 pub(crate) mod memory;
+mod narrow;
 pub(crate) mod planning;
 pub(crate) mod statement;
 pub(crate) mod through;
@@ -15,14 +17,13 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use futures::{Stream, StreamExt};
@@ -34,19 +35,13 @@ use crate::fail::{Planning, Result, from_running};
 use crate::resolve::{Resolved, Resolver};
 use crate::types::Type;
 use crate::{stop, text};
+pub use narrow::Narrow;
 use planning::Budget;
 use statement::Statement;
-
-/// Rows that flow between operators at once.
-const BATCH_ROWS: usize = 8192;
 
 /// Names of the engine's rules for operators.
 const LAST_CHECK: &str = "SanityCheckPlan";
 const TAKES_PROJECTIONS_IN: &str = "ProjectionPushdown";
-
-/// A literal is repeated for every row of a batch: with long ones, batches have fewer rows, so
-/// that the repeated text stays under this many bytes.
-const LITERAL_BYTES: usize = 32 << 20;
 
 /// Settings of the engine.
 #[derive(Debug, Clone)]
@@ -59,13 +54,15 @@ pub struct EngineOptions {
     pub total_memory: usize,
     /// What the text of a statement may be.
     pub text: TextLimits,
+    /// How tables are taken that have records of many fields, of which a statement reads few.
+    pub narrow: Narrow,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
         let partitions = std::thread::available_parallelism().map_or(2, usize::from);
         let Limits { statement_memory, total_memory, text, .. } = Limits::default();
-        Self { partitions, statement_memory, total_memory, text }
+        Self { partitions, statement_memory, total_memory, text, narrow: narrow::never }
     }
 }
 
@@ -115,7 +112,7 @@ impl Engine {
     pub fn new(options: &EngineOptions) -> Result<Self> {
         let mut config = SessionConfig::new()
             .with_target_partitions(options.partitions.max(1))
-            .with_batch_size(BATCH_ROWS)
+            .with_batch_size(batch::ROWS)
             .with_information_schema(false);
         let settings = config.options_mut();
         settings.execution.time_zone = Some("UTC".to_owned());
@@ -136,7 +133,7 @@ impl Engine {
             .with_runtime_env(Arc::clone(&runtime))
             .with_optimizer_rules(stop::logical_rules())
             .with_physical_optimizer_rules(stop::physical_rules())
-            .with_query_planner(Arc::new(border::Planner))
+            .with_query_planner(Arc::new(border::Planner { narrow: options.narrow }))
             .build();
         let rules = stop::physical_rules().into_iter().filter(|rule| rule.name() != TAKES_PROJECTIONS_IN).collect();
         let careful =
@@ -293,7 +290,6 @@ impl Engine {
             planned: None,
         };
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(memory).build().planned()?;
-        let config = self.state.config().clone().with_batch_size(batch_rows(&logical));
         let planning = budget.statement();
         let physical = planning
             .cover_steps(self.physical(&logical))
@@ -303,6 +299,8 @@ impl Engine {
             .and_then(stop::yielding)
             .and_then(|plan| statement.covering(plan))
             .map_err(|error| correlated::of_planning(error, &logical))?;
+        let rows = batch::rows(&logical, &physical);
+        let config = self.state.config().clone().with_batch_size(rows);
         let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
         Ok(ResultStream { columns: columns.into(), stream, failure: statement.failure, _budget: budget })
@@ -337,23 +335,6 @@ impl Plan {
     pub fn columns(&self) -> &[(String, Type)] {
         &self.columns
     }
-}
-
-/// How many rows a batch of the statement has.
-fn batch_rows(plan: &LogicalPlan) -> usize {
-    let mut longest = 0;
-    // The closures never fail, so neither do the walks.
-    let _ = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|part| {
-                if let Expr::Literal(value, _) = part {
-                    longest = longest.max(value.size());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    });
-    LITERAL_BYTES.checked_div(longest).unwrap_or(BATCH_ROWS).clamp(1, BATCH_ROWS)
 }
 
 impl ResultStream {

@@ -28,12 +28,14 @@ mod shown;
 mod stop;
 mod text;
 mod types;
+mod wanted;
 
 pub use catalog::{NoSources, SavedQuery, Sources, Tables, Unbound, Weak};
 pub use encode::{ColumnEncoder, Style};
-pub use engine::{Engine, EngineOptions, Plan, ResultStream};
+pub use engine::{Engine, EngineOptions, Narrow, Plan, ResultStream};
 pub use functions::functions;
 pub use lineage::Reads;
 pub use shown::{shown_array, shown_type};
 pub use stop::Stop;
 pub use types::{Field, Type};
+pub use wanted::FieldPath;

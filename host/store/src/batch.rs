@@ -15,6 +15,7 @@ use crate::{
     adapt::{adapt, join_types},
     event::{OVERFLOW, TIMESTAMP},
     sparse::{self, SparsePaths},
+    spilling::spill,
 };
 
 /// Most values of `project` that statistics list; beyond it they say nothing.
@@ -46,10 +47,10 @@ impl MemBatch {
     /// more than they hold go to the overflow.
     pub(crate) fn join(parts: &[Arc<MemBatch>]) -> Result<MemBatch> {
         let chosen = sparse::choose(parts);
-        let spilled = parts.iter().map(|part| sparse::spill(&part.rows, &chosen)).collect::<Result<Vec<_>>>()?;
+        let spilled = parts.iter().map(|part| spill(&part.rows, &chosen)).collect::<Result<Vec<_>>>()?;
         let mut schema: Vec<Field> = Vec::new();
         let mut known = SparsePaths::default();
-        spilled.iter().for_each(|rows| known.extend(SparsePaths::of_schema(rows.schema_ref())));
+        spilled.iter().for_each(|rows| known.extend(&SparsePaths::of_schema(rows.schema_ref())));
         for field in spilled.iter().flat_map(|rows| rows.schema_ref().fields()) {
             match schema.iter_mut().find(|known| known.name() == field.name()) {
                 Some(known) => {

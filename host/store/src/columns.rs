@@ -1,26 +1,31 @@
 //! Column builders that grow while rows arrive.
 //!
-//! A column may first be seen at row 70,000, so every builder fills in the NULLs of the rows it
-//! did not see. A record column counts *slots*: one per row, until a row holds several records.
-//! Only then does it remember where each row starts, and only then does it become a list.
+//! A column may have a value in each row or in one of 70,000. So a leaf keeps its values and the slots that have
+//! them, and becomes a column with NULLs only at the end, if it is worth one (see [`crate::sparse`]). A slot is a
+//! row, until a row holds several records: then a record column remembers where each row starts, its slots
+//! are the records, and it becomes a list.
 
 use std::sync::Arc;
 
 use datafusion::{
     arrow::{
         array::{
-            Array, ArrayBuilder, ArrayRef, BooleanArray, BooleanBuilder, Float64Builder, Int64Builder, ListArray,
-            NullBufferBuilder, StringViewBuilder, StructArray, TimestampMicrosecondBuilder, UInt32Array,
-            new_null_array,
+            Array, ArrayBuilder, ArrayRef, BooleanArray, BooleanBufferBuilder, BooleanBuilder, Float64Builder,
+            Int64Builder, ListArray, NullBufferBuilder, StringViewBuilder, StructArray, TimestampMicrosecondBuilder,
+            UInt32Array, new_null_array,
         },
-        buffer::{BooleanBuffer, OffsetBuffer},
+        buffer::{BooleanBuffer, NullBuffer, OffsetBuffer},
         compute::take,
         datatypes::Field,
     },
     error::Result,
 };
 
-use crate::shape::{Fields, Kind, Scalar, field, presence};
+use crate::{
+    shape::{Fields, Kind, Scalar, field, presence, push_pointer},
+    sparse::Use,
+    spilling::Spilling,
+};
 
 /// A leaf's values.
 #[derive(Debug)]
@@ -54,21 +59,6 @@ impl Leaf {
         }
     }
 
-    /// NULLs up to `row`, which is where the next value goes.
-    pub(crate) fn pad(&mut self, row: usize) {
-        let missing = row.saturating_sub(self.len());
-        if missing == 0 {
-            return;
-        }
-        match self {
-            Leaf::Bool(b) => b.append_nulls(missing),
-            Leaf::Int(b) => b.append_nulls(missing),
-            Leaf::Float(b) => b.append_nulls(missing),
-            Leaf::Time(b) => b.append_nulls(missing),
-            Leaf::Text(b) => (0..missing).for_each(|_| b.append_null()),
-        }
-    }
-
     /// Integers become floats; the caller knows that none loses digits.
     pub(crate) fn widen(&mut self) {
         if let Leaf::Int(ints) = self {
@@ -76,6 +66,15 @@ impl Leaf {
             let mut floats = Float64Builder::with_capacity(ints.len());
             ints.iter().for_each(|int| floats.append_option(int.map(|int| int as f64)));
             *self = Leaf::Float(floats);
+        }
+    }
+
+    /// Bytes of a value, without those of texts.
+    fn width(&self) -> usize {
+        match self {
+            Leaf::Bool(_) => 1,
+            Leaf::Int(_) | Leaf::Float(_) | Leaf::Time(_) => 8,
+            Leaf::Text(_) => 16,
         }
     }
 
@@ -87,6 +86,43 @@ impl Leaf {
             Leaf::Text(b) => Arc::new(b.finish()),
             Leaf::Time(b) => Arc::new(b.finish()),
         }
+    }
+}
+
+/// A column of scalars.
+#[derive(Debug)]
+pub(crate) struct LeafColumn {
+    pub(crate) values: Leaf,
+    /// The slot of each value; all others are NULL.
+    slots: Vec<u32>,
+}
+
+impl LeafColumn {
+    pub(crate) fn new(ty: Scalar) -> LeafColumn {
+        LeafColumn { values: Leaf::new(ty), slots: Vec::new() }
+    }
+
+    /// The value that was just appended is that of `slot`.
+    pub(crate) fn end_value(&mut self, slot: usize) {
+        self.slots.push(slot as u32);
+    }
+
+    fn finish(&mut self, slots: usize) -> Result<ArrayRef> {
+        let values = self.values.finish();
+        if values.len() == slots {
+            return Ok(values);
+        }
+        let mut indices = vec![0; slots];
+        let mut valid = BooleanBufferBuilder::new(slots);
+        valid.append_n(slots, false);
+        for (index, slot) in self.slots.iter().enumerate() {
+            if let Some(at) = indices.get_mut(*slot as usize) {
+                *at = index as u32;
+                valid.set_bit(*slot as usize, true);
+            }
+        }
+        let nulls = NullBuffer::new(valid.finish());
+        Ok(take(&values, &UInt32Array::new(indices.into(), Some(nulls)), None)?)
     }
 }
 
@@ -141,10 +177,13 @@ impl RecordColumn {
     }
 
     fn pad(&mut self, row: usize) {
-        while self.rows < row {
-            self.begin_row();
-            self.valid.append_null();
+        let missing = row.saturating_sub(self.rows);
+        if let Some(starts) = &mut self.starts {
+            let next = self.valid.len() as u32;
+            starts.extend((0..missing as u32).map(|nth| next + nth));
         }
+        self.valid.append_n_nulls(missing);
+        self.rows += missing;
     }
 
     /// Opens `row` for `count` records and returns the slot of the first.
@@ -167,14 +206,34 @@ impl RecordColumn {
         self.rows += 1;
     }
 
-    fn finish(&mut self, fields: &Fields, rows: usize) -> Result<ArrayRef> {
+    /// Whether rows hold several records.
+    pub(crate) fn is_list(&self) -> bool {
+        self.starts.is_some()
+    }
+
+    /// The slots that the records of so many rows have.
+    fn slots(&self, rows: usize) -> usize {
+        self.valid.len() + rows.saturating_sub(self.rows)
+    }
+
+    fn finish(&mut self, fields: &Fields, rows: usize, path: &str, spilling: &mut Spilling<'_>) -> Result<ArrayRef> {
         self.pad(rows);
         let slots = self.valid.len();
+        let outer = match &self.starts {
+            Some(starts) if spilling.has_at_or_below(path) => {
+                let ends = starts.iter().copied().chain([slots as u32]).map(|start| start as i32);
+                Some(spilling.enter(&ends.collect::<Vec<_>>(), path))
+            }
+            _ => None,
+        };
         let mut names = Vec::new();
         let mut arrays: Vec<ArrayRef> = Vec::new();
-        for (name, array) in self.cells.finish(fields, slots)? {
+        for (name, array) in self.cells.finish(fields, slots, path, spilling)? {
             names.push(field(name, array.data_type().clone()));
             arrays.push(array);
+        }
+        if let Some(outer) = outer {
+            spilling.leave(outer);
         }
         let valid = self.valid.finish();
         // NULL where the record is: readers may look at a child without its parent's NULLs.
@@ -205,20 +264,17 @@ impl RecordColumn {
 /// Any column.
 #[derive(Debug)]
 pub(crate) enum Column {
-    Leaf(Leaf),
+    Leaf(LeafColumn),
     List(ListColumn),
     Record(RecordColumn),
 }
 
 impl Column {
-    fn finish(&mut self, kind: &Kind, rows: usize) -> Result<ArrayRef> {
+    fn finish(&mut self, kind: &Kind, rows: usize, path: &str, spilling: &mut Spilling<'_>) -> Result<ArrayRef> {
         match (self, kind) {
-            (Column::Leaf(leaf), _) => {
-                leaf.pad(rows);
-                Ok(leaf.finish())
-            }
+            (Column::Leaf(leaf), _) => leaf.finish(rows),
             (Column::List(list), _) => list.finish(rows),
-            (Column::Record(record), Kind::Record { fields, .. }) => record.finish(fields, rows),
+            (Column::Record(record), Kind::Record { fields, .. }) => record.finish(fields, rows, path, spilling),
             (Column::Record(_), kind) => Ok(new_null_array(&kind.null_type(), rows)),
         }
     }
@@ -260,12 +316,42 @@ impl Cells {
         &mut self.columns[position]
     }
 
-    /// The columns that got a value, with their names.
-    pub(crate) fn finish<'f>(&mut self, fields: &'f Fields, rows: usize) -> Result<Vec<(&'f str, ArrayRef)>> {
+    /// Tells of all leaves below `path` what their columns would hold in so many slots.
+    pub(crate) fn measure(&self, fields: &Fields, slots: usize, path: &str, uses: &mut Vec<Use>) {
+        for ((name, kind), column) in fields.iter().zip(&self.columns) {
+            let mut pointer = path.to_owned();
+            push_pointer(&mut pointer, name);
+            match (column, kind) {
+                (Some(Column::Leaf(leaf)), _) => {
+                    let bytes = leaf.values.width().saturating_mul(slots);
+                    uses.push(Use { pointer, held: leaf.slots.len(), bytes });
+                }
+                (Some(Column::Record(record)), Kind::Record { fields, .. }) => {
+                    record.cells.measure(fields, record.slots(slots), &pointer, uses);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The columns that got a value, with their names; those that are to be spilled are.
+    pub(crate) fn finish<'f>(
+        &mut self,
+        fields: &'f Fields,
+        slots: usize,
+        path: &str,
+        spilling: &mut Spilling<'_>,
+    ) -> Result<Vec<(&'f str, ArrayRef)>> {
         let mut out = Vec::new();
         for (position, (name, kind)) in fields.iter().enumerate() {
-            if let Some(Some(column)) = self.columns.get_mut(position) {
-                out.push((name, column.finish(kind, rows)?));
+            let Some(Some(column)) = self.columns.get_mut(position) else { continue };
+            let mut pointer = path.to_owned();
+            push_pointer(&mut pointer, name);
+            match column {
+                Column::Leaf(leaf) if spilling.is_chosen(&pointer) => {
+                    spilling.leaf(leaf.values.finish(), Some(std::mem::take(&mut leaf.slots)), &pointer);
+                }
+                column => out.push((name, column.finish(kind, slots, &pointer, spilling)?)),
             }
         }
         Ok(out)

@@ -144,7 +144,9 @@ impl Adapter {
         let (logical, reading, spills) = match part {
             Part::Value(kind) => {
                 let spills = kind.reads_overflow() || self.sparse.has_at_or_below(&pointer);
-                (kind.logical_type(), Reading::Value(kind.clone()), spills)
+                // The table's may have fewer fields; see `narrowed`.
+                let logical = self.logical_type(name, keys).unwrap_or_else(|| kind.logical_type());
+                (logical, Reading::Value(kind.clone()), spills)
             }
             Part::Presence(fields) => (DataType::Boolean, Reading::Presence, fields.rest),
             Part::Rest(fields) => (DataType::Utf8View, Reading::Rest(fields.clone()), true),
@@ -174,6 +176,16 @@ impl Adapter {
                 Arc::new(Adapted { children, has_source, reading: Arc::new(reading), pointer, target, cache })
             }
         }))
+    }
+
+    /// The type that the table has at a path.
+    fn logical_type(&self, name: &str, keys: &[&str]) -> Option<DataType> {
+        let mut data_type = self.logical.field_with_name(name).ok()?.data_type();
+        for key in keys {
+            let DataType::Struct(fields) = data_type else { return None };
+            data_type = fields.iter().find(|field| field.name() == key)?.data_type();
+        }
+        Some(data_type.clone())
     }
 
     fn physical_column(&self, name: &str) -> Option<(Arc<dyn PhysicalExpr>, DataType)> {

@@ -16,6 +16,17 @@ use crate::{
 };
 
 impl Store {
+    /// Sees to it that these fields of a source, each the keys of its records and its own, have a column in any case,
+    /// also where junk came first. Up to half of [`StoreOptions::max_fields`](crate::StoreOptions::max_fields), beside
+    /// those; kept until the store is closed. Values that came before stay where they are, and are read all the same.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`].
+    pub fn reserve_fields(&self, id: Uuid, paths: impl IntoIterator<Item = Vec<String>>) -> Result<()> {
+        self.get(id)?.reserve(paths);
+        Ok(())
+    }
+
     /// Creates a source. Blocks for one commit.
     ///
     /// # Errors

@@ -6,12 +6,12 @@
 //! index only inside an array that has several elements, because a single record and an array of one
 //! are the same.
 //!
-//! Columns are dense: a batch costs columns times rows, whatever its events hold. So a batch ends
-//! when that product is large ([`Shredder::is_full`]); where batches are joined, columns that hold
-//! next to nothing go to the overflow ([`crate::sparse`]).
+//! A finished column costs each row of its batch a place, whatever the events hold. So columns that hold
+//! next to nothing go to the overflow at the end ([`crate::sparse`]), and a batch ends when it holds much
+//! ([`Shredder::is_full`]).
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fmt::Write,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
@@ -28,9 +28,11 @@ use serde_json::{Map, Value};
 use tidegate_model::HIDDEN_FIELDS;
 
 use crate::{
-    columns::{Cells, Column, Leaf, ListColumn, RecordColumn},
+    columns::{Cells, Column, Leaf, LeafColumn, ListColumn, RecordColumn},
     event::{METADATA, OVERFLOW},
     shape::{Fields, Kind, Scalar, Shape, field, push_pointer, top_field},
+    sparse,
+    spilling::Spilling,
 };
 
 /// The longest name of a column, in bytes. Names stand in the catalog, in every footer and in every
@@ -39,6 +41,9 @@ pub(crate) const MAX_KEY_BYTES: usize = 128;
 
 /// The cells (a column's place in a row) of one batch: 16 bytes each for text.
 const MAX_CELLS: usize = 1 << 20;
+
+/// Rows of which a column of records takes as much as one cell does.
+const ROWS_OF_A_CELL: usize = 32;
 
 /// Top-level fields that have a column in any case: by the one, tenants are told apart.
 const ALWAYS_COLUMNS: [&str; 2] = ["project", METADATA];
@@ -63,6 +68,8 @@ pub(crate) struct Shredder {
     /// A copy that is free to change; it counts only if it did.
     shape: Shape,
     state: State,
+    /// Pointers of fields that have a column in any case.
+    reserved: Arc<BTreeSet<String>>,
     cells: Cells,
     overflow: StringViewBuilder,
     any_overflow: bool,
@@ -70,16 +77,18 @@ pub(crate) struct Shredder {
 }
 
 impl Shredder {
-    pub(crate) fn new(shape: &Shape, caps: Caps) -> Shredder {
+    pub(crate) fn new(shape: &Shape, caps: Caps, reserved: Arc<BTreeSet<String>>) -> Shredder {
         let shape = shape.clone();
-        let state = State { caps, count: shape.count(), changed: false, leaves: 0, list_cells: 0 };
+        let state =
+            State { caps, count: shape.count(), changed: false, values: 0, lists: 0, records: 0, list_cells: 0 };
         let overflow = StringViewBuilder::with_capacity(0);
-        Shredder { shape, state, cells: Cells::default(), overflow, any_overflow: false, rows: 0 }
+        Shredder { shape, state, reserved, cells: Cells::default(), overflow, any_overflow: false, rows: 0 }
     }
 
     /// The next row.
     pub(crate) fn add(&mut self, event: &Value) {
-        let mut walk = Walk { state: &mut self.state, path: Vec::new(), spilled: Map::new() };
+        let reserved = &self.reserved;
+        let mut walk = Walk { state: &mut self.state, reserved, path: Vec::new(), spilled: Map::new() };
         if let Value::Object(event) = event {
             walk.object(&mut self.shape.fields, &mut self.cells, self.rows, event, 0);
         }
@@ -93,25 +102,32 @@ impl Shredder {
         self.rows += 1;
     }
 
-    /// Whether the batch should end here: more rows would take much memory for little.
+    /// Whether the batch should end here: it holds much, or columns that cost each row something.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows.saturating_mul(self.state.leaves).saturating_add(self.state.list_cells) > MAX_CELLS
+        let State { values, lists, records, list_cells, .. } = self.state;
+        let each_row = self.rows.saturating_mul(lists + records / ROWS_OF_A_CELL);
+        values.saturating_add(list_cells).saturating_add(each_row) > MAX_CELLS
     }
 
-    /// The batch, and the shape if it has grown.
-    pub(crate) fn finish(mut self) -> Result<(RecordBatch, Option<Shape>)> {
+    /// The batch, and the shape if it has grown. The events had so many bytes as JSON.
+    pub(crate) fn finish(mut self, bytes: usize) -> Result<(RecordBatch, Option<Shape>)> {
+        let mut uses = Vec::new();
+        self.cells.measure(&self.shape.fields, self.rows, "", &mut uses);
+        let sparse = sparse::choose_columns(&uses, bytes);
+        let mut spilling = Spilling::new(&sparse);
         let mut fields = Vec::new();
         let mut arrays: Vec<ArrayRef> = Vec::new();
-        for (name, array) in self.cells.finish(&self.shape.fields, self.rows)? {
+        for (name, array) in self.cells.finish(&self.shape.fields, self.rows, "", &mut spilling)? {
             fields.push(top_field(name, array.data_type().clone()));
             arrays.push(array);
         }
-        if self.any_overflow {
-            let array: ArrayRef = Arc::new(self.overflow.finish());
+        let own = self.any_overflow.then(|| self.overflow.finish());
+        if let Some(array) = spilling.finish(own.as_ref(), self.rows)? {
             fields.push(field(OVERFLOW, array.data_type().clone()));
             arrays.push(array);
         }
-        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?;
+        let schema = Arc::new(Schema::new_with_metadata(fields, sparse.metadata()));
+        let batch = RecordBatch::try_new(schema, arrays)?;
         Ok((batch, self.state.changed.then_some(self.shape)))
     }
 }
@@ -245,8 +261,12 @@ struct State {
     /// What the shape counts.
     count: usize,
     changed: bool,
-    /// Leaf columns of this batch, outside of lists too.
-    leaves: usize,
+    /// Scalars of this batch.
+    values: usize,
+    /// Columns of this batch that hold four bytes for each row: lists of scalars, and of records.
+    lists: usize,
+    /// Columns of records, which hold some bits for each row.
+    records: usize,
     /// Cells in lists of records.
     list_cells: usize,
 }
@@ -261,6 +281,7 @@ impl State {
 /// One event on its way into the columns.
 struct Walk<'s, 'v> {
     state: &'s mut State,
+    reserved: &'s BTreeSet<String>,
     path: Vec<Step<'v>>,
     /// The overflow of the row.
     spilled: Map<String, Value>,
@@ -320,8 +341,8 @@ impl<'v> Walk<'_, 'v> {
             Found::List(_, ty, _) => Some(Kind::List { ty, wide: false, mixed: false }),
             Found::Odd => Some(Kind::Scalar { ty: Scalar::Text, wide: false, mixed: true }),
         };
-        let has_place = depth == 0 && ALWAYS_COLUMNS.contains(&key);
-        let fits = |kind: &Kind| !unnameable && (has_place || self.state.has_room(kind.count()));
+        let has_place = || (depth == 0 && ALWAYS_COLUMNS.contains(&key)) || self.is_reserved();
+        let fits = |kind: &Kind| !unnameable && (self.state.has_room(kind.count()) || has_place());
         let Some(kind) = kind.filter(fits) else {
             self.mark_rest(fields);
             if !unnameable && !too_deep && !fields.crowded {
@@ -348,6 +369,7 @@ impl<'v> Walk<'_, 'v> {
                 self.list((ty, wide, mixed), cell, row, value, (items, found, found_wide));
             }
             (Kind::Record { fields, .. }, Found::Record(object)) => {
+                self.state.records += usize::from(cell.is_none());
                 let Column::Record(column) = cell.get_or_insert_with(|| Column::Record(RecordColumn::new())) else {
                     return self.spill(value);
                 };
@@ -355,6 +377,7 @@ impl<'v> Walk<'_, 'v> {
                 self.object(fields, &mut column.cells, slot, object, depth);
             }
             (Kind::Record { many, fields, .. }, Found::Records(items)) if !is_sparse(items) => {
+                self.state.records += usize::from(cell.is_none());
                 let Column::Record(column) = cell.get_or_insert_with(|| Column::Record(RecordColumn::new())) else {
                     return self.spill(value);
                 };
@@ -365,7 +388,9 @@ impl<'v> Walk<'_, 'v> {
                     }
                     self.state.list_cells += items.len().saturating_mul(fields.iter().count().max(1));
                 }
+                let was_list = column.is_list();
                 let first = column.open_row(row, items.len());
+                self.state.lists += usize::from(!was_list && column.is_list());
                 for (index, item) in items.iter().enumerate() {
                     if items.len() > 1 {
                         self.path.push(Step::Index(index));
@@ -385,6 +410,20 @@ impl<'v> Walk<'_, 'v> {
                 self.unlike(unlike, value);
             }
         }
+    }
+
+    /// Whether the field at hand has a column in any case.
+    fn is_reserved(&self) -> bool {
+        if self.reserved.is_empty() {
+            return false;
+        }
+        let mut pointer = String::new();
+        for step in &self.path {
+            if let Step::Key(key) = step {
+                push_pointer(&mut pointer, key);
+            }
+        }
+        self.reserved.contains(&pointer)
     }
 
     /// Says that a record has fields without a column.
@@ -418,15 +457,13 @@ impl<'v> Walk<'_, 'v> {
             *ty = Scalar::Float;
             self.state.changed = true;
         }
-        self.state.leaves += usize::from(cell.is_none());
-        let Column::Leaf(leaf) = cell.get_or_insert_with(|| Column::Leaf(Leaf::new(*ty))) else {
+        let Column::Leaf(leaf) = cell.get_or_insert_with(|| Column::Leaf(LeafColumn::new(*ty))) else {
             return self.spill(value);
         };
         if *ty == Scalar::Float {
-            leaf.widen();
+            leaf.values.widen();
         }
-        leaf.pad(row);
-        match (leaf, atom) {
+        match (&mut leaf.values, atom) {
             (Leaf::Bool(b), Atom::Bool(v)) => b.append_value(v),
             (Leaf::Text(b), Atom::Text(v)) => b.append_value(v),
             (Leaf::Time(b), Atom::Int(v)) => b.append_value(v),
@@ -451,8 +488,10 @@ impl<'v> Walk<'_, 'v> {
                     self.spill(value);
                 }
             }
-            _ => self.unlike(mixed, value),
+            _ => return self.unlike(mixed, value),
         }
+        leaf.end_value(row);
+        self.state.values += 1;
     }
 
     fn list(
@@ -471,7 +510,7 @@ impl<'v> Walk<'_, 'v> {
         if !fits {
             return self.unlike(mixed, value);
         }
-        self.state.leaves += usize::from(cell.is_none());
+        self.state.lists += usize::from(cell.is_none());
         let Column::List(list) = cell.get_or_insert_with(|| Column::List(ListColumn::new(*ty))) else {
             return self.spill(value);
         };
@@ -483,6 +522,7 @@ impl<'v> Walk<'_, 'v> {
             self.state.changed = true;
         }
         list.pad(row);
+        self.state.values += items.len();
         for item in items {
             match (&mut list.values, atom(item)) {
                 (Leaf::Bool(b), Some(Atom::Bool(v))) => b.append_value(v),

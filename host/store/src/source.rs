@@ -6,7 +6,7 @@
 //! and moves between them only under that lock, so no snapshot sees it twice or not at all.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -28,7 +28,7 @@ use crate::{
     options::StoreOptions,
     seen::Seen,
     segment::{Fate, Segment},
-    shape::Shape,
+    shape::{Shape, push_pointer},
     shred::{Caps, Shredder},
     tree::stored,
 };
@@ -57,6 +57,8 @@ pub(crate) struct Source {
     pub(crate) key: i64,
     caps: Caps,
     shape: Mutex<Arc<Shape>>,
+    /// Pointers of fields that have a column in any case.
+    reserved: Mutex<Arc<BTreeSet<String>>>,
     overflows: AtomicBool,
     /// Taken with nothing else held, or after `shape`.
     seen: Mutex<Seen>,
@@ -127,6 +129,7 @@ impl Source {
             caps: Caps { fields: options.max_fields, depth: options.max_depth },
             overflows: AtomicBool::new(shape.overflows()),
             shape: Mutex::new(Arc::new(shape)),
+            reserved: Mutex::default(),
             seen: Mutex::default(),
             lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
             unflushed,
@@ -213,6 +216,29 @@ impl Source {
         lists.raw.push(call);
     }
 
+    /// Sees to it that these fields, and the records that they are in, have a column in any case, as long as
+    /// they are not too many.
+    pub(crate) fn reserve(&self, paths: impl IntoIterator<Item = Vec<String>>) {
+        let mut reserved = self.reserved();
+        let mut known = BTreeSet::clone(&reserved);
+        for path in paths {
+            let mut pointer = String::new();
+            for key in path {
+                push_pointer(&mut pointer, &key);
+                if known.len() < self.caps.fields / 2 {
+                    known.insert(pointer.clone());
+                }
+            }
+        }
+        if known.len() > reserved.len() {
+            *reserved = Arc::new(known);
+        }
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, Arc<BTreeSet<String>>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether some event has had fields without a column; does not wait for rows that become columns.
     pub(crate) fn overflows(&self) -> bool {
         self.overflows.load(Ordering::Relaxed)
@@ -241,7 +267,7 @@ impl Source {
             (mem::take(&mut lists.raw), mem::take(&mut lists.raw_size), lists.memory.clone())
         };
         let before: usize = memory.iter().map(|batch| batch.held()).sum();
-        let built = build(&raw, shape, self.caps, &mut memory);
+        let built = build(&raw, shape, (self.caps, Arc::clone(&self.reserved())), &mut memory);
         let mut lists = self.lists();
         lists.shredding = 0;
         match built {
@@ -394,7 +420,7 @@ impl Source {
 fn build(
     raw: &[Call],
     shape: &Arc<Shape>,
-    caps: Caps,
+    (caps, reserved): (Caps, Arc<BTreeSet<String>>),
     memory: &mut Vec<Arc<MemBatch>>,
 ) -> datafusion::error::Result<Arc<Shape>> {
     let mut building = Building { shape: Arc::clone(shape), shredder: None, bytes: 0, seqs: None };
@@ -403,7 +429,8 @@ fn build(
         let each = call.body.len() / call.rows.max(1);
         for event in stored(&call.body, call.seq) {
             let event = event.map_err(|error| DataFusionError::External(Box::new(error)))?;
-            let shredder = building.shredder.get_or_insert_with(|| Shredder::new(&building.shape, caps));
+            let new = || Shredder::new(&building.shape, caps, Arc::clone(&reserved));
+            let shredder = building.shredder.get_or_insert_with(new);
             shredder.add(&event);
             let is_full = shredder.is_full();
             building.bytes += each;
@@ -429,12 +456,13 @@ struct Building {
 impl Building {
     fn end_batch(&mut self, memory: &mut Vec<Arc<MemBatch>>) -> datafusion::error::Result<()> {
         let Some(shredder) = self.shredder.take() else { return Ok(()) };
-        let (rows, grown) = shredder.finish()?;
+        let bytes = mem::take(&mut self.bytes);
+        let (rows, grown) = shredder.finish(bytes)?;
         if let Some(grown) = grown {
             self.shape = Arc::new(grown);
         }
         let seqs = self.seqs.take().unwrap_or_default();
-        memory.push(Arc::new(MemBatch::new(rows, mem::take(&mut self.bytes), seqs)?));
+        memory.push(Arc::new(MemBatch::new(rows, bytes, seqs)?));
         while let [.., left, right] = memory.as_slice()
             && let (left_rows, right_rows) = (left.rows.num_rows(), right.rows.num_rows())
             && left_rows <= 2 * right_rows

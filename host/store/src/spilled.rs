@@ -1,12 +1,11 @@
-//! What rows keep in their overflow, and putting it where readers look for it.
+//! Putting the values that rows keep in their overflow where readers look for them.
 //!
-//! The overflow of a row is a JSON object: values by their JSON pointer (see [`crate::shred`]). It is read
-//! once for a batch of rows and kept by pointer, so that a column finds its values without looking at
-//! those of others.
+//! The overflow of a row is a JSON object: values by their JSON pointer (see [`crate::shred`]). It is indexed once
+//! for a batch of rows ([`crate::overflow`]), so that a column finds its values without looking at those of others.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
-    ops::Bound,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -15,79 +14,51 @@ use datafusion::{
         array::{Array, ArrayRef, AsArray, ListArray, StringViewBuilder, StructArray},
         datatypes::{DataType, Float64Type, Int64Type},
     },
-    common::exec_err,
     error::Result,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
     adapt::{own_values, value_text},
     columns::{Leaf, ListColumn},
+    overflow::{Overflow, Place},
     shape::{Fields, Kind, Scalar, push_pointer},
 };
 
-/// Values of rows, in the order of the rows.
-type ByRow = Vec<(usize, Value)>;
-
-/// The overflow of a batch: for each pointer the rows that have it, with their values.
-#[derive(Debug, Default)]
+/// The overflow of a batch, as the columns see it.
+#[derive(Debug)]
 pub(crate) struct Spilled {
-    by_pointer: BTreeMap<String, ByRow>,
+    overflow: Overflow,
 }
 
 impl Spilled {
     /// Reads an overflow column.
     pub(crate) fn of_column(column: &ArrayRef) -> Result<Spilled> {
-        let mut by_pointer: BTreeMap<String, ByRow> = BTreeMap::new();
-        for (row, text) in column.as_string_view().iter().enumerate() {
-            let Some(text) = text else { continue };
-            let Ok(values) = serde_json::from_str::<Map<String, Value>>(text) else {
-                return exec_err!("the overflow of a row is not a JSON object");
-            };
-            for (pointer, value) in values {
-                add(&mut by_pointer, row, pointer, value);
-            }
-        }
-        Ok(Spilled { by_pointer })
+        Ok(Spilled { overflow: Overflow::of_column(column)? })
     }
 
-    /// The rows in which a record, or not, stands at a pointer.
-    fn records(&self, pointer: &str, wanted: bool) -> impl Iterator<Item = &(usize, Value)> {
-        self.at(pointer).iter().filter(move |(_, value)| value.is_object() == wanted)
-    }
-
-    fn at(&self, pointer: &str) -> &[(usize, Value)] {
-        self.by_pointer.get(pointer).map_or(&[], Vec::as_slice)
-    }
-
-    /// What lies below a pointer, each with the rest of its pointer (`/key/...`).
-    fn below<'s>(&'s self, pointer: &'s str) -> impl Iterator<Item = (&'s str, &'s ByRow)> {
-        let start = format!("{pointer}/");
-        self.by_pointer
-            .range::<str, _>((Bound::Included(start.as_str()), Bound::Unbounded))
-            .take_while(move |(key, _)| key.starts_with(&start))
-            .filter_map(|(key, rows)| Some((key.get(pointer.len()..)?, rows)))
-    }
-
-    fn has_below(&self, pointer: &str) -> bool {
-        self.below(pointer).next().is_some()
+    /// The rows in which something stands at a pointer, with its JSON.
+    fn values(&self, places: &[Place]) -> impl Iterator<Item = (usize, &str)> {
+        places.iter().map(|place| (place.slot(), self.overflow.json(*place)))
     }
 
     /// Puts the values at and below `pointer` into the column that stands there, which has its logical
     /// type already.
     pub(crate) fn patch(&self, array: ArrayRef, kind: &Kind, pointer: &str) -> Result<ArrayRef> {
-        if self.at(pointer).is_empty() && !self.has_below(pointer) {
+        let at = self.overflow.at(pointer);
+        if at.is_empty() && self.overflow.below(pointer).next().is_none() {
             return Ok(array);
         }
+        let values = self.values(&at);
         match kind {
             Kind::Scalar { mixed: true, .. } | Kind::List { mixed: true, .. } => {
-                Ok(with_texts(&array, self.at(pointer), value_text))
+                Ok(with_texts(&array, values.map(|(row, json)| (row, text_of(json)))))
             }
-            Kind::Scalar { ty, .. } => Ok(with_scalars(&array, *ty, self.at(pointer))),
-            Kind::List { ty, .. } => with_lists(&array, *ty, self.at(pointer)),
+            Kind::Scalar { ty, .. } => Ok(with_scalars(&array, *ty, values)),
+            Kind::List { ty, .. } => with_lists(&array, *ty, values),
             Kind::Record { many: false, fields, .. } => {
                 let record = self.patch_record(&array, fields, pointer)?;
-                self.with_unlike_there(record, pointer)
+                with_unlike_there(record, &at)
             }
             Kind::Record { many: true, fields, .. } => self.patch_records(&array, fields, pointer),
         }
@@ -116,28 +87,15 @@ impl Spilled {
         Ok(Arc::new(StructArray::try_new(types.clone(), children, record.nulls().cloned())?))
     }
 
-    /// The struct is not NULL where a value stands in the place of the record, either, or that value would be
-    /// masked; its presence tells whether the record is there.
-    fn with_unlike_there(&self, array: ArrayRef, pointer: &str) -> Result<ArrayRef> {
-        let (Some(nulls), false) = (array.nulls(), self.at(pointer).is_empty()) else { return Ok(array) };
-        let mut there: Vec<bool> = nulls.iter().collect();
-        for (row, _) in self.at(pointer) {
-            if let Some(there) = there.get_mut(*row) {
-                *there = true;
-            }
-        }
-        let record = array.as_struct();
-        Ok(Arc::new(StructArray::try_new(record.fields().clone(), record.columns().to_vec(), Some(there.into()))?))
-    }
-
     /// Elements of lists have the index in their pointers, unless a row has only one.
     fn patch_records(&self, array: &ArrayRef, fields: &Fields, pointer: &str) -> Result<ArrayRef> {
         let DataType::List(item) = array.data_type() else { return Ok(Arc::clone(array)) };
         let (offsets, values) = own_values(array.as_list());
-        let mut inner: BTreeMap<String, ByRow> = BTreeMap::new();
-        for (rest, rows) in self.below(pointer) {
-            for (row, value) in rows {
-                let (Some(start), Some(end)) = (offsets.get(*row), offsets.get(row + 1)) else { continue };
+        let mut inner: Vec<(&str, Place)> = Vec::new();
+        for (rest, places) in self.overflow.below(pointer) {
+            for place in places {
+                let row = place.slot();
+                let (Some(start), Some(end)) = (offsets.get(row), offsets.get(row + 1)) else { continue };
                 let (slot, rest) = match end - start {
                     0 => continue,
                     1 => (*start as usize, rest),
@@ -151,11 +109,11 @@ impl Spilled {
                         ((start + index) as usize, rest)
                     }
                 };
-                inner.entry(rest.to_owned()).or_default().push((slot, value.clone()));
+                inner.push((rest, place.in_slot(slot)));
             }
         }
-        inner.values_mut().for_each(|rows| rows.sort_by_key(|(slot, _)| *slot));
-        let values = Spilled { by_pointer: inner }.patch_record(&values, fields, "")?;
+        let inner = Spilled { overflow: self.overflow.of_places(inner.into_iter()) };
+        let values = inner.patch_record(&values, fields, "")?;
         let list: ArrayRef = Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, array.nulls().cloned())?);
         self.with_unlike(list, pointer)
     }
@@ -163,7 +121,7 @@ impl Spilled {
     /// A value in the place of records is shown as one element that holds nothing but it.
     fn with_unlike(&self, array: ArrayRef, pointer: &str) -> Result<ArrayRef> {
         use datafusion::arrow::{array::new_null_array, buffer::OffsetBuffer, compute::concat};
-        let unlike = self.at(pointer);
+        let unlike = self.overflow.at(pointer);
         let (DataType::List(item), false) = (array.data_type(), unlike.is_empty()) else { return Ok(array) };
         let Some(position) = unlike_position(item.data_type()) else { return Ok(array) };
         let (offsets, values) = own_values(array.as_list());
@@ -171,7 +129,7 @@ impl Spilled {
         let blank = new_null_array(item.data_type(), unlike.len());
         let blank = blank.as_struct();
         let mut texts = StringViewBuilder::with_capacity(unlike.len());
-        unlike.iter().for_each(|(_, value)| texts.append_value(value.to_string()));
+        self.values(&unlike).for_each(|(_, json)| texts.append_value(json));
         let texts: ArrayRef = Arc::new(texts.finish());
         let columns = blank.columns().iter().enumerate();
         let columns = columns.map(|(at, column)| Arc::clone(if at == position { &texts } else { column })).collect();
@@ -186,7 +144,7 @@ impl Spilled {
             let before = order.len();
             order.extend((start as u32)..(end as u32));
             let mut there = array.is_valid(row);
-            while let Some((nth, _)) = next.next_if(|(_, (of, _))| *of <= row) {
+            while let Some((nth, _)) = next.next_if(|(_, place)| place.slot() <= row) {
                 order.push((values.len() + nth) as u32);
                 there = true;
             }
@@ -201,46 +159,88 @@ impl Spilled {
 
     /// The hidden field with what a record holds beside its columns: a JSON object in each row that has any.
     pub(crate) fn rest(&self, array: &ArrayRef, fields: &Fields, pointer: &str) -> ArrayRef {
-        let mut rows: BTreeMap<usize, Map<String, Value>> = BTreeMap::new();
-        for (rest, values) in self.below(pointer) {
-            let mut steps = rest.split('/').skip(1).map(unescaped);
-            let Some(first) = steps.next().filter(|first| fields.find(first).is_none()) else { continue };
-            let steps: Vec<String> = steps.collect();
-            for (row, value) in values {
-                insert(rows.entry(*row).or_default(), &first, &steps, value);
+        let whole = self.overflow.fields_of(pointer);
+        let whole = whole.iter().flat_map(|fields| fields.all());
+        let mut parts: Vec<(Place, &str)> = Vec::new();
+        for (rest, places) in self.overflow.below(pointer).chain(whole) {
+            let first = rest.split('/').nth(1).map(unescaped);
+            if first.is_some_and(|first| fields.find(&first).is_none()) {
+                parts.extend(places.iter().map(|place| (*place, rest)));
             }
         }
-        let texts: ByRow = rows.into_iter().map(|(row, map)| (row, Value::Object(map))).collect();
-        with_texts(array, &texts, Value::to_string)
+        parts.sort_by_key(|(place, _)| place.slot());
+        let rows = parts.chunk_by(|(one, _), (other, _)| one.slot() == other.slot());
+        let rows = rows.filter_map(|row| {
+            let mut record = Node::Record(BTreeMap::new());
+            row.iter().for_each(|(place, rest)| record.insert(rest, self.overflow.json(*place)));
+            let mut json = String::new();
+            record.write(&mut json);
+            Some((row.first()?.0.slot(), Cow::Owned(json)))
+        });
+        with_texts(array, rows)
     }
 
     /// The hidden field with what stands in the place of a record, as JSON.
     pub(crate) fn unlike(&self, array: &ArrayRef, pointer: &str) -> ArrayRef {
-        let unlike: ByRow = self.records(pointer, false).cloned().collect();
-        with_texts(array, &unlike, Value::to_string)
+        let at = self.overflow.at(pointer);
+        let unlike = at.iter().filter(|place| !self.overflow.is_record(**place));
+        with_texts(array, unlike.map(|place| (place.slot(), Cow::Borrowed(self.overflow.json(*place)))))
     }
 
     /// The hidden field that tells whether a record is there: one that was kept as JSON is.
     pub(crate) fn presence(&self, array: &ArrayRef, pointer: &str) -> ArrayRef {
-        let kept: ByRow = self.records(pointer, true).map(|(row, _)| (*row, Value::Bool(true))).collect();
-        if kept.is_empty() { Arc::clone(array) } else { with_scalars(array, Scalar::Bool, &kept) }
+        let at = self.overflow.at(pointer);
+        let kept = at.iter().filter(|place| self.overflow.is_record(**place));
+        with_scalars(array, Scalar::Bool, kept.map(|place| (place.slot(), "true")))
     }
 }
 
-/// Keeps a value under its pointer, and those within a record under theirs: a field may have a column now that
-/// its record had not.
-fn add(by_pointer: &mut BTreeMap<String, ByRow>, row: usize, pointer: String, value: Value) {
-    if let Value::Object(fields) = &value {
-        for (key, value) in fields {
-            let mut inner = pointer.clone();
-            push_pointer(&mut inner, key);
-            add(by_pointer, row, inner, value.clone());
+/// The struct is not NULL where a value stands in the place of the record, either, or that value would be
+/// masked; its presence tells whether the record is there.
+fn with_unlike_there(array: ArrayRef, unlike: &[Place]) -> Result<ArrayRef> {
+    let (Some(nulls), false) = (array.nulls(), unlike.is_empty()) else { return Ok(array) };
+    let mut there: Vec<bool> = nulls.iter().collect();
+    for place in unlike {
+        if let Some(there) = there.get_mut(place.slot()) {
+            *there = true;
         }
     }
-    match by_pointer.get_mut(&pointer) {
-        Some(rows) => rows.push((row, value)),
-        None => {
-            by_pointer.insert(pointer, vec![(row, value)]);
+    let record = array.as_struct();
+    Ok(Arc::new(StructArray::try_new(record.fields().clone(), record.columns().to_vec(), Some(there.into()))?))
+}
+
+/// A record that is put together of values at pointers below it.
+enum Node<'j> {
+    Value(&'j str),
+    Record(BTreeMap<String, Node<'j>>),
+}
+
+impl<'j> Node<'j> {
+    /// Puts a value at `/key/key...`. What would stand below a value is left out: rows have no such pointers.
+    fn insert(&mut self, pointer: &str, json: &'j str) {
+        let mut node = self;
+        for step in pointer.split('/').skip(1) {
+            let Node::Record(fields) = node else { return };
+            node = fields.entry(unescaped(step)).or_insert_with(|| Node::Record(BTreeMap::new()));
+        }
+        *node = Node::Value(json);
+    }
+
+    fn write(&self, out: &mut String) {
+        match self {
+            Node::Value(json) => out.push_str(json),
+            Node::Record(fields) => {
+                out.push('{');
+                for (nth, (key, node)) in fields.iter().enumerate() {
+                    if nth > 0 {
+                        out.push(',');
+                    }
+                    out.push_str(&Value::from(key.as_str()).to_string());
+                    out.push(':');
+                    node.write(out);
+                }
+                out.push('}');
+            }
         }
     }
 }
@@ -250,37 +250,30 @@ fn unlike_position(record: &DataType) -> Option<usize> {
     fields.iter().position(|field| field.name() == tidegate_model::UNLIKE_FIELD)
 }
 
-/// A value at a path of keys below an object.
-fn insert(object: &mut Map<String, Value>, first: &str, rest: &[String], value: &Value) {
-    match rest.split_first() {
-        None => {
-            object.insert(first.to_owned(), value.clone());
-        }
-        Some((next, rest)) => {
-            let inner = object.entry(first.to_owned()).or_insert_with(|| Value::Object(Map::new()));
-            if let Value::Object(inner) = inner {
-                insert(inner, next, rest, value);
-            }
-        }
-    }
-}
-
 /// One step of a JSON pointer, as the key that it was made of.
 fn unescaped(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// The text column with these values in their rows.
-fn with_texts(array: &ArrayRef, values: &[(usize, Value)], text: impl Fn(&Value) -> String) -> ArrayRef {
-    if values.is_empty() {
+/// JSON as the text that is read where a path holds different kinds: a text as it is, anything else as JSON.
+fn text_of(json: &str) -> Cow<'_, str> {
+    if json.starts_with(['{', '[']) {
+        return Cow::Borrowed(json);
+    }
+    serde_json::from_str::<Value>(json).map_or(Cow::Borrowed(json), |value| Cow::Owned(value_text(&value)))
+}
+
+/// The text column with these texts in their rows.
+fn with_texts<'t>(array: &ArrayRef, values: impl Iterator<Item = (usize, Cow<'t, str>)>) -> ArrayRef {
+    let mut values = values.peekable();
+    if values.peek().is_none() {
         return Arc::clone(array);
     }
     let texts = array.as_string_view();
     let mut out = StringViewBuilder::with_capacity(texts.len());
-    let mut values = values.iter().peekable();
     for (row, own) in texts.iter().enumerate() {
         match values.next_if(|(of, _)| *of == row) {
-            Some((_, value)) => out.append_value(text(value)),
+            Some((_, value)) => out.append_value(value),
             None => out.append_option(own),
         }
     }
@@ -288,44 +281,61 @@ fn with_texts(array: &ArrayRef, values: &[(usize, Value)], text: impl Fn(&Value)
 }
 
 /// The leaf with these values in its rows.
-fn with_scalars(array: &ArrayRef, ty: Scalar, values: &[(usize, Value)]) -> ArrayRef {
-    use datafusion::arrow::array::{BooleanArray, Float64Array, Int64Array, StringViewArray};
-    let mut values = values.iter().peekable();
-    let mut spilled = |row: usize| values.next_if(|(of, _)| *of == row).map(|(_, value)| value);
+fn with_scalars<'v>(array: &ArrayRef, ty: Scalar, values: impl Iterator<Item = (usize, &'v str)>) -> ArrayRef {
+    use datafusion::arrow::array::{BooleanArray, Float64Array, Int64Array};
+    let mut values = values.peekable();
+    if values.peek().is_none() {
+        return Arc::clone(array);
+    }
+    let mut spilled = |row: usize| values.next_if(|(of, _)| *of == row).and_then(|(_, json)| scalar(json));
     match ty {
         Scalar::Bool => {
             let own = array.as_boolean().iter().enumerate();
-            Arc::new(own.map(|(row, own)| spilled(row).and_then(Value::as_bool).or(own)).collect::<BooleanArray>())
+            let own = own.map(|(row, own)| spilled(row).and_then(|value| value.as_bool()).or(own));
+            Arc::new(own.collect::<BooleanArray>())
         }
         Scalar::Int => {
             let own = array.as_primitive::<Int64Type>().iter().enumerate();
-            Arc::new(own.map(|(row, own)| spilled(row).and_then(Value::as_i64).or(own)).collect::<Int64Array>())
+            let own = own.map(|(row, own)| spilled(row).and_then(|value| value.as_i64()).or(own));
+            Arc::new(own.collect::<Int64Array>())
         }
         Scalar::Float => {
             let own = array.as_primitive::<Float64Type>().iter().enumerate();
-            Arc::new(own.map(|(row, own)| spilled(row).and_then(Value::as_f64).or(own)).collect::<Float64Array>())
+            let own = own.map(|(row, own)| spilled(row).and_then(|value| value.as_f64()).or(own));
+            Arc::new(own.collect::<Float64Array>())
         }
         Scalar::Text => {
-            let own = array.as_string_view().iter().enumerate();
-            Arc::new(own.map(|(row, own)| spilled(row).and_then(Value::as_str).or(own)).collect::<StringViewArray>())
+            let mut out = StringViewBuilder::with_capacity(array.len());
+            for (row, own) in array.as_string_view().iter().enumerate() {
+                match spilled(row) {
+                    Some(Value::String(text)) => out.append_value(text),
+                    _ => out.append_option(own),
+                }
+            }
+            Arc::new(out.finish())
         }
         // Never in the overflow.
         Scalar::Time => Arc::clone(array),
     }
 }
 
+/// A value that is no record and no list.
+fn scalar(json: &str) -> Option<Value> {
+    if json.starts_with(['{', '[']) { None } else { serde_json::from_str(json).ok() }
+}
+
 /// The list column with these arrays in its rows.
-fn with_lists(array: &ArrayRef, ty: Scalar, values: &[(usize, Value)]) -> Result<ArrayRef> {
+fn with_lists<'v>(array: &ArrayRef, ty: Scalar, values: impl Iterator<Item = (usize, &'v str)>) -> Result<ArrayRef> {
     let Some(own) = array.as_list_opt::<i32>() else { return Ok(Arc::clone(array)) };
-    if values.is_empty() {
+    let mut values = values.peekable();
+    if values.peek().is_none() {
         return Ok(Arc::clone(array));
     }
     let mut out = ListColumn::new(ty);
-    let mut values = values.iter().peekable();
     for row in 0..own.len() {
-        let spilled = values.next_if(|(of, _)| *of == row).map(|(_, value)| value);
-        let items = match spilled {
-            Some(Value::Array(items)) => items.clone(),
+        let spilled = values.next_if(|(of, _)| *of == row);
+        let items = match spilled.map(|(_, json)| serde_json::from_str(json)) {
+            Some(Ok(Value::Array(items))) => items,
             _ if own.is_valid(row) => crate::adapt::scalars(&own.value(row))?,
             _ => continue,
         };

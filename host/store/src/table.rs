@@ -55,6 +55,14 @@ impl SourceTable {
     }
 }
 
+/// A source's table with fewer fields in its records, for a statement that reads no others, and no record
+/// whole that has more: `schema` is that of the table without them. Nothing if the table is none of a store.
+pub fn narrowed(table: &dyn TableProvider, schema: SchemaRef) -> Option<Arc<dyn TableProvider>> {
+    let SourceTable { info, snapshot } = table.downcast_ref()?;
+    let snapshot = Snapshot { schema, ..snapshot.clone() };
+    Some(Arc::new(SourceTable::new(Arc::clone(info), snapshot)))
+}
+
 #[async_trait]
 impl TableProvider for SourceTable {
     fn schema(&self) -> SchemaRef {

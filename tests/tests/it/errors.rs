@@ -219,3 +219,18 @@ fn a_filter_that_cannot_be_computed_is_told() {
     assert!(segments() > 0, "no segment was written");
     check();
 }
+
+#[test]
+fn log_drains_are_explained() {
+    let server = Server::start();
+    for path in ["/api/backends?metadata[type]=log-drain", "/api/rules", "/api/backends/7"] {
+        for method in ["GET", "POST"] {
+            let answer = server.call(method, path, &[("x-api-key", PRIVATE)], b"");
+            answer.refused(404, "not_found", &["log drains", "no part of this service"]);
+        }
+    }
+    let other = server.call("GET", "/api/rulesets", &[("x-api-key", PRIVATE)], b"").body.to_string();
+    assert!(!other.contains("drains"), "{other}");
+    let told = server.log().matches("a client asks for log drains").count();
+    assert_eq!(told, 1, "once, however often it asks");
+}

@@ -99,6 +99,25 @@ fn the_shipped_endpoints_hold_their_cases() {
 }
 
 #[test]
+fn the_endpoints_of_the_packs_hold_their_cases() {
+    let packs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-endpoints/packs");
+    let folders = |path: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.is_dir()).collect()
+    };
+    for pack in folders(&packs) {
+        let endpoints = folders(&pack);
+        let paths: Vec<&str> = endpoints.iter().map(|path| path.to_str().unwrap()).collect();
+        let told = tidegate(&[&["test"], paths.as_slice()].concat());
+        told.succeeded().has(&["cases hold"]);
+        assert!(!told.err.contains("no cases"), "{}", told.err);
+        for path in paths {
+            tidegate(&["check", path]).succeeded();
+        }
+    }
+}
+
+#[test]
 fn a_case_that_fails_shows_what_differs() {
     let endpoint = Endpoint::new(COUNT);
     let rows = json!({"result": [{"requests": 2.0, "method": "GET"}, {"method": "POST", "requests": 1}]});

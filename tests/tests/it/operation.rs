@@ -290,11 +290,14 @@ fn traces_are_sent_and_continue_those_of_callers() {
     let server = Server::start_set(&[
         ("TIDEGATE_TRACES_ENDPOINT", &address),
         ("TIDEGATE_TRACES_SERVICE_NAME", "a-service-of-tests"),
+        // An error is one in a trace, with whatever status it is sent.
+        ("TIDEGATE_SERVER_ERRORS", "ok"),
     ]);
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let parent = format!("00-{trace}-00f067aa0ba902b7-01");
     let headers = [("x-api-key", PRIVATE), ("traceparent", &*parent)];
-    assert_eq!(server.call("GET", "/api/endpoints/query/logs.all?project=p1", &headers, b"").status, 200);
+    let refused = server.call("GET", "/api/endpoints/query/logs.all?project=", &headers, b"");
+    assert_eq!((refused.status, refused.header("x-tidegate-status")), (200, Some("400")), "{}", refused.body);
     // The last spans are sent before the end.
     assert_eq!(server.stop("-TERM"), Some(0));
     let (head, body) = received.join().unwrap();
@@ -305,6 +308,8 @@ fn traces_are_sent_and_continue_those_of_callers() {
     assert!(has(&id), "the caller's trace is continued");
     assert!(has(b"a-service-of-tests") && has(b"GET /api/endpoints/query/{endpoint}"));
     assert!(!has(PRIVATE.as_bytes()));
+    // The attribute as protobuf has it: a value (2) that is an integer (3), 400.
+    assert!(has(b"http.response.status_code\x12\x03\x18\x90\x03"));
 }
 
 #[test]

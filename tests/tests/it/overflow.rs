@@ -107,6 +107,35 @@ fn junk_in_all_columns_hides_no_honest_field() {
     assert_eq!(answer.column("n"), [json!(3)]);
 }
 
+/// What endpoints are about has columns, whatever came before; also after a restart.
+#[test]
+fn fields_that_a_saved_endpoint_names_have_their_place() {
+    let data = tidegate_tests::folder();
+    let server = Server::start_in(data.path());
+    let query = "with rows as (select t.id, m.status, request.path from `postgres.logs` as t
+                 cross join unnest(t.metadata) as m cross join unnest(m.request) as request)
+                 select id, path from rows where status = 500";
+    let saved = server.manage("POST", "/api/endpoints", &json!({"name": "errors", "query": query}));
+    assert_eq!(saved.status, 201, "{}", saved.body);
+    let junk: Map<String, Value> = (0..1100).map(|key| (format!("j{key}"), json!(key))).collect();
+    server.send(SOURCE, &event(1, Value::Object(junk)));
+    server.send(SOURCE, &event(2, json!({"status": 500, "request": {"path": "/x", "other": 1}, "more": 2})));
+    let columns = |server: &Server| {
+        let schema = server.manage("GET", &format!("/api/sources/{SOURCE}/schema"), &Value::Null).body;
+        schema.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    let paths = columns(&server);
+    for (path, is_there) in [("status", true), ("request.path", true), ("request.other", false), ("more", false)] {
+        assert_eq!(paths.contains(&format!("metadata.{path}")), is_there, "{path}: {paths:?}");
+    }
+    assert_eq!(server.query("errors", &[]).column("path"), [json!("/x")]);
+    assert_eq!(read(&server, "m.more"), [Value::Null, json!("2")]);
+    server.stop("-TERM");
+    let server = Server::start_in(data.path());
+    assert_eq!(server.query("errors", &[]).column("path"), [json!("/x")]);
+    assert!(columns(&server).contains(&"metadata.status".to_owned()));
+}
+
 /// A query that worked when it was saved is not taken down by what logs come in; callers are told what is wrong
 /// as long as they are there.
 #[test]

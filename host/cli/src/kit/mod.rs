@@ -9,6 +9,8 @@ mod expect;
 mod guest_log;
 mod layout;
 mod new;
+mod pack;
+pub(crate) mod packs;
 mod pull;
 mod push;
 mod rollback;
@@ -45,6 +47,9 @@ pub(crate) enum Command {
     Versions(versions::Arguments),
     /// Make an earlier version of an endpoint the newest
     Rollback(rollback::Arguments),
+    /// Put endpoints that belong together on a server
+    #[command(subcommand)]
+    Pack(pack::Command),
     /// Write the SDK of this program into the folder of an endpoint in Rust, new or in place of another
     Sdk(FolderArguments),
 }
@@ -66,6 +71,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Pull(arguments) => pull::run(arguments),
         Command::Versions(arguments) => versions::run(arguments),
         Command::Rollback(arguments) => rollback::run(arguments),
+        Command::Pack(command) => pack::run(command),
         Command::Sdk(arguments) => sdk::run(arguments),
     }
 }

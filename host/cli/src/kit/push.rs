@@ -1,5 +1,6 @@
 //! `tidegate push`: a folder onto a server, through the server's gate.
 
+use std::error::Error;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,6 +11,9 @@ use tidegate_model::{EndpointName, Manifest};
 use super::build::built;
 use crate::client::{Client, ServerArguments, endpoint_path, plain, segment};
 use crate::serve::Outcome;
+
+/// The kind of content that a component is.
+const WASM: &str = "application/wasm";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -37,10 +41,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let component = built(&folder, arguments.module.as_deref())?;
     let name = folder.manifest.name.as_str();
-    let own = endpoint_path(name);
-    let body = Some(("application/wasm", component.as_slice()));
     if arguments.dry_run {
-        let checked = client.call("POST", &format!("{own}/component/check"), body)?.json()?;
+        let check = format!("{}/component/check", endpoint_path(name));
+        let checked = client.call("POST", &check, Some((WASM, &component)))?.json()?;
         let unchanged = checked.get("unchanged").and_then(Value::as_bool) == Some(true);
         let would = match (unchanged, checked.get("version").and_then(Value::as_i64)) {
             (true, Some(version)) => format!("unchanged, it is version {version}"),
@@ -51,22 +54,43 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         warn(&checked);
         return Ok(());
     }
+    let Saved { before, version, answer } = save(&client, name, &component, false)?;
+    let same = if version == before { ", unchanged" } else { "" };
+    println!("{name}: version {version}, {} bytes{same}", component.len());
+    warn(&answer);
+    println!("  {}", call(client.base(), &folder.manifest));
+    Ok(())
+}
+
+/// What became of a component on a server.
+pub(super) struct Saved {
+    /// The version that was there; 0 if none was.
+    pub(super) before: i64,
+    /// The version that is there now.
+    pub(super) version: i64,
+    /// What the server says of it.
+    pub(super) answer: Value,
+}
+
+/// Saves a component under its endpoint's name. With `make_sources` the server makes the sources that it names and that
+/// are not there.
+///
+/// # Errors
+/// As [`Client::call`].
+pub(super) fn save(client: &Client, name: &str, component: &[u8], make_sources: bool) -> Result<Saved, Box<dyn Error>> {
+    let own = endpoint_path(name);
     let version = |answer: &Value| answer.get("version").and_then(Value::as_i64).unwrap_or_default();
     // What is wrong with the token or the address is told by the call after it.
     let before = client.send("GET", &own, None);
     let before = before.ok().filter(|reply| reply.status == 200).and_then(|reply| reply.json().ok());
     let before = before.map_or(0, |endpoint| version(&endpoint));
-    let saved = client.call("PUT", &format!("{own}/component"), body)?.json()?;
-    let number = version(&saved);
-    let same = if number == before { ", unchanged" } else { "" };
-    println!("{name}: version {number}, {} bytes{same}", component.len());
-    warn(&saved);
-    println!("  {}", call(client.base(), &folder.manifest));
-    Ok(())
+    let how = if make_sources { "?make_sources=true" } else { "" };
+    let answer = client.call("PUT", &format!("{own}/component{how}"), Some((WASM, component)))?.json()?;
+    Ok(Saved { before, version: version(&answer), answer })
 }
 
 /// What the server remarks.
-fn warn(answer: &Value) {
+pub(super) fn warn(answer: &Value) {
     for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
         println!("  warning: {}", plain(warning.as_str().unwrap_or_default(), 500));
     }

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tidegate_model::{Failure, number};
 
+use super::Told;
 use super::room::{Held, Share, counted};
 
 /// A piece has at least so many bytes, unless it is the last.
@@ -26,6 +27,8 @@ pub(crate) struct Encoded {
     content_type: &'static str,
     /// Whether there were more rows than the cap.
     pub(crate) truncated: bool,
+    /// What the component says of it.
+    pub(crate) told: Told,
     share: Share,
 }
 
@@ -35,17 +38,21 @@ pub(crate) struct Kept {
     pub(crate) pieces: Vec<Bytes>,
     content_type: &'static str,
     truncated: bool,
+    pub(crate) told: Told,
 }
 
 impl Encoded {
     /// An answer of these pieces.
-    pub(super) fn of(pieces: Pieces, content_type: &'static str, truncated: bool) -> Self {
-        Self { pieces: pieces.done, content_type, truncated, share: pieces.share }
+    pub(super) fn of(pieces: Pieces, content_type: &'static str, truncated: bool, told: Told) -> Self {
+        Self { pieces: pieces.done, content_type, truncated, told, share: pieces.share }
     }
 
     pub(crate) fn respond(self) -> Response<Body> {
-        let pieces = self.pieces.into_iter().map(|(bytes, held)| counted(bytes, held)).collect();
-        whole(pieces, self.content_type, self.truncated, self.share)
+        let Self { pieces, content_type, truncated, told, share } = self;
+        let pieces = pieces.into_iter().map(|(bytes, held)| counted(bytes, held)).collect();
+        let mut response = whole(pieces, content_type, truncated, share);
+        told.write(response.headers_mut());
+        response
     }
 
     /// All bytes behind each other.
@@ -56,8 +63,9 @@ impl Encoded {
 
     /// The answer without its part of the room.
     pub(crate) fn kept(self) -> Kept {
-        let pieces = self.pieces.into_iter().map(|(bytes, _)| bytes).collect();
-        Kept { pieces, content_type: self.content_type, truncated: self.truncated }
+        let Self { pieces, content_type, truncated, told, share: _ } = self;
+        let pieces = pieces.into_iter().map(|(bytes, _)| bytes).collect();
+        Kept { pieces, content_type, truncated, told }
     }
 }
 
@@ -67,7 +75,8 @@ impl Kept {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
-    /// The answer to one who asks; `held` is the part of the room that all of them share.
+    /// The body for one who asks; `held` is the part of the room that all of them share. What the component
+    /// says of it is for who writes the other headers.
     pub(crate) fn respond(&self, share: &Share, held: &Arc<Held>) -> Response<Body> {
         let pieces = self.pieces.iter().map(|bytes| counted(bytes.clone(), Arc::clone(held))).collect();
         whole(pieces, self.content_type, self.truncated, share.clone())

@@ -3,7 +3,7 @@
 //! Clients send all sorts of `Accept` (log viewers JSON, browsers HTML, scripts anything), so
 //! whatever it says there is an answer: JSON where nothing that is asked for is to be had.
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
 use tidegate_model::{Code, Failure, Manifest};
 
 /// The query parameter that names a format.
@@ -80,6 +80,14 @@ impl Format {
             }
             _ => Ok(Self::accepted(headers)),
         }
+    }
+
+    /// The format that a request seems to ask for, before it is known what its endpoint takes: for refusals.
+    pub(crate) fn of_head(uri: &Uri, headers: &HeaderMap) -> Self {
+        let mut pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        let named = pairs.find(|(name, _)| name == PARAMETER).map(|(_, value)| value);
+        let named = named.and_then(|named| Self::ALL.into_iter().find(|own| own.name().eq_ignore_ascii_case(&named)));
+        named.unwrap_or_else(|| Self::accepted(headers))
     }
 
     /// The format that `Accept` likes best; JSON without one, or where it likes none.

@@ -7,6 +7,7 @@
 //! - `stream`: rows that are sent as they come;
 //! - `room`: how much memory all answers may hold until they are read;
 //! - `encoded`: an answer in pieces that hold their part of it;
+//! - `told`: what a component says of its answer, beside it;
 //! - `compression`: what is done for the way, after everything else.
 
 mod compression;
@@ -17,12 +18,13 @@ mod redaction;
 mod room;
 mod rows;
 mod stream;
+mod told;
 
 use std::future::Future;
 
 use futures::StreamExt;
 use tidegate_model::{Code, Failure};
-use tidegate_runtime::{Body as Made, Rows};
+use tidegate_runtime::{Answer, Body as Made, Rows};
 
 use encoded::{PIECE, Pieces};
 
@@ -32,6 +34,7 @@ pub(crate) use format::Format;
 pub(crate) use redaction::redact_failure;
 pub(crate) use room::{AnswerRoom, Held, Share};
 pub(crate) use stream::stream;
+pub(crate) use told::Told;
 
 /// How an answer is made of what an endpoint made.
 #[derive(Debug, Clone, Copy)]
@@ -58,33 +61,35 @@ impl Shape {
 /// Those of the endpoint and of its rows; an answer over the cap of bytes; a document that the
 /// format cannot hold; no room. All of them are redacted where the answer would be.
 pub(crate) async fn encode(
-    made: impl Future<Output = Result<Made, Failure>>,
+    made: impl Future<Output = Result<Answer, Failure>>,
     shape: Shape,
     share: Share,
 ) -> Result<Encoded, Failure> {
     let encoded = async {
-        match made.await? {
-            Made::Rows(rows) => encode_rows(rows, shape, share).await,
-            Made::Document(document) => encode_document(&document, shape, share).await,
-            Made::Empty => encode_document("[]", shape, share).await,
+        let Answer { body, max_age, notes, saw_time, usage: _ } = made.await?;
+        let told = Told::new(max_age, saw_time, notes, shape.redact);
+        match body {
+            Made::Rows(rows) => encode_rows(rows, told, shape, share).await,
+            Made::Document(document) => encode_document(&document, told, shape, share).await,
+            Made::Empty => encode_document("[]", told, shape, share).await,
         }
     };
     encoded.await.map_err(|failure| shape.failure(failure))
 }
 
 /// Encodes what a component wrote itself; that is in memory already, and as small as a call of it may be.
-async fn encode_document(document: &str, shape: Shape, share: Share) -> Result<Encoded, Failure> {
+async fn encode_document(document: &str, told: Told, shape: Shape, share: Share) -> Result<Encoded, Failure> {
     let (body, truncated) = document::encode(document, shape)?;
     let mut pieces = Pieces::new(share);
     pieces.push(body).await?;
-    Ok(Encoded::of(pieces, shape.format.content_type(), truncated))
+    Ok(Encoded::of(pieces, shape.format.content_type(), truncated, told))
 }
 
 /// Reads rows to their end or to the cap, and encodes them.
 ///
 /// # Errors
 /// Those of the rows, as they are; an answer over the cap of bytes; no room.
-async fn encode_rows(mut rows: Rows, shape: Shape, share: Share) -> Result<Encoded, Failure> {
+async fn encode_rows(mut rows: Rows, told: Told, shape: Shape, share: Share) -> Result<Encoded, Failure> {
     let mut writer = rows::Writer::new(&rows, shape)?;
     let mut pieces = Pieces::new(share);
     while !writer.is_full()
@@ -104,7 +109,7 @@ async fn encode_rows(mut rows: Rows, shape: Shape, share: Share) -> Result<Encod
     }
     let (rest, truncated) = writer.finish()?;
     pieces.push(rest).await?;
-    Ok(Encoded::of(pieces, shape.format.content_type(), truncated))
+    Ok(Encoded::of(pieces, shape.format.content_type(), truncated, told))
 }
 
 fn too_large(limit: usize) -> Failure {

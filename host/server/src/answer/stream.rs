@@ -7,7 +7,7 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,12 +15,12 @@ use axum::http::Response;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use tidegate_model::{Code, Failure};
-use tidegate_runtime::Body as Made;
+use tidegate_runtime::{Answer, Body as Made};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::encoded::{piece, respond};
-use super::{Shape, Share, document, lost, rows};
+use super::{Shape, Share, Told, document, lost, rows};
 use crate::admission::Permit;
 use crate::compute::{AbortOnDrop, Compute};
 use crate::execute::{GRACE, late};
@@ -38,7 +38,7 @@ const PARTING: Duration = Duration::from_millis(50);
 /// Those before the first rows.
 pub(crate) async fn stream(
     compute: &Compute,
-    made: impl Future<Output = Result<Made, Failure>> + Send + 'static,
+    made: impl Future<Output = Result<Answer, Failure>> + Send + 'static,
     shape: Shape,
     share: Share,
     guard: impl Send + 'static,
@@ -49,11 +49,14 @@ pub(crate) async fn stream(
     let deadline = Instant::now() + limit + GRACE;
     let (sender, parts) = mpsc::channel(WAITING);
     let (end, ended) = oneshot::channel();
+    let told = Arc::new(OnceLock::new());
+    let tell = Arc::clone(&told);
     // The place among those that compute goes with the work, which ends in its time; a caller who reads
     // slowly holds the answer, and no place.
     let work = async move {
         // The caller's side has the same limit, but is not asked while the caller does not read.
-        let done = timeout(limit + GRACE, produce(made, shape, own, sender)).await.unwrap_or_else(|_| Err(late(limit)));
+        let done =
+            timeout(limit + GRACE, produce(made, tell, shape, own, sender)).await.unwrap_or_else(|_| Err(late(limit)));
         let _ = end.send(done);
     };
     let task = compute.start_work(InTurn::new(place, work.boxed()))?;
@@ -61,17 +64,25 @@ pub(crate) async fn stream(
     let first = source.next().await.transpose()?;
     let state = State::Rows(first, source);
     let lines = futures::stream::unfold(state, State::step);
-    Ok(respond(Body::from_stream(lines), shape.format.content_type(), false, share))
+    let mut response = respond(Body::from_stream(lines), shape.format.content_type(), false, share);
+    // It was told before the first rows.
+    if let Some(told) = told.get() {
+        told.write(response.headers_mut());
+    }
+    Ok(response)
 }
 
 async fn produce(
-    made: impl Future<Output = Result<Made, Failure>>,
+    made: impl Future<Output = Result<Answer, Failure>>,
+    tell: Arc<OnceLock<Told>>,
     shape: Shape,
     share: Share,
     sender: mpsc::Sender<Bytes>,
 ) -> Result<(), Failure> {
     let gone = |_| Failure::new(Code::Internal, "the caller hung up");
-    let mut rows = match made.await? {
+    let Answer { body, max_age, notes, saw_time, usage: _ } = made.await?;
+    let _ = tell.set(Told::new(max_age, saw_time, notes, shape.redact));
+    let mut rows = match body {
         Made::Rows(rows) => rows,
         Made::Document(text) => {
             let (body, _) = document::encode(&text, shape)?;

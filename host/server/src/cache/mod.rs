@@ -3,6 +3,10 @@
 //! An entry is an encoded answer under a [`Key`] of everything that shapes it, so that a caller
 //! can never be given what was made for another tenant, other parameters or other redaction. What
 //! is held is bounded in bytes; the library beneath evicts what is read least.
+//!
+//! How long an answer is kept is the shorter of what its endpoint allows and what its component says of it.
+//! One that is not to be kept at all is for the request that it was made for: whoever waited with that request
+//! makes an answer of its own.
 
 mod key;
 mod respond;
@@ -24,7 +28,7 @@ use uuid::Uuid;
 use crate::answer::{Encoded, Held, Kept, Share};
 use crate::execute::Asked;
 pub(crate) use key::Key;
-pub(crate) use respond::uncached;
+pub(crate) use respond::{uncached, unkept};
 pub(crate) use warm::warm;
 
 /// What an entry takes beside its body and its texts, in bytes: the structures around it, and those of
@@ -34,12 +38,40 @@ const OVERHEAD: usize = 1024;
 /// How often a caller waits with others, before it asks for itself alone.
 const JOINS: usize = 2;
 
+/// How many keys are known whose answers are not to be kept, and for how long that is thought of them.
+const ALONE: u64 = 10_000;
+const ALONE_FOR: Duration = Duration::from_secs(60);
+
 /// The cache of answers.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    entries: moka::sync::Cache<Key, Arc<Entry>>,
+    entries: Entries,
     flights: Arc<Mutex<HashMap<Key, Flight>>>,
     next_flight: AtomicU64,
+}
+
+/// What is kept, and what is known not to be.
+#[derive(Debug, Clone)]
+struct Entries {
+    kept: moka::sync::Cache<Key, Arc<Entry>>,
+    /// Keys whose last answer was not to be kept: nobody waits for the answer of another in vain.
+    alone: moka::sync::Cache<Key, ()>,
+}
+
+/// An answer of an endpoint that keeps its answers.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// One that may be given again.
+    Kept(Arc<Entry>, How),
+    /// One that its component lets nobody else have.
+    Unkept(Encoded),
+}
+
+/// What became of an execution. An answer that is not kept is there for the first who takes it.
+#[derive(Debug, Clone)]
+enum Made {
+    Kept(Arc<Entry>),
+    Unkept(Arc<Mutex<Option<Encoded>>>),
 }
 
 /// An answer that may be given again.
@@ -68,7 +100,7 @@ struct Warming {
     due: Option<Instant>,
 }
 
-/// How an answer was come by, for `Cache-Status`.
+/// How a kept answer was come by, for `Cache-Status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     /// From the cache; `stale`: it could not be made anew when it was due.
@@ -83,19 +115,20 @@ pub(crate) enum How {
     },
 }
 
-impl How {
-    /// In one word, for the log and the metrics.
-    pub(crate) fn name(self) -> &'static str {
+impl Found {
+    /// How it was come by in one word, for the log and the metrics.
+    pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Hit { stale: false } => "hit",
-            Self::Hit { stale: true } => "stale",
-            Self::Miss { collapsed: false } => "miss",
-            Self::Miss { collapsed: true } => "collapsed",
+            Self::Kept(_, How::Hit { stale: false }) => "hit",
+            Self::Kept(_, How::Hit { stale: true }) => "stale",
+            Self::Kept(_, How::Miss { collapsed: false }) => "miss",
+            Self::Kept(_, How::Miss { collapsed: true }) => "collapsed",
+            Self::Unkept(_) => "unkept",
         }
     }
 }
 
-type Execution = Pin<Box<dyn Future<Output = Result<Arc<Entry>, Failure>> + Send>>;
+type Execution = Pin<Box<dyn Future<Output = Result<Made, Failure>> + Send>>;
 
 /// An execution that others may wait with. It goes on for as long as anyone waits.
 #[derive(Debug)]
@@ -121,7 +154,7 @@ impl Drop for Landing {
     }
 }
 
-/// Entries end with the lifetime that their endpoint gives them.
+/// Entries end with their lifetime.
 struct Lifetimes;
 
 impl Expiry<Key, Arc<Entry>> for Lifetimes {
@@ -137,15 +170,16 @@ impl Expiry<Key, Arc<Entry>> for Lifetimes {
 impl Cache {
     /// A cache that holds at most so many bytes.
     pub(crate) fn new(bytes: u64) -> Self {
-        let entries = moka::sync::Cache::builder()
+        let kept = moka::sync::Cache::builder()
             .max_capacity(bytes)
             .weigher(|_: &Key, entry: &Arc<Entry>| u32::try_from(entry.bytes()).unwrap_or(u32::MAX))
             .expire_after(Lifetimes)
             .build();
-        Self { entries, flights: Arc::default(), next_flight: AtomicU64::new(0) }
+        let alone = moka::sync::Cache::builder().max_capacity(ALONE).time_to_live(ALONE_FOR).build();
+        Self { entries: Entries { kept, alone }, flights: Arc::default(), next_flight: AtomicU64::new(0) }
     }
 
-    /// The answer under a key: from the cache, or made by `make`, once for all who ask meanwhile.
+    /// The answer under a key: from the cache, or made by `make`, once for all who ask meanwhile if it may be kept.
     ///
     /// # Errors
     /// The failure of `make`; it is not kept.
@@ -153,25 +187,35 @@ impl Cache {
         &self,
         asked: &Arc<Asked>,
         make: impl Future<Output = Result<Encoded, Failure>> + Send + 'static,
-    ) -> Result<(Arc<Entry>, How), Failure> {
+    ) -> Result<Found, Failure> {
         let key = asked.key();
-        if let Some(entry) = self.entries.get(&key) {
+        if let Some(entry) = self.entries.kept.get(&key) {
             entry.warming().read = Instant::now();
             let stale = entry.stale.load(Ordering::Relaxed);
-            return Ok((entry, How::Hit { stale }));
+            return Ok(Found::Kept(entry, How::Hit { stale }));
         }
         let mut make = make;
-        for _ in 0..JOINS {
+        let joins = if self.entries.alone.contains_key(&key) { 0 } else { JOINS };
+        for _ in 0..joins {
             let (execution, own) = self.fly(key, Arc::clone(asked), Instant::now(), make);
             make = match (execution.await, own) {
-                (Ok(entry), own) => return Ok((entry, How::Miss { collapsed: own.is_some() })),
+                (Ok(Made::Kept(entry)), own) => {
+                    return Ok(Found::Kept(entry, How::Miss { collapsed: own.is_some() }));
+                }
+                (Ok(Made::Unkept(answer)), None) => return taken(&answer),
+                // It is the answer of another, and nobody else's.
+                (Ok(Made::Unkept(_)), Some(own)) => {
+                    make = own;
+                    break;
+                }
                 (Err(failure), Some(own)) if is_of_the_other(&failure) => own,
                 (Err(failure), _) => return Err(failure),
             };
         }
-        let entry = Arc::new(Entry::new(make.await?, Arc::clone(asked), Instant::now()));
-        self.entries.insert(key, Arc::clone(&entry));
-        Ok((entry, How::Miss { collapsed: false }))
+        match self.entries.keep(key, make.await?, Arc::clone(asked), Instant::now()) {
+            Made::Kept(entry) => Ok(Found::Kept(entry, How::Miss { collapsed: false })),
+            Made::Unkept(answer) => taken(&answer),
+        }
     }
 
     /// Joins the execution for a key, or begins it; `make` comes back, not begun, where another was joined.
@@ -189,9 +233,7 @@ impl Cache {
         let entries = self.entries.clone();
         let execution: Execution = Box::pin(async move {
             let _landing = landing;
-            let entry = Arc::new(Entry::new(make.await?, asked, read));
-            entries.insert(key, Arc::clone(&entry));
-            Ok(entry)
+            Ok(entries.keep(key, make.await?, asked, read))
         });
         let execution = execution.shared();
         if let Some(weak) = execution.downgrade() {
@@ -203,26 +245,49 @@ impl Cache {
     /// Drops the entries of an endpoint. Those of its older versions cannot be reached any more;
     /// this gives back what they hold.
     pub(crate) fn forget(&self, endpoint: Uuid) {
-        for (key, entry) in &self.entries {
+        for (key, entry) in &self.entries.kept {
             if entry.asked.endpoint.id == endpoint {
-                self.entries.invalidate(&*key);
+                self.entries.kept.invalidate(&*key);
             }
         }
     }
 
     /// How many entries there are, and the bytes that they hold.
     pub(crate) fn size(&self) -> (u64, u64) {
-        self.entries.run_pending_tasks();
-        (self.entries.entry_count(), self.entries.weighted_size())
+        self.entries.kept.run_pending_tasks();
+        (self.entries.kept.entry_count(), self.entries.kept.weighted_size())
     }
 }
 
+impl Entries {
+    /// Keeps an answer for as long as it may be. One that may not be kept ends what was kept before it: that
+    /// is the component's newest word. `read` is when it was last asked for.
+    fn keep(&self, key: Key, answer: Encoded, asked: Arc<Asked>, read: Instant) -> Made {
+        let most = Duration::from_secs(asked.endpoint.manifest.settings.cache_duration_seconds);
+        let lifetime = answer.told.lifetime(most);
+        if lifetime.is_zero() {
+            self.kept.invalidate(&key);
+            self.alone.insert(key, ());
+            return Made::Unkept(Arc::new(Mutex::new(Some(answer))));
+        }
+        self.alone.invalidate(&key);
+        let entry = Arc::new(Entry::new(answer, lifetime, asked, read));
+        self.kept.insert(key, Arc::clone(&entry));
+        Made::Kept(entry)
+    }
+}
+
+/// The answer of one's own execution, which nobody else takes.
+fn taken(answer: &Mutex<Option<Encoded>>) -> Result<Found, Failure> {
+    let lost = || Failure::new(Code::Internal, "the answer was lost on its way; send the request again");
+    lock(answer).take().map(Found::Unkept).ok_or_else(lost)
+}
+
 impl Entry {
-    fn new(answer: Encoded, asked: Arc<Asked>, read: Instant) -> Self {
+    fn new(answer: Encoded, lifetime: Duration, asked: Arc<Asked>, read: Instant) -> Self {
         // From here on the cache counts it.
         let answer = answer.kept();
         let settings = &asked.endpoint.manifest.settings;
-        let lifetime = Duration::from_secs(settings.cache_duration_seconds);
         let made = Instant::now();
         // Ad-hoc texts are as many as callers like; only what the endpoint itself says is kept warm.
         let interval = settings.proactive_requerying_seconds.filter(|_| asked.adhoc.is_none());
@@ -250,7 +315,7 @@ impl Entry {
     }
 
     fn bytes(&self) -> usize {
-        self.answer.len() + self.asked.bytes() + OVERHEAD
+        self.answer.len() + self.answer.told.bytes() + self.asked.bytes() + OVERHEAD
     }
 
     /// The part of the room for answers that sending it takes, which all who are sent it share. It outlives the
@@ -289,48 +354,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
-mod tests {
-    use tidegate_compiler::manifest_of_texts;
-
-    use super::*;
-    use crate::admit::Saving;
-    use crate::answer::Format;
-    use crate::app::App;
-    use crate::execute::execute;
-    use crate::options::Options;
-    use crate::parameters::Sent;
-    use crate::query::check;
-    use crate::tokens::Access;
-
-    /// Fails after others had the time to join.
-    async fn failing(code: Code) -> Result<Encoded, Failure> {
-        tokio::task::yield_now().await;
-        Err(Failure::new(code, "not for others"))
-    }
-
-    #[tokio::test]
-    async fn who_waits_with_another_is_not_refused_in_its_place() {
-        let folder = tempfile::tempdir().unwrap();
-        let (app, _) = App::open(Options::new(folder.path())).await.unwrap();
-        let manifest = manifest_of_texts("name = \"waits\"", "SELECT event_message FROM `postgres.logs`").unwrap();
-        let endpoint = app.register_query(&manifest, Saving::default()).await.unwrap();
-        let (sent, access) = (Sent::of_object(serde_json::Map::new()).unwrap(), Access::to_all("a test"));
-        let asked = Arc::new(check(&app, endpoint, &[], &access, sent, Format::Json, false).unwrap());
-        let own = || execute(Arc::clone(&app), Arc::clone(&asked), asked.tenant);
-
-        // What is wrong with the query is so for all who wait.
-        let (first, second) =
-            tokio::join!(app.cache.answer(&asked, failing(Code::Timeout)), app.cache.answer(&asked, own()));
-        assert_eq!([first.unwrap_err().code, second.unwrap_err().code], [Code::Timeout; 2]);
-
-        for code in [Code::TooManyRequests, Code::Overloaded] {
-            let (first, second) =
-                tokio::join!(app.cache.answer(&asked, failing(code)), app.cache.answer(&asked, own()));
-            assert_eq!(first.unwrap_err().code, code);
-            assert_eq!(second.unwrap().1, How::Miss { collapsed: false });
-            app.cache.forget(asked.endpoint.id);
-        }
-        app.close().await.unwrap();
-    }
-}
+mod tests;

@@ -33,6 +33,7 @@ impl Entry {
             self.answer.respond(share, &self.held(share).await?)
         };
         let headers = response.headers_mut();
+        self.answer.told.write(headers);
         if let Ok(tag) = HeaderValue::from_str(&tag) {
             headers.insert(header::ETAG, tag);
         }
@@ -56,6 +57,12 @@ impl Entry {
 /// The answer of an endpoint that does not cache.
 pub(crate) fn uncached(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(CACHE_STATUS, HeaderValue::from_static("tidegate; fwd=bypass"));
+    response
+}
+
+/// The answer of an endpoint that caches, whose component lets this one not be kept.
+pub(crate) fn unkept(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(CACHE_STATUS, HeaderValue::from_static("tidegate; fwd=miss"));
     response
 }
 

@@ -1,7 +1,8 @@
 //! Warming: answers that someone asked for are made anew before they expire, without a request.
 //!
-//! An entry that nobody has read for a whole cache duration is left to expire. A refresh that
-//! fails leaves the old rows in place, marked stale, and is tried again at the next interval.
+//! An entry that nobody has read for as long as it may be kept is left to expire. A refresh that
+//! fails leaves the old rows in place, marked stale, and is tried again at the next interval. One whose
+//! component lets its answer not be kept ends the entry, and with it the warming.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
-use super::{Entry, Key};
+use super::{Entry, Key, Made};
 use crate::admission::Tenant;
 use crate::app::App;
 use crate::execute::execute;
@@ -25,7 +26,7 @@ pub(crate) async fn warm(app: Weak<App>, concurrency: usize) {
     loop {
         tick.tick().await;
         let Some(app) = app.upgrade() else { return };
-        for (key, entry) in &app.cache.entries {
+        for (key, entry) in &app.cache.entries.kept {
             if !is_due(&app, &key, &entry) {
                 continue;
             }
@@ -58,23 +59,25 @@ fn is_due(app: &App, key: &Key, entry: &Arc<Entry>) -> bool {
     });
     if !current {
         // Nobody can reach it any more.
-        app.cache.entries.invalidate(key);
+        app.cache.entries.kept.invalidate(key);
     }
     current
 }
 
 async fn refresh(app: &Arc<App>, key: Key, entry: &Arc<Entry>) {
     let asked = Arc::clone(&entry.asked);
-    let make = execute(Arc::clone(app), Arc::clone(&asked), Tenant::Warming);
+    let make = execute(Arc::clone(app), Arc::clone(&asked), app.clock.now(), Tenant::Warming);
     let read = entry.warming().read;
     let (execution, _) = app.cache.fly(key, asked, read, make);
     match execution.await {
         // Who read the old entry meanwhile has read this one as well.
-        Ok(fresh) => {
+        Ok(Made::Kept(fresh)) => {
             let read = entry.warming().read;
             let mut warming = fresh.warming();
             warming.read = warming.read.max(read);
         }
+        // It was made for nobody.
+        Ok(Made::Unkept(_)) => {}
         Err(failure) => {
             entry.stale.store(true, Ordering::Relaxed);
             let endpoint = entry.asked.endpoint.manifest.name.as_str();

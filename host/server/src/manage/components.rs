@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
 use serde_json::json;
 use tidegate_compiler::{inspect, is_generated, pack};
 use tidegate_model::{Code, Failure, Manifest};
@@ -16,6 +17,7 @@ use super::endpoints::{Known, known, on_save, saved_shown, shown, version_of};
 use super::{Answer, found, private};
 use crate::admit::Saving;
 use crate::app::App;
+use crate::demand;
 use crate::doors::off_connections;
 use crate::failure::Refusal;
 use crate::tokens::hex;
@@ -119,7 +121,7 @@ async fn sent(app: &Arc<App>, digest: String) -> Result<Response, Failure> {
 /// A component that was sent, and the endpoint in whose place it goes.
 struct Received {
     component: Bytes,
-    name: String,
+    manifest: Manifest,
     digest: String,
     old: Option<Known>,
     same_query: bool,
@@ -134,14 +136,14 @@ impl Received {
         let inspected = move || inspect(&bytes).map_err(|error| Failure::new(Code::Refused, error.to_string()));
         let declared = off_connections(component.len(), inspected).await?;
         let old = known(app, id).ok();
-        let name = declared.manifest.name.to_string();
+        let name = declared.manifest.name.as_str();
         if old.is_none() && name != id {
             let message = format!("the component calls itself {name}; put it under that name");
             return Err(Failure::new(Code::Refused, message).about("name"));
         }
         let before = old.as_ref().and_then(|old| old.manifest.as_ref());
         let same_query = before.is_some_and(|before| before.query == declared.manifest.query);
-        Ok(Self { component, name, digest: hex(&declared.digest), old, same_query })
+        Ok(Self { component, manifest: declared.manifest, digest: hex(&declared.digest), old, same_query })
     }
 
     /// Whether it is there already, and can be used: then nothing is changed, and that is no version.
@@ -161,19 +163,48 @@ impl Received {
     }
 }
 
-/// `PUT /api/endpoints/{id or name}/component`: a packed component, new or a new version.
-pub(crate) async fn put(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> Answer {
+/// How a component is put.
+#[derive(Deserialize)]
+pub(crate) struct Put {
+    make_sources: Option<String>,
+}
+
+/// `PUT /api/endpoints/{id or name}/component`: a packed component, new or a new version. With `make_sources=true`
+/// the sources that it names and that are not there are made first.
+pub(crate) async fn put(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(Put { make_sources }): Query<Put>,
+    request: Request,
+) -> Answer {
     let access = private(&app, request.headers())?;
+    let make_sources = match make_sources.as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => {
+            let message = "make_sources is true or false";
+            return Err(Failure::new(Code::InvalidParameter, message).about("make_sources").into());
+        }
+    };
     let received = Received::read(&app, &id, request.into_body()).await?;
     if received.is_there(&app)
         && let Some(old) = received.old
     {
         return found(shown(&app, old).await?);
     }
-    let saving = received.saving(&access.who);
+    let mut saving = received.saving(&access.who);
+    let mut made = Vec::new();
+    if make_sources {
+        saving.known = demand::meant(&app, &saving.known);
+        made = demand::make(&app, &received.manifest, &saving.known).await?;
+    }
     let endpoint = app.register_component(&received.component, saving).await.map_err(on_save)?;
     let status = if received.old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(saved_shown(&app, &endpoint).await?)))
+    let mut shown = saved_shown(&app, &endpoint).await?;
+    if let (false, Some(fields)) = (made.is_empty(), shown.as_object_mut()) {
+        fields.insert("made_sources".to_owned(), made.into());
+    }
+    Ok((status, Json(shown)))
 }
 
 /// `POST /api/endpoints/{id or name}/component/check`: what would become of a `PUT` of the same component.
@@ -183,7 +214,7 @@ pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, r
     let received = Received::read(&app, &id, request.into_body()).await?;
     let warnings = app.try_component(&received.component, received.saving("")).await.map_err(on_save)?;
     found(json!({
-        "name": received.name,
+        "name": received.manifest.name,
         "digest": received.digest,
         "version": received.old.as_ref().map(|old| old.version),
         "unchanged": received.is_there(&app),

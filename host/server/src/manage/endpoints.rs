@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::components::{self, Kind};
 use super::fields::Fields;
-use super::{Answer, LIMITS_ARE, created, found, private, time};
+use super::{Answer, ERRORS_ARE, LIMITS_ARE, created, found, private, time};
 use crate::admit::{Saving, taken};
 use crate::app::App;
 use crate::failure::{Refusal, of_store};
@@ -62,6 +62,7 @@ fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest>
             .unwrap_or(old.proactive_requerying_seconds),
         sandboxable: fields.flag("sandboxable").unwrap_or(old.sandboxable),
         redact_pii: fields.flag("redact_pii").unwrap_or(old.redact_pii),
+        errors: fields.take("errors", ERRORS_ARE).unwrap_or(old.errors),
         enable_auth: fields.flag("enable_auth").unwrap_or(old.enable_auth),
         labels: fields.text("labels").unwrap_or(old.labels),
     };
@@ -222,6 +223,7 @@ fn described(manifest: &Manifest) -> Value {
         "proactive_requerying_seconds": settings.proactive_requerying_seconds,
         "sandboxable": settings.sandboxable,
         "redact_pii": settings.redact_pii,
+        "errors": settings.errors,
         "enable_auth": settings.enable_auth,
         "labels": settings.labels,
         "limits": limits,

@@ -25,6 +25,9 @@ const MAX_BODY: usize = 1 << 20;
 const LIMITS_ARE: &str =
     "an object of limits and their values, such as {\"rows\": 500, \"request_time\": \"5 s\"}, or null";
 
+/// What the field `errors` of endpoints and tokens must be.
+const ERRORS_ARE: &str = "\"status\", \"ok\", or null";
+
 type Answer = Result<(StatusCode, Json<Value>), Refusal>;
 
 /// Who manages.

@@ -267,7 +267,7 @@ pub(crate) async fn recent(
             let tables = StoredTables::all(&reader.store, &reader.registry);
             let now = reader.clock.now();
             let plan = reader.engine.plan(&sql, Tables::Sources, &tables, &Arguments::new(), now)?;
-            Ok(Body::Rows(rows_of(reader.engine.run(plan, Some(rows)).await?)))
+            Ok(Body::Rows(rows_of(reader.engine.run(plan, Some(rows)).await?)).into())
         };
         let newest = encode(newest, Shape { format: Format::Json, rows, bytes, redact: false }, share);
         stop.clone().cover(newest).await

@@ -7,12 +7,12 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidegate_model::{Code, Failure, LimitSet, parse_timestamp};
+use tidegate_model::{Code, Errors, Failure, LimitSet, parse_timestamp};
 use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
 use super::fields::Fields;
-use super::{Answer, LIMITS_ARE, created, found, private, time};
+use super::{Answer, ERRORS_ARE, LIMITS_ARE, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;
 use crate::new_token::NewToken;
@@ -37,6 +37,7 @@ fn shown(record: &TokenRecord) -> Value {
         "scopes": record.scopes,
         "pinned": pinned,
         "limits": limits,
+        "errors": record.errors,
         "inserted_at": time(record.created_at),
         "expires_at": record.expires_at.map_or(Value::Null, time),
         "revoked_at": record.revoked_at.map_or(Value::Null, time),
@@ -99,6 +100,7 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Ans
             .flatten()
             .unwrap_or_default(),
         limits: fields.take::<Option<LimitSet>>("limits", LIMITS_ARE).flatten().unwrap_or_default(),
+        errors: fields.take::<Option<Errors>>("errors", ERRORS_ARE).flatten(),
         expires_at,
     };
     if let Err(failure) = new.validate(app.clock.now()) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tidegate_model::{Format, Kind, Manifest, Parameter};
+use tidegate_model::{Errors, Format, Kind, Manifest, Parameter};
 
 use super::columns::Answer;
 use super::routes::{QUERY_REFUSALS, refusals};
@@ -31,11 +31,13 @@ impl Ids {
     }
 }
 
-/// The path of an endpoint and what `get` does there.
+/// The path of an endpoint and what `get` does there. `errors` is how those of queries are answered, where neither the
+/// token nor the endpoint says so.
 pub(super) fn operation(
     manifest: &Manifest,
     answer: &Answer,
     access: Option<&Access>,
+    errors: Errors,
     ids: &mut Ids,
 ) -> (String, Value) {
     let name = manifest.name.as_str();
@@ -51,11 +53,16 @@ pub(super) fn operation(
         parameters.push(reference("parameters", "format"));
     }
     parameters.push(reference("parameters", "redact"));
+    let errors = access.and_then(|access| access.errors).or(manifest.settings.errors).unwrap_or(errors);
     let mut responses = refusals(QUERY_REFUSALS);
     let result = result(answer, manifest.settings.sandboxable);
     responses.insert(
         "200".to_owned(),
-        json!({"description": "The rows.", "headers": answer_headers(), "content": rows_content(result)}),
+        json!({
+            "description": "The rows.",
+            "headers": answer_headers(errors),
+            "content": rows_content(result, errors),
+        }),
     );
     if manifest.settings.cache_duration_seconds > 0 {
         responses.insert("304".to_owned(), json!({"description": "The answer is the one that the caller has."}));

@@ -24,7 +24,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use tidegate_model::Manifest;
+use tidegate_model::{Errors, Manifest};
 
 use crate::app::App;
 use crate::auth::authenticate;
@@ -37,15 +37,16 @@ pub(crate) use columns::Described;
 
 /// `GET /api/openapi`.
 pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let errors = app.options.server.errors;
     let document = if headers.contains_key("x-api-key") || headers.contains_key(AUTHORIZATION) {
         let access = authenticate(&app, &headers, app.clock.now())?;
         app.take_share(Share::Queries)?;
         let mut entries = app.registry.all();
         entries.retain(|entry| access.may_query(&entry.name, Some(entry.id)));
         let described = columns::answers(&app, entries).await?.into_iter();
-        document(described.filter(|(manifest, _)| is_bound(manifest, &access)), Some(&access))
+        document(described.filter(|(manifest, _)| is_bound(manifest, &access)), Some(&access), errors)
     } else {
-        document(std::iter::empty(), None)
+        document(std::iter::empty(), None, errors)
     };
     let mut response = Json(document).into_response();
     // What it says is what the token may know.
@@ -59,16 +60,17 @@ fn is_bound(manifest: &Manifest, access: &Access) -> bool {
     access.pinned.keys().all(|name| manifest.parameters.iter().any(|parameter| parameter.name == *name))
 }
 
-fn document(endpoints: impl Iterator<Item = (Manifest, Answer)>, access: Option<&Access>) -> Value {
+fn document(endpoints: impl Iterator<Item = (Manifest, Answer)>, access: Option<&Access>, errors: Errors) -> Value {
+    let of_caller = access.and_then(|access| access.errors).unwrap_or(errors);
     let mut paths = Map::new();
     for route in routes::ROUTES {
         if let Value::Object(path) = paths.entry(route.path).or_insert_with(|| json!({})) {
-            path.insert(route.method.to_owned(), route.operation());
+            path.insert(route.method.to_owned(), route.operation(of_caller));
         }
     }
     let mut ids = endpoints::Ids::default();
     for (manifest, answer) in endpoints {
-        let (path, operation) = endpoints::operation(&manifest, &answer, access, &mut ids);
+        let (path, operation) = endpoints::operation(&manifest, &answer, access, errors, &mut ids);
         paths.insert(path, json!({"get": operation}));
     }
     json!({

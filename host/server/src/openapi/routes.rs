@@ -3,6 +3,7 @@
 //! Who adds a route adds its line here; a black-box test asks the service for every line.
 
 use serde_json::{Map, Value, json};
+use tidegate_model::Errors;
 
 use super::schemas::{OTLP_REFUSED, answer_headers, reference, rows_content};
 
@@ -63,7 +64,7 @@ enum Gives {
 }
 
 /// What a query may be refused with.
-pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 413, 422, 429, 500, 503, 504];
+pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 504];
 const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 507];
 const LIST_REFUSALS: &[u16] = &[401, 403, 429, 500, 503];
 const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];
@@ -88,7 +89,8 @@ const fn route(path: &'static str, method: &'static str, id: &'static str, who: 
 pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "Parameters of the endpoint are sent in the query string; what it does not declare is ignored. \
-                      `sql` and `lql` run an ad-hoc query over its tables. Also at /endpoints/query/{endpoint}.",
+                      `sql` and `lql` run an ad-hoc query over its tables. Also at /endpoints/query/{endpoint}. Remarks of an \
+                      endpoint's code are headers x-tidegate-note-KEY, percent-encoded.",
         parameters: &["endpoint", "sql", "lql", "format", "redact"],
         success: &[(200, Gives::Rows)],
         refusals: QUERY_REFUSALS,
@@ -161,7 +163,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \
                       its manifest has, or in place of an endpoint. The one that is there already is no new version.",
-        parameters: &["endpoint"],
+        parameters: &["endpoint", "make_sources"],
         body: Takes::Component,
         success: &[(200, Gives::Json("Endpoint")), (201, Gives::Json("Endpoint"))],
         refusals: SAVE_REFUSALS,
@@ -365,8 +367,8 @@ fn refusals_of(prefix: &str, statuses: &[u16]) -> Map<String, Value> {
 }
 
 impl Route {
-    /// The route as an operation of the document.
-    pub(super) fn operation(&self) -> Value {
+    /// The route as an operation of the document; `errors` is how those of queries are answered.
+    pub(super) fn operation(&self, errors: Errors) -> Value {
         let mut operation = Map::new();
         let mut put = |name: &str, value: Value| drop(operation.insert(name.to_owned(), value));
         put("operationId", self.id.into());
@@ -388,7 +390,7 @@ impl Route {
             put("requestBody", json!({"required": required, "content": content}));
         }
         let mut responses: Map<String, Value> =
-            self.success.iter().map(|(status, gives)| (status.to_string(), gives.response())).collect();
+            self.success.iter().map(|(status, gives)| (status.to_string(), gives.response(errors))).collect();
         let prefix = if matches!(self.body, Takes::Otlp) { OTLP_REFUSED } else { "Refused" };
         responses.extend(refusals_of(prefix, self.refusals));
         put("responses", responses.into());
@@ -431,7 +433,7 @@ impl Takes {
 }
 
 impl Gives {
-    fn response(self) -> Value {
+    fn response(self, errors: Errors) -> Value {
         let json = |schema: Value| json!({"application/json": {"schema": schema}});
         match self {
             Self::Nothing => json!({"description": "Done."}),
@@ -441,8 +443,8 @@ impl Gives {
                 json!({"description": format!("A list of {schema}"), "content": json(list)})
             }
             Self::Rows => {
-                let content = rows_content(json!({}));
-                json!({"description": "The rows.", "headers": answer_headers(), "content": content})
+                let content = rows_content(json!({}), errors);
+                json!({"description": "The rows.", "headers": answer_headers(errors), "content": content})
             }
             Self::JsonRows => {
                 json!({"description": "The rows.", "content": json(reference("schemas", "Rows"))})

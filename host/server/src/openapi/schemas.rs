@@ -1,9 +1,10 @@
 //! What the routes take and answer, as the document's components.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{LIMITS, LimitSet};
+use tidegate_model::{Errors, LIMITS, LimitSet};
 
 use crate::answer::Format;
+use crate::errors::STATUS;
 
 /// The statuses of refusals, and what each says.
 const REFUSALS: [(u16, &str); 14] = [
@@ -12,7 +13,7 @@ const REFUSALS: [(u16, &str); 14] = [
     (403, "The access token may not do this."),
     (404, "There is no such endpoint, source, token or version."),
     (408, "The body did not arrive in time."),
-    (409, "The name is taken."),
+    (409, "The name is taken, or what is asked for contradicts what is there."),
     (413, "The body is too large."),
     (415, "The body is in a format or encoding that is not read here."),
     (422, "What was to be saved is refused, or a limit of the request was reached."),
@@ -32,18 +33,33 @@ pub(super) fn reference(kind: &str, name: &str) -> Value {
 }
 
 /// The headers of an answer with rows.
-pub(super) fn answer_headers() -> Value {
-    json!({"x-result-truncated": {
+pub(super) fn answer_headers(errors: Errors) -> Value {
+    let mut headers = json!({"x-result-truncated": {
         "description": "There if there were more rows than may be given.",
         "schema": {"type": "string", "enum": ["true"]},
-    }})
+    }});
+    if let (Some(headers), Errors::Ok) = (headers.as_object_mut(), errors) {
+        let status = json!({
+            "description": "The status of the error, if the answer is one.",
+            "schema": {"type": "integer", "minimum": 400, "maximum": 599},
+        });
+        headers.insert(STATUS.to_string(), status);
+    }
+    headers
 }
 
-/// An answer with rows, in all formats. `result` is the schema of the rows in JSON.
-pub(super) fn rows_content(result: Value) -> Value {
+/// An answer with rows, in all formats. `result` is the schema of the rows in JSON; what is wrong is there too, where
+/// errors are answered as if they were none.
+pub(super) fn rows_content(result: Value, errors: Errors) -> Value {
     let content = Format::ALL.map(|format| {
         let schema = match format {
-            Format::Json => json!({"type": "object", "required": ["result"], "properties": {"result": result}}),
+            Format::Json => {
+                let rows = json!({"type": "object", "required": ["result"], "properties": {"result": result}});
+                match errors {
+                    Errors::Status => rows,
+                    Errors::Ok => json!({"anyOf": [rows, reference("schemas", "ErrorAsText")]}),
+                }
+            }
             Format::NdJson => json!({"type": "string", "description": "One row object a line."}),
             Format::Csv => json!({"type": "string", "description": "RFC 4180 with a header line."}),
             Format::Arrow => json!({}),
@@ -63,8 +79,10 @@ pub(super) fn components() -> Value {
     let otlp = REFUSALS.map(|refusal| (refusal, OTLP_REFUSED, otlp.clone()));
     let refusals = plain.into_iter().chain(otlp).map(|((status, description), prefix, content)| {
         let mut response = json!({"description": description, "content": content});
-        if let (Some(fields), 429 | 503 | 507) = (response.as_object_mut(), status) {
-            let seconds = json!({"schema": {"type": "integer", "minimum": 0}, "description": "Seconds."});
+        // Of an endpoint's own problems those have it that its code calls retryable.
+        if let (Some(fields), 400 | 404 | 409 | 422 | 429 | 500 | 503 | 507) = (response.as_object_mut(), status) {
+            let description = "Seconds after which the same request may succeed, where that is so.";
+            let seconds = json!({"schema": {"type": "integer", "minimum": 0}, "description": description});
             fields.insert("headers".to_owned(), json!({"Retry-After": seconds}));
         }
         (format!("{prefix}{status}"), response)
@@ -96,6 +114,7 @@ fn parameters() -> Value {
         "lql": in_query("lql", "An ad-hoc query in LQL; not read if there is `sql`.", &text),
         "format": in_query("format", "The format of the answer; without it, Accept decides.", &formats),
         "limit": in_query("limit", "How many rows.", &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})),
+        "make_sources": in_query("make_sources", "Whether sources that the component's statements name and that are not there are made.", &json!({"type": "boolean", "default": false})),
         "source_name": in_query("source_name", "The name of the source.", &text),
         "source_id": in_query("source", "The id of the source.", &text),
         "idempotency-key": {"name": "idempotency-key", "in": "header", "description": "A name of the request, 1 to 255 visible characters: sent again within a day, it is answered as before and stores nothing.", "schema": {"type": "string", "minLength": 1, "maxLength": 255}},
@@ -139,6 +158,15 @@ fn limits() -> Value {
     schema
 }
 
+/// How errors of queries are answered.
+fn errors(absent: &str) -> Value {
+    let description = format!(
+        "Errors of queries have their own status, or 200 with `\"result\": null` and `error` as a text, where the answer \
+         would be JSON; the true status is then in {STATUS}. {absent}"
+    );
+    json!({"type": ["string", "null"], "enum": ["status", "ok", null], "default": null, "description": description})
+}
+
 fn schemas() -> Value {
     let text = json!({"type": "string"});
     let id = json!({"type": "string", "format": "uuid"});
@@ -160,6 +188,7 @@ fn schemas() -> Value {
         "proactive_requerying_seconds": {"type": ["integer", "null"], "minimum": 1, "maximum": 86_400, "default": null},
         "sandboxable": {"type": "boolean", "default": false},
         "redact_pii": {"type": "boolean", "default": false},
+        "errors": errors("The server's choice, if null."),
         "enable_auth": {"type": "boolean", "const": true, "default": true},
         "labels": text,
         "limits": shown("Limits"),
@@ -186,12 +215,15 @@ fn schemas() -> Value {
         );
         let warning = "What may not be meant as it is written, such as names that no log has had so far.";
         fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
+        let made = "Sources that were made because the request asked for it (`make_sources`); absent where none was.";
+        fields.insert("made_sources".to_owned(), json!({"type": "array", "items": text, "description": made}));
     }
     let token_fields = json!({
         "description": text,
         "scopes": {"type": "string", "minLength": 1, "description": "ingest, ingest:source:NAME, query, query:endpoint:NAME, private; separated by blanks."},
         "pinned": {"type": ["object", "null"], "additionalProperties": text, "description": "Values of parameters that the holder cannot choose."},
         "limits": shown("Limits"),
+        "errors": errors("The endpoint's choice, else the server's, if null."),
         "expires_at": time,
     });
     let mut token = token_fields.clone();
@@ -217,6 +249,10 @@ fn schemas() -> Value {
                 "message": text,
             }), &["reason", "location", "message"])},
         }), &["code", "message", "status", "errors"])}), &["error"]),
+        "ErrorAsText": object(json!({
+            "result": {"type": "null"},
+            "error": {"type": "string", "description": "What is wrong, where, and what would be right."},
+        }), &["result", "error"]),
         "Row": {"type": "object", "description": "The columns of a query, by name."},
         "Rows": object(json!({"result": {"type": "array", "items": shown("Row")}}), &["result"]),
         "Parameters": {

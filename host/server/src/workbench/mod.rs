@@ -11,7 +11,6 @@
 //! - nobody is asked for a token, and no answer is kept.
 
 mod check;
-mod sources;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -28,6 +27,7 @@ use crate::admit::Saving;
 use crate::answer::{Encoded, Format};
 use crate::app::{App, Machinery, StartError};
 use crate::clock::Clock;
+use crate::demand;
 use crate::execute::{Ran, execute_telling};
 use crate::options::Options;
 use crate::parameters::Sent;
@@ -199,7 +199,7 @@ impl Workbench {
         for (source, events) in scene.logs {
             fill(&app, source, events).await?;
         }
-        let made = sources::make(&app, manifest).await.map_err(TrialError::Refused)?;
+        let made = demand::make(&app, manifest, &BTreeMap::new()).await.map_err(TrialError::Refused)?;
         let mut unknown = Vec::new();
         for source in made {
             let events = (scene.others)(&source, scene.now);
@@ -294,12 +294,12 @@ impl Trial {
     pub async fn ask(&self, ask: Ask) -> Outcome {
         let ran = Arc::new(OnceLock::new());
         let answered = self.answer(ask, Arc::clone(&ran)).await;
-        let (status, body, truncated) = match answered {
-            Ok(encoded) => (200, json(&encoded.concat()), encoded.truncated),
-            Err(failure) => (failure.code.status(), crate::failure::document(&failure), false),
+        let (status, body, truncated, notes) = match answered {
+            Ok(encoded) => (200, json(&encoded.concat()), encoded.truncated, encoded.told.notes),
+            Err(failure) => (failure.code.status(), crate::failure::document(&failure), false, BTreeMap::new()),
         };
         let none = Ran::default();
-        let Ran { usage, notes, .. } = ran.get().unwrap_or(&none);
+        let Ran { usage, ended: _ } = ran.get().unwrap_or(&none);
         let cost = Cost {
             instructions: usage.instructions.unwrap_or_default(),
             guest_memory: number(usage.guest_memory),
@@ -309,7 +309,7 @@ impl Trial {
             guest_bytes: number(usage.guest_bytes),
             answer_rows: body.get("result").and_then(Value::as_array).map_or(0, |rows| number(rows.len())),
         };
-        Outcome { status, body, truncated, notes: notes.clone(), cost, limits: self.limits() }
+        Outcome { status, body, truncated, notes, cost, limits: self.limits() }
     }
 
     async fn answer(&self, ask: Ask, ran: Arc<OnceLock<Ran>>) -> Result<Encoded, Failure> {
@@ -319,7 +319,8 @@ impl Trial {
         let reads = self.app.registry.load_reads(&self.app.store, &self.endpoint.tables)?;
         let asked = check(&self.app, Arc::clone(&self.endpoint), &reads, &access, sent, Format::Json, redact)?;
         let tenant = asked.tenant;
-        execute_telling(Arc::clone(&self.app), Arc::new(asked), tenant, ran).await
+        let now = self.app.clock.now();
+        execute_telling(Arc::clone(&self.app), Arc::new(asked), now, tenant, ran).await
     }
 
     /// What a request may use: the server's limits and the endpoint's own.

@@ -27,6 +27,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
+use super::narrow::{Narrow, narrowed};
 use super::through::{Around, through};
 
 /// Functions that cannot fail, whatever they are given. What is not listed may fail: a function that
@@ -223,17 +224,25 @@ impl UserDefinedLogicalNodeCore for Border {
 
 /// Plans borders.
 #[derive(Debug)]
-pub(super) struct Planner;
+pub(super) struct Planner {
+    pub(super) narrow: Narrow,
+}
 
 #[async_trait]
 impl QueryPlanner for Planner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Self)]).create_physical_plan(plan, state).await
+        let plan = narrowed(plan, self.narrow)?;
+        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Borders)])
+            .create_physical_plan(&plan, state)
+            .await
     }
 }
 
+/// Makes the operators of borders.
+struct Borders;
+
 #[async_trait]
-impl ExtensionPlanner for Planner {
+impl ExtensionPlanner for Borders {
     async fn plan_extension(
         &self,
         _: &dyn PhysicalPlanner,

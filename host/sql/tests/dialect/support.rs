@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
+use datafusion::arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use datafusion::arrow::json::ReaderBuilder;
 use datafusion::catalog::{MemTable, TableProvider};
 use futures::TryStreamExt;
@@ -76,18 +76,36 @@ fn merge(one: DataType, other: DataType) -> DataType {
     }
 }
 
+/// A table of rows in memory with fewer fields in its records, as a store's.
+fn narrow(table: &dyn TableProvider, schema: SchemaRef) -> Option<Arc<dyn TableProvider>> {
+    let table = table.downcast_ref::<MemTable>()?;
+    let rows = table.batches.first()?.try_read().ok()?.first()?.clone();
+    let columns = schema.fields().iter().zip(rows.columns()).map(|(field, column)| picked(column, field.data_type()));
+    let rows = RecordBatch::try_new(Arc::clone(&schema), columns.collect()).unwrap();
+    Some(Arc::new(MemTable::try_new(schema, vec![vec![rows]]).unwrap()))
+}
+
+/// What a column has of a type with fewer fields.
+fn picked(column: &ArrayRef, to: &DataType) -> ArrayRef {
+    let DataType::Struct(fields) = to else { return Arc::clone(column) };
+    let record = column.as_struct();
+    let children = fields.iter().map(|field| picked(record.column_by_name(field.name()).unwrap(), field.data_type()));
+    let children = children.collect();
+    Arc::new(StructArray::try_new(fields.clone(), children, record.nulls().cloned()).unwrap())
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         // What the engine says of an internal failure goes to the log only: show it with the test.
         let _ = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::ERROR).try_init();
-        let engine = Engine::new(&EngineOptions { partitions: 2, ..EngineOptions::default() }).unwrap();
+        let engine = Engine::new(&EngineOptions { partitions: 2, narrow, ..EngineOptions::default() }).unwrap();
         let (tables, endpoints, arguments) = (BTreeMap::new(), BTreeMap::new(), Arguments::new());
         Self { tables, endpoints, engine, arguments, now: 1_763_633_702_000_000 }
     }
 
     /// The same with another bound on what a statement may hold, in bytes.
     pub(crate) fn holding(mut self, bytes: usize) -> Self {
-        let options = EngineOptions { partitions: 2, statement_memory: bytes, ..EngineOptions::default() };
+        let options = EngineOptions { partitions: 2, statement_memory: bytes, narrow, ..EngineOptions::default() };
         self.engine = Engine::new(&options).unwrap();
         self
     }

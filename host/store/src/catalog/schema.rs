@@ -14,11 +14,15 @@ pub(crate) const FILE: &str = "catalog.sqlite";
 
 /// "TIDE" in ASCII: `file` and other tools can tell whose database this is.
 const APPLICATION_ID: i64 = 0x5449_4445;
-pub(crate) const VERSION: i64 = 4;
+pub(crate) const VERSION: i64 = 5;
 
 /// What brings each older version, from 1 on, to the next one.
-const MIGRATIONS: [&str; 3] =
-    [include_str!("migrate_2.sql"), include_str!("migrate_3.sql"), include_str!("migrate_4.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("migrate_2.sql"),
+    include_str!("migrate_3.sql"),
+    include_str!("migrate_4.sql"),
+    include_str!("migrate_5.sql"),
+];
 
 /// How long a connection waits for another one that writes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
--- The catalog, version 4. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
+-- The catalog, version 5. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -97,7 +97,8 @@ CREATE TABLE tokens (
     created_at  INTEGER NOT NULL,
     expires_at  INTEGER,
     revoked_at  INTEGER,
-    limits      TEXT NOT NULL DEFAULT '{}'  -- JSON: limits of its requests, by their names in the configuration
+    limits      TEXT NOT NULL DEFAULT '{}', -- JSON: limits of its requests, by their names in the configuration
+    errors      TEXT                    -- with which status errors are answered; NULL is as the endpoint or the server says
 ) STRICT, WITHOUT ROWID;
 
 -- Counts every change of tokens and endpoints, whoever makes it: a server that runs compares the

@@ -24,6 +24,8 @@ pub struct TokenRecord {
     pub pinned: String,
     /// What its requests may use at most, as a JSON object.
     pub limits: String,
+    /// With which status errors of its queries are answered, if it says so.
+    pub errors: Option<String>,
     /// Microseconds since 1970, UTC.
     pub created_at: i64,
     /// When it stops working, if ever.
@@ -39,8 +41,9 @@ impl Catalog {
     /// [`StoreError::Exists`] when the identity or the hash is there already.
     pub fn put_token(&self, token: &TokenRecord) -> Result<()> {
         let inserted = self.lock().execute(
-            "INSERT INTO tokens (id, hash, description, scopes, pinned, limits, created_at, expires_at, revoked_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
+            "INSERT INTO tokens
+                 (id, hash, description, scopes, pinned, limits, errors, created_at, expires_at, revoked_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
             params![
                 token.id,
                 token.hash,
@@ -48,6 +51,7 @@ impl Catalog {
                 token.scopes,
                 token.pinned,
                 token.limits,
+                token.errors,
                 token.created_at,
                 token.expires_at,
                 token.revoked_at
@@ -94,7 +98,7 @@ impl Catalog {
 }
 
 const TOKENS: &str =
-    "SELECT id, hash, description, scopes, pinned, limits, created_at, expires_at, revoked_at FROM tokens";
+    "SELECT id, hash, description, scopes, pinned, limits, errors, created_at, expires_at, revoked_at FROM tokens";
 
 fn token(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
     Ok(TokenRecord {
@@ -104,8 +108,9 @@ fn token(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
         scopes: row.get(3)?,
         pinned: row.get(4)?,
         limits: row.get(5)?,
-        created_at: row.get(6)?,
-        expires_at: row.get(7)?,
-        revoked_at: row.get(8)?,
+        errors: row.get(6)?,
+        created_at: row.get(7)?,
+        expires_at: row.get(8)?,
+        revoked_at: row.get(9)?,
     })
 }

@@ -17,6 +17,7 @@ fn token(id: Uuid, hash: u8) -> TokenRecord {
         scopes: "query".to_owned(),
         pinned: "{}".to_owned(),
         limits: "{}".to_owned(),
+        errors: None,
         created_at: 5,
         expires_at: None,
         revoked_at: None,
@@ -215,6 +216,29 @@ fn a_catalog_of_version_2_gets_tokens_with_limits() {
         store.catalog().put_token(&limited).unwrap();
     }
     assert_eq!(open(&dir).catalog().tokens().unwrap(), [token(Uuid::from_u128(3), 3), limited]);
+}
+
+#[test]
+fn a_catalog_of_version_4_gets_tokens_that_say_how_errors_are_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    old_folder(dir.path());
+    let conn = Connection::open(dir.path().join(schema::FILE)).unwrap();
+    for step in [
+        include_str!("../catalog/migrate_2.sql"),
+        include_str!("../catalog/migrate_3.sql"),
+        include_str!("../catalog/migrate_4.sql"),
+    ] {
+        conn.execute_batch(step).unwrap();
+    }
+    conn.pragma_update(None, "user_version", 4).unwrap();
+    drop(conn);
+    let ok = TokenRecord { errors: Some("ok".to_owned()), created_at: 6, ..token(Uuid::from_u128(4), 4) };
+    {
+        let store = open(&dir);
+        assert_eq!(store.catalog().tokens().unwrap(), [token(Uuid::from_u128(3), 3)]);
+        store.catalog().put_token(&ok).unwrap();
+    }
+    assert_eq!(open(&dir).catalog().tokens().unwrap(), [token(Uuid::from_u128(3), 3), ok]);
 }
 
 #[test]

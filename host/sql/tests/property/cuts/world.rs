@@ -159,7 +159,10 @@ impl World {
         uncut.ingest("t", all.clone()).await.unwrap();
         let whole = one_batch(&uncut).await;
         uncut.close().await.unwrap();
-        let engine = |partitions| Engine::new(&EngineOptions { partitions, ..EngineOptions::default() }).unwrap();
+        let engine = |partitions| {
+            Engine::new(&EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() })
+                .unwrap()
+        };
         let mut stamps: Vec<i64> = all.iter().map(|row| row["timestamp"].as_i64().unwrap()).collect();
         stamps.sort_unstable();
         let seconds = stamps.last().map_or(1, |last| (last / 1_000_000 - START + 1) as usize);

@@ -1,0 +1,146 @@
+//! What a component says of its answer: how long it may be kept, and its remarks for the caller.
+//!
+//! Both go with the body from the component to whoever is answered, also through the cache. They are
+//! part of the answer: an answer without them would be kept too long, or miss what its author says.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+use crate::redact::redact_text;
+
+/// What the name of each remark's header begins with; the key follows.
+const PREFIX: &str = "x-tidegate-note-";
+/// The most bytes of names and values of all these headers. Clients and proxies refuse answers whose headers
+/// are larger than they take, 16 KiB in many of them, and then no part of the answer arrives.
+const MOST_BYTES: usize = 8 << 10;
+/// What is not sent as it is: signs that no header can have, and the one that stands for them. All
+/// that is not ASCII is encoded as well, because clients disagree about what it would mean.
+const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
+
+/// What a component says of its answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// For how long the answer may be kept, if the component said so; zero is not at all.
+    pub(crate) max_age: Option<Duration>,
+    /// Remarks for the caller by their keys; masked where the answer is.
+    pub(crate) notes: BTreeMap<String, String>,
+}
+
+impl Told {
+    /// What a component told. An answer that may depend on the time of its request is for this
+    /// request alone.
+    pub(super) fn new(
+        max_age: Option<Duration>,
+        saw_time: bool,
+        mut notes: BTreeMap<String, String>,
+        redact: bool,
+    ) -> Self {
+        if redact {
+            for note in notes.values_mut() {
+                if let Cow::Owned(masked) = redact_text(note) {
+                    *note = masked;
+                }
+            }
+        }
+        Self { max_age: if saw_time { Some(Duration::ZERO) } else { max_age }, notes }
+    }
+
+    /// For how long the answer may be kept, where its endpoint allows `most`.
+    pub(crate) fn lifetime(&self, most: Duration) -> Duration {
+        self.max_age.map_or(most, |own| own.min(most))
+    }
+
+    /// Roughly the bytes that this holds.
+    pub(crate) fn bytes(&self) -> usize {
+        self.notes.iter().map(|(key, note)| key.len() + note.len() + 64).sum()
+    }
+
+    /// Puts the remarks into the headers of an answer, in the order of their keys, as long as they fit.
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+        let mut left = MOST_BYTES;
+        for (key, note) in &self.notes {
+            let (name, value) = (format!("{PREFIX}{key}"), encoded(note));
+            let Some(rest) = left.checked_sub(name.len() + value.len()) else { continue };
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+                headers.insert(name, value);
+                left = rest;
+            }
+        }
+    }
+}
+
+/// A text as the value of a header, from which percent-decoding gives the same text.
+fn encoded(note: &str) -> String {
+    // Blanks at the ends are no part of a header's value.
+    let inner = note.trim_matches(' ');
+    let before = note.len() - note.trim_start_matches(' ').len();
+    let after = note.len() - before - inner.len();
+    let inner = utf8_percent_encode(inner, ENCODED);
+    format!("{}{inner}{}", "%20".repeat(before), "%20".repeat(after))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    fn told(notes: &[(&str, &str)], redact: bool) -> HeaderMap {
+        let notes = notes.iter().map(|(key, note)| ((*key).to_owned(), (*note).to_owned())).collect();
+        let mut headers = HeaderMap::new();
+        Told::new(None, false, notes, redact).write(&mut headers);
+        headers
+    }
+
+    #[test]
+    fn a_remark_is_a_header_that_decodes_to_the_same_text() {
+        for (note, sent) in [
+            ("took 3 parts", "took 3 parts"),
+            ("50% of \"all\"", "50%25 of \"all\""),
+            ("a\r\nx-evil: 1", "a%0D%0Ax-evil: 1"),
+            ("é→\u{0}\t", "%C3%A9%E2%86%92%00%09"),
+            (" two  ends  ", "%20two  ends%20%20"),
+            ("   ", "%20%20%20"),
+            ("", ""),
+        ] {
+            let headers = told(&[("k-1", note)], false);
+            assert_eq!(headers.get("x-tidegate-note-k-1").unwrap().to_str().unwrap(), sent, "{note:?}");
+            assert_eq!(headers.len(), 1);
+            assert_eq!(percent_encoding::percent_decode_str(sent).decode_utf8().unwrap(), note);
+        }
+    }
+
+    #[test]
+    fn remarks_are_masked_where_the_answer_is() {
+        let masked = told(&[("from", "192.0.2.7 asked")], true);
+        assert_eq!(masked.get("x-tidegate-note-from").unwrap(), "REDACTED asked");
+        assert_eq!(told(&[("from", "192.0.2.7 asked")], false).get("x-tidegate-note-from").unwrap(), "192.0.2.7 asked");
+    }
+
+    #[test]
+    fn remarks_do_not_make_an_answer_that_clients_refuse() {
+        // Three bytes for each of the text, thus 3 KiB a remark.
+        let wide = "\u{1}".repeat(1024);
+        let keys: Vec<String> = (0..16).map(|n| format!("k{n:02}")).collect();
+        let mut notes: Vec<(&str, &str)> = keys.iter().map(|key| (&**key, &*wide)).collect();
+        notes.push(("z", "small"));
+        let headers = told(&notes, false);
+        let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        assert!(bytes <= MOST_BYTES, "{bytes}");
+        assert_eq!(headers.len(), 3, "two wide ones, and the one that still fits");
+        assert!(headers.contains_key("x-tidegate-note-z"));
+    }
+
+    #[test]
+    fn the_shortest_time_holds() {
+        let of = |max_age: Option<u64>, saw_time| {
+            let told = Told::new(max_age.map(Duration::from_secs), saw_time, BTreeMap::new(), false);
+            told.lifetime(Duration::from_secs(60)).as_secs()
+        };
+        assert_eq!([of(None, false), of(Some(5), false), of(Some(600), false), of(Some(0), false)], [60, 5, 60, 0]);
+        assert_eq!([of(None, true), of(Some(5), true)], [0, 0]);
+    }
+}

@@ -1,0 +1,67 @@
+//! How many rows an operator makes at once.
+//!
+//! Operators hold a few batches each, which nobody counts, so a batch must not be large by itself. Its size is rows
+//! times columns: a log page reads few columns, and `SELECT *` of a source with a thousand fields reads them all,
+//! most of them empty. So statements over wide rows run in batches of fewer rows.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::ExecutionPlan;
+
+/// Rows of a batch that nothing makes smaller.
+pub(super) const ROWS: usize = 8192;
+
+/// The most cells (leaf columns times rows) of a batch: 8 MiB of columns without their texts.
+const CELLS: usize = 1 << 19;
+
+/// The fewest rows of a batch, however wide: below that, what a batch costs by itself exceeds what its rows cost.
+const LEAST_ROWS: usize = 64;
+
+/// Bytes of a literal in a batch, which has it once for each row.
+const LITERAL_BYTES: usize = 32 << 20;
+
+/// How many rows a batch of the statement has.
+pub(super) fn rows(logical: &LogicalPlan, physical: &Arc<dyn ExecutionPlan>) -> usize {
+    let by_width = (CELLS / widest(physical).max(1)).clamp(LEAST_ROWS, ROWS);
+    let by_literals = LITERAL_BYTES.checked_div(longest_literal(logical)).unwrap_or(ROWS).max(1);
+    by_width.min(by_literals)
+}
+
+/// The leaf columns of the widest rows that any of the operators makes.
+fn widest(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    let mut widest = 0;
+    // The closure never fails, so neither does the walk.
+    let _ = plan.apply(|operator| {
+        let own = operator.schema().fields().iter().map(|field| leaves(field.data_type())).sum();
+        widest = widest.max(own);
+        Ok(TreeNodeRecursion::Continue)
+    });
+    widest
+}
+
+fn leaves(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
+        DataType::List(item) => leaves(item.data_type()),
+        _ => 1,
+    }
+}
+
+fn longest_literal(plan: &LogicalPlan) -> usize {
+    let mut longest = 0;
+    // The closures never fail, so neither do the walks.
+    let _ = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                if let Expr::Literal(value, _) = part {
+                    longest = longest.max(value.size());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    longest
+}

@@ -1,0 +1,248 @@
+//! Tables no wider than their statement: planning must not cost more where logs have more fields.
+//!
+//! A source may have a thousand fields below one column, and a statement mostly reads a few of them. The
+//! engine looks at the type of that column again and again while it makes operators (it makes a NULL of the whole
+//! record to tell the bounds of one field), so what is planned over it costs as much as it is wide. After the optimizer
+//! every field that is read stands in the plan by its path. Where a record is read in no other way, its table is
+//! taken with these fields only.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::Column;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, TableScan, TableScanBuilder};
+
+/// A table with records that have fewer fields, those of the schema; nothing if it is none that can. Its columns stay
+/// what they are.
+pub type Narrow = fn(&dyn TableProvider, SchemaRef) -> Option<Arc<dyn TableProvider>>;
+
+/// The tables of a store that cannot.
+pub(super) fn never(_: &dyn TableProvider, _: SchemaRef) -> Option<Arc<dyn TableProvider>> {
+    None
+}
+
+/// What is read of a value.
+#[derive(Debug, Default)]
+struct Used {
+    /// All of it.
+    whole: bool,
+    fields: BTreeMap<String, Used>,
+}
+
+impl Used {
+    fn note(&mut self, path: &[String]) {
+        match path.split_first() {
+            None => self.whole = true,
+            Some((field, rest)) => self.fields.entry(field.clone()).or_default().note(rest),
+        }
+    }
+
+    /// Adds what is used by another name; tells whether that is more.
+    fn merge(&mut self, other: &Used) -> bool {
+        let mut more = other.whole && !self.whole;
+        self.whole |= other.whole;
+        for (field, used) in &other.fields {
+            more |= !self.fields.contains_key(field);
+            more |= self.fields.entry(field.clone()).or_default().merge(used);
+        }
+        more
+    }
+
+    /// The type with what is used of it.
+    fn of(&self, data_type: &DataType) -> DataType {
+        let DataType::Struct(fields) = data_type else { return data_type.clone() };
+        if self.whole {
+            return data_type.clone();
+        }
+        let used = |field: &FieldRef| {
+            let used = self.fields.get(field.name())?;
+            Some(Arc::new(field.as_ref().clone().with_data_type(used.of(field.data_type()))))
+        };
+        let kept: Vec<FieldRef> = fields.iter().filter_map(used).collect();
+        // A path that is not there is an error, which the engine tells.
+        if kept.is_empty() { data_type.clone() } else { DataType::Struct(kept.into()) }
+    }
+}
+
+/// What is read of the columns of a plan. A name is one column, or that of a table that is read several times.
+#[derive(Default)]
+struct Uses {
+    columns: HashMap<Column, Used>,
+    /// Columns under other names: the new one, and the one that it is.
+    renamed: Vec<(Column, Column)>,
+    /// The tables by their names in the plan; none where a name is that of two.
+    tables: HashMap<String, Option<Arc<dyn TableProvider>>>,
+}
+
+impl Uses {
+    fn of(plan: &LogicalPlan) -> Result<Self> {
+        let mut uses = Self::default();
+        plan.schema().columns().iter().for_each(|column| uses.note(column, &[]));
+        plan.apply_with_subqueries(|node| {
+            uses.node(node)?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        uses.follow_names();
+        Ok(uses)
+    }
+
+    fn node(&mut self, node: &LogicalPlan) -> Result<()> {
+        match node {
+            LogicalPlan::TableScan(scan) => {
+                let provider = source_as_provider(&scan.source)?;
+                let name = scan.table_name.to_string();
+                let known = self.tables.entry(name).or_insert_with(|| Some(Arc::clone(&provider)));
+                if known.as_ref().is_some_and(|known| !Arc::ptr_eq(known, &provider)) {
+                    *known = None;
+                }
+            }
+            LogicalPlan::Projection(projection) => {
+                for (column, expr) in projection.schema.columns().into_iter().zip(&projection.expr) {
+                    match expr.clone().unalias() {
+                        Expr::Column(of) if of == column => {}
+                        Expr::Column(of) => self.renamed.push((column, of)),
+                        _ => self.note_all(expr),
+                    }
+                }
+                return Ok(());
+            }
+            // What these hand on keeps its name.
+            LogicalPlan::Filter(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Join(_)
+            | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Window(_)
+            | LogicalPlan::Distinct(Distinct::On(_)) => {}
+            // Others may do anything with what comes in.
+            _ => {
+                for input in node.inputs() {
+                    input.schema().columns().iter().for_each(|column| self.note(column, &[]));
+                }
+            }
+        }
+        node.apply_expressions(|expr| {
+            self.note_all(expr);
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(())
+    }
+
+    /// Notes what an expression reads.
+    fn note_all(&mut self, expr: &Expr) {
+        // The closure never fails, so neither does the walk.
+        let _ = expr.apply(|part| {
+            if let Some((column, path)) = path_of(part) {
+                self.note(column, &path);
+                return Ok(TreeNodeRecursion::Jump);
+            }
+            if let Expr::OuterReferenceColumn(_, column) = part {
+                self.note(column, &[]);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+
+    fn note(&mut self, column: &Column, path: &[String]) {
+        self.columns.entry(column.clone()).or_default().note(path);
+    }
+
+    /// What is read under another name is read of the column. The plan was walked from its top, so that names mostly
+    /// come in the order in which they stand for each other.
+    fn follow_names(&mut self) {
+        let mut more = true;
+        while std::mem::take(&mut more) {
+            for (new, column) in &self.renamed {
+                if let Some(used) = self.columns.remove(new) {
+                    more |= self.columns.entry(column.clone()).or_default().merge(&used);
+                    self.columns.insert(new.clone(), used);
+                }
+            }
+        }
+    }
+
+    /// The schema of a scan's table with what is used of it; nothing if that is all.
+    fn narrowed(&self, scan: &TableScan, schema: &Schema) -> Option<SchemaRef> {
+        let narrow = |field: &FieldRef| {
+            let column = Column::new(Some(scan.table_name.clone()), field.name());
+            match self.columns.get(&column) {
+                // A name that stands without its table could be any.
+                Some(used) if !self.columns.contains_key(&Column::new_unqualified(field.name())) => {
+                    Arc::new(field.as_ref().clone().with_data_type(used.of(field.data_type())))
+                }
+                _ => Arc::clone(field),
+            }
+        };
+        let fields: Vec<FieldRef> = schema.fields().iter().map(narrow).collect();
+        let width = |fields: &[FieldRef]| fields.iter().map(|field| leaves(field)).sum::<usize>();
+        let (before, after) = (width(schema.fields()), width(&fields));
+        (before > after).then(|| Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+    }
+}
+
+fn leaves(field: &Field) -> usize {
+    match field.data_type() {
+        DataType::Struct(fields) => fields.iter().map(|field| leaves(field)).sum(),
+        _ => 1,
+    }
+}
+
+/// A column, or a path of fields below one.
+fn path_of(expr: &Expr) -> Option<(&Column, Vec<String>)> {
+    match expr {
+        Expr::Column(column) => Some((column, Vec::new())),
+        Expr::ScalarFunction(call) if call.func.name() == "get_field" => {
+            let (base, names) = call.args.split_first()?;
+            let (column, mut path) = path_of(base)?;
+            for name in names {
+                let Expr::Literal(name, _) = name else { return None };
+                path.push(name.try_as_str().flatten()?.to_owned());
+            }
+            Some((column, path))
+        }
+        _ => None,
+    }
+}
+
+/// The optimized plan over tables that are no wider than it reads them.
+pub(super) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, LogicalPlan>> {
+    let uses = Uses::of(plan)?;
+    let mut tables: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(Some(provider)) = uses.tables.get(&scan.table_name.to_string())
+            && !tables.contains_key(&scan.table_name.to_string())
+        {
+            let table = uses.narrowed(scan, &provider.schema()).and_then(|schema| narrow(provider.as_ref(), schema));
+            tables.extend(table.map(|table| (scan.table_name.to_string(), table)));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if tables.is_empty() {
+        return Ok(Cow::Borrowed(plan));
+    }
+    let narrowed = plan.clone().transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(scan) = node else {
+            // The types of what comes in may be others; what goes out at the top is the same.
+            return Ok(Transformed::yes(node.recompute_schema()?));
+        };
+        let Some(table) = tables.get(&scan.table_name.to_string()) else {
+            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+        };
+        let TableScan { table_name, projection, filters, fetch, .. } = scan;
+        let source = provider_as_source(Arc::clone(table));
+        let scan = TableScanBuilder::new(table_name, source)
+            .with_projection(projection)
+            .with_filters(filters)
+            .with_fetch(fetch)
+            .build()?;
+        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+    })?;
+    Ok(Cow::Owned(narrowed.data))
+}

@@ -1,0 +1,189 @@
+//! The fields of logs that a saved query names, whether any log has had them or not.
+//!
+//! A source has room for so many columns. Junk that comes first must not take the place of the fields that
+//! endpoints are about, so the store is told of these: they always have a column. They are found in the text
+//! alone, for what no log has had yet is in no schema. Where the text leaves open what a name stands for, each of
+//! the possible fields is named: a place that is kept for nothing costs nothing.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{AccessExpr, Expr, TableFactor, Visit, Visitor};
+
+use crate::catalog::SavedQuery;
+
+/// The most fields of one query.
+const MOST_FIELDS: usize = 200;
+
+/// A field: its name after those of the records that it is in, from a column of the source on.
+pub type FieldPath = Vec<String>;
+
+impl SavedQuery {
+    /// The fields that the query may read of the tables that it names; 200 at most. A path may begin with a name
+    /// that is no column of a source, such as an alias: no log has it then.
+    pub fn wanted_fields(&self) -> BTreeSet<FieldPath> {
+        let mut names = Names::default();
+        let _ = self.query.visit(&mut names);
+        names.fields()
+    }
+}
+
+/// The names of a query, in the order of its text.
+#[derive(Default)]
+struct Names {
+    /// Tables and arrays under other names: the name, and for an array the names within its expression.
+    aliases: Vec<(String, Option<Vec<FieldPath>>)>,
+    written: Vec<FieldPath>,
+}
+
+impl Names {
+    fn fields(self) -> BTreeSet<FieldPath> {
+        // What an alias stands for: the event itself is the empty path.
+        let mut bases: HashMap<String, BTreeSet<FieldPath>> = HashMap::new();
+        let under = |bases: &HashMap<String, BTreeSet<FieldPath>>, path: &FieldPath| -> Vec<FieldPath> {
+            let Some((first, rest)) = path.split_first() else { return Vec::new() };
+            match bases.get(&first.to_lowercase()) {
+                Some(found) => found.iter().map(|base| [base.as_slice(), rest].concat()).collect(),
+                None => vec![path.clone()],
+            }
+        };
+        for (alias, array) in self.aliases {
+            let paths = match array {
+                None => vec![FieldPath::new()],
+                Some(names) => names.iter().flat_map(|name| under(&bases, name)).collect(),
+            };
+            let known = bases.entry(alias.to_lowercase()).or_default();
+            known.extend(paths.into_iter().take(MOST_FIELDS));
+        }
+        let mut fields: BTreeSet<FieldPath> =
+            bases.values().flatten().filter(|path| !path.is_empty()).cloned().collect();
+        // Names of fields before names that stand alone, which may be of any record.
+        let (alone, fields_of): (Vec<_>, Vec<_>) = self.written.iter().partition(|path| path.len() == 1);
+        let fields_of = fields_of.into_iter().flat_map(|path| under(&bases, path));
+        let elements: Vec<&FieldPath> = bases.values().flatten().collect();
+        let alone = alone.into_iter().filter(|path| !bases.contains_key(&path.concat().to_lowercase()));
+        let alone = alone.flat_map(|path| elements.iter().map(move |base| [base.as_slice(), path].concat()));
+        for path in fields_of.chain(alone).filter(|path| !path.is_empty()) {
+            if fields.len() >= MOST_FIELDS {
+                break;
+            }
+            fields.insert(path);
+        }
+        fields.into_iter().take(MOST_FIELDS).collect()
+    }
+}
+
+/// The name that an expression is, if it is one.
+fn name_of(expr: &Expr) -> Option<FieldPath> {
+    match expr {
+        Expr::Identifier(ident) if !ident.value.starts_with('@') => Some(vec![ident.value.clone()]),
+        Expr::CompoundIdentifier(parts) => Some(parts.iter().map(|part| part.value.clone()).collect()),
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let mut path = name_of(root)?;
+            for step in access_chain {
+                if let AccessExpr::Dot(step) = step {
+                    path.extend(name_of(step)?);
+                }
+            }
+            Some(path)
+        }
+        _ => None,
+    }
+}
+
+/// The names within an expression.
+fn names_in(expr: &Expr) -> Vec<FieldPath> {
+    #[derive(Default)]
+    struct Within(Vec<FieldPath>);
+    impl Visitor for Within {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            self.0.extend(name_of(expr));
+            ControlFlow::Continue(())
+        }
+    }
+    let mut within = Within::default();
+    let _ = expr.visit(&mut within);
+    within.0
+}
+
+impl Visitor for Names {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } => {
+                let names = array_exprs.iter().flat_map(names_in).collect();
+                self.aliases.push((alias.name.value.clone(), Some(names)));
+            }
+            TableFactor::Table { name, alias, .. } => {
+                let parts: FieldPath =
+                    name.0.iter().filter_map(|part| part.as_ident()).map(|ident| ident.value.clone()).collect();
+                let Some(last) = parts.last() else { return ControlFlow::Continue(()) };
+                let own = alias.as_ref().map_or(last, |alias| &alias.name.value).clone();
+                let is_alias = |name: &String| self.aliases.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+                // `FROM t, t.metadata AS m` reads an array.
+                let array = (parts.len() > 1 && parts.first().is_some_and(is_alias)).then(|| vec![parts]);
+                self.aliases.push((own, array));
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        self.written.extend(name_of(expr));
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    fn wanted(sql: &str) -> Vec<String> {
+        let fields = SavedQuery::parse(sql).unwrap().wanted_fields();
+        fields.into_iter().map(|path| path.join("/")).collect()
+    }
+
+    #[test]
+    fn paths_go_through_the_names_of_arrays() {
+        let sql = "WITH a AS (SELECT id, m.level, request.headers.host, t.project, request.cf[0].city
+                     FROM `edge.logs` AS t CROSS JOIN UNNEST(t.metadata) AS m, UNNEST(m.request) AS request
+                     WHERE t.extra = @p)
+                   SELECT 1 FROM a";
+        let fields = wanted(sql);
+        for path in [
+            "metadata",
+            "metadata/level",
+            "metadata/request",
+            "metadata/request/headers/host",
+            "metadata/request/cf/city",
+            "project",
+            "extra",
+        ] {
+            assert!(fields.iter().any(|field| field == path), "{path} is not in {fields:?}");
+        }
+        assert!(!fields.iter().any(|field| field.contains('@')), "{fields:?}");
+    }
+
+    #[test]
+    fn a_name_that_stands_alone_may_be_of_any_record() {
+        for from in ["src, src.metadata AS m", "src AS t, t.metadata AS m", "src CROSS JOIN UNNEST(metadata) AS m"] {
+            let fields = wanted(&format!("SELECT status FROM {from}"));
+            assert!(fields.contains(&"metadata/status".to_owned()), "{fields:?}");
+            assert!(fields.contains(&"status".to_owned()), "{fields:?}");
+        }
+        let fields = wanted("SELECT x FROM src AS t, UNNEST(COALESCE(t.metadata, [])) AS m");
+        assert!(fields.contains(&"metadata/x".to_owned()), "{fields:?}");
+    }
+
+    #[test]
+    fn there_are_no_more_than_a_source_has_room_for() {
+        let many: Vec<String> = (0..1_000).map(|n| format!("m.f{n}")).collect();
+        let fields = wanted(&format!("SELECT {} FROM src, UNNEST(metadata) AS m", many.join(", ")));
+        assert_eq!(fields.len(), MOST_FIELDS);
+    }
+}
