@@ -2,19 +2,27 @@
 //!
 //! `cargo xtask test` is what the README and CI call: it installs what is missing, says what it
 //! is doing, builds the guests and everything else once, runs every test, real clients, tries the service
-//! against its own description, and the fuzz targets briefly.
+//! against its own description, and the fuzz targets briefly. At the end it says how long each step took.
 
 mod clients;
 mod conformance;
+mod dist;
 mod fuzz;
 mod guests;
+mod licences;
+mod notices;
+mod parts;
 mod python;
+mod sbom;
 mod service;
+mod steps;
 mod workflow;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
+
+use crate::steps::Step;
 
 /// The target of guests.
 const GUEST_TARGET: &str = "wasm32-unknown-unknown";
@@ -24,8 +32,9 @@ const CARGO_COMPONENT: &str = "0.21.1";
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test     install what is missing, build everything, run all tests, real clients, the conformance tests,
-           and each fuzz target for half a minute
+  test [--only STEP[,STEP]]
+           install what is missing, build everything, run all tests, real clients, the conformance tests,
+           and each fuzz target for half a minute; test --help lists the steps
   clients  send logs with real clients (OpenTelemetry for Python and JavaScript, pino) and query them
   guests   build the guest endpoints, with cargo, with cargo component and with npm; run the tests of the SDK; pack
            each endpoint, take it through the gate and run its cases
@@ -35,7 +44,12 @@ cargo xtask COMMAND
   conformance [ARGUMENT...]
            try the running service against its own OpenAPI document, with tools in Python; arguments are
            handed to schemathesis
-  lint     formatting and clippy, warnings denied, of host and guests";
+  lint [--only STEP[,STEP]]
+           formatting and clippy, warnings denied, of host and guests; licences, bans and sources of all
+           dependencies (deny.toml); lint --help lists the steps
+  dist [--profile NAME]
+           build the service for others to install, with the profile dist unless told: an archive with the
+           configuration, the systemd unit, the licences of what is linked in, and a list of its parts (SBOM)";
 
 type Outcome = Result<(), String>;
 
@@ -46,16 +60,21 @@ fn main() -> ExitCode {
     let command = std::env::args().nth(1);
     let began = Instant::now();
     let done = match command.as_deref() {
-        Some("test") => test(),
+        Some("test") => steps::command("test", &TEST, std::env::args().skip(2)),
         Some("guests") => tools().and_then(|()| guests::command()),
         Some("workflow") => tools().and_then(|()| service::build()).and_then(|()| workflow::workflow()),
         Some("clients") => clients::command(),
         Some("fuzz") => fuzz::command(std::env::args().skip(2)),
         Some("conformance") => conformance::command(std::env::args().skip(2)),
-        Some("lint") => lint(),
+        Some("lint") => steps::command("lint", &LINT, std::env::args().skip(2)),
+        Some("dist") => dist::command(std::env::args().skip(2)),
         _ => {
             println!("{HELP}");
-            return if command.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            return if matches!(command.as_deref(), None | Some("--help" | "-h" | "help")) {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            };
         }
     };
     match done {
@@ -70,42 +89,73 @@ fn main() -> ExitCode {
     }
 }
 
-fn test() -> Outcome {
-    tools()?;
-    guests::build()?;
-    guests::tests()?;
-    let root = root();
-    say("building the host: the first time, this takes some minutes");
-    run(cargo(&root).args(["build", "--workspace", "--all-targets", "--locked"]))?;
-    say("running all tests");
+/// What `cargo xtask test` does.
+const TEST: [Step; 11] = [
+    Step { name: "tools", what: "install what is missing: the guests' target and tools", after: &[], run: tools },
+    Step { name: "guests", what: "build the guest endpoints", after: &["tools"], run: guests::build },
+    Step { name: "sdk", what: "the tests of the SDK and of the endpoints in Rust", after: &[], run: guests::tests },
+    Step { name: "build", what: "build the host: the first time, this takes some minutes", after: &[], run: build },
+    Step { name: "tests", what: "all tests of the host", after: &["guests", "build"], run: tests },
+    Step { name: "runtime", what: "the runtime's tests of the built guests", after: &["guests"], run: runtime },
+    Step { name: "cases", what: "the cases of every endpoint", after: &["guests", "build"], run: guests::cases },
+    Step {
+        name: "workflow",
+        what: "the workflow file for authors",
+        after: &["tools", "build"],
+        run: workflow::workflow,
+    },
+    Step { name: "clients", what: "real clients", after: &["build"], run: clients::clients },
+    Step {
+        name: "conformance",
+        what: "the service against its own OpenAPI document",
+        after: &["build"],
+        run: || conformance::conformance(std::iter::empty()),
+    },
+    Step { name: "fuzz", what: "each fuzz target for half a minute", after: &[], run: fuzz::briefly },
+];
+
+/// What `cargo xtask lint` does.
+const LINT: [Step; 5] = [
+    Step { name: "format", what: "the formatting of host and guests", after: &[], run: format },
+    Step { name: "licences", what: "licences, bans and sources of all dependencies", after: &[], run: licences::check },
+    Step { name: "clippy", what: "clippy on the host", after: &[], run: clippy },
+    Step { name: "guests", what: "clippy on the guests", after: &[], run: clippy_guests },
+    Step { name: "book", what: "the book of the SDK", after: &[], run: book },
+];
+
+fn build() -> Outcome {
+    run(cargo(&root()).args(["build", "--workspace", "--all-targets", "--locked"]))
+}
+
+fn tests() -> Outcome {
     // The black-box tests find the built guests here.
-    run(cargo(&root).args(["test", "--workspace", "--locked"]).env("TIDEGATE_GUESTS", guests::built()))?;
-    say("running the runtime's tests of the built guests");
+    run(cargo(&root()).args(["test", "--workspace", "--locked"]).env("TIDEGATE_GUESTS", guests::built()))
+}
+
+fn runtime() -> Outcome {
     // Ignored where the guests are not built. The same packages as before, so that nothing is compiled anew.
     let guest = |name: &str| guests::built().join(name).display().to_string();
-    run(cargo(&root)
+    run(cargo(&root())
         .args(["test", "--workspace", "--locked", "--test", "it", "guests::", "--", "--ignored"])
         .env(
             "TIDEGATE_EDGE_METHODS",
             [guest("edge-methods.cargo.wasm"), guest("edge-methods.component.wasm")].join(":"),
         )
-        .env("TIDEGATE_HOSTILE", guest("hostile.wasm")))?;
-    guests::cases()?;
-    workflow::workflow()?;
-    clients::clients()?;
-    conformance::conformance(std::iter::empty())?;
-    fuzz::briefly()
+        .env("TIDEGATE_HOSTILE", guest("hostile.wasm")))
 }
 
-fn lint() -> Outcome {
-    let (root, guests) = (root(), guests::folder());
-    say("checking the formatting");
-    run(cargo(&root).args(["fmt", "--all", "--check"]))?;
-    run(cargo(&guests).args(["fmt", "--all", "--check"]))?;
-    say("clippy on the host");
-    run(cargo(&root).args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+fn format() -> Outcome {
+    run(cargo(&root()).args(["fmt", "--all", "--check"]))?;
+    run(cargo(&guests::folder()).args(["fmt", "--all", "--check"]))
+}
+
+fn clippy() -> Outcome {
+    run(cargo(&root()).args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+}
+
+fn clippy_guests() -> Outcome {
+    let guests = guests::folder();
     target()?;
-    say("clippy on the guests");
     run(cargo(&guests).args(["clippy", "--release", "--locked", "--target", GUEST_TARGET, "--", "-D", "warnings"]))?;
     run(cargo(&guests).args([
         "clippy",
@@ -117,9 +167,11 @@ fn lint() -> Outcome {
         "--",
         "-D",
         "warnings",
-    ]))?;
-    say("the book of the SDK");
-    run(cargo(&guests)
+    ]))
+}
+
+fn book() -> Outcome {
+    run(cargo(&guests::folder())
         .args(["doc", "--no-deps", "--locked", "-p", "tidegate-sdk", "--features", "adhoc"])
         .env("RUSTDOCFLAGS", "-D warnings"))
 }
@@ -167,9 +219,18 @@ fn built() -> Result<PathBuf, String> {
     this.parent().map(PathBuf::from).ok_or_else(|| format!("{} lies nowhere", this.display()))
 }
 
+/// Cargo, as if it were called by hand. It told this program of its own package in the environment, and build
+/// scripts that look there (ring's) would compile anew, with all that uses them, each time that calls by hand and
+/// from here take turns.
 fn cargo(folder: &Path) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(folder);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 
@@ -177,7 +238,31 @@ fn say(what: &str) {
     println!("xtask: {what}");
 }
 
+/// What a command writes to standard output.
+fn output(command: &mut Command) -> Result<String, String> {
+    let out = command.stderr(Stdio::inherit()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    if !out.status.success() {
+        return Err(format!("{command:?} ended with {}", out.status));
+    }
+    String::from_utf8(out.stdout).map_err(|error| format!("{command:?}: {error}"))
+}
+
 fn run(command: &mut Command) -> Outcome {
     let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_is_called_as_if_by_hand() {
+        // Cargo tells tests of their package too.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some() && std::env::var_os("CARGO_PKG_NAME").is_some());
+        let command = cargo(&root());
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION_MAJOR"] {
+            assert!(command.get_envs().any(|(known, value)| known == name && value.is_none()), "{name}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use sd_notify::NotifyState;
 use tidegate_server::options::{LogFormat, ServerOptions};
-use tidegate_server::{App, Door, NewTokens, Options, StartError, Traces};
+use tidegate_server::{App, Door, NewTokens, Options, StartError, Tls, Traces};
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -60,6 +60,8 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }
     let server = options.server.clone();
+    // Before anything else: what cannot be spoken need not be opened.
+    let tls = Tls::load(&server)?;
     let done = runtime()?.block_on(async {
         let listener = listen(server.listen).await?;
         let door = Door::new();
@@ -74,7 +76,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             }
         };
         tokio::select! {
-            served = tidegate_server::serve(door, listener, &server, stopped()) => served?,
+            served = tidegate_server::serve(door, listener, tls, &server, stopped()) => served?,
             error = refused => return Err(error),
         }
         tracing::info!("stopped");
@@ -132,7 +134,7 @@ fn tell(state: NotifyState) {
 
 /// Serves until a signal; a second one ends at once.
 pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) -> Outcome {
-    tidegate_server::serve(Door::to(app), listener, &ServerOptions::default(), stopped()).await?;
+    tidegate_server::serve(Door::to(app), listener, None, &ServerOptions::default(), stopped()).await?;
     tracing::info!("stopped");
     Ok(())
 }

@@ -90,7 +90,7 @@ async fn measure(folder: &Path) {
     let address = listener.local_addr().unwrap().to_string();
     let serve = async move {
         let options = ServerOptions::default();
-        tidegate_server::serve(Door::to(app), listener, &options, std::future::pending()).await.unwrap();
+        tidegate_server::serve(Door::to(app), listener, None, &options, std::future::pending()).await.unwrap();
     };
     tokio::spawn(serve);
     fetch(address.clone(), "/ready".to_owned()).await;

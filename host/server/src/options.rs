@@ -77,13 +77,18 @@ impl Default for Options {
 pub struct ServerOptions {
     /// Where to listen.
     pub listen: SocketAddr,
+    /// The file with the certificate of the service and those that signed it, in PEM; with one, only TLS is
+    /// spoken. It is read again when it changes.
+    pub tls_certificate: Option<PathBuf>,
+    /// The file with its private key, in PEM; there if and only if the certificate is.
+    pub tls_key: Option<PathBuf>,
     /// How log lines are written.
     pub log_format: LogFormat,
     /// Which log lines are written: a level, or directives by module.
     pub log_level: String,
     /// With which status errors of queries are answered, where neither the token nor the endpoint says so.
     pub errors: Errors,
-    /// How long a request's head may take to arrive.
+    /// How long a request's head may take to arrive; on a new connection, with the handshake of TLS.
     pub head_timeout: Duration,
     /// The longest pause while a request's body arrives. Over the whole body it is a head start,
     /// after which [`least_rate`](Self::least_rate) must hold.
@@ -107,6 +112,8 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 4000)),
+            tls_certificate: None,
+            tls_key: None,
             log_format: LogFormat::Text,
             log_level: "info".to_owned(),
             errors: Errors::Status,
@@ -247,8 +254,8 @@ impl ComponentOptions {
 /// Where traces go.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceOptions {
-    /// The address of an OTLP/HTTP receiver without its path, such as `http://127.0.0.1:4318`;
-    /// empty is none.
+    /// The address of an OTLP/HTTP receiver without its path, such as `http://127.0.0.1:4318` or
+    /// `https://collector.example.com`; empty is none.
     pub endpoint: String,
     /// What this service is called there.
     pub service_name: String,

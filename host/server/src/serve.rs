@@ -19,14 +19,17 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
 use tower::ServiceExt;
 
-use crate::connection::{Addresses, Life, Outgoing, Patience, Running, Stranger, Verdict, Watched};
+use crate::connection::{Addresses, Life, Outgoing, Patience, Running, Side, Stranger, Verdict, Watched};
 use crate::metrics::OpenConnection;
 use crate::opening::{Door, crowded, leaving, overfull};
 use crate::options::ServerOptions;
+use crate::tls::Tls;
 
 /// The longest request head, in bytes: a query string of 64 KiB and headers.
 const MAX_HEAD: usize = 256 << 10;
@@ -44,17 +47,25 @@ const SPARE_TIME: Duration = Duration::from_secs(2);
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// Serves until `stop` resolves, then lets running requests end and closes the store. Meanwhile
-/// health is still answered, and `/ready` says that the service is going.
+/// health is still answered, and `/ready` says that the service is going. With `tls`, nothing else is
+/// spoken.
 ///
 /// # Errors
 /// If the store does not close.
 pub async fn serve(
     door: Arc<Door>,
     listener: TcpListener,
+    tls: Option<Tls>,
     options: &ServerOptions,
     stop: impl Future<Output = ()>,
 ) -> Result<(), tidegate_store::StoreError> {
-    let mut house = House::new(Arc::clone(&door), options);
+    let tls = tls.map(Arc::new);
+    // Ends with this function.
+    let mut watched = JoinSet::new();
+    if let Some(tls) = &tls {
+        watched.spawn(Arc::clone(tls).watch());
+    }
+    let mut house = House::new(Arc::clone(&door), tls, options);
     let mut stop = pin!(stop);
     loop {
         tokio::select! {
@@ -95,6 +106,7 @@ pub async fn serve(
 /// All connections of a listener.
 struct House {
     door: Arc<Door>,
+    tls: Option<Arc<Tls>>,
     builder: Builder<TokioExecutor>,
     overfull: Router,
     /// The routes of new connections, after a stop was asked for.
@@ -113,7 +125,7 @@ struct House {
 }
 
 impl House {
-    fn new(door: Arc<Door>, options: &ServerOptions) -> Self {
+    fn new(door: Arc<Door>, tls: Option<Arc<Tls>>, options: &ServerOptions) -> Self {
         let mut builder = Builder::new(TokioExecutor::new());
         // Heads have our own clock: hyper's would run on idle connections too.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(MAX_HEAD);
@@ -134,6 +146,7 @@ impl House {
             crowd: Arc::new(Semaphore::new(CROWD)),
             addresses: Addresses::new(options.connections_without_token),
             door,
+            tls,
             builder,
             overfull: overfull(),
             leaving: None,
@@ -194,7 +207,7 @@ impl House {
             _open: app.map(|app| app.metrics.connection(full)),
             _place: place,
         };
-        tokio::spawn(connection.run(self.builder.clone(), stream));
+        tokio::spawn(connection.run(self.builder.clone(), stream, self.tls.clone()));
     }
 
     /// Says that there are too many connections, at most once in ten seconds.
@@ -223,8 +236,39 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(mut self, builder: Builder<TokioExecutor>, stream: TcpStream) {
-        let life = Arc::new(Life::new(self.patience, Instant::now()));
+    /// Serves it. The handshake of TLS has the time and the place of a request's head.
+    async fn run(mut self, builder: Builder<TokioExecutor>, stream: TcpStream, tls: Option<Arc<Tls>>) {
+        let began = Instant::now();
+        let life = Arc::new(Life::new(self.patience, began));
+        let stopping = *self.stopping.borrow_and_update();
+        let Some(tls) = tls else {
+            return self
+                .serve(builder, Watched { stream, life: Arc::clone(&life), side: Side::Both }, life, stopping)
+                .await;
+        };
+        let stream = Watched { stream, life: Arc::clone(&life), side: Side::Writes };
+        let shaken = tokio::time::timeout_at((began + self.patience.head).into(), tls.accept(stream));
+        let shaken = tokio::select! {
+            shaken = shaken => shaken.unwrap_or_else(|_| Err("the handshake takes too long".to_owned())),
+            // No request was begun.
+            _ = self.stopping.changed(), if !stopping => return,
+        };
+        match shaken {
+            Ok(stream) => {
+                let stream = Watched { stream, life: Arc::clone(&life), side: Side::Reads };
+                self.serve(builder, stream, life, stopping).await;
+            }
+            Err(why) => tracing::debug!(why, peer = %self.peer, "a connection ended in its handshake"),
+        }
+    }
+
+    async fn serve(
+        mut self,
+        builder: Builder<TokioExecutor>,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        life: Arc<Life>,
+        mut stopping: bool,
+    ) {
         let (door, limited, peer) = (Arc::clone(&self.door), self.limited.clone(), self.peer);
         let (stop_seen, stranger) = (self.stopping.clone(), self.stranger.clone());
         let service = service_fn(|request: hyper::Request<Incoming>| {
@@ -245,10 +289,8 @@ impl Connection {
                 Ok::<_, Infallible>(response.map(|body| Outgoing::new(body, running)))
             }
         });
-        let io = TokioIo::new(Watched { stream, life: Arc::clone(&life) });
-        let mut connection = pin!(builder.serve_connection(io, service));
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let mut tick = tokio::time::interval(self.patience.grain());
-        let mut stopping = *self.stopping.borrow_and_update();
         loop {
             tokio::select! {
                 done = connection.as_mut() => {

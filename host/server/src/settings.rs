@@ -69,6 +69,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
 /// What contradicts each other, and how to mend it.
 pub fn validate(options: &Options) -> Result<(), SettingError> {
     options.limits.validate()?;
+    let (certificate, key) = (&options.server.tls_certificate, &options.server.tls_key);
+    if certificate.is_some() != key.is_some() {
+        let (there, missing) =
+            if key.is_none() { ("tls_certificate", "tls_key") } else { ("tls_key", "tls_certificate") };
+        let message = format!("[server] {there} is set and {missing} is not; https needs both, http none");
+        return Err(SettingError::Contradiction(message));
+    }
     let ingest = &options.ingest;
     for (least, what, most, of) in [
         (options.store.max_event_bytes, "event_bytes", ingest.max_body, "max_body"),
@@ -160,6 +167,24 @@ macro_rules! time {
     };
 }
 
+/// A file that there may be.
+macro_rules! path {
+    ($name:literal, $what:literal, $($field:ident).+) => {
+        Setting {
+            name: $name,
+            what: $what,
+            access: Access::Text {
+                how: "a path, or nothing",
+                get: |o: &Options| o.$($field).+.as_ref().map_or_else(String::new, |path| path.display().to_string()),
+                set: |o, text| {
+                    o.$($field).+ = (!text.is_empty()).then(|| text.into());
+                    true
+                },
+            },
+        }
+    };
+}
+
 const SERVER: &[Setting<Options>] = &[
     Setting {
         name: "listen",
@@ -170,6 +195,12 @@ const SERVER: &[Setting<Options>] = &[
             set: |o, text| text.parse().map(|address| o.server.listen = address).is_ok(),
         },
     },
+    path!(
+        "tls_certificate",
+        "the server's certificate and those that signed it, in PEM: with it only https is spoken; read again when it changes",
+        server.tls_certificate
+    ),
+    path!("tls_key", "the private key of that certificate, in PEM, not encrypted", server.tls_key),
     Setting {
         name: "data_dir",
         what: "the folder that holds everything: catalog, logs, endpoints",
@@ -232,7 +263,14 @@ const SERVER: &[Setting<Options>] = &[
             set: |o, text| Errors::named(text).map(|errors| o.server.errors = errors).is_some(),
         },
     },
-    time!("head_timeout", "how long a request's head may take to arrive", 100, HOUR, Options, server.head_timeout),
+    time!(
+        "head_timeout",
+        "how long a request's head may take to arrive; on a new connection, the handshake of TLS too",
+        100,
+        HOUR,
+        Options,
+        server.head_timeout
+    ),
     time!(
         "body_timeout",
         "the longest pause in a request's body, and its head start on least_rate",
@@ -427,10 +465,11 @@ const TRACES: &[Setting<TraceOptions>] = &[
         name: "endpoint",
         what: "the receiver; empty is none",
         access: Access::Text {
-            how: "an address without a path, such as \"http://127.0.0.1:4318\", or nothing",
+            how: "an address without a path, such as \"http://127.0.0.1:4318\" or \"https://collector.example.com\", or nothing",
             get: |o: &TraceOptions| o.endpoint.clone(),
             set: |o, text| {
-                let host = text.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+                let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+                let host = host.map(|rest| rest.trim_end_matches('/'));
                 let good = text.is_empty()
                     || host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ']));
                 if good {
@@ -491,6 +530,8 @@ mod tests {
     fn every_setting_sets_one_thing_of_its_own() {
         let others = [
             ("listen", "0.0.0.0:1"),
+            ("tls_certificate", "certificate.pem"),
+            ("tls_key", "key.pem"),
             ("data_dir", "elsewhere"),
             ("log_format", "json"),
             ("log_level", "off,tidegate_store=debug"),
@@ -533,7 +574,9 @@ mod tests {
             ("ingest", "key_in_query", "yes"),
             ("traces", "sample", "2"),
             ("traces", "sample", "NaN"),
-            ("traces", "endpoint", "https://collector"),
+            ("traces", "endpoint", "ftp://collector"),
+            ("traces", "endpoint", "https://"),
+            ("traces", "endpoint", "https://user:secret@collector"),
             ("traces", "endpoint", "http://user:secret@collector"),
             ("traces", "endpoint", "http://collector/v1/traces"),
         ] {
@@ -544,10 +587,27 @@ mod tests {
     }
 
     #[test]
+    fn receivers_of_traces_may_speak_tls() {
+        let section = SECTIONS.iter().find(|known| known.name() == "traces").unwrap();
+        for address in ["http://127.0.0.1:4318", "https://collector", "https://collector.example.com:4318/"] {
+            let mut options = Options::default();
+            section.set(&mut options, "endpoint", address).unwrap();
+            assert_eq!(options.traces.endpoint, address.trim_end_matches('/'));
+        }
+    }
+
+    #[test]
     fn contradictions_are_told() {
         let mut options = Options::default();
         options.store.max_event_bytes = options.ingest.max_body + 1;
         assert!(validate(&options).unwrap_err().to_string().contains("lower event_bytes"));
+        let mut options = Options::default();
+        options.server.tls_key = Some("key.pem".into());
+        assert!(validate(&options).unwrap_err().to_string().contains("tls_certificate is not"));
+        options.server.tls_certificate = Some("certificate.pem".into());
+        validate(&options).unwrap();
+        options.server.tls_key = None;
+        assert!(validate(&options).unwrap_err().to_string().contains("tls_key is not"));
         let mut options = Options::default();
         options.admission.answer_memory = options.limits.answer_bytes * 2 - 1;
         assert!(validate(&options).unwrap_err().to_string().contains("raise answer_memory"));

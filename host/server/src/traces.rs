@@ -1,9 +1,10 @@
-//! Traces over OTLP/HTTP: each request is a span, and where its caller has begun a trace (W3C
+//! Traces over OTLP/HTTP, or HTTPS: each request is a span, and where its caller has begun a trace (W3C
 //! `traceparent`) it is a part of that.
 //!
 //! Spans are sent by a thread of their own, in batches, with a small blocking client; when the
-//! receiver is slow or gone, spans are dropped and requests do not notice.
+//! receiver is slow or gone, spans are dropped, the log says so once, and requests do not notice.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -19,6 +20,7 @@ use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tracing::Span;
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt};
 use tracing_subscriber::registry::LookupSpan;
+use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::options::TraceOptions;
 
@@ -111,20 +113,46 @@ impl Extractor for Headers<'_> {
 
 /// The client of the sending thread.
 #[derive(Debug)]
-struct Client(ureq::Agent);
+struct Client {
+    agent: ureq::Agent,
+    /// The last batch did not arrive.
+    failing: AtomicBool,
+}
 
 impl Client {
     fn new() -> Self {
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build();
-        Self(agent.new_agent())
+        let agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(PATIENCE))
+            // As the clients of the command line: what the system trusts, or SSL_CERT_FILE.
+            .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
+            .build();
+        Self { agent: agent.new_agent(), failing: AtomicBool::new(false) }
+    }
+
+    /// Says once that traces do not arrive and why, and once that they do again: nobody else tells of it.
+    fn tell(&self, failure: Option<&str>) {
+        let failed_before = self.failing.swap(failure.is_some(), Ordering::Relaxed);
+        match failure {
+            Some(why) if !failed_before => {
+                tracing::warn!(why, "traces do not reach their receiver; they are dropped until they do");
+            }
+            None if failed_before => tracing::info!("traces reach their receiver again"),
+            _ => {}
+        }
     }
 }
 
 #[async_trait::async_trait]
 impl HttpClient for Client {
     async fn send_bytes(&self, request: Sent<Bytes>) -> Result<Received<Bytes>, HttpError> {
-        let response = self.0.run(request.map(|body| body.to_vec()))?;
-        let (head, mut body) = response.into_parts();
+        let answered = self.agent.run(request.map(|body| body.to_vec()));
+        match &answered {
+            Ok(response) if response.status().is_success() => self.tell(None),
+            Ok(response) => self.tell(Some(&format!("it answers {}", response.status()))),
+            Err(error) => self.tell(Some(&error.to_string())),
+        }
+        let (head, mut body) = answered?.into_parts();
         Ok(Received::from_parts(head, body.with_config().limit(64 << 10).read_to_vec()?.into()))
     }
 }

@@ -317,6 +317,49 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     assert_eq!(author.shown("mine")["version"], json!(1));
 }
 
+/// Cargo would compile for minutes before it finds that out, so it is not even started.
+#[test]
+fn a_missing_target_is_said_before_anything_is_compiled() {
+    let (author, tools) = (Author::new(), folder());
+    author.does(&["new", "by.section", "--lang", "rust"]);
+    let (sysroot, started) = (tools.path().join("a-toolchain"), tools.path().join("cargo-was-started"));
+    let script = |name: &str, text: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        let path = tools.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let library = sysroot.join("lib/rustlib/wasm32-unknown-unknown/lib");
+    script(
+        "rustc",
+        &format!("case \"$2\" in sysroot) echo {};; *) echo {};; esac", sysroot.display(), library.display()),
+    );
+    let cargo = script("cargo", &format!(": > {}; exit 1", started.display()));
+    let test = || {
+        let mut command = Command::new(binary());
+        command.args(["test", "by.section"]).current_dir(author.home.path()).stdin(Stdio::null());
+        command.env("PATH", tools.path()).env("CARGO", &cargo).env_remove("RUSTC");
+        let out = command.output().unwrap();
+        assert!(!out.status.success());
+        String::from_utf8_lossy(&out.stderr).into_owned() + &String::from_utf8_lossy(&out.stdout)
+    };
+    // A Rust that rustup does not manage.
+    let told = test();
+    for words in ["wasm32-unknown-unknown is not installed", "libstd-rust-dev-wasm32", "--module"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    // An empty folder is no library.
+    std::fs::create_dir_all(&library).unwrap();
+    script("rustup", &format!("echo {}/bin/rustc", sysroot.display()));
+    let told = test();
+    assert!(told.contains("rustup target add --toolchain a-toolchain wasm32-unknown-unknown"), "{told}");
+    assert!(!started.exists(), "cargo was started");
+    std::fs::write(library.join("libcore-0123456789abcdef.rlib"), "").unwrap();
+    let told = test();
+    assert!(started.exists() && told.contains("cargo build ended with"), "{told}");
+}
+
 #[test]
 fn a_new_endpoint_in_rust_is_built_by_cargo() {
     // Built for real where the guests are: it needs their toolchain, and shares what is compiled.

@@ -41,6 +41,7 @@ mod pack;
 mod promises;
 mod restart;
 mod sandbox;
+mod serve_tls;
 mod siege;
 mod slow_readers;
 mod tables;

@@ -201,7 +201,7 @@ fn lines_that_wait_for_a_slow_reader_count_too() {
 }
 
 /// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = length[1..].to_vec();
     frame.extend([kind, flags]);
@@ -211,7 +211,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A header of HTTP/2 as it stands, with or without a number for its name.
-fn field(name: Result<u8, &str>, value: &str) -> Vec<u8> {
+pub(super) fn field(name: Result<u8, &str>, value: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     let mut field = match name {
         Ok(known) => vec![known],

@@ -1,6 +1,7 @@
 //! Toolchains of authors: what they built is found, and what they lack is said.
 
 use std::error::Error;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,6 +18,10 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// # Errors
 /// Cargo or the target is missing; the build fails; the package is no library that can be loaded.
 pub(super) fn cargo(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    // Before anything is compiled: cargo finds it out only after minutes, when the macros are built.
+    if let Some(told) = missing_target(folder) {
+        return Err(told.into());
+    }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut child = Command::new(&cargo)
         .args(["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"])
@@ -39,10 +44,7 @@ pub(super) fn cargo(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     }
     let status = child.wait()?;
     if !status.success() {
-        return Err(match target_is_missing(folder) {
-            true => format!("the target {TARGET} is not installed: rustup target add {TARGET}").into(),
-            false => format!("cargo build ended with {status} in {}; its messages are above", folder.display()).into(),
-        });
+        return Err(format!("cargo build ended with {status} in {}; its messages are above", folder.display()).into());
     }
     built.ok_or_else(|| {
         format!(
@@ -68,14 +70,40 @@ fn module_of(line: &str, manifest: &Path) -> Option<PathBuf> {
     files.map(PathBuf::from).find(|file| file.extension().is_some_and(|kind| kind == "wasm"))
 }
 
-/// Whether the standard library for the target is surely not there.
-fn target_is_missing(folder: &Path) -> bool {
-    let told =
-        Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).current_dir(folder).output();
-    told.is_ok_and(|out| {
-        let path = String::from_utf8_lossy(&out.stdout);
-        out.status.success() && !Path::new(path.trim()).is_dir()
-    })
+/// What to do about the target's standard library, where it is surely not there. The compiler says where
+/// it would be, with or without rustup; the folder may choose another toolchain than the one around it.
+fn missing_target(folder: &Path) -> Option<String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let answer = |program: &OsStr, arguments: &[&str]| {
+        let out = Command::new(program).args(arguments).current_dir(folder).stdin(Stdio::null()).output().ok()?;
+        let path = PathBuf::from(String::from_utf8_lossy(&out.stdout).trim());
+        (out.status.success() && path.is_absolute()).then_some(path)
+    };
+    let library = answer(&rustc, &["--print", "target-libdir", "--target", TARGET])?;
+    if has_core(&library) {
+        return None;
+    }
+    let sysroot = answer(&rustc, &["--print", "sysroot"])?;
+    let of_rustup = answer(OsStr::new("rustup"), &["which", "rustc"]).is_some_and(|rustc| rustc.starts_with(&sysroot));
+    let toolchain = sysroot.file_name().and_then(OsStr::to_str).filter(|_| of_rustup);
+    let way = match toolchain {
+        Some(name) => format!("rustup target add --toolchain {name} {TARGET}"),
+        None => format!(
+            "install the system's package with Rust's standard library for it (libstd-rust-dev-wasm32 in Debian, \
+             rust-std-static-{TARGET} in Fedora), or Rust with rustup (https://rustup.rs)"
+        ),
+    };
+    Some(format!(
+        "the target {TARGET} is not installed in {}:\n  {way}\nWhat was built elsewhere is named with --module.",
+        sysroot.display()
+    ))
+}
+
+/// Whether a folder has the first part of a standard library.
+fn has_core(folder: &Path) -> bool {
+    let is_core = |name: &str| name.starts_with("libcore-") && name.ends_with(".rlib");
+    std::fs::read_dir(folder)
+        .is_ok_and(|entries| entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_core)))
 }
 
 /// Runs the command of `[build]` and says where its module is.

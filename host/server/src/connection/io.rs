@@ -10,18 +10,30 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Life;
 
+/// Which directions are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Both: what is read and written is the client's own.
+    Both,
+    /// What is read out of TLS. Its own messages are no part of a request.
+    Reads,
+    /// What is written below TLS: what the socket takes, and not what waits in a buffer for it.
+    Writes,
+}
+
 /// A socket that tells its connection's clocks what moves.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     pub(crate) stream: S,
     pub(crate) life: Arc<Life>,
+    pub(crate) side: Side,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        if buffer.filled().len() > before {
+        if self.side != Side::Writes && buffer.filled().len() > before {
             self.life.read(Instant::now());
         }
         Poll::Ready(Ok(()))
@@ -31,6 +43,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 impl<S> Watched<S> {
     fn told(&self, written: Poll<Result<usize>>) -> Poll<Result<usize>> {
         match &written {
+            _ if self.side == Side::Reads => {}
             Poll::Ready(Ok(bytes)) => self.life.wrote(*bytes, Instant::now()),
             Poll::Ready(Err(_)) => {}
             Poll::Pending => self.life.blocked(Instant::now()),

@@ -18,7 +18,7 @@ use crate::options::ServerOptions;
 
 pub(crate) use address::{Addresses, Stranger};
 pub(crate) use body::{Outgoing, Running};
-pub(crate) use io::Watched;
+pub(crate) use io::{Side, Watched};
 
 /// How long after a polite end an idle connection is cut.
 const POLITE: Duration = Duration::from_secs(5);
