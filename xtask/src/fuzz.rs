@@ -8,7 +8,7 @@
 
 use std::process::{Command, ExitCode};
 
-use crate::{Outcome, built, cargo, root, run, say};
+use crate::{Outcome, built, cargo, root, run, say, this};
 
 /// Set for the calls that come from cargo.
 const WRAPPER: &str = "TIDEGATE_FUZZ_COMPILER";
@@ -81,7 +81,7 @@ pub(crate) fn briefly() -> Outcome {
 
 fn build() -> Outcome {
     say("building the fuzz targets");
-    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let this = this()?;
     // All packages are named, so that the dependencies have the features that every build gives them.
     run(cargo(&root())
         .args(["build", "--workspace", "--locked", "--features", "tidegate-fuzz/libfuzzer"])

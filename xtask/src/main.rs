@@ -20,6 +20,7 @@ mod workflow;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::steps::Step;
@@ -54,6 +55,8 @@ cargo xtask COMMAND
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {
+    // Asked before anything is built; see there.
+    let _ = this();
     if fuzz::is_compiler() {
         return fuzz::compile();
     }
@@ -213,9 +216,16 @@ fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// The path of this program. A build of everything may put another program of the same name there, and the system then
+/// calls the path of this one deleted; the other one does the same.
+fn this() -> Result<PathBuf, String> {
+    static THIS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    THIS.get_or_init(|| std::env::current_exe().map_err(|error| error.to_string())).clone()
+}
+
 /// Where cargo leaves programs, this one among them.
 fn built() -> Result<PathBuf, String> {
-    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let this = this()?;
     this.parent().map(PathBuf::from).ok_or_else(|| format!("{} lies nowhere", this.display()))
 }
 
