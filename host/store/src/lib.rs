@@ -25,6 +25,7 @@ mod backup;
 mod batch;
 mod catalog;
 mod checksum;
+mod classify;
 mod columns;
 mod commit;
 mod describe;
