@@ -4,7 +4,7 @@
 //! two hundred crates to compile on every fresh machine, and what is looked at here is a small part of it: licences
 //! are read by the crate that it uses for them, the rest is a list of names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use spdx::{Expression, Licensee};
 use toml::{Table, Value};
@@ -13,8 +13,8 @@ use crate::parts::{Part, packages};
 use crate::{Outcome, guests, root};
 
 const FILE: &str = "deny.toml";
-/// How cargo names the one registry that is meant where none is named.
-const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+/// How cargo begins the names of registries.
+const REGISTRY: &str = "registry+";
 
 /// Checks what the host and the guests use.
 pub(crate) fn check() -> Outcome {
@@ -27,6 +27,15 @@ pub(crate) fn check() -> Outcome {
     let own = |part: &Part| part.folder.starts_with(root());
     let found = rules.findings(&parts, own);
     if found.is_empty() { Ok(()) } else { Err(format!("{FILE} does not allow:\n  {}", found.join("\n  "))) }
+}
+
+/// The registry that most parts come from; all others have to.
+fn registry(parts: &[Part]) -> Option<&str> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for source in parts.iter().filter_map(|part| part.source.as_deref()).filter(|source| source.starts_with(REGISTRY)) {
+        *counts.entry(source).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, parts)| *parts).map(|(source, _)| source)
 }
 
 /// What is allowed.
@@ -85,6 +94,7 @@ impl Rules {
     fn findings(&self, parts: &[Part], own: impl Fn(&Part) -> bool) -> Vec<String> {
         let mut found = BTreeSet::new();
         let mut used = vec![false; self.licences.len()];
+        let registry = registry(parts);
         for part in parts {
             let Part { name, version, .. } = part;
             let mut tell = |what: String| found.insert(format!("{name} {version} {what}"));
@@ -92,7 +102,7 @@ impl Rules {
                 tell(format!("is banned: {reason}"));
             }
             match &part.source {
-                Some(source) if source == REGISTRY => {}
+                Some(source) if Some(source.as_str()) == registry => {}
                 None if own(part) => {}
                 Some(source) => _ = tell(format!("comes from {source}, which is not the registry of all others")),
                 None => _ = tell(format!("comes from {}, a folder outside of the project", part.folder.display())),
@@ -164,7 +174,13 @@ mod tests {
     fn part(name: &str, licence: &str) -> Part {
         let licence = (!licence.is_empty()).then(|| licence.to_owned());
         let (name, version) = (name.to_owned(), "1.0.0".to_owned());
-        Part { name, version, licence, source: Some(REGISTRY.to_owned()), ..Part::default() }
+        Part {
+            name,
+            version,
+            licence,
+            source: Some(format!("{REGISTRY}https://registry.example/index")),
+            ..Part::default()
+        }
     }
 
     fn findings(more: &[Part]) -> Vec<String> {
