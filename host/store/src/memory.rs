@@ -1,9 +1,8 @@
 //! Rows in memory as a source of the engine's scans.
 //!
 //! Batches keep the columns that their rows had; what a query asks for is made from them while it runs,
-//! a slice of rows at a time, and only the paths that it reads: as a segment is read. So planning costs
-//! nothing, a query that stops early has made no more than it took, and what stands between two operators
-//! is bounded however wide the source is.
+//! a batch of rows at a time, and only the paths that it reads: as a segment is read. So planning costs
+//! nothing, and a query that stops early has made no more than it took.
 //!
 //! Simple filters (a column compared with a value) are looked at first, and nothing is made of rows that do not
 //! pass: a source is shared by tenants, and what one of them sent must not cost another, who asks for its own
@@ -15,7 +14,7 @@ use datafusion::{
     arrow::{
         array::{AsArray, RecordBatch, RecordBatchOptions},
         compute::filter_record_batch,
-        datatypes::{DataType, SchemaRef},
+        datatypes::SchemaRef,
     },
     common::{
         Statistics, config::ConfigOptions, internal_datafusion_err, stats::Precision, tree_node::TreeNodeRecursion,
@@ -43,12 +42,6 @@ use crate::{
     expr::{Adapter, field_chain},
     shape::Shape,
 };
-
-/// The most cells (leaf columns times rows) that are made at once.
-const MAX_CELLS: usize = 1 << 20;
-
-/// The fewest rows that are made at once.
-const LEAST_ROWS: usize = 64;
 
 /// A partition for each batch, each newest row first.
 #[derive(Debug, Clone)]
@@ -80,20 +73,6 @@ impl MemoryRows {
         let projection = ProjectionExprs::from_indices(columns.unwrap_or(&all), &table);
         let output = Arc::new(projection.project_schema(&table)?);
         Ok(MemoryRows { batches, shape, table, projection, output, order, fetch, filters: Vec::new() })
-    }
-
-    /// Rows of one slice.
-    fn slice_rows(&self, batch_size: usize) -> usize {
-        let leaves: usize = self.output.fields().iter().map(|field| leaves(field.data_type())).sum();
-        (MAX_CELLS / leaves.max(1)).clamp(LEAST_ROWS, batch_size.max(LEAST_ROWS))
-    }
-}
-
-fn leaves(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
-        DataType::List(item) => leaves(item.data_type()),
-        _ => 1,
     }
 }
 
@@ -144,7 +123,8 @@ impl DataSource for MemoryRows {
         let exprs = self.projection.expr_iter().map(|expr| adapter.rewrite(expr)).collect::<Result<Vec<_>>>()?;
         let filters = self.filters.iter().map(|filter| adapter.rewrite(Arc::clone(filter)));
         let filters = filters.collect::<Result<Vec<_>>>()?;
-        let step = self.slice_rows(context.session_config().batch_size());
+        // Whoever runs the statement knows how wide its rows are.
+        let step = context.session_config().batch_size().max(1);
         let rows = batch.rows.num_rows();
         let output = Arc::clone(&self.output);
         let mut left = self.fetch.unwrap_or(usize::MAX);
@@ -299,7 +279,7 @@ mod tests {
 
     /// Rows of two tenants; the overflow of the one cannot be read.
     fn rows() -> MemoryRows {
-        let mut shredder = Shredder::new(&Shape::default(), Caps { fields: 3, depth: 8 }, Arc::default());
+        let mut shredder = Shredder::new(&Shape::default(), Caps { fields: 3, depth: 8, reserved: Arc::default() });
         let junk: serde_json::Map<String, serde_json::Value> = (0..9).map(|n| (format!("j{n}"), json!(n))).collect();
         shredder.add(&json!({"id": "1", "timestamp": 1, "project": "p", "metadata": junk}));
         let (_, shape) = shredder.finish(100).unwrap();

@@ -48,11 +48,13 @@ const ALWAYS_COLUMNS: [&str; 2] = ["project", METADATA];
 const OWN_OVERFLOW: &str = "/_overflow";
 
 /// The bounds of a shape.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Caps {
     /// See [`StoreOptions::max_fields`](crate::StoreOptions::max_fields).
     pub(crate) fields: usize,
     pub(crate) depth: usize,
+    /// Pointers of fields that have a column in any case.
+    pub(crate) reserved: Arc<BTreeSet<String>>,
 }
 
 /// Makes a batch of normalised events, growing the shape where they hold something new.
@@ -61,8 +63,6 @@ pub(crate) struct Shredder {
     /// A copy that is free to change; it counts only if it did.
     shape: Shape,
     state: State,
-    /// Pointers of fields that have a column in any case.
-    reserved: Arc<BTreeSet<String>>,
     cells: Cells,
     overflow: StringViewBuilder,
     any_overflow: bool,
@@ -70,18 +70,17 @@ pub(crate) struct Shredder {
 }
 
 impl Shredder {
-    pub(crate) fn new(shape: &Shape, caps: Caps, reserved: Arc<BTreeSet<String>>) -> Shredder {
+    pub(crate) fn new(shape: &Shape, caps: Caps) -> Shredder {
         let shape = shape.clone();
         let state =
             State { caps, count: shape.count(), changed: false, values: 0, lists: 0, records: 0, list_cells: 0 };
         let overflow = StringViewBuilder::with_capacity(0);
-        Shredder { shape, state, reserved, cells: Cells::default(), overflow, any_overflow: false, rows: 0 }
+        Shredder { shape, state, cells: Cells::default(), overflow, any_overflow: false, rows: 0 }
     }
 
     /// The next row.
     pub(crate) fn add(&mut self, event: &Value) {
-        let reserved = &self.reserved;
-        let mut walk = Walk { state: &mut self.state, reserved, path: Vec::new(), spilled: Map::new() };
+        let mut walk = Walk { state: &mut self.state, path: Vec::new(), spilled: Map::new() };
         if let Value::Object(event) = event {
             walk.object(&mut self.shape.fields, &mut self.cells, self.rows, event, 0);
         }
@@ -157,7 +156,6 @@ impl State {
 /// One event on its way into the columns.
 struct Walk<'s, 'v> {
     state: &'s mut State,
-    reserved: &'s BTreeSet<String>,
     path: Vec<Step<'v>>,
     /// The overflow of the row.
     spilled: Map<String, Value>,
@@ -290,7 +288,7 @@ impl<'v> Walk<'_, 'v> {
 
     /// Whether the field at hand has a column in any case.
     fn is_reserved(&self) -> bool {
-        if self.reserved.is_empty() {
+        if self.state.caps.reserved.is_empty() {
             return false;
         }
         let mut pointer = String::new();
@@ -299,7 +297,7 @@ impl<'v> Walk<'_, 'v> {
                 push_pointer(&mut pointer, key);
             }
         }
-        self.reserved.contains(&pointer)
+        self.state.caps.reserved.contains(&pointer)
     }
 
     /// Says that a record has fields without a column.

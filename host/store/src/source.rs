@@ -6,7 +6,7 @@
 //! and moves between them only under that lock, so no snapshot sees it twice or not at all.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::HashSet,
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -55,10 +55,8 @@ pub(crate) struct Source {
     deleted: AtomicBool,
     /// The catalog's short key. May come back for another source after a deletion.
     pub(crate) key: i64,
-    caps: Caps,
+    caps: Mutex<Caps>,
     shape: Mutex<Arc<Shape>>,
-    /// Pointers of fields that have a column in any case.
-    reserved: Mutex<Arc<BTreeSet<String>>>,
     overflows: AtomicBool,
     /// Taken with nothing else held, or after `shape`.
     seen: Mutex<Seen>,
@@ -126,10 +124,9 @@ impl Source {
             info: Mutex::new(Arc::new(info)),
             deleted: AtomicBool::new(false),
             key,
-            caps: Caps { fields: options.max_fields, depth: options.max_depth },
+            caps: Mutex::new(Caps { fields: options.max_fields, depth: options.max_depth, reserved: Arc::default() }),
             overflows: AtomicBool::new(shape.overflows()),
             shape: Mutex::new(Arc::new(shape)),
-            reserved: Mutex::default(),
             seen: Mutex::default(),
             lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
             unflushed,
@@ -149,7 +146,7 @@ impl Source {
     /// is to remember of all of them.
     pub(crate) fn note_segment(&self, shape: &Shape, columns: &Schema, at: i64) -> Option<String> {
         let mut seen = self.seen();
-        if shape.count().saturating_mul(2) > self.caps.fields {
+        if shape.count().saturating_mul(2) > self.caps().fields {
             seen.note(shape, columns, at);
         }
         seen.to_text()
@@ -219,24 +216,22 @@ impl Source {
     /// Sees to it that these fields, and the records that they are in, have a column in any case, as long as
     /// they are not too many.
     pub(crate) fn reserve(&self, paths: impl IntoIterator<Item = Vec<String>>) {
-        let mut reserved = self.reserved();
-        let mut known = BTreeSet::clone(&reserved);
+        let mut caps = self.caps();
+        let most = caps.fields / 2;
+        let known = Arc::make_mut(&mut caps.reserved);
         for path in paths {
             let mut pointer = String::new();
             for key in path {
                 push_pointer(&mut pointer, &key);
-                if known.len() < self.caps.fields / 2 {
+                if known.len() < most {
                     known.insert(pointer.clone());
                 }
             }
         }
-        if known.len() > reserved.len() {
-            *reserved = Arc::new(known);
-        }
     }
 
-    fn reserved(&self) -> MutexGuard<'_, Arc<BTreeSet<String>>> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    fn caps(&self) -> MutexGuard<'_, Caps> {
+        self.caps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether some event has had fields without a column; does not wait for rows that become columns.
@@ -267,13 +262,14 @@ impl Source {
             (mem::take(&mut lists.raw), mem::take(&mut lists.raw_size), lists.memory.clone())
         };
         let before: usize = memory.iter().map(|batch| batch.held()).sum();
-        let built = build(&raw, shape, (self.caps, Arc::clone(&self.reserved())), &mut memory);
+        let caps = self.caps().clone();
+        let built = build(&raw, shape, &caps, &mut memory);
         let mut lists = self.lists();
         lists.shredding = 0;
         match built {
             Ok(grown) => {
                 if grown.overflows() && !self.overflows.swap(true, Ordering::Relaxed) {
-                    let (source, fields, most) = (&self.info().name, grown.count(), self.caps.fields);
+                    let (source, fields, most) = (&self.info().name, grown.count(), self.caps().fields);
                     tracing::warn!(source, fields, most, "events have fields without a column of their own");
                 }
                 *shape = grown;
@@ -420,7 +416,7 @@ impl Source {
 fn build(
     raw: &[Call],
     shape: &Arc<Shape>,
-    (caps, reserved): (Caps, Arc<BTreeSet<String>>),
+    caps: &Caps,
     memory: &mut Vec<Arc<MemBatch>>,
 ) -> datafusion::error::Result<Arc<Shape>> {
     let mut building = Building { shape: Arc::clone(shape), shredder: None, bytes: 0, seqs: None };
@@ -429,7 +425,7 @@ fn build(
         let each = call.body.len() / call.rows.max(1);
         for event in stored(&call.body, call.seq) {
             let event = event.map_err(|error| DataFusionError::External(Box::new(error)))?;
-            let new = || Shredder::new(&building.shape, caps, Arc::clone(&reserved));
+            let new = || Shredder::new(&building.shape, caps.clone());
             let shredder = building.shredder.get_or_insert_with(new);
             shredder.add(&event);
             let is_full = shredder.is_full();

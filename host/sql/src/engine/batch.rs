@@ -42,7 +42,8 @@ fn widest(plan: &Arc<dyn ExecutionPlan>) -> usize {
     widest
 }
 
-fn leaves(data_type: &DataType) -> usize {
+/// The columns without fields of their own in a value.
+pub(super) fn leaves(data_type: &DataType) -> usize {
     match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| leaves(field.data_type())).sum(),
         DataType::List(item) => leaves(item.data_type()),

@@ -10,13 +10,15 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
-use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, TableReference};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, TableScan, TableScanBuilder};
+
+use super::batch::leaves;
 
 /// A table with records that have fewer fields, those of the schema; nothing if it is none that can. Its columns stay
 /// what they are.
@@ -77,7 +79,7 @@ struct Uses {
     /// Columns under other names: the new one, and the one that it is.
     renamed: Vec<(Column, Column)>,
     /// The tables by their names in the plan; none where a name is that of two.
-    tables: HashMap<String, Option<Arc<dyn TableProvider>>>,
+    tables: HashMap<TableReference, Option<Arc<dyn TableProvider>>>,
 }
 
 impl Uses {
@@ -96,8 +98,7 @@ impl Uses {
         match node {
             LogicalPlan::TableScan(scan) => {
                 let provider = source_as_provider(&scan.source)?;
-                let name = scan.table_name.to_string();
-                let known = self.tables.entry(name).or_insert_with(|| Some(Arc::clone(&provider)));
+                let known = self.tables.entry(scan.table_name.clone()).or_insert_with(|| Some(Arc::clone(&provider)));
                 if known.as_ref().is_some_and(|known| !Arc::ptr_eq(known, &provider)) {
                     *known = None;
                 }
@@ -167,10 +168,10 @@ impl Uses {
         }
     }
 
-    /// The schema of a scan's table with what is used of it; nothing if that is all.
-    fn narrowed(&self, scan: &TableScan, schema: &Schema) -> Option<SchemaRef> {
+    /// The schema of a table with what is used of it; nothing if that is all.
+    fn narrowed(&self, table: &TableReference, schema: &Schema) -> Option<SchemaRef> {
         let narrow = |field: &FieldRef| {
-            let column = Column::new(Some(scan.table_name.clone()), field.name());
+            let column = Column::new(Some(table.clone()), field.name());
             match self.columns.get(&column) {
                 // A name that stands without its table could be any.
                 Some(used) if !self.columns.contains_key(&Column::new_unqualified(field.name())) => {
@@ -180,16 +181,9 @@ impl Uses {
             }
         };
         let fields: Vec<FieldRef> = schema.fields().iter().map(narrow).collect();
-        let width = |fields: &[FieldRef]| fields.iter().map(|field| leaves(field)).sum::<usize>();
+        let width = |fields: &[FieldRef]| fields.iter().map(|field| leaves(field.data_type())).sum::<usize>();
         let (before, after) = (width(schema.fields()), width(&fields));
         (before > after).then(|| Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
-    }
-}
-
-fn leaves(field: &Field) -> usize {
-    match field.data_type() {
-        DataType::Struct(fields) => fields.iter().map(|field| leaves(field)).sum(),
-        _ => 1,
     }
 }
 
@@ -213,17 +207,11 @@ fn path_of(expr: &Expr) -> Option<(&Column, Vec<String>)> {
 /// The optimized plan over tables that are no wider than it reads them.
 pub(super) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, LogicalPlan>> {
     let uses = Uses::of(plan)?;
-    let mut tables: HashMap<String, Arc<dyn TableProvider>> = HashMap::new();
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node
-            && let Some(Some(provider)) = uses.tables.get(&scan.table_name.to_string())
-            && !tables.contains_key(&scan.table_name.to_string())
-        {
-            let table = uses.narrowed(scan, &provider.schema()).and_then(|schema| narrow(provider.as_ref(), schema));
-            tables.extend(table.map(|table| (scan.table_name.to_string(), table)));
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
+    let tables = uses.tables.iter().filter_map(|(name, provider)| {
+        let provider = provider.as_ref()?;
+        Some((name, narrow(provider.as_ref(), uses.narrowed(name, &provider.schema())?)?))
+    });
+    let tables: HashMap<&TableReference, Arc<dyn TableProvider>> = tables.collect();
     if tables.is_empty() {
         return Ok(Cow::Borrowed(plan));
     }
@@ -232,7 +220,7 @@ pub(super) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, Log
             // The types of what comes in may be others; what goes out at the top is the same.
             return Ok(Transformed::yes(node.recompute_schema()?));
         };
-        let Some(table) = tables.get(&scan.table_name.to_string()) else {
+        let Some(table) = tables.get(&scan.table_name) else {
             return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
         };
         let TableScan { table_name, projection, filters, fetch, .. } = scan;
