@@ -16,12 +16,14 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{Error, ServerConfig};
 use sha2::{Digest, Sha256};
+use tidegate_model::{Code, Failure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::connection::Watched;
+use crate::failure::document;
 use crate::options::ServerOptions;
 
 /// How often the files are looked at. A change counts when it is seen twice: files are not written at once.
@@ -30,8 +32,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const LONGEST: u64 = 1 << 20;
 /// What is read of a request that came without TLS, in bytes, so that its sender reads the answer.
 const WASTE: u64 = 1 << 20;
-/// The answer to such a request.
-const PLAIN: &str = r#"{"error":{"code":"unsupported","message":"this port speaks TLS: the address begins with https://","status":400,"errors":[]}}"#;
+/// What is said to such a request.
+const PLAIN: &str = "this port speaks TLS: the address begins with https://";
 
 /// Why a certificate cannot be used. The texts name the file, and never what is in it.
 #[derive(Debug, thiserror::Error)]
@@ -137,9 +139,10 @@ impl Tls {
         match stream.stream.peek(&mut first).await {
             // A method's name; TLS begins with the number 22.
             Ok(_) if first.iter().all(u8::is_ascii_uppercase) => {
+                let body = document(&Failure::new(Code::Unsupported, PLAIN)).to_string();
                 let answer = format!(
-                    "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{PLAIN}",
-                    PLAIN.len()
+                    "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                    body.len()
                 );
                 let _ = stream.write_all(answer.as_bytes()).await;
                 let _ = stream.shutdown().await;
