@@ -9,6 +9,7 @@ mod conformance;
 mod dist;
 mod fuzz;
 mod guests;
+mod layers;
 mod licences;
 mod notices;
 mod parts;
@@ -47,7 +48,7 @@ cargo xtask COMMAND
            handed to schemathesis
   lint [--only STEP[,STEP]]
            formatting and clippy, warnings denied, of host and guests; licences, bans and sources of all
-           dependencies (deny.toml); lint --help lists the steps
+           dependencies (deny.toml); no import circles between files; lint --help lists the steps
   dist [--profile NAME]
            build the service for others to install, with the profile dist unless told: an archive with the
            configuration, the systemd unit, the licences of what is linked in, and a list of its parts (SBOM)";
@@ -118,9 +119,10 @@ const TEST: [Step; 11] = [
 ];
 
 /// What `cargo xtask lint` does.
-const LINT: [Step; 5] = [
+const LINT: [Step; 6] = [
     Step { name: "format", what: "the formatting of host and guests", after: &[], run: format },
     Step { name: "licences", what: "licences, bans and sources of all dependencies", after: &[], run: licences::check },
+    Step { name: "layers", what: "no import circles between the files of a crate", after: &[], run: layers::check },
     Step { name: "clippy", what: "clippy on the host", after: &[], run: clippy },
     Step { name: "guests", what: "clippy on the guests", after: &[], run: clippy_guests },
     Step { name: "book", what: "the book of the SDK", after: &[], run: book },
