@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::info::Retention;
+use crate::source_info::Retention;
 
 /// How the store commits, holds and flushes. `Default` suits a 2-core server.
 #[derive(Debug, Clone, PartialEq, Eq)]

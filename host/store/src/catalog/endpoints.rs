@@ -6,10 +6,10 @@ use rusqlite::{OptionalExtension, Row, TransactionBehavior, params, types::Type}
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Catalog, check_name};
 use crate::{
+    catalog::{Catalog, check_name},
+    clock::now_micros,
     error::{Result, StoreError},
-    now_micros,
 };
 
 /// A saved endpoint at one of its versions, mostly the newest.

@@ -5,6 +5,11 @@
 //! Both sync at every commit (`synchronous=FULL`). The calls here are short but block; call them
 //! off the async threads where that matters.
 
+pub(crate) mod database;
+mod endpoints;
+mod tokens;
+pub(crate) mod wal_file;
+
 use std::{
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -15,15 +20,13 @@ use uuid::Uuid;
 
 pub use self::{
     endpoints::{EndpointEntry, EndpointRecord, NewVersion},
-    log_file::LogDamage,
     tokens::TokenRecord,
+    wal_file::LogDamage,
 };
-use crate::error::{Result, StoreError};
-
-mod endpoints;
-pub(crate) mod log_file;
-pub(crate) mod schema;
-mod tokens;
+use crate::{
+    data_folder::paths,
+    error::{Result, StoreError},
+};
 
 /// The catalog of a data folder; see [`Store::catalog`](crate::Store::catalog).
 #[derive(Debug)]
@@ -36,12 +39,12 @@ impl Catalog {
     /// Opens the catalog of a data folder and brings its schema up to date. One that holds nothing is
     /// filled only where it `may_be_new`.
     pub(crate) fn open(data: &Path, may_be_new: bool) -> Result<Catalog> {
-        let path = data.join(schema::FILE);
-        let mut conn = schema::connect(&path, may_be_new)?;
-        if !may_be_new && schema::version(&conn, &path)? == 0 {
+        let path = data.join(paths::CATALOG);
+        let mut conn = database::connect(&path, may_be_new)?;
+        if !may_be_new && database::version(&conn, &path)? == 0 {
             return Err(StoreError::CatalogMissing(data.to_owned()));
         }
-        schema::migrate(&mut conn, &path)?;
+        database::migrate(&mut conn, &path)?;
         Ok(Catalog { path, conn: Mutex::new(conn) })
     }
 
@@ -54,19 +57,19 @@ impl Catalog {
     /// [`StoreError::Incompatible`] when it has another version: only a store that has the folder
     /// for itself changes the schema.
     pub fn open_beside(data_dir: &Path) -> Result<Catalog> {
-        let path = data_dir.join(schema::FILE);
+        let path = data_dir.join(paths::CATALOG);
         if !path.is_file() {
             return Err(StoreError::NoCatalog(data_dir.to_owned()));
         }
-        let conn = schema::connect(&path, false)?;
-        match schema::version(&conn, &path)? {
-            schema::VERSION => Ok(Catalog { path, conn: Mutex::new(conn) }),
+        let conn = database::connect(&path, false)?;
+        match database::version(&conn, &path)? {
+            database::VERSION => Ok(Catalog { path, conn: Mutex::new(conn) }),
             0 => Err(StoreError::NoCatalog(data_dir.to_owned())),
             old => Err(StoreError::Incompatible {
                 path,
                 reason: format!(
                     "it has schema version {old}; start the server of this build once, which brings it to version {}",
-                    schema::VERSION
+                    database::VERSION
                 ),
             }),
         }
@@ -86,7 +89,7 @@ impl Catalog {
 
     /// Another connection to the same file, for the writer thread.
     pub(crate) fn connect(&self) -> Result<Connection> {
-        schema::connect(&self.path, false)
+        database::connect(&self.path, false)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {

@@ -3,10 +3,10 @@
 use rusqlite::{OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::Catalog;
 use crate::{
+    catalog::Catalog,
+    clock::now_micros,
     error::{Result, StoreError},
-    now_micros,
 };
 
 /// An access token; the token itself is stored nowhere, only its hash.
