@@ -1,14 +1,14 @@
-//! Rows that a guest made, checked and turned into a record batch.
+//! Rows that a guest made: checked and converted to a record batch.
 //!
-//! Nothing of them is believed: lengths, offsets, UTF-8 and JSON are checked before an array is
-//! built, and arrays are built by constructors that check again.
+//! Nothing is trusted. Lengths, offsets, UTF-8 and JSON are checked before an array is built, and the constructors of
+//! arrays check again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
-    TimestampMicrosecondArray,
+    ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
+    StringArray, TimestampMicrosecondArray,
 };
 use datafusion::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -17,15 +17,14 @@ use futures::stream;
 use tidegate_model::Kind;
 
 use crate::bindings::tidegate::endpoint::types as wit;
-use crate::result_set::text_cells;
-use crate::rows::{Column, Made, Rows};
-use crate::words::{json_fault, kind_in};
+use crate::rows::{CellJson, Column, MadeByGuest, Rows};
+use crate::wit_convert::{json_fault, kind_in, shorten};
 
 const MAX_COLUMNS: usize = 1000;
 const MAX_NAME: usize = 1024;
 
-/// The rows and the bytes that they hold, or what is wrong with them.
-pub(crate) fn made(columns: Vec<wit::Column>, batches: Vec<wit::Batch>) -> Result<(Rows, usize), String> {
+/// Checks and converts. Returns the rows and their bytes in memory, or what is wrong with them.
+pub(crate) fn guest_rows(columns: Vec<wit::Column>, batches: Vec<wit::Batch>) -> Result<(Rows, usize), String> {
     if columns.len() > MAX_COLUMNS {
         return Err(format!("there are {} columns; at most {MAX_COLUMNS} are allowed", columns.len()));
     }
@@ -54,7 +53,7 @@ pub(crate) fn made(columns: Vec<wit::Column>, batches: Vec<wit::Batch>) -> Resul
     let rows = Rows {
         columns: columns.into_iter().map(column).collect(),
         batches: stream::iter(record_batches).boxed(),
-        context: Arc::new(Made),
+        context: Arc::new(MadeByGuest),
         json: text_cells(),
     };
     Ok((rows, bytes))
@@ -160,5 +159,12 @@ fn unpack(packed: wit::Packed, rows: usize) -> Result<(OffsetBuffer<i32>, Buffer
 }
 
 fn brief(name: &str) -> &str {
-    crate::words::shorten(name, 80)
+    shorten(name, 80)
+}
+
+/// The encoder of nested cells for these rows: JSON columns contain JSON text already.
+fn text_cells() -> CellJson {
+    Arc::new(|_, array, row| {
+        Ok(array.as_string_opt::<i32>().map_or_else(|| "null".to_owned(), |texts| texts.value(row).to_owned()))
+    })
 }

@@ -1,11 +1,11 @@
-//! The contract's words and the model's, translated both ways.
+//! Conversion between the types of the WIT package and those of the model, in both directions.
 
 use tidegate_model::{Code, Failure, Kind, Value};
 
 use crate::bindings::tidegate::endpoint::types as wit;
 use crate::class::Quota;
 
-/// The longest text of a failure that is copied into a guest.
+/// The longest message of a failure that is copied into a guest, in bytes.
 const MAX_MESSAGE: usize = 4096;
 
 pub(crate) fn kind_out(kind: Kind) -> wit::Kind {
@@ -56,8 +56,8 @@ pub(crate) fn value_in(value: wit::Value) -> Value {
     }
 }
 
-/// A failure as a guest sees it. What the contract has no words for stays with the host, which
-/// remembers the failure itself.
+/// A failure as the guest gets it. Details that the contract has no field for stay in the host, which remembers the
+/// failure itself.
 pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
     let message = shorten(&failure.message, MAX_MESSAGE).to_owned();
     let about = || failure.location.clone().unwrap_or_default();
@@ -97,7 +97,7 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
     }
 }
 
-/// A limit that a guest may handle, named so that it can tell which.
+/// The failure for a limit that a guest may handle. `quota` tells the guest which limit it is.
 pub(crate) fn exhausted(quota: &'static str, message: String) -> Failure {
     Failure::new(Code::LimitExceeded, message).about(quota)
 }
@@ -112,13 +112,13 @@ fn quota_of(failure: &Failure) -> wit::Quota {
     }
 }
 
-/// What is wrong with a JSON text of a guest, if anything. It is parsed whole, because that bounds
-/// how deep it nests (128 levels): whoever reads it later can do so without a limit of its own.
+/// What is wrong with a JSON text of a guest, if anything. It is parsed as a whole, because that bounds its nesting
+/// (128 levels), and later readers need no limit of their own.
 pub(crate) fn json_fault(json: &str) -> Option<String> {
     serde_json::from_str::<serde_json::Value>(json).err().map(|error| error.to_string())
 }
 
-/// The beginning of a text, at most `bytes` long, cut between characters.
+/// The beginning of a text, at most `bytes` long, cut at a character boundary.
 pub(crate) fn shorten(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }

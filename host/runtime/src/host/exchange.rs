@@ -1,54 +1,28 @@
-//! The request that a guest reads and the response that it builds.
+//! The interface `exchange` of the contract: reading the request, building the response.
 
 use std::collections::BTreeMap;
 
-use datafusion::execution::memory_pool::MemoryReservation;
 use tidegate_model::{Code, Failure};
 use wasmtime::component::Resource;
 
 use crate::bindings::tidegate::endpoint::{exchange, types as wit};
 use crate::host::State;
+use crate::response::{BodyEntry, RequestEntry, ResponseEntry};
 use crate::result_set::ResultSet;
-use crate::words::{json_fault, value_out};
+use crate::wit_convert::{json_fault, value_out};
 
 const MAX_NOTES: usize = 16;
+
 const MAX_NOTE_KEY: usize = 64;
+
 const MAX_NOTE_VALUE: usize = 1024;
-
-/// A request, as the guest's handle finds it; its arguments are in the [`State`].
-#[derive(Debug)]
-#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
-pub struct RequestEntry {
-    pub(crate) received_at: i64,
-}
-
-/// A response, as the guest's handle finds it.
-#[derive(Debug)]
-#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
-pub struct ResponseEntry {
-    pub(crate) body: BodyEntry,
-    pub(crate) max_age: Option<u32>,
-    pub(crate) notes: BTreeMap<String, String>,
-}
-
-/// What a response holds.
-#[derive(Debug)]
-pub(crate) enum BodyEntry {
-    Rows(ResultSet),
-    Document {
-        json: String,
-        /// The memory of the text, while the guest may make more.
-        _held: Option<MemoryReservation>,
-    },
-    Empty,
-}
 
 impl State {
     fn respond(&mut self, body: BodyEntry) -> wasmtime::Result<Resource<ResponseEntry>> {
         self.push(ResponseEntry { body, max_age: None, notes: BTreeMap::new() })
     }
 
-    /// What is wrong with a document, if anything.
+    /// The failure for a document that is too long or not JSON.
     fn refuse_document(&self, json: &str) -> Option<Failure> {
         let most = self.budget.limits().answer_bytes;
         if json.len() > most {

@@ -1,10 +1,9 @@
-//! Compiling in a process apart.
+//! Compiling in a subprocess.
 //!
-//! What compiling costs in time and memory is in the hands of whoever wrote the component, and a
-//! compiler that runs cannot be stopped from within. So the server has it done by a process of
-//! its own, one component each: it can be killed, the system limits what it uses, and if it dies,
-//! nothing dies with it. Both sides are in this file: [`compile_apart`] starts the process and
-//! waits for it, [`compile_alone`] is what runs in there.
+//! The author of a component decides how much time and memory compiling it takes, and a running compiler cannot be
+//! stopped from within. So the server has each component compiled by a process of its own. The process can be killed,
+//! the operating system limits what it uses, and if it crashes, nothing else does. Both sides are in this file:
+//! [`compile_in_subprocess`] starts the process and waits for it, [`compile_alone`] is what runs in it.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -16,42 +15,42 @@ use wasmtime::Engine;
 
 use crate::artefacts::compatibility;
 use crate::engine::compiling_engine;
-use crate::runtime::RuntimeError;
-use crate::words::shorten;
+use crate::error::RuntimeError;
+use crate::wit_convert::shorten;
 
-/// The most compiled code that is taken, in bytes. It is several times the size of the component.
+/// The most bytes of compiled code that are accepted. Compiled code is several times as large as the component.
 const MOST_CODE: u64 = 512 << 20;
-/// The most that is read of what the process says when it fails.
+/// The most bytes that are read of the standard error of the process.
 const MOST_WORDS: u64 = 16 << 10;
-/// The longest reason that is passed on.
+/// The longest reason that is passed on, in bytes.
 const MOST_REASON: usize = 2048;
-/// How often it is looked whether the process has ended.
+/// The interval at which the process is polled.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Where components are compiled.
 #[derive(Debug, Clone, Default)]
 pub enum Compilation {
-    /// In this process: for tools whose user wrote the component, and can stop them.
+    /// In this process. For tools whose user wrote the component and can stop the tool.
     #[default]
     Here,
-    /// In a process of its own for each component.
-    Apart(CompileCommand),
+    /// In a subprocess for each component.
+    Subprocess(CompileCommand),
 }
 
-/// A program that reads a component from standard input, has [`compile_alone`] compile it, writes
-/// the result to standard output and ends with 0; or ends with another status, with the reason on
-/// standard error.
+/// A program that reads a component from standard input, calls [`compile_alone`] and writes the result to standard
+/// output. Its exit status is 0, or another one with the reason on standard error.
 #[derive(Debug, Clone)]
 pub struct CompileCommand {
-    /// The program. It gets an empty environment and `/` as its folder.
+    /// The program. It gets an empty environment and `/` as its working directory.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// How long it may take; then it is killed, and the component is refused.
+    /// How long it may take. Then it is killed, and the component is refused.
     pub time: Duration,
 }
 
-/// Compiles a component under the engine's configuration: what [`Compilation::Apart`] reads.
+/// Compiles a component under the engine's configuration. This is what runs in the process of
+/// [`Compilation::Subprocess`].
 ///
 /// # Errors
 /// The component cannot be compiled.
@@ -66,12 +65,12 @@ pub fn compile_alone(component: &[u8]) -> Result<Vec<u8>, RuntimeError> {
     Ok([compatibility(&engine).as_slice(), &code].concat())
 }
 
-/// The compiled code of a component. Blocks until the process has ended or was killed.
+/// Has a component compiled in a subprocess. `expected` is the compatibility hash of the engine that will run the code.
+/// Blocks until the process has ended or was killed.
 ///
 /// # Errors
-/// The component cannot be compiled, or not in time; the process cannot be started, or is of
-/// another build.
-pub(crate) fn compile_apart(
+/// The component cannot be compiled, or not in time. The process cannot be started, or is of another build.
+pub(crate) fn compile_in_subprocess(
     command: &CompileCommand,
     component: &[u8],
     expected: &[u8; 32],
@@ -90,13 +89,13 @@ pub(crate) fn compile_apart(
     let (input, output, words) = (process.0.stdin.take(), process.0.stdout.take(), process.0.stderr.take());
     let (ended, code, words) = std::thread::scope(|scope| {
         let thread = || std::thread::Builder::new().name("tidegate-compile".to_owned());
-        // A process that does not read all of it says why on standard error.
+        // A process that does not read all of its input says why on standard error.
         let feed = move || input.map(|mut input| input.write_all(component));
         thread().spawn_scoped(scope, feed)?;
         let code = thread().spawn_scoped(scope, move || read(output, MOST_CODE))?;
         let words = thread().spawn_scoped(scope, move || read(words, MOST_WORDS))?;
         let ended = process.wait_for(command.time);
-        // Whatever became of it, its ends of the pipes are closed from here on.
+        // In any case its ends of the pipes are closed from here on.
         process.kill();
         let joined = |thread: std::thread::ScopedJoinHandle<'_, io::Result<Vec<u8>>>| {
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread that reads broke off")))
@@ -132,17 +131,17 @@ fn read(from: Option<impl Read>, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(mut from) = from {
         from.by_ref().take(most).read_to_end(&mut bytes)?;
-        // The rest is not wanted, but a full pipe would hold up whoever writes.
+        // The rest is ignored. It is read nevertheless, because a full pipe would block the writer.
         io::copy(&mut from, &mut io::sink())?;
     }
     Ok(bytes)
 }
 
-/// A process that does not outlive this.
+/// A process that is killed on drop.
 struct Process(Child);
 
 impl Process {
-    /// How it ended; nothing if its time was over first.
+    /// Its exit status; `None` if the time was over first.
     fn wait_for(&mut self, time: Duration) -> io::Result<Option<ExitStatus>> {
         let began = Instant::now();
         loop {
@@ -157,7 +156,7 @@ impl Process {
     }
 
     fn kill(&mut self) {
-        // One that has ended cannot be killed, and has been waited for.
+        // Both calls fail if it has ended already and was waited for.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -182,7 +181,7 @@ mod tests {
 
     fn compile(script: &str) -> Result<Vec<u8>, String> {
         let command = by(script, Duration::from_secs(60));
-        compile_apart(&command, &vec![7; 1 << 20], b"the very build that this was for")
+        compile_in_subprocess(&command, &vec![7; 1 << 20], b"the very build that this was for")
             .map_err(|error| error.to_string())
     }
 
@@ -216,13 +215,13 @@ mod tests {
             assert!(refused.contains(words) && refused.len() < MOST_REASON + 100, "{script}: {refused}");
         }
         let missing = CompileCommand { program: "/no/such/program".into(), ..by("", Duration::ZERO) };
-        assert!(matches!(compile_apart(&missing, b"", &[0; 32]), Err(RuntimeError::Engine(_))));
+        assert!(matches!(compile_in_subprocess(&missing, b"", &[0; 32]), Err(RuntimeError::Engine(_))));
     }
 
     #[test]
     fn one_that_does_not_end_is_killed() {
         for script in ["exec sleep 600", "while :; do :; done", "exec cat /dev/zero"] {
-            let refused = compile_apart(&by(script, Duration::from_millis(100)), b"x", &[0; 32]).unwrap_err();
+            let refused = compile_in_subprocess(&by(script, Duration::from_millis(100)), b"x", &[0; 32]).unwrap_err();
             assert!(refused.to_string().contains("takes longer than 0.1 s"), "{script}: {refused}");
         }
     }

@@ -1,8 +1,8 @@
-//! How a request ends without an answer: its class is found, and what the caller and the operator
-//! learn of it.
+//! How a request ends without an answer: the class of the end is determined, and what the caller and the operator learn
+//! of it.
 //!
-//! A caller learns which limit was reached, what the guest wanted to tell it, or that the component
-//! failed. Details (the trap, the functions on the stack, the engine's words) go to the log.
+//! A caller learns which limit was reached, what the guest wanted to say, or that the component failed. Details (the
+//! trap, the functions on the stack, the message of the engine) go to the log.
 
 use std::fmt;
 
@@ -11,69 +11,60 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace, WasmtimeBug};
 
 use crate::answer::Usage;
+use crate::budget::{Budget, Denied, no_memory};
 use crate::class::{Class, Fault, Quota};
-use crate::limits::{Budget, Denied, no_memory};
-use crate::words::shorten;
+use crate::hard_limit::HardLimit;
+use crate::wit_convert::shorten;
 
-/// The longest text of the engine, and the longest name of a function, in a detail.
+/// The longest message of the engine, and the longest name of a function, in a detail.
 const MAX_CAUSE: usize = 1024;
+
 const MAX_NAME: usize = 200;
 
 /// A request that a component did not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// What kind of end it was; for metrics, logs and tests.
+pub struct CallError {
+    /// The class of the end; for metrics, logs and tests.
     pub class: Class,
-    /// What the caller learns.
+    /// What the caller gets.
     pub failure: Failure,
-    /// What the component had used by then; nothing if it did not run.
+    /// What the component had used by then; zero if it did not run.
     pub usage: Usage,
-    /// The trap and the names of the functions on the guest's stack, innermost first, where it was
-    /// stopped by one. For the log, and for an author who runs an endpoint; never for a caller.
+    /// The trap and the names of the functions on the stack of the guest, innermost first, if a trap stopped it. For
+    /// the log, and for an author who runs an endpoint; never for a caller.
     pub detail: Option<String>,
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.failure.fmt(f)
     }
 }
 
-impl std::error::Error for Ended {}
+impl std::error::Error for CallError {}
 
-impl From<Ended> for Failure {
-    fn from(ended: Ended) -> Self {
-        ended.failure
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        error.failure
     }
 }
 
-impl From<Box<Ended>> for Failure {
-    fn from(ended: Box<Ended>) -> Self {
-        ended.failure
+impl From<Box<CallError>> for Failure {
+    fn from(error: Box<CallError>) -> Self {
+        error.failure
     }
 }
 
-impl Ended {
-    /// An end that is no error of the engine.
+impl CallError {
+    /// An end that is not an error of the engine.
     pub(crate) fn plain(class: Class, failure: Failure, usage: Usage) -> Box<Self> {
         Box::new(Self { class, failure, usage, detail: None })
     }
 }
 
-/// A limit that ends the guest where it stands. Limits that it may handle are failures instead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum HardLimit {
-    #[error("CPU time is used up")]
-    Cpu,
-    #[error("too many calls into the host")]
-    HostCalls,
-    #[error("too many open handles")]
-    Handles,
-}
-
-/// The end of a request whose guest was stopped by an error out of the engine. The error itself is
-/// written to the log, with the names of the functions on the guest's stack.
-pub(crate) fn of_error(error: &wasmtime::Error, budget: &Budget, digest: &str) -> Ended {
+/// The end of a request whose guest was stopped by an error of the engine. The error is logged with the names of the
+/// functions on the stack of the guest.
+pub(crate) fn of_error(error: &wasmtime::Error, budget: &Budget, digest: &str) -> CallError {
     let class = class_of(error, budget);
     let failure = failure_of(class, budget);
     let detail = detail_of(error);
@@ -83,10 +74,10 @@ pub(crate) fn of_error(error: &wasmtime::Error, budget: &Budget, digest: &str) -
     } else {
         tracing::warn!(component = digest, class = name, reason, detail, "the component was stopped");
     }
-    Ended { class, failure, usage: budget.used(), detail: Some(detail) }
+    CallError { class, failure, usage: budget.used(), detail: Some(detail) }
 }
 
-/// What the engine says, without addresses: the same text every time.
+/// The message of the engine, without addresses, so that it is the same each time.
 fn detail_of(error: &wasmtime::Error) -> String {
     let backtrace = error.downcast_ref::<WasmBacktrace>();
     let cause = error.root_cause().to_string();
@@ -94,7 +85,7 @@ fn detail_of(error: &wasmtime::Error) -> String {
     for (number, frame) in backtrace.map(WasmBacktrace::frames).unwrap_or_default().iter().enumerate() {
         detail.push_str(if number == 0 { "; in " } else { " < " });
         match frame.func_name() {
-            // Names are the guest's own words.
+            // Names come from the guest and may have any characters.
             Some(name) => {
                 let name = format!("{:#}", rustc_demangle::demangle(shorten(name, MAX_NAME)));
                 detail.extend(shorten(&name, MAX_NAME).chars().map(|c| if c.is_control() { '?' } else { c }));
@@ -113,7 +104,7 @@ fn class_of(error: &wasmtime::Error, budget: &Budget) -> Class {
             HardLimit::Handles => Quota::Handles,
         });
     }
-    // What a guest does with a refusal of memory is its own affair, a trap mostly.
+    // A guest reacts to a refusal of memory in its own way, mostly with a trap.
     if budget.memory_denied().is_some() {
         return Class::Exhausted(Quota::Memory);
     }
@@ -126,9 +117,9 @@ fn class_of(error: &wasmtime::Error, budget: &Budget) -> Class {
     if error.is::<WasmtimeBug>() || error.is::<ResourceTableError>() {
         return Class::HostBug;
     }
-    // The engine has no types for the rest that could be named. Two of them are limits, which their
-    // texts tell; tests with guests that reach them keep the texts honest. What is left is what the
-    // engine found wrong with the pointers, handles and texts of the guest.
+    // The engine has no types for the other causes. Two of them are limits, which are recognized by their texts; tests
+    // with guests that reach these limits notice when a text changes. The remaining causes are what the engine found
+    // wrong with pointers, handles and texts of the guest.
     let says = |text: &str| error.chain().any(|cause| cause.to_string().contains(text));
     if says("fuel allocated for hostcalls has been exhausted") {
         return Class::Exhausted(Quota::CallBytes);
@@ -168,7 +159,7 @@ fn failure_of(class: Class, budget: &Budget) -> Failure {
     }
 }
 
-/// No place is free.
+/// The failure when all instances are in use.
 pub(crate) fn overloaded() -> Failure {
     Failure::new(Code::Overloaded, "all places for running components are taken; try again later")
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use tidegate_model::Code;
-use tidegate_runtime::{Answer, Class, Ended, Endpoint, Quota, Runtime, RuntimeOptions};
+use tidegate_runtime::{Answer, CallError, Class, Endpoint, Quota, Runtime, RuntimeOptions};
 
 use super::fake::{self, Fake, numbers, options, prepare, sql_component};
 
@@ -16,13 +16,13 @@ pub(crate) const BRIEF: Duration = Duration::from_millis(100);
 pub(crate) const CPU: Class = Class::Exhausted(Quota::Cpu);
 
 /// A runtime whose every resource is looked at after each request.
-pub(crate) struct House {
+pub(crate) struct Harness {
     runtime: Arc<Runtime>,
     memory: Arc<dyn MemoryPool>,
     harmless: Arc<Endpoint>,
 }
 
-impl House {
+impl Harness {
     pub(crate) async fn new() -> Self {
         let memory: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(64 << 20));
         let runtime = Runtime::new(RuntimeOptions { memory: Some(Arc::clone(&memory)), ..options() }).unwrap();
@@ -31,11 +31,16 @@ impl House {
     }
 
     /// Runs a guest once. Whatever it does: nothing is held afterwards, and the next one is served.
-    pub(crate) async fn run(&self, name: &str, component: &[u8]) -> Result<Answer, Box<Ended>> {
+    pub(crate) async fn run(&self, name: &str, component: &[u8]) -> Result<Answer, Box<CallError>> {
         self.run_within(Duration::from_secs(10), name, component).await
     }
 
-    pub(crate) async fn run_within(&self, cpu: Duration, name: &str, component: &[u8]) -> Result<Answer, Box<Ended>> {
+    pub(crate) async fn run_within(
+        &self,
+        cpu: Duration,
+        name: &str,
+        component: &[u8],
+    ) -> Result<Answer, Box<CallError>> {
         let endpoint = prepare(&self.runtime, component).await.unwrap_or_else(|error| panic!("{name}: {error}"));
         let fake = Arc::new(Fake::default());
         let mut request = fake::request(&[("project", "abc")]);
@@ -52,7 +57,7 @@ impl House {
     }
 
     /// Expects a guest that wrote its line to end in `class`.
-    pub(crate) async fn ends(&self, name: &str, component: &[u8], class: Class) -> Ended {
+    pub(crate) async fn ends(&self, name: &str, component: &[u8], class: Class) -> CallError {
         let cpu = if class == CPU { BRIEF } else { Duration::from_secs(10) };
         let ended = *self.run_within(cpu, name, component).await.expect_err(name);
         assert_eq!(ended.class, class, "{name}: {ended:?}");
