@@ -1,4 +1,4 @@
-//! What callers learn of a source, and how long it keeps its rows.
+//! What callers learn of a source, and its retention limits.
 
 use std::time::Duration;
 
@@ -13,31 +13,31 @@ pub struct SourceInfo {
     pub name: String,
     /// Microseconds since 1970, UTC.
     pub created_at: i64,
-    /// The source's own limits; what is absent is as
-    /// [`StoreOptions::retention`](crate::StoreOptions::retention) says.
+    /// The source's own limits. For a limit that is absent, [`StoreOptions::retention`](crate::StoreOptions::retention)
+    /// applies.
     pub retention: Retention,
 }
 
-/// How long rows are kept. Whole segments are dropped, so rows may stay somewhat longer.
+/// How long rows are kept. Whole segments are dropped, so that rows may be kept somewhat longer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Segments older than this are dropped; kept to the second, rounded up. [`Duration::MAX`] is
-    /// for ever. Age counts from when the rows came in and became a segment, not from their
-    /// `timestamp`: logs of last year that are brought in today are kept as long as today's, and
-    /// one with a time in the future does not keep its segment for ever.
+    /// Segments older than this are dropped. Stored in seconds, rounded up. [`Duration::MAX`] means for ever. The age
+    /// counts from when the rows became a segment, not from their `timestamp`: logs of last year that are imported
+    /// today are kept as long as those of today, and an event with a time in the future does not keep its segment for
+    /// ever.
     pub max_age: Option<Duration>,
-    /// The segments with the oldest rows (by `timestamp`) are dropped until the files of the source take no more bytes than this;
-    /// what is in memory does not count.
+    /// Segments are dropped, those with the oldest rows (by `timestamp`) first, until the files of the source take no
+    /// more bytes than this. Rows in memory do not count.
     pub max_bytes: Option<u64>,
 }
 
 impl Retention {
-    /// The limits with what is absent taken from `default`.
+    /// The limits, with absent ones taken from `default`.
     pub fn or(self, default: Retention) -> Retention {
         Retention { max_age: self.max_age.or(default.max_age), max_bytes: self.max_bytes.or(default.max_bytes) }
     }
 
-    /// As the catalog has it: seconds and bytes.
+    /// The form in the catalog: seconds and bytes.
     pub(crate) fn to_columns(self) -> (Option<i64>, Option<i64>) {
         let seconds = self.max_age.map(|age| age.as_secs().saturating_add(u64::from(age.subsec_nanos() > 0)));
         let fit = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);

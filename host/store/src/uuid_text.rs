@@ -1,4 +1,4 @@
-//! Identities as texts in JSON that the store writes into footers and notes.
+//! UUIDs as text in the JSON that the store writes to footers and notes.
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 use uuid::Uuid;

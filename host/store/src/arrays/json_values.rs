@@ -1,4 +1,4 @@
-//! TODO header
+//! Arrays back to JSON values and to text. The same text results whether a number came as an integer or as a float.
 
 use datafusion::{
     arrow::{
@@ -10,7 +10,7 @@ use datafusion::{
 };
 use serde_json::Value;
 
-/// The values of a leaf, as the JSON that they came from.
+/// The values of a leaf column as JSON.
 pub(crate) fn scalars(array: &ArrayRef) -> Result<Vec<Value>> {
     fn all<T>(items: impl Iterator<Item = Option<T>>) -> Vec<Value>
     where
@@ -21,7 +21,7 @@ pub(crate) fn scalars(array: &ArrayRef) -> Result<Vec<Value>> {
     Ok(match array.data_type() {
         DataType::Boolean => all(array.as_boolean().iter()),
         DataType::Int64 => all(array.as_primitive::<Int64Type>().iter()),
-        // A whole one may have come as an integer, and is told as text in the same way.
+        // A whole float may have been an integer originally, and is written like one.
         DataType::Float64 => array.as_primitive::<Float64Type>().iter().map(|v| v.map_or(Value::Null, whole)).collect(),
         DataType::Utf8View => all(array.as_string_view().iter()),
         other => return exec_err!("a column of type {other} is not a leaf"),
@@ -36,13 +36,13 @@ fn is_whole(float: f64) -> bool {
     float.fract() == 0.0 && float.abs() < 9.2e18
 }
 
-/// A float without exponent. Whole ones show all their digits, as the integer they may have come
-/// from did: the shortest spelling of 58214112156200096.0 ends in 100.
+/// A float without exponent. Whole floats show all their digits, as the integer did that they may have been: the
+/// shortest text of 58214112156200096.0 would end in 100.
 pub(crate) fn float_text(float: f64) -> String {
     if is_whole(float) { (float as i64).to_string() } else { float.to_string() }
 }
 
-/// A value as text: a text as it is, anything else as JSON.
+/// A value as text: a text unchanged, anything else as JSON.
 pub(crate) fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! TODO header
+//! The builder of a column of scalars.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use datafusion::{
 
 use crate::schema::kind::Scalar;
 
-/// A leaf's values.
+/// The values of a leaf, without NULLs.
 #[derive(Debug)]
 pub(crate) enum Leaf {
     Bool(BooleanBuilder),
@@ -29,7 +29,7 @@ pub(crate) enum Leaf {
 impl Leaf {
     pub(crate) fn new(ty: Scalar) -> Leaf {
         match ty {
-            // None takes memory ahead of its values: a batch may have a thousand that hold one each.
+            // No capacity is reserved: a batch may have a thousand columns with one value each.
             Scalar::Bool => Leaf::Bool(BooleanBuilder::with_capacity(0)),
             Scalar::Int => Leaf::Int(Int64Builder::with_capacity(0)),
             Scalar::Float => Leaf::Float(Float64Builder::with_capacity(0)),
@@ -48,7 +48,7 @@ impl Leaf {
         }
     }
 
-    /// Integers become floats; the caller knows that none loses digits.
+    /// Converts integers to floats. The caller has made sure that no integer loses digits.
     pub(crate) fn widen(&mut self) {
         if let Leaf::Int(ints) = self {
             let ints = ints.finish();
@@ -58,7 +58,7 @@ impl Leaf {
         }
     }
 
-    /// Bytes of a value, without those of texts.
+    /// Bytes for each value, without the bytes of texts.
     pub(crate) fn width(&self) -> usize {
         match self {
             Leaf::Bool(_) => 1,
@@ -78,11 +78,11 @@ impl Leaf {
     }
 }
 
-/// A column of scalars.
+/// A column of scalars: values, and the slots that have them.
 #[derive(Debug)]
 pub(crate) struct LeafColumn {
     pub(crate) values: Leaf,
-    /// The slot of each value; all others are NULL.
+    /// The slot of each value. All other slots are NULL.
     pub(crate) slots: Vec<u32>,
 }
 
@@ -91,7 +91,7 @@ impl LeafColumn {
         LeafColumn { values: Leaf::new(ty), slots: Vec::new() }
     }
 
-    /// The value that was just appended is that of `slot`.
+    /// Assigns the value that was just appended to `slot`.
     pub(crate) fn end_value(&mut self, slot: usize) {
         self.slots.push(slot as u32);
     }

@@ -1,4 +1,4 @@
-//! TODO header
+//! The builder of a column of lists of scalars.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use datafusion::{
 
 use crate::{arrays::leaf::Leaf, schema::kind::Scalar};
 
-/// A column of arrays of scalars.
+/// A column of lists of scalars.
 #[derive(Debug)]
 pub(crate) struct ListColumn {
     pub(crate) values: Leaf,
@@ -26,6 +26,7 @@ impl ListColumn {
         ListColumn { values: Leaf::new(ty), offsets: vec![0], valid: NullBufferBuilder::new(0) }
     }
 
+    /// Adds NULLs up to `row`.
     pub(crate) fn pad(&mut self, row: usize) {
         let missing = row.saturating_sub(self.valid.len());
         self.valid.append_n_nulls(missing);

@@ -1,9 +1,8 @@
-//! Arrays of an older or narrower shape, made to look like the shape of today.
+//! Schema evolution: an array of an older or narrower type is converted to the type that the source has now.
 //!
-//! Batches and segments hold the columns that their rows had. What readers see is wider: more
-//! children in a record, a list where a record was, floats where integers were, text where a path
-//! is mixed. Every step here only adds: no value is dropped or cut. What is kept in the overflow of
-//! the rows is put in afterwards ([`crate::spilled`]).
+//! Batches and segments keep the columns that their rows had. What readers see is wider: more fields in a record, a
+//! list where a record was, floats where integers were, text where a path is mixed. Each conversion only adds; no value
+//! is lost or shortened. Values that rows keep in their overflow are inserted afterwards ([`crate::overflow::patch`]).
 
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ use crate::{
     schema::arrow_fields::list_of,
 };
 
-/// `array` as `to`, which must be the same or a wider type.
+/// `array` converted to the type `to`, which must be the same or a wider type.
 pub(crate) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
         return Ok(Arc::clone(array));
@@ -56,7 +55,7 @@ pub(crate) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     }
 }
 
-/// Records to lists of one; a row without record becomes NULL and takes no element.
+/// Records to lists of one record. A row without a record becomes NULL and gets no element.
 fn to_list(array: &ArrayRef, item: &Arc<Field>) -> Result<ArrayRef> {
     let records = adapt(array, item.data_type())?;
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
@@ -71,7 +70,7 @@ fn to_list(array: &ArrayRef, item: &Arc<Field>) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, elements, nulls)?))
 }
 
-/// Scalars as text: no exponent, no trailing `.0`, `true` and `false`.
+/// Scalars as text: no exponent, no trailing `.0`, `true` and `false`. Lists as JSON.
 fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
     let mut out = StringViewBuilder::with_capacity(array.len());
     match array.data_type() {
@@ -96,8 +95,8 @@ fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(out.finish()))
 }
 
-/// The narrowest type that holds both: for joining batches before they are written. Two batches of
-/// one source never differ in any other way.
+/// The narrowest type that holds both, for joining batches before they are written. Two batches of one source differ in
+/// no other way than those below.
 pub(crate) fn join_types(a: &DataType, b: &DataType) -> DataType {
     match (a, b) {
         (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => DataType::Float64,

@@ -1,4 +1,4 @@
-//! TODO header
+//! The report of a run of retention.
 
 /// What retention dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! The flush thread: memory becomes segments in the background.
+//! The flush thread: rows in memory become segments.
 //!
-//! One source at a time, off every other path: ingest and queries go on meanwhile. The step that
-//! counts is one transaction, which registers the segment, stores the shape it was written with,
-//! and forgets its write-ahead rows. Before it the rows are in the log, after it in the segment.
+//! It works on one source at a time, and holds up neither ingest nor queries. The decisive step is one transaction: it
+//! registers the segment, stores the schema that the segment was written with, and deletes the write-ahead rows. Before
+//! it the rows are in the log, after it in the segment. The thread also runs retention, once a minute.
 
 use std::{
     path::PathBuf,
@@ -35,10 +35,10 @@ use crate::{
     wal::{rows, writer::Writer},
 };
 
-/// How often thresholds are looked at when nothing wakes the thread.
+/// How often the thread looks for work when nothing wakes it.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How often retention is looked at.
+/// How often retention runs.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 
 enum FlushMessage {
@@ -48,14 +48,14 @@ enum FlushMessage {
     Stop,
 }
 
-/// The way to the flush thread.
+/// The handle to the flush thread.
 #[derive(Debug)]
 pub(crate) struct Flusher {
     queue: Sender<FlushMessage>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Wakes the flush thread; cheap enough to call after each commit.
+/// Wakes the flush thread. Cheap enough to be called after each commit.
 #[derive(Debug, Clone)]
 pub(crate) struct Waker {
     queue: Sender<FlushMessage>,
@@ -65,13 +65,13 @@ pub(crate) struct Waker {
 impl Waker {
     pub(crate) fn wake(&self) {
         if !self.awake.swap(true, Ordering::Relaxed) {
-            // A stopped thread needs no waking.
+            // The receiver is gone if the thread has stopped.
             let _ = self.queue.send(FlushMessage::Wake);
         }
     }
 }
 
-/// The two ends of the thread's queue, made before the thread so that the writer can have a waker.
+/// Both ends of the thread's queue. They are made before the thread, so that the writer thread can have a waker.
 pub(crate) struct Queue {
     sender: Sender<FlushMessage>,
     receiver: Receiver<FlushMessage>,
@@ -114,7 +114,7 @@ impl Flusher {
         answer.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Ends the thread after what it is doing now. Blocks; a second call does nothing.
+    /// Ends the thread after its current work. Blocks; a second call does nothing.
     pub(crate) fn stop(&self) {
         let _ = self.queue.send(FlushMessage::Stop);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -128,7 +128,7 @@ impl Flusher {
 
 struct FlushThread {
     data: PathBuf,
-    /// The catalog's identity, for the footers.
+    /// The identity of the catalog, for the footers.
     catalog: Uuid,
     sources: Arc<Sources>,
     writer: Arc<Writer>,
@@ -169,13 +169,13 @@ impl FlushThread {
                 Ok(())
             };
             if let Err(error) = done {
-                // The rows stay in memory and in the log; the next tick that is due tries again.
+                // The rows stay in memory and in the log. The next tick at which a flush is due tries again.
                 tracing::error!(source = source.info().name, %error, "flush failed");
             }
         }
     }
 
-    /// All sources, even when one fails; the first failure counts.
+    /// Applies retention to all sources, even if one fails. Returns the first failure.
     fn retain(&self) -> Result<Dropped> {
         let mut dropped = Dropped::default();
         let mut failed = None;
@@ -188,7 +188,7 @@ impl FlushThread {
                 }
             }
         }
-        // What was dropped and has no file any more need not be remembered.
+        // Tombstones of files that are gone are not needed any more.
         let data = self.data.clone();
         if self.writer.check().is_ok()
             && let Err(error) = self.writer.transact(move |tx| tombstones::forget_gone(tx, &data))
@@ -207,7 +207,7 @@ impl FlushThread {
     }
 
     fn write_segment(&self, source: &Arc<Source>) -> Result<()> {
-        // Without the catalog's last word a segment would only fill the disk.
+        // A segment that cannot be registered would only fill the disk.
         self.writer.check()?;
         let Some((batch, shape)) = source.begin_flush()? else { return Ok(()) };
         let folder = paths::source_folder(&self.data, source.id);
@@ -228,14 +228,14 @@ impl FlushThread {
                 Ok(())
             }
             Err(StoreError::UnknownSource { .. }) => {
-                // Deleted meanwhile, with its rows.
+                // The source was deleted meanwhile, with its rows.
                 segment.remove_on_drop(FileRemoval::FileAndFolder);
                 Ok(())
             }
             Err(error) => {
                 source.abort_flush();
-                // A rolled back transaction is certain: the file is nobody's. After one that could
-                // not be undone it may turn out to be registered, and the next open decides.
+                // After a transaction that was rolled back, the file belongs to nobody. After one whose outcome is
+                // unknown it may be registered, and the next start decides.
                 if matches!(error, StoreError::Sqlite(_) | StoreError::DiskFull(_) | StoreError::CommitFailed(_)) {
                     segment.remove_on_drop(FileRemoval::File);
                 }

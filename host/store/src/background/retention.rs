@@ -1,8 +1,8 @@
-//! Retention: segments that are too old, or too many, are dropped.
+//! Retention: segments that are too old, or beyond the bound on bytes, are dropped.
 //!
-//! One transaction takes them out of the catalog; from then on nobody finds them, and their files
-//! go when the last query that reads them ends. Until then the catalog remembers that they were
-//! dropped: a crash in between leaves files that the next open may delete for that.
+//! One transaction removes them from the catalog. From then on no new query finds them, and each file is deleted when
+//! the last query that reads it ends. Until then the catalog keeps a tombstone: after a crash the next start may delete
+//! the file because of it.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
     wal::writer::Writer,
 };
 
-/// Drops what a source keeps beyond its limits.
+/// Drops the segments of a source that are beyond its limits.
 pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -> Result<Dropped> {
     let info = source.info();
     let victims = beyond(&source.segments(), info.retention.or(default), now_micros());
@@ -42,7 +42,7 @@ pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -
     });
     match done {
         Ok(()) => {}
-        // Deleted meanwhile, with everything.
+        // The source was deleted meanwhile, with its segments.
         Err(StoreError::UnknownSource { .. }) => return Ok(Dropped::default()),
         Err(error) => return Err(error),
     }
@@ -59,7 +59,7 @@ pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -
     Ok(dropped)
 }
 
-/// Frees the places of columns that went with the last segment that had them.
+/// Removes columns from the schema that only dropped segments had.
 fn forget_columns(source: &Arc<Source>, writer: &Writer) -> Result<()> {
     let Some(shrunk) = source.forget_columns()? else { return Ok(()) };
     let shape = serde_json::to_string(shrunk.as_ref()).map_err(|error| StoreError::corrupt("a shape", error))?;
@@ -71,7 +71,7 @@ fn forget_columns(source: &Arc<Source>, writer: &Writer) -> Result<()> {
     })
 }
 
-/// The segments that are too old, and then the ones with the oldest rows until the rest fits.
+/// The segments that are too old, and then those with the oldest rows until the rest is within the bound on bytes.
 fn beyond(segments: &[Arc<Segment>], limits: Retention, now: i64) -> Vec<Arc<Segment>> {
     let oldest_kept = limits.max_age.map_or(i64::MIN, |age| {
         let micros = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);

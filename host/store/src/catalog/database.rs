@@ -1,7 +1,7 @@
-//! Opening the catalog's file: how its connections are set up, and which schema it has.
+//! Connections to the catalog's database: their settings, and the version of the schema.
 //!
-//! `schema.sql` is the schema as a new folder gets it; `migrate_N.sql` brings version N-1 to N. A
-//! test holds that both roads end at the same schema.
+//! `schema.sql` is the schema of a new database; `migrate_N.sql` migrates version N-1 to N. A test verifies that both
+//! ways lead to the same schema.
 
 use std::{path::Path, time::Duration};
 
@@ -9,12 +9,12 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::error::{Result, StoreError};
 
-/// "TIDE" in ASCII: `file` and other tools can tell whose database this is.
+/// "TIDE" in ASCII, so that `file` and other tools recognize the database.
 const APPLICATION_ID: i64 = 0x5449_4445;
 
 pub(crate) const VERSION: i64 = 5;
 
-/// What brings each older version, from 1 on, to the next one.
+/// The migration of each older version, from 1 on, to the next one.
 const MIGRATIONS: [&str; 4] = [
     include_str!("migrate_2.sql"),
     include_str!("migrate_3.sql"),
@@ -36,7 +36,7 @@ pub(crate) fn connect(path: &Path, create: bool) -> Result<Connection> {
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(PATIENCE)?;
-    // Write-ahead bodies are large: big pages keep a body in few of them. Only a new file takes it.
+    // Bodies of write-ahead rows are large; big pages keep a body in few of them. Only a new file takes the setting.
     conn.pragma_update(None, "page_size", 16384)?;
     conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     conn.pragma_update(None, "synchronous", "full")?;
@@ -49,7 +49,7 @@ pub(crate) fn connect(path: &Path, create: bool) -> Result<Connection> {
 /// The version of the schema; 0 for an empty file.
 ///
 /// # Errors
-/// [`StoreError::Incompatible`] when it is no catalog, or a newer build's.
+/// [`StoreError::Incompatible`] if it is not a catalog, or one of a newer version.
 pub(crate) fn version(conn: &Connection, path: &Path) -> Result<i64> {
     let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let incompatible = |reason: String| StoreError::Incompatible { path: path.to_owned(), reason };
@@ -66,13 +66,13 @@ pub(crate) fn version(conn: &Connection, path: &Path) -> Result<i64> {
     }
 }
 
-/// Brings an empty or older catalog to this build's version, all in one transaction.
+/// Migrates an empty or older catalog to the version of this build, in one transaction.
 pub(crate) fn migrate(conn: &mut Connection, path: &Path) -> Result<()> {
     if version(conn, path)? == VERSION {
         return Ok(());
     }
     let tx = conn.transaction_with_behavior(TransactionBehavior::Exclusive)?;
-    // Again, now that nobody else can change it.
+    // Checked again, now that nobody else can change it.
     match version(&tx, path)? {
         0 => {
             tx.execute_batch(include_str!("schema.sql"))?;

@@ -1,10 +1,10 @@
-//! Whether SQLite's write-ahead file of the catalog is whole, looked at before SQLite opens it.
+//! Damage in SQLite's own write-ahead file, looked for before SQLite opens it.
 //!
-//! After a crash SQLite takes over what the file holds up to the first frame whose checksum is wrong,
-//! and drops the rest without a word. That is right for a transaction that was cut off before it was
-//! acknowledged, and wrong where a bit flipped in the middle: then there are frames behind it that end
-//! a transaction. Each transaction is synced before the next begins, so a second one behind the bad
-//! frame proves that acknowledged changes are lost; a single one may be the cut off one.
+//! After a crash SQLite recovers the file up to the first frame whose checksum is wrong, and drops the rest without a
+//! report. That is right for a transaction that was cut off before it was acknowledged. It is wrong where a bit flipped
+//! in the middle: then frames behind it complete transactions. Each transaction is synced before the next begins. So a
+//! second complete transaction behind the bad frame proves that acknowledged changes are lost; a single one may be the
+//! one that was cut off.
 //!
 //! The format is <https://www.sqlite.org/fileformat2.html#walformat>.
 
@@ -22,22 +22,22 @@ const HEADER: usize = 32;
 
 const FRAME: usize = 24;
 
-/// Of a file whose checksums read numbers as little-endian; one more: as big-endian.
+/// The magic number of a file whose checksums use little-endian numbers. One more means big-endian.
 const MAGIC: u32 = 0x377f_0682;
 
-/// What a damaged write-ahead file of the catalog held behind the damage.
+/// What a damaged write-ahead file of the catalog had behind the damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogDamage {
-    /// The first frame that is damaged, counted from 1; 0: the file's header.
+    /// The first damaged frame, counted from 1; 0 is the header of the file.
     pub frame: u64,
-    /// Transactions from there on, which SQLite drops. One of them may never have been acknowledged.
+    /// Complete transactions from there on, which SQLite drops. One of them may never have been acknowledged.
     pub transactions: u64,
-    /// Events in them that were in no segment yet, where that can be told.
+    /// Events in them that were in no segment yet, if known.
     pub events: Option<u64>,
 }
 
 impl LogDamage {
-    /// Whether something acknowledged is lost for certain.
+    /// Whether something acknowledged is certainly lost.
     pub fn is_certain(&self) -> bool {
         self.transactions > 1
     }
@@ -47,7 +47,7 @@ pub(crate) fn path(data: &Path) -> PathBuf {
     data.join(format!("{}-wal", paths::CATALOG))
 }
 
-/// The checksum that the format describes; continued from `sums`.
+/// The checksum of the format, continued from `sums`.
 fn sum(big: bool, mut sums: (u32, u32), bytes: &[u8]) -> (u32, u32) {
     for pair in bytes.chunks_exact(8) {
         let &[a, b, c, d, e, f, g, h] = pair else { continue };
@@ -72,7 +72,7 @@ fn fill(file: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// What the header says.
+/// The header of the file.
 struct Head {
     big: bool,
     page: usize,
@@ -88,7 +88,7 @@ fn head(bytes: &[u8; HEADER], database: &Path) -> io::Result<Head> {
     let page = if sound {
         number(bytes, 8)
     } else {
-        // The database says it too.
+        // The page size is also in the database.
         let mut first = [0; 100];
         let there = File::open(database).and_then(|mut file| fill(&mut file, &mut first)).unwrap_or(false);
         match (there, u32::from(u16::from_be_bytes([first[16], first[17]]))) {
@@ -106,12 +106,12 @@ fn head(bytes: &[u8; HEADER], database: &Path) -> io::Result<Head> {
     Ok(Head { big, page, salts, sums, sound })
 }
 
-/// Looks at the write-ahead file of a data folder that no process has open; nothing where all is well.
+/// Inspects the write-ahead file of a data folder that no process has open; `None` if it is whole.
 pub(crate) fn inspect(data: &Path) -> io::Result<Option<LogDamage>> {
     walk(data, None)
 }
 
-/// The same; with `mended`, all frames are written there with checksums that are right.
+/// The same. All frames are written to `mended`, if given, with right checksums.
 fn walk(data: &Path, mut mended: Option<&mut dyn Write>) -> io::Result<Option<LogDamage>> {
     let mut file = match File::open(path(data)) {
         Ok(file) => BufReader::with_capacity(1 << 20, file),
@@ -125,7 +125,7 @@ fn walk(data: &Path, mut mended: Option<&mut dyn Write>) -> io::Result<Option<Lo
     let mut head = head(&header, &data.join(paths::CATALOG))?;
     let (mut frame, mut page) = ([0; FRAME], vec![0; head.page]);
     if !head.sound {
-        // The first frame has the salts, unless it is damaged too.
+        // The first frame has the salts too, unless it is damaged as well.
         if !fill(&mut file, &mut frame)? {
             return Ok(None);
         }
@@ -158,7 +158,7 @@ fn walk(data: &Path, mut mended: Option<&mut dyn Write>) -> io::Result<Option<Lo
         }
         if let Some(mended) = &mut mended {
             if !ours && bad != Some(at) {
-                // What an earlier round of the file left.
+                // Frames of an earlier use of the file.
                 break;
             }
             frame[8..16].copy_from_slice(&head.salts);
@@ -172,9 +172,9 @@ fn walk(data: &Path, mut mended: Option<&mut dyn Write>) -> io::Result<Option<Lo
     Ok(bad.filter(|_| transactions > 0).map(|frame| LogDamage { frame, transactions, events: None }))
 }
 
-/// Whether what SQLite takes over of a damaged write-ahead file makes a sound catalog; nothing if so. It
-/// need not: pages that were moved into the catalog before are covered by older ones of the file's
-/// beginning. Looked at in a copy below `folder`, because opening the catalog is what mixes them for good.
+/// Whether what SQLite recovers of a damaged write-ahead file makes a consistent catalog; `None` if so, else the
+/// problem. It need not: pages that were moved into the database earlier are covered by older ones at the beginning of
+/// the file. This is checked in a copy below `folder`, because opening the catalog itself would mix them for good.
 pub(crate) fn what_is_left(data: &Path, folder: &Path) -> io::Result<Option<String>> {
     let scratch = Scratch(folder.join(format!("check-{}", uuid::Uuid::new_v4())));
     fs::create_dir(&scratch.0)?;
@@ -193,15 +193,14 @@ pub(crate) fn what_is_left(data: &Path, folder: &Path) -> io::Result<Option<Stri
     Ok(look().unwrap_or_else(|error| Some(error.to_string())))
 }
 
-/// Counts the events that a damaged write-ahead file holds behind what SQLite takes over: in a copy of
-/// the catalog below `folder` in which all frames count. `last` is the last number of a write-ahead row
-/// that SQLite took over.
+/// Counts the events behind what SQLite recovers of a damaged write-ahead file, in a copy of the catalog below `folder`
+/// in which all frames are valid. `last` is the last `seq` of the write-ahead log that SQLite recovered.
 pub(crate) fn count_events(data: &Path, log: &Path, folder: &Path, last: i64) -> Option<u64> {
     let scratch = Scratch(folder.join(format!("count-{}", uuid::Uuid::new_v4())));
     fs::create_dir(&scratch.0).ok()?;
     let database = scratch.0.join(paths::CATALOG);
     fs::copy(data.join(paths::CATALOG), &database).ok()?;
-    // Read from its copy: the file itself is SQLite's by now.
+    // Read from the copy, because SQLite uses the file itself by now.
     fs::copy(log, scratch.0.join("log")).ok()?;
     fs::rename(scratch.0.join("log"), path(&scratch.0)).ok()?;
     let mended = scratch.0.join("mended");
@@ -214,7 +213,7 @@ pub(crate) fn count_events(data: &Path, log: &Path, folder: &Path, last: i64) ->
     u64::try_from(events).ok()
 }
 
-/// A folder that goes again.
+/// A folder that is deleted on drop.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {

@@ -1,10 +1,10 @@
-//! A folder that is made whole before it gets its name.
+//! A folder that appears under its name only when it is complete.
 //!
-//! Backup and restore write many files; whoever finds the result, after a crash too, must not take
-//! half of it for all. Where the target is not there yet, everything is written beside it and
-//! renamed in the end. An empty folder may be a mount point, which cannot be replaced: there it is
-//! written inside, under a name that says so, and the catalog, without which a folder is neither
-//! a backup nor a store, is moved up last.
+//! Backup and restore write many files. Whoever finds the result, also after a crash, must not take a part of it for
+//! the whole. If the target does not exist, everything is written to a folder beside it, which is renamed at the end.
+//! An existing empty folder may be a mount point, which cannot be replaced. Then everything is written to a folder
+//! inside, whose name says that it is incomplete, and moved up at the end. The catalog is moved last, because without
+//! it a folder is neither a backup nor a store.
 
 use std::{
     ffi::OsString,
@@ -23,7 +23,7 @@ use crate::{
     error::{Result, StoreError},
 };
 
-/// The folder while it is written; deleted unless it is finished.
+/// The folder while it is written. It is deleted unless it is finished.
 #[derive(Debug)]
 pub(crate) struct AtomicFolder {
     target: PathBuf,
@@ -72,7 +72,7 @@ impl AtomicFolder {
         &self.folder
     }
 
-    /// Makes what was written durable and gives it its name. Every file must be synced already.
+    /// Makes what was written durable and gives the folder its name. Every file must be synced already.
     pub(crate) fn finish(mut self) -> Result<()> {
         let segments = paths::segments_folder(&self.folder);
         for entry in paths::list_folder(&segments)? {
@@ -101,7 +101,7 @@ impl AtomicFolder {
 impl Drop for AtomicFolder {
     fn drop(&mut self) {
         if !self.finished {
-            // Best effort: its name says what it is.
+            // Best effort: the name says that it is incomplete.
             let _ = fs::remove_dir_all(&self.folder);
         }
     }

@@ -1,4 +1,4 @@
-//! TODO header
+//! Creation of the data folder itself, durable and private.
 
 use std::{
     fs,
@@ -13,9 +13,8 @@ use crate::{
     error::{Result, StoreError},
 };
 
-/// Sees to it that the data folder is there, and durably so: the folder above each one that is made
-/// is synced, and the one above the data folder in any case, since it may have come from a start
-/// that was cut off.
+/// Creates the data folder and its missing parents, durably: the parent of each new folder is synced, and that of the
+/// data folder in any case, since it may come from a start that was interrupted. Returns the canonical path.
 pub(crate) fn create_data_folder(dir: &Path) -> Result<PathBuf> {
     let finding = || StoreError::io(format!("finding {}", dir.display()));
     let absolute = std::path::absolute(dir).map_err(finding())?;
@@ -27,7 +26,7 @@ pub(crate) fn create_data_folder(dir: &Path) -> Result<PathBuf> {
         && let Some(above) = dir.parent()
     {
         match sync::sync_folder(above) {
-            // Somebody else's, who made the data folder in it.
+            // The parent belongs to somebody else, who created the data folder in it.
             Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => {}
             synced => synced?,
         }

@@ -1,9 +1,9 @@
 //! Telling a full disk from a broken one.
 //!
-//! A full disk refuses a write before it is acknowledged and is as certain as any other refusal:
-//! what was tried is rolled back, and writing works again once there is room. Only a failed *sync*
-//! leaves it open what is on disk. SQLite mostly says `SQLITE_FULL`; where it says that a write
-//! failed (a quota does that), a small file tells whether there is room.
+//! A full disk refuses a write before it is acknowledged. The outcome is certain: the transaction is rolled back, and
+//! writing works again once there is space. Only a failed *sync* leaves the outcome open. SQLite mostly reports
+//! `SQLITE_FULL`. Where it reports a failed write instead (a quota causes that), writing a small file tells whether
+//! there is space.
 
 use std::{
     fs::{self, File},
@@ -16,17 +16,17 @@ use rusqlite::{Connection, ErrorCode, ffi};
 
 use crate::error::StoreError;
 
-/// As much as a small transaction writes.
+/// As many bytes as a small transaction writes.
 const PROBE_BYTES: usize = 128 << 10;
 
-/// The same error, or [`StoreError::DiskFull`] where that is what is behind it.
+/// The same error, or [`StoreError::DiskFull`] if a full disk is the cause.
 pub(crate) fn refine(error: StoreError, data: &Path) -> StoreError {
     let full = match &error {
         StoreError::Sqlite(inner) => {
             let code = inner.sqlite_error().map(|error| error.extended_code);
-            // A write that failed is certain: the transaction is not whole in the log. A sync that
-            // failed is not, nor is the extension of the shared index (SQLITE_IOERR_SHMSIZE), which
-            // comes after the sync: what is said to have failed could come back after a crash.
+            // The outcome of a failed write is certain: the transaction is not complete in the log. A failed sync is
+            // uncertain. So is a failed extension of the shared index (SQLITE_IOERR_SHMSIZE), which happens after the
+            // sync: what is reported as failed could come back after a crash.
             code == Some(ffi::SQLITE_IOERR_WRITE) && !has_room(data)
         }
         StoreError::Io { source, .. } => is_full(source),
@@ -52,15 +52,14 @@ fn has_room(data: &Path) -> bool {
     !written.is_err_and(|error| is_full(&error))
 }
 
-/// Lets SQLite write its log over from the start, as far as that is possible: without room nothing
-/// is committed, without a commit nothing is moved out of the log, and then not even retention
-/// could delete anything.
+/// Makes a checkpoint as far as possible, so that SQLite can write its log from the start again. Without space nothing
+/// is committed, without a commit there is no checkpoint, and then not even retention could delete anything.
 pub(crate) fn recycle_log(conn: &Connection) {
-    // It may fail for want of room itself.
+    // It may fail because the disk is full.
     let _ = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
 }
 
-/// Failures of the disk, which may pass. A damaged catalog does not get better by being written to.
+/// Failures of the disk that may pass. Writing to a damaged catalog does not make it better.
 pub(crate) fn may_pass(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen))
 }

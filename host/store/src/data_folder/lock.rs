@@ -1,4 +1,4 @@
-//! TODO header
+//! The lock by which one process has a data folder for itself.
 
 use std::{
     fs::{File, TryLockError},
@@ -9,7 +9,7 @@ use std::{
 
 use crate::error::{Result, StoreError};
 
-/// How long the lock of another process on the folder is waited for.
+/// How long another process may keep the lock before this one gives up.
 const LOCK_PATIENCE: Duration = Duration::from_millis(400);
 
 pub(crate) fn lock(dir: &Path) -> Result<File> {
@@ -20,8 +20,8 @@ pub(crate) fn lock(dir: &Path) -> Result<File> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            // A process that is just ending has it, or one that has just been started and does not know yet
-            // which program it will run.
+            // The holder may be a process that is just ending, or one that was just forked and has not yet executed its
+            // program.
             Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_PATIENCE => {
                 thread::sleep(LOCK_PATIENCE / 20);
             }

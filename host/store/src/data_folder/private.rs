@@ -1,4 +1,4 @@
-//! TODO header
+//! Folders that only their owner can read: they hold logs and hashes of tokens.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use crate::{
     error::{Result, StoreError},
 };
 
-/// Creates a folder and what is missing above it, for this user only.
+/// Creates a folder and its missing parents, for this user only.
 pub(crate) fn create_private_folder(folder: &Path) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -16,9 +16,8 @@ pub(crate) fn create_private_folder(folder: &Path) -> Result<()> {
     builder.create(folder).map_err(StoreError::io(format!("creating {}", folder.display())))
 }
 
-/// Sees to it that only its owner can read a folder that was there before. It is closed to others where
-/// it is the store's alone: empty, or with a catalog in it. A folder with other things may be one that
-/// others need.
+/// Makes an existing folder private. The access mode is changed only if the folder belongs to the store alone: if it is
+/// empty, or has a catalog in it. A folder with other files may be one that others need.
 ///
 /// # Errors
 /// [`StoreError::Exposed`].
@@ -31,7 +30,7 @@ pub(crate) fn make_private(folder: &Path) -> Result<()> {
         return Ok(());
     }
     let exposed = || StoreError::Exposed { path: folder.to_owned(), mode };
-    // What a file system puts into each of its roots is no one's.
+    // The file system creates this in each of its roots.
     let alone = paths::list_folder(folder)?.iter().all(|path| path.ends_with("lost+found"))
         || folder.join(paths::CATALOG).is_file();
     if !alone {
@@ -45,7 +44,7 @@ pub(crate) fn make_private(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// There are no modes here.
+/// This system has no access modes.
 #[cfg(not(unix))]
 pub(crate) fn make_private(_folder: &Path) -> Result<()> {
     Ok(())

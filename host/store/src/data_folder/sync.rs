@@ -1,4 +1,6 @@
-//! TODO header
+//! Files and folders on stable storage.
+//!
+//! A new name is durable only after the folder that contains it is synced. So creating a folder syncs its parent.
 
 use std::{
     fs::{self, File},
@@ -26,15 +28,14 @@ pub(crate) fn sync_file(path: &Path) -> Result<()> {
         .map_err(StoreError::io(format!("syncing {}", path.display())))
 }
 
-/// Sees to it that a folder is there, durably: its name is in a folder that must be synced too. That
-/// is synced each time, because a folder that is there may have come from an attempt whose sync
-/// failed, or that a crash cut off before it.
+/// Creates a folder if it does not exist, durably. The parent is synced in any case, because an existing folder may
+/// come from an attempt whose sync failed, or that a crash interrupted before the sync.
 pub(crate) fn create_folder(folder: &Path) -> Result<()> {
     let is_new = !folder.is_dir();
     fs::create_dir_all(folder).map_err(StoreError::io(format!("creating {}", folder.display())))?;
     let synced = folder.parent().map_or(Ok(()), sync_folder);
     if is_new && synced.is_err() {
-        // A name that is made again is written again; a sync that is tried again may pass over it.
+        // The name must be written again at the next attempt; repeating the sync alone may do nothing.
         let _ = fs::remove_dir(folder);
     }
     synced

@@ -1,11 +1,9 @@
-//! Reading the many spellings of an event's time as microseconds since 1970, UTC.
+//! The time of an event as microseconds since 1970, UTC, from the many forms that senders use.
 //!
-//! Shippers send ISO text with and without zone, with a blank for the `T`, with a comma before the
-//! fraction, dates alone, and numbers of four units, as numbers or as text, with and without a
-//! fraction. Numbers are told apart by magnitude: the bands below put every instant from 1973 to the
-//! year 5138 into the right unit, and what falls between them has one reading only. A number below
-//! zero is no time: nobody means one, and no unit would be the right one. What was before 1970 is
-//! read from text.
+//! Shippers send ISO text with and without time zone, with a blank for the `T`, with a comma before the fraction, dates
+//! alone, and numbers in four units, as number or as text, with and without fraction. The unit of a number follows from
+//! its magnitude: the ranges below assign every instant from 1973 to 5138 to the right unit. A negative number is not a
+//! time: no sender means one. Times before 1970 are read from text.
 
 use std::borrow::Cow;
 
@@ -19,11 +17,11 @@ const MILLIS_BELOW: u64 = 100_000_000_000_000;
 
 const MICROS_BELOW: u64 = 100_000_000_000_000_000;
 
-/// Numbers from here on are no time of any unit: the largest that nanoseconds in 64 bits can say.
+/// Numbers from here on are not a time in any unit: nanoseconds in 64 bits end there.
 const NUMBERS_BELOW: f64 = 9.2e18;
 
-/// The instant of an event's `timestamp` in microseconds, or nothing when the value is not a readable
-/// time: such an event is stored at the time when it came.
+/// The time in an event's `timestamp` in microseconds; `None` if it cannot be read. Such an event gets the time of its
+/// arrival.
 pub fn micros(value: &Value) -> Option<i64> {
     match value {
         Value::Number(number) => from_number(number),
@@ -32,26 +30,25 @@ pub fn micros(value: &Value) -> Option<i64> {
     }
 }
 
-/// Fields that hold the time of an event in what some shippers send, in the order in which they are
-/// looked at where there is no `timestamp`.
+/// Fields that some shippers use for the time of an event, in the order in which they are tried if there is no
+/// `timestamp`.
 const OTHERS: [&str; 3] = [AT_TIMESTAMP, "time", "date"];
 
-/// Nobody calls anything else so.
+/// This name is used for nothing else.
 const AT_TIMESTAMP: &str = "@timestamp";
 
-/// The instant of an event without `timestamp`, from the other fields that may hold it, and whether
-/// there is one that should hold it but is not readable.
+/// The time of an event without `timestamp` from the other fields, and whether `@timestamp` is there but cannot be
+/// read.
 pub(crate) fn of_others(event: &Map<String, Value>) -> (Option<i64>, bool) {
     let found = OTHERS.iter().find_map(|field| event.get(*field).and_then(of_moment));
     (found, found.is_none() && event.contains_key(AT_TIMESTAMP))
 }
 
-/// 2001-09-09 in seconds: smaller numbers in a field called `date` are rather days, such as 20251120,
-/// and in one called `time` rather durations.
+/// 2001-09-09 in seconds. Smaller numbers in a field `date` are rather dates, such as 20251120, and in a field `time`
+/// rather durations.
 const MOMENTS_FROM: f64 = 1e9;
 
-/// The instant in a field that may also be the business of the event: a day alone and small numbers
-/// are no times.
+/// The time in a field that may also have another meaning. A date alone and small numbers are not times.
 fn of_moment(value: &Value) -> Option<i64> {
     let is_moment = match value {
         Value::Number(number) => number.as_f64().is_some_and(|number| number >= MOMENTS_FROM),
@@ -70,7 +67,7 @@ fn from_number(number: &Number) -> Option<i64> {
     if float.fract() == 0.0 {
         return in_unit(float as u64, 0);
     }
-    // Its shortest text has the digits that were sent; the float itself is often a little less.
+    // The shortest text of the float has the digits that were sent; the float itself is often a little less.
     from_decimal(&number.to_string())
 }
 
@@ -81,8 +78,7 @@ fn from_decimal(text: &str) -> Option<i64> {
     if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) {
         return None;
     }
-    // Six digits are microseconds of a second; the rest is cut, so that an instant never lands after
-    // itself.
+    // Six digits of a second are microseconds. The rest is cut off, so that a time is never later than it was.
     let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(6);
     let millionths = digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
     in_unit(whole.parse().ok()?, millionths)
@@ -112,7 +108,7 @@ fn from_text(text: &str) -> Option<i64> {
             return Some(plain.and_utc().timestamp_micros());
         }
     }
-    // Offsets that RFC 3339 does not know: no colon, hours only, a blank before it, a zone name.
+    // Offsets that RFC 3339 does not allow: without colon, hours only, after a blank, a zone name.
     let utc = text.strip_suffix(" UTC").or_else(|| text.strip_suffix(" GMT"));
     if let Some(plain) = utc.or_else(|| text.strip_suffix('Z')) {
         return from_text(plain.trim_end());

@@ -1,7 +1,7 @@
-//! The events of one call while they come in.
+//! The events of one ingest call while they arrive.
 //!
-//! Each event is normalised and encoded as soon as it is there, and its tree dropped: what a call
-//! holds is the body of its write-ahead row, never all its events as trees.
+//! Each event is normalised and encoded as soon as it is there, and its tree of values is dropped. A call therefore
+//! holds the body of its write-ahead row and never all its events as trees.
 
 use serde_json::Value;
 
@@ -17,8 +17,8 @@ pub struct Ingested {
     pub stored: usize,
     /// Events that cannot be stored, in the order of the call.
     pub refused: Vec<RefusedEvent>,
-    /// Of the stored ones, those with a time that is not understood. They have the time of their
-    /// arrival; what they said is in `_overflow`, or stays where it stood.
+    /// Stored events whose time cannot be read. They have the time of their arrival. What they said is in `_overflow`,
+    /// or stays in its field.
     pub unread_times: usize,
     /// Of the stored ones, those with a time more than a day after their arrival.
     pub future_times: usize,
@@ -29,15 +29,15 @@ pub struct Ingested {
 pub struct RefusedEvent {
     /// Its position in the call, from 0.
     pub index: usize,
-    /// What is wrong with it and what would be right.
+    /// What is wrong with it, and what would be right.
     pub reason: String,
 }
 
-/// The events of one call, encoded one by one; made by [`Store::intake`](crate::Store::intake) and
-/// stored by [`Store::ingest_intake`](crate::Store::ingest_intake).
+/// The events of one call, encoded one by one. Made by [`Store::intake`](crate::Store::intake), stored by
+/// [`Store::ingest_intake`](crate::Store::ingest_intake).
 #[derive(Debug)]
 pub struct Intake {
-    /// The body of the write-ahead row: a JSON array, without its end.
+    /// The body of the write-ahead row: a JSON array without its closing bracket.
     body: Vec<u8>,
     /// The time of arrival, in microseconds.
     now: i64,
@@ -54,7 +54,7 @@ struct Counts {
     times: TimeCounts,
 }
 
-/// A moment in an intake, to which it can be taken back.
+/// A savepoint of an intake; see [`Intake::take_back`].
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     body: usize,
@@ -80,7 +80,7 @@ impl Intake {
         Intake { body: Vec::new(), now, max_bytes, counts: Counts::default(), refused: Vec::new() }
     }
 
-    /// Adds an event. One that cannot be stored is refused alone; returns whether it was taken.
+    /// Adds an event. An event that cannot be stored is refused alone. Returns whether it was accepted.
     pub fn add(&mut self, event: Value) -> bool {
         match self.encode(event) {
             Ok(()) => true,
@@ -91,7 +91,7 @@ impl Intake {
         }
     }
 
-    /// Adds an event by its JSON text. What is too long is not read.
+    /// Adds an event from its JSON text. A text that is too long is not parsed.
     pub fn add_text(&mut self, text: &str) -> bool {
         let read =
             if text.len() > self.max_bytes { Err(too_long(text.len(), self.max_bytes)) } else { read_event(text) };
@@ -104,7 +104,7 @@ impl Intake {
         }
     }
 
-    /// Notes an event that could not even be read.
+    /// Records the refusal of an event that could not be parsed.
     pub fn refuse(&mut self, reason: String) {
         self.counts.reasons += reason.capacity();
         self.refused.push(RefusedEvent { index: self.counts.events, reason });
@@ -162,12 +162,12 @@ impl Intake {
         self.body.capacity() + self.refused.capacity() * size_of::<RefusedEvent>() + self.counts.reasons
     }
 
-    /// The present moment.
+    /// A savepoint at the present state.
     pub fn mark(&self) -> Mark {
         Mark { body: self.body.len(), refused: self.refused.len(), counts: self.counts }
     }
 
-    /// Forgets what came after a moment of the same intake.
+    /// Removes what was added after a savepoint of the same intake.
     pub fn take_back(&mut self, to: Mark) {
         self.body.truncate(to.body);
         self.refused.truncate(to.refused);
@@ -179,7 +179,7 @@ impl Intake {
             self.body.push(b'[');
         }
         self.body.push(b']');
-        // It is held until a segment has the rows: no more than it counts as.
+        // It is kept until a segment has the rows: no more memory than it counts as.
         self.body.shrink_to_fit();
         PreparedCall {
             body: self.body,
@@ -191,7 +191,7 @@ impl Intake {
     }
 }
 
-/// Why an event of so many bytes is refused.
+/// The reason for refusing an event of so many bytes.
 pub fn too_long(bytes: usize, max_bytes: usize) -> String {
     format!("the event has {bytes} bytes as JSON, {max_bytes} are allowed; send less with it, or in several events")
 }

@@ -1,9 +1,9 @@
 //! The JSON of an event as a tree of bounded size.
 //!
-//! A tree takes up to a hundred times the bytes of its text: `[0],` is four bytes, and an array with
-//! its allocation. So the values are counted while they are read, and reading ends at the first one
-//! too many. Keys are keys here, all of them: the parser's own tree takes one key for a marker of
-//! its own and reads the text behind it as JSON.
+//! A tree takes up to a hundred times the bytes of its text: `[0],` is four bytes of text, and an array with an
+//! allocation in the tree. So values are counted during parsing, which ends at the first value too many. All keys are
+//! ordinary keys: the tree of `serde_json` interprets one special key as a marker and parses the text behind it as
+//! JSON.
 
 use std::fmt;
 
@@ -12,14 +12,14 @@ use serde_json::{Map, Number, Value};
 
 use crate::error::{Result, StoreError};
 
-/// JSON values that one event may have: its fields, the elements of its arrays, and all below them,
+/// The most JSON values of an event: its fields, the elements of its arrays, and all values below them, the event
 /// itself included.
 pub const MAX_VALUES: usize = 100_000;
 
 /// Reads the JSON text of one event.
 ///
 /// # Errors
-/// What is wrong with it, as a sender is told: no JSON, or more than [`MAX_VALUES`] values.
+/// What is wrong with it, in words for the sender: not JSON, or more than [`MAX_VALUES`] values.
 pub fn read_event(text: &str) -> Result<Value, String> {
     let mut budget = ValueBudget { left: MAX_VALUES, exceeded: false };
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -31,21 +31,21 @@ pub fn read_event(text: &str) -> Result<Value, String> {
     }
 }
 
-/// Why an event of too many values is refused.
+/// The reason for refusing an event of too many values.
 pub fn too_many_values() -> String {
     format!(
         "the event has more than {MAX_VALUES} JSON values; send it as several events, or its large part as one text"
     )
 }
 
-/// The events in the body of a write-ahead row, read one by one.
+/// Iterates over the events in the body of a write-ahead row, parsing one at a time.
 #[derive(Debug)]
 pub(crate) struct StoredEvents<'b> {
     rest: &'b [u8],
     seq: i64,
 }
 
-/// The events in `body`, a JSON array of objects; `seq` is for the error.
+/// The events in `body`, a JSON array of objects. `seq` is for the error.
 pub(crate) fn stored_events(body: &[u8], seq: i64) -> StoredEvents<'_> {
     StoredEvents { rest: body, seq }
 }
@@ -54,7 +54,7 @@ impl Iterator for StoredEvents<'_> {
     type Item = Result<Value>;
 
     fn next(&mut self) -> Option<Result<Value>> {
-        // Each event has `[` or `,` before it; `]` is the end.
+        // Each event follows a `[` or `,`; `]` is the end.
         let rest = match self.rest {
             [] | b"]" => return None,
             b"[]" => {
@@ -86,7 +86,7 @@ impl StoredEvents<'_> {
     }
 }
 
-/// A tree of any size, of text that this store has written.
+/// A tree without a bound, of text that this store has written.
 struct Whole(Value);
 
 impl<'de> Deserialize<'de> for Whole {

@@ -1,10 +1,9 @@
-//! From what a shipper sent to the one form in which an event is stored.
+//! Events in the one form in which they are stored.
 //!
-//! Normalising comes before the write-ahead log, so that a replay after a crash gives the same
-//! ids and times as the first run. The form is an ordinary JSON object: `id` (text), `timestamp`
-//! (microseconds), `event_message` (text) when there is one, then the event's own keys; what those
-//! three could not take over stands in `_overflow`, keyed by JSON pointer. Absent things (NULL,
-//! `{}`, `[]`) are gone, and an array with exactly one object *is* that object.
+//! Normalising happens before the write-ahead log, so that a replay after a crash gives the same ids and times. The
+//! form is a JSON object: `id` (text), `timestamp` (microseconds), `event_message` (text) if there is one, then the
+//! event's own keys. What these three could not represent is in `_overflow`, by JSON pointer. Empty values (NULL, `{}`,
+//! `[]`) are removed, and an array of exactly one object is replaced by the object.
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -17,31 +16,31 @@ use crate::{
     },
 };
 
-/// An event whose time is so many microseconds after its arrival is told: it would stay the newest
+/// An event whose time is later than its arrival by more than this many microseconds is counted: it would be the newest
 /// for long.
 const AHEAD: i64 = 24 * 3600 * 1_000_000;
 
-/// What is told about the times of a call's events.
+/// Counts of unusual times in a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TimeCounts {
-    /// Events with a time that is not understood; they have the time of their arrival.
+    /// Events whose time cannot be read. They get the time of their arrival.
     pub(crate) unread: usize,
     /// Events with a time more than a day after their arrival.
     pub(crate) ahead: usize,
 }
 
-/// Levels of nesting that an event may have, itself included. A write-ahead row is read back by a
-/// parser that ends at 127, and the row and the overflow each add a level.
+/// The most levels of nesting of an event, itself included. A write-ahead row is read by a parser whose limit is 127,
+/// and the row and the overflow add a level each.
 pub const MAX_NESTING: usize = 100;
 
-/// What the parser of JSON takes for a marker of its own where it is the first key of an object: data
-/// with such a key could not be read back as it was.
+/// The JSON parser interprets an object whose first key begins like this as a marker of its own. Such data could not be
+/// read back unchanged.
 const RESERVED: &str = "$serde_json::private::";
 
-/// Whether an event can be stored: bounded in nesting and in values, without a reserved key.
+/// Whether an event can be stored: bounded in nesting and in number of values, without a reserved key.
 ///
 /// # Errors
-/// What is wrong with it, as its sender is told.
+/// What is wrong with it, in words for its sender.
 pub(crate) fn check(event: &Value) -> Result<(), String> {
     let mut values = 0;
     check_value(event, MAX_NESTING, &mut values)
@@ -69,11 +68,11 @@ fn check_value(value: &Value, levels: usize, values: &mut usize) -> Result<(), S
     }
 }
 
-/// The event as it is stored; `now` is the time of arrival in microseconds.
+/// The event in the form in which it is stored. `now` is the time of arrival in microseconds.
 pub(crate) fn normalise(event: Map<String, Value>, now: i64, times: &mut TimeCounts) -> Map<String, Value> {
     let mut overflow = Map::new();
     let mut out = Map::with_capacity(event.len() + 2);
-    // Reserved first, in the order of the columns.
+    // The reserved fields come first, in the order of the columns.
     out.insert(ID.to_owned(), Value::Null);
     out.insert(TIMESTAMP.to_owned(), Value::from(now));
     let mut message = None;
@@ -147,9 +146,9 @@ pub(crate) fn normalise(event: Map<String, Value>, now: i64, times: &mut TimeCou
     out
 }
 
-/// Turns what means "absent" (`null`, `{}`, `[]`) into NULL, drops it from what holds it, and
-/// unwraps singletons; all in place, since most events need few changes. Arrays that are neither
-/// all records nor all scalars stay word for word: they are kept as JSON.
+/// Replaces empty values (`null`, `{}`, `[]`) by NULL, removes them from what contains them, and unwraps arrays of one
+/// object. Everything happens in place, because most events need few changes. Arrays that have neither only objects nor
+/// only scalars stay unchanged; they are stored as JSON.
 fn prune(value: &mut Value) {
     let replacement = match value {
         Value::Object(map) => {
@@ -171,7 +170,7 @@ fn prune(value: &mut Value) {
     }
 }
 
-/// What the array is to be replaced by, if it is.
+/// The value by which the array is to be replaced, if it is.
 fn prune_array(items: &mut Vec<Value>) -> Option<Value> {
     let records = items.iter().all(|item| matches!(item, Value::Null | Value::Object(_)));
     let scalars = items.iter().all(|item| !matches!(item, Value::Array(_) | Value::Object(_)));

@@ -1,4 +1,5 @@
-//! TODO header
+//! Adopting the file of a segment that the catalog does not name: is the file whole, and which source do its rows
+//! belong to? Repair and rebuild share this.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use crate::{
     },
 };
 
-/// A file that is whole and says what it is.
+/// The footer of a file that is whole and says what a catalog needs.
 pub(crate) fn whole(path: &Path, segment: Uuid) -> Result<(Footer, FooterEntry), String> {
     let mut footer = footer::check(path, segment, None).map_err(|refused| refused.reason())?;
     match footer.entry.take() {
@@ -23,8 +24,8 @@ pub(crate) fn whole(path: &Path, segment: Uuid) -> Result<(Footer, FooterEntry),
     }
 }
 
-/// The source of a segment: the one with its identity, else the one with its name, else a new one with
-/// both. Its short key and its identity.
+/// The short key and the identity of the source for a segment: the source with its identity, else the one with its
+/// name, else a new one with both.
 pub(crate) fn owner(conn: &Connection, entry: &FooterEntry) -> Result<(i64, Uuid)> {
     let find = "SELECT key, id FROM sources WHERE id = ?1 OR name = ?2 ORDER BY id = ?1 DESC LIMIT 1";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));

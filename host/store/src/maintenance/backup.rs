@@ -1,10 +1,9 @@
-//! Backup of a folder in which a server may be running, and the way back.
+//! Backup of a data folder, also while a server runs in it, and restore.
 //!
-//! The catalog is copied first, as SQLite copies a database that is in use: one consistent moment,
-//! the events that no segment holds yet included. Segments never change, so that the files which
-//! this copy names are all that is left to copy. Only deleting can interfere: a file that is missing
-//! and that the live catalog no longer knows either was dropped meanwhile, and the copy forgets it
-//! too. (Whoever lets segments be *merged* must keep the old ones for as long as a backup may take.)
+//! The catalog is copied first, by SQLite: a consistent state, which includes the events that are in no segment yet.
+//! Segments never change, so that only the files which the copied catalog names remain to be copied. Only deletion can
+//! interfere. If a file is missing and the live catalog does not name it any more, it was dropped meanwhile, and the
+//! copy forgets it too. (Compaction must therefore keep the files that it replaces for as long as a backup may take.)
 
 use std::{fs, io::ErrorKind, path::Path};
 
@@ -21,26 +20,25 @@ use crate::{
     maintenance::listed_segment::{self, ListedSegment, list_segments},
 };
 
-/// What was copied by [`backup`] or [`restore`].
+/// What [`backup`] or [`restore`] copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BackupReport {
     /// Sources.
     pub sources: u64,
     /// Segments.
     pub segments: u64,
-    /// Rows in them. Events that were in memory only are in the catalog, and not counted here.
+    /// Rows in them. Events that were in no segment are in the catalog and not counted here.
     pub rows: u64,
-    /// Bytes of all files, the catalog's included.
+    /// Bytes of all files, including the catalog.
     pub bytes: u64,
-    /// Segments that were dropped while the backup ran, and that it therefore does not have.
+    /// Segments that were dropped while the backup ran, and that it therefore lacks.
     pub dropped: u64,
 }
 
-/// Copies a data folder to `target`, which must not exist or be an empty folder. A server may be
-/// running in `data_dir`, in this process or another; it is not held up. Everything that was
-/// acknowledged before the call is in the copy, what came during the call in part. Compiled code
-/// is not copied; it is made again. The copy holds the hashes of tokens and is readable by its owner
-/// only. Blocks for as long as copying takes.
+/// Copies a data folder to `target`, which must not exist or be an empty folder. A server may be running in `data_dir`,
+/// in this process or another; it is not held up. Everything that was acknowledged before the call is in the copy; of
+/// what arrives during the call, a part. Compiled code is not copied, because it can be made again. The copy contains
+/// the hashes of tokens and is readable by its owner only. Blocks until the copy is complete.
 ///
 /// # Errors
 /// [`StoreError::NotEmpty`]; [`StoreError::NoCatalog`] and [`StoreError::Incompatible`] as in
@@ -51,7 +49,7 @@ pub fn backup(data_dir: &Path, target: &Path) -> Result<BackupReport> {
     backup_with(data_dir, target, || ()).map_err(|error| disk_failure::refine(error, target))
 }
 
-/// A copy within what is copied would go with it when it is lost.
+/// A copy inside the data folder would be lost together with it.
 fn refuse_inside(data_dir: &Path, target: &Path) -> Result<()> {
     let real = |path: &Path| path.ancestors().find_map(|part| part.canonicalize().ok());
     if let (Some(data), Some(target)) = (real(data_dir), real(target))
@@ -63,7 +61,7 @@ fn refuse_inside(data_dir: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The same, with something to happen between the catalog and the segments.
+/// [`backup`], with a hook between the copy of the catalog and those of the segments.
 pub(crate) fn backup_with(data_dir: &Path, target: &Path, between: impl FnOnce()) -> Result<BackupReport> {
     let live = Catalog::open_beside(data_dir)?;
     refuse_inside(data_dir, target)?;
@@ -102,9 +100,9 @@ pub(crate) fn backup_with(data_dir: &Path, target: &Path, between: impl FnOnce()
     Ok(report)
 }
 
-/// Makes a data folder of a backup at `data_dir`, which must not exist or be an empty folder. The
-/// backup is checked first: the catalog as a whole, and that each segment is there, has its length,
-/// the checksums that it was written with, and as many rows as the catalog says. The backup stays as it is. Blocks.
+/// Makes a data folder at `data_dir`, which must not exist or be an empty folder, from a backup. The backup is checked:
+/// the catalog as a whole; and that each segment exists, has its length, the checksums that it was written with, and as
+/// many rows as the catalog says. The backup stays unchanged. Blocks.
 ///
 /// # Errors
 /// [`StoreError::NotEmpty`]; [`StoreError::NoCatalog`] when `backup` is none;
@@ -172,7 +170,7 @@ fn copy_segment(from: &Path, to: &Path, listed: &ListedSegment) -> Result<()> {
     if copied != listed.bytes {
         return Err(listed.corrupt(format!("its file has {copied} bytes, the catalog says {}", listed.bytes)));
     }
-    // The copy: that covers what was read, and what was written.
+    // The copy is checked, which covers both reading and writing.
     match listed_segment::check(to, listed)? {
         Ok(_) => Ok(()),
         Err(reason) => Err(listed.corrupt(format!("{reason}; `tidegate repair` sets damaged segments aside"))),

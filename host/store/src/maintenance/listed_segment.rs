@@ -1,4 +1,4 @@
-//! TODO header
+//! Segments as a catalog names them, and the check of one against its file. Backup, verify and repair share this.
 
 use std::{
     fs,
@@ -39,7 +39,7 @@ impl ListedSegment {
 }
 
 pub(crate) fn list_segments(copy: &Connection) -> Result<Vec<ListedSegment>> {
-    // Backups of older versions have no checksums.
+    // Catalogs of older versions have no checksums.
     let with = "SELECT count(*) FROM pragma_table_info('segments') WHERE name = 'checksum'";
     let with: i64 = copy.query_row(with, [], |row| row.get(0))?;
     let checksum = if with > 0 { "segments.checksum" } else { "NULL" };
@@ -60,10 +60,10 @@ pub(crate) fn list_segments(copy: &Connection) -> Result<Vec<ListedSegment>> {
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Checks a segment that the catalog names; the inner error says what is wrong with it.
+/// Checks the file of a segment. The inner error says what is wrong with it.
 ///
 /// # Errors
-/// [`StoreError::Io`] where that is not the segment's fault.
+/// [`StoreError::Io`] if reading failed for a reason that is not damage.
 pub(crate) fn check(data: &Path, segment: &ListedSegment) -> Result<Result<Footer, String>> {
     let path = segment.path(data);
     let length = fs::metadata(&path).map(|file| file.len());

@@ -1,4 +1,4 @@
-//! TODO header
+//! A new catalog from the footers of the segments, where the old one is lost.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -21,10 +21,9 @@ use crate::{
     segment::{footer::Footer, footer_entry::FooterEntry},
 };
 
-/// Makes a catalog of what the segments in a data folder say, where there is none: the sources with
-/// their names and schemas, and the segments. Endpoints, tokens and settings are gone, and so are events
-/// that no segment had; how long sources keep their rows is the server's default. Damaged segments are
-/// set aside. Blocks for as long as reading everything takes.
+/// Makes a catalog from the footers of the segments in a data folder that has none: the sources with their names and
+/// schemas, and the segments. Endpoints, tokens and settings are lost, and so are events that were in no segment. All
+/// sources get the default retention of the server. Damaged segments are set aside. Blocks until everything is read.
 ///
 /// # Errors
 /// [`StoreError::Incompatible`] when there is a catalog: move it away first if it cannot be used;
@@ -38,7 +37,7 @@ pub fn rebuild_catalog(data_dir: &Path) -> Result<RepairReport> {
         return Err(StoreError::Incompatible { path, reason });
     }
     sync::create_folder(&paths::segments_folder(data_dir))?;
-    // Of another catalog: SQLite would take it for the new one's.
+    // It belongs to another catalog; SQLite would take it for that of the new one.
     let log = wal_file::path(data_dir);
     if length(&log) > 0 {
         quarantine::keep_copy(data_dir, &log)?;
@@ -52,7 +51,7 @@ pub fn rebuild_catalog(data_dir: &Path) -> Result<RepairReport> {
         }
     }
     let mut report = RepairReport::default();
-    // Oldest first: the schema grows as it did, and names are the latest.
+    // Oldest first, so that the schema grows as it did, and the last name wins.
     let mut found: BTreeMap<(i64, Uuid), (Leftover, Footer, FooterEntry)> = BTreeMap::new();
     for file in leftovers::list_files(data_dir)?.segments {
         match whole(&file.path, file.segment) {
@@ -68,7 +67,7 @@ pub fn rebuild_catalog(data_dir: &Path) -> Result<RepairReport> {
     let catalog = Catalog::open(data_dir, true)?;
     let mut conn = catalog.connect()?;
     if let Some((_, _, newest)) = found.values().next_back() {
-        // Numbers of write-ahead rows go on.
+        // The numbers of write-ahead rows continue.
         catalog.set_meta("catalog_id", &newest.catalog.to_string())?;
         settle::skip_to(&conn, found.values().map(|(_, _, entry)| entry.last_seq).max().unwrap_or(0))?;
     }
@@ -94,7 +93,7 @@ pub fn rebuild_catalog(data_dir: &Path) -> Result<RepairReport> {
     Ok(report)
 }
 
-/// Registers a segment with the source of its own identity, under the name that it had last.
+/// Registers a segment with the source of its own identity, under the last name of that source.
 fn add(conn: &Connection, file: &Leftover, footer: &Footer, entry: &FooterEntry) -> Result<()> {
     let known: Option<i64> =
         conn.query_row("SELECT key FROM sources WHERE id = ?1", [file.source], |row| row.get(0)).optional()?;
@@ -106,7 +105,7 @@ fn add(conn: &Connection, file: &Leftover, footer: &Footer, entry: &FooterEntry)
         )
         .optional()?
         .is_some();
-    // Two sources had the name, one after the other.
+    // Two sources have had the name, one after the other.
     let name = if taken { format!("{} ({})", entry.source_name, file.source) } else { entry.source_name.clone() };
     crate::catalog::check_name(&name)?;
     let key = match known {

@@ -1,7 +1,7 @@
-//! Making a damaged data folder usable, without losing what is whole.
+//! Making a damaged data folder usable without losing what is whole.
 //!
-//! Damaged segments are moved to the quarantine, so that queries go on without their rows; whole ones
-//! are taken back from there. A catalog that is gone is made again of what the segments say.
+//! Damaged segments are moved to the quarantine, so that queries work without their rows. Whole segments are taken back
+//! from there. For a lost catalog see [`crate::maintenance::rebuild`].
 
 use std::path::Path;
 
@@ -27,9 +27,9 @@ use crate::{
 /// What [`repair`] or [`rebuild_catalog`] did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// Segments that were found damaged or not named by the catalog, and set aside now.
+    /// Segments that are damaged or not named by the catalog, and were set aside by this call.
     pub set_aside: Vec<SetAside>,
-    /// Segments that queries read again.
+    /// Segments that queries can read again.
     pub taken_back: Vec<SetAside>,
     /// Segments that stay in the quarantine, each with the reason.
     pub left: Vec<SetAside>,
@@ -39,8 +39,8 @@ pub struct RepairReport {
     pub log: Option<LogDamage>,
 }
 
-/// Sets aside what is damaged in a data folder that no server has open, and takes back what is whole in
-/// its quarantine. Blocks for as long as reading everything takes.
+/// Sets damaged segments aside in a data folder that no server has open, and takes whole ones back from its quarantine.
+/// Blocks until everything is read.
 ///
 /// # Errors
 /// [`StoreError::Locked`]; [`StoreError::NoCatalog`]; [`StoreError::CatalogMissing`]: see
@@ -77,7 +77,7 @@ pub fn repair(data_dir: &Path) -> Result<RepairReport> {
             });
             continue;
         }
-        // What happens in between is mended by the next start: a file that no catalog names.
+        // A crash in between leaves a file that no catalog names, which the next start settles.
         conn.execute("DELETE FROM segments WHERE id = ?1", [listed.id])?;
         let note = SetAside {
             source_name: Some(listed.source_name.clone()),
@@ -97,8 +97,8 @@ pub fn repair(data_dir: &Path) -> Result<RepairReport> {
     Ok(report)
 }
 
-/// Moves the file of a segment that the catalog names, and that is missing, back from the quarantine:
-/// whether it is there, and whole.
+/// Moves the file of a segment that the catalog names, and that is missing, back from the quarantine. Returns whether
+/// it was there and whole.
 fn put_back(data: &Path, listed: &ListedSegment) -> Result<bool> {
     let (from, to) = (quarantine::file(data, listed.id), listed.path(data));
     if to.exists() || !from.is_file() {
@@ -113,7 +113,7 @@ fn put_back(data: &Path, listed: &ListedSegment) -> Result<bool> {
     Ok(true)
 }
 
-/// The inner error says why a segment stays where it is.
+/// Takes a segment back from the quarantine. The inner error says why it stays there.
 fn take_back(conn: &mut Connection, data: &Path, catalog: Uuid, note: &SetAside) -> Result<Result<(), String>> {
     if !note.file {
         return Ok(Err(note.reason.clone()));
@@ -150,7 +150,7 @@ fn take_back(conn: &mut Connection, data: &Path, catalog: Uuid, note: &SetAside)
     }
     tx.execute("DELETE FROM dropped WHERE id = ?1", [note.segment])?;
     sync::create_folder(&folder)?;
-    // The file first: without the commit it is one that no catalog names, and comes back here.
+    // The file is moved first. Without the commit no catalog names it, and it comes back here.
     quarantine::take(data, note.segment, &to)?;
     tx.commit()?;
     Ok(Ok(()))

@@ -1,4 +1,4 @@
-//! Looking for damage in a data folder that no server has open: everything is read, nothing changed.
+//! Looking for damage in a data folder that no server has open. Everything is read, nothing is changed.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// Something that is wrong.
+/// Damage that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The part: a segment with its source, the catalog, its write-ahead file.
+    /// The damaged part: a segment with its source, the catalog, its write-ahead file.
     pub what: String,
     /// What is wrong with it.
     pub problem: String,
@@ -35,11 +35,11 @@ pub struct VerifyReport {
     pub rows: u64,
     /// Bytes of their files.
     pub bytes: u64,
-    /// Segments of the time before there were checksums: of these only the footer was read.
+    /// Segments of versions without checksums; of these only the footer was read.
     pub without_checksum: u64,
-    /// All that is wrong.
+    /// All damage.
     pub findings: Vec<Finding>,
-    /// What is in the quarantine: kept, and not read by queries.
+    /// The segments in the quarantine, which are kept and not read by queries.
     pub set_aside: Vec<SetAside>,
 }
 
@@ -49,10 +49,9 @@ impl VerifyReport {
     }
 }
 
-/// Reads everything in a data folder and says what is wrong with it: the catalog as a whole, its
-/// write-ahead file, every segment (that its file is there, in its length, that every byte has the
-/// checksum it was written with, that its footer has as many rows as the catalog says), and segments
-/// that the catalog does not name. Blocks for as long as reading takes.
+/// Reads everything in a data folder and reports damage: in the catalog, in its write-ahead file, and in every segment
+/// (the file exists and has its length, every byte has the checksum it was written with, the footer has as many rows as
+/// the catalog says). Segments that the catalog does not name are reported too. Blocks until everything is read.
 ///
 /// # Errors
 /// [`StoreError::Locked`] when a server has the folder; [`StoreError::NoCatalog`] when it is no data

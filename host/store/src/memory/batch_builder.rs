@@ -1,4 +1,4 @@
-//! TODO header
+//! Committed calls to sorted batches: each event is parsed and shredded; small batches are joined.
 
 use std::{mem, sync::Arc};
 
@@ -11,21 +11,21 @@ use crate::{
     shred::{limits::ShapeLimits, shredder::Shredder},
 };
 
-/// Small batches in memory are joined up to this size, so that a query between every two ingest
-/// calls does not leave hundreds of them.
+/// Small batches are joined up to this number of rows. Otherwise a query after each ingest call would leave hundreds of
+/// batches.
 const JOIN_ROWS: usize = 32 << 10;
 
-/// The events of one ingest call, as the write-ahead row has them: trees would take many times as
-/// much memory.
+/// The events of one committed ingest call, in the JSON of the write-ahead row. As trees they would take many times the
+/// memory.
 #[derive(Debug)]
 pub(crate) struct RawCall {
     pub(crate) seq: i64,
     pub(crate) rows: usize,
-    /// A JSON array of that many events.
+    /// A JSON array of so many events.
     pub(crate) body: Vec<u8>,
 }
 
-/// Turns calls into columns, behind the batches that are there; returns the shape that they need.
+/// Shreds calls and appends the batches to `memory`. Returns the schema that they need.
 pub(crate) fn build(
     raw: &[RawCall],
     shape: &Arc<Shape>,
@@ -34,7 +34,7 @@ pub(crate) fn build(
 ) -> datafusion::error::Result<Arc<Shape>> {
     let mut building = BatchBuilder { shape: Arc::clone(shape), shredder: None, bytes: 0, seqs: None };
     for call in raw {
-        // Each event is read when its turn comes, and has its part of the call's bytes.
+        // Events are parsed one at a time. Each counts as an equal part of the bytes of its call.
         let each = call.body.len() / call.rows.max(1);
         for event in stored_events(&call.body, call.seq) {
             let event = event.map_err(|error| DataFusionError::External(Box::new(error)))?;
@@ -56,7 +56,7 @@ pub(crate) fn build(
 
 struct BatchBuilder {
     shape: Arc<Shape>,
-    /// The batch at hand; made with its first row.
+    /// The current batch; made with its first row.
     shredder: Option<Shredder>,
     bytes: usize,
     seqs: Option<(i64, i64)>,

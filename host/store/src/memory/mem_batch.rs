@@ -1,4 +1,4 @@
-//! A sorted batch of shredded rows in memory: what queries read before a segment holds the rows.
+//! A sorted batch of rows in memory: what queries read before a segment holds the rows.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,16 +17,16 @@ use crate::{
     overflow::{sparse_columns, sparse_paths::SparsePaths, spill::spill},
 };
 
-/// Most values of `project` that statistics list; beyond it they say nothing.
+/// The most values of `project` that the statistics list. With more of them the statistics say nothing.
 const MAX_PROJECTS: usize = 64;
 
-/// Rows in their physical columns, newest first.
+/// Rows in the columns that they have, newest first.
 #[derive(Debug)]
 pub(crate) struct MemBatch {
     pub(crate) rows: RecordBatch,
-    /// Bytes that the rows took as JSON.
+    /// Bytes of the events as JSON.
     pub(crate) bytes: usize,
-    /// Write-ahead rows that these rows came from, both ends included.
+    /// The first and last write-ahead row that the rows came from.
     pub(crate) first_seq: i64,
     pub(crate) last_seq: i64,
     pub(crate) min_time: i64,
@@ -42,8 +42,8 @@ impl MemBatch {
         Ok(MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time })
     }
 
-    /// Several batches as one, in the narrowest schema that holds them all; columns that would cost far
-    /// more than they hold go to the overflow.
+    /// Several batches as one, in the narrowest schema that holds them all. Columns with few values for their size are
+    /// moved to the overflow.
     pub(crate) fn join(parts: &[Arc<MemBatch>]) -> Result<MemBatch> {
         let rows: Vec<&RecordBatch> = parts.iter().map(|part| &part.rows).collect();
         let bytes = parts.iter().map(|part| part.bytes).fold(0, usize::saturating_add);
@@ -71,12 +71,12 @@ impl MemBatch {
         MemBatch::new(rows, bytes, (first, last))
     }
 
-    /// Bytes that its columns take in memory.
+    /// Bytes that the columns take in memory.
     pub(crate) fn held(&self) -> usize {
         self.rows.get_array_memory_size()
     }
 
-    /// The distinct values of the column `project`, when they are few and all text.
+    /// The distinct values of the column `project`; `None` if they are too many or not all text.
     pub(crate) fn projects(&self) -> Option<Vec<String>> {
         let Some(column) = self.rows.column_by_name("project") else { return Some(Vec::new()) };
         let mut distinct = BTreeSet::new();
@@ -92,7 +92,7 @@ impl MemBatch {
     }
 }
 
-/// A column in the wanted type, or NULLs where the batch lacks it.
+/// A column in the wanted type, or NULLs if the batch lacks it.
 fn column_as(rows: &RecordBatch, name: &str, data_type: &DataType) -> Result<ArrayRef> {
     match rows.column_by_name(name) {
         Some(column) => adapt(column, data_type),
@@ -116,7 +116,7 @@ pub(crate) fn times(rows: &RecordBatch) -> &[i64] {
         .unwrap_or_default()
 }
 
-/// Newest first; rows of one instant stay in the order in which they arrived.
+/// Sorts newest first. Rows with the same time stay in the order of their arrival.
 fn sort(rows: RecordBatch) -> Result<RecordBatch> {
     let times = times(&rows);
     if times.is_sorted_by(|a, b| a >= b) {

@@ -29,13 +29,13 @@ use crate::{
 };
 
 impl Overflow {
-    /// The rows in which something stands at a pointer, with its JSON.
+    /// The slot and the JSON of each value.
     fn values(&self, spans: &[ValueSpan]) -> impl Iterator<Item = (usize, &str)> {
         spans.iter().map(|span| (span.slot(), self.json(*span)))
     }
 
-    /// Puts the values at and below `pointer` into the column that stands there, which has its logical
-    /// type already.
+    /// Inserts the values at and below `pointer` into the column of that path. `array` already has the type that the
+    /// table shows.
     pub(crate) fn patch(&self, array: ArrayRef, kind: &Kind, pointer: &str) -> Result<ArrayRef> {
         let at = self.at(pointer);
         if at.is_empty() && self.below(pointer).next().is_none() {
@@ -79,7 +79,7 @@ impl Overflow {
         Ok(Arc::new(StructArray::try_new(types.clone(), children, record.nulls().cloned())?))
     }
 
-    /// Elements of lists have the index in their pointers, unless a row has only one.
+    /// The pointer of a value in a list of records contains the index of its element, unless the row has only one.
     fn patch_records(&self, array: &ArrayRef, fields: &Fields, pointer: &str) -> Result<ArrayRef> {
         let DataType::List(item) = array.data_type() else { return Ok(Arc::clone(array)) };
         let (offsets, values) = own_values(array.as_list());
@@ -110,14 +110,14 @@ impl Overflow {
         self.with_unlike(list, pointer)
     }
 
-    /// A value in the place of records is shown as one element that holds nothing but it.
+    /// A value in the place of a list of records is shown as a list of one element, which has only that value.
     fn with_unlike(&self, array: ArrayRef, pointer: &str) -> Result<ArrayRef> {
         use datafusion::arrow::{array::new_null_array, buffer::OffsetBuffer, compute::concat};
         let unlike = self.at(pointer);
         let (DataType::List(item), false) = (array.data_type(), unlike.is_empty()) else { return Ok(array) };
         let Some(position) = unlike_position(item.data_type()) else { return Ok(array) };
         let (offsets, values) = own_values(array.as_list());
-        // The elements of the rows, and after them one for each value.
+        // The elements of the rows, followed by one new element for each value.
         let blank = new_null_array(item.data_type(), unlike.len());
         let blank = blank.as_struct();
         let mut texts = StringViewBuilder::with_capacity(unlike.len());
@@ -149,7 +149,7 @@ impl Overflow {
         Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, elements, Some(present.into()))?))
     }
 
-    /// The hidden field with what a record holds beside its columns: a JSON object in each row that has any.
+    /// The hidden field `rest`: for each row a JSON object of the fields that have no column, or NULL.
     pub(crate) fn rest(&self, array: &ArrayRef, fields: &Fields, pointer: &str) -> ArrayRef {
         let whole = self.fields_of(pointer);
         let whole = whole.iter().flat_map(|fields| fields.all());
@@ -169,14 +169,14 @@ impl Overflow {
         with_texts(array, rows)
     }
 
-    /// The hidden field with what stands in the place of a record, as JSON.
+    /// The hidden field `unlike`: the JSON of a value in the place of a record.
     pub(crate) fn unlike(&self, array: &ArrayRef, pointer: &str) -> ArrayRef {
         let at = self.at(pointer);
         let unlike = at.iter().filter(|span| !self.is_object(**span));
         with_texts(array, unlike.map(|span| (span.slot(), Cow::Borrowed(self.json(*span)))))
     }
 
-    /// The hidden field that tells whether a record is there: one that was kept as JSON is.
+    /// The hidden field `presence`: whether there is a record. A record that is stored whole in the overflow counts.
     pub(crate) fn presence(&self, array: &ArrayRef, pointer: &str) -> ArrayRef {
         let at = self.at(pointer);
         let kept = at.iter().filter(|span| self.is_object(**span));
@@ -184,8 +184,8 @@ impl Overflow {
     }
 }
 
-/// The struct is not NULL where a value stands in the place of the record, either, or that value would be
-/// masked; its presence tells whether the record is there.
+/// Makes the struct valid where a value stands in the place of the record; otherwise that value would be masked. The
+/// hidden field `presence` says whether there is a record.
 fn with_unlike_there(array: ArrayRef, unlike: &[ValueSpan]) -> Result<ArrayRef> {
     let (Some(nulls), false) = (array.nulls(), unlike.is_empty()) else { return Ok(array) };
     let mut there: Vec<bool> = nulls.iter().collect();

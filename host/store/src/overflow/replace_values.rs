@@ -16,7 +16,7 @@ use crate::{
     schema::kind::Scalar,
 };
 
-/// JSON as the text that is read where a path holds different kinds: a text as it is, anything else as JSON.
+/// The text that readers see of a JSON value at a mixed path: a text unchanged, anything else as JSON.
 pub(crate) fn text_of(json: &str) -> Cow<'_, str> {
     if json.starts_with(['{', '[']) {
         return Cow::Borrowed(json);
@@ -24,7 +24,7 @@ pub(crate) fn text_of(json: &str) -> Cow<'_, str> {
     serde_json::from_str::<Value>(json).map_or(Cow::Borrowed(json), |value| Cow::Owned(value_text(&value)))
 }
 
-/// The text column with these texts in their rows.
+/// The text column with these texts in their rows. `values` ascend by row.
 pub(crate) fn with_texts<'t>(array: &ArrayRef, values: impl Iterator<Item = (usize, Cow<'t, str>)>) -> ArrayRef {
     let mut values = values.peekable();
     if values.peek().is_none() {
@@ -41,7 +41,7 @@ pub(crate) fn with_texts<'t>(array: &ArrayRef, values: impl Iterator<Item = (usi
     Arc::new(out.finish())
 }
 
-/// The leaf with these values in its rows.
+/// The leaf column with these JSON values in their rows. `values` ascend by row; a value of another type is ignored.
 pub(crate) fn with_scalars<'v>(
     array: &ArrayRef,
     ty: Scalar,
@@ -79,17 +79,17 @@ pub(crate) fn with_scalars<'v>(
             }
             Arc::new(out.finish())
         }
-        // Never in the overflow.
+        // Times are never in the overflow.
         Scalar::Time => Arc::clone(array),
     }
 }
 
-/// A value that is no record and no list.
+/// The value of a JSON text that is neither an object nor an array.
 fn scalar(json: &str) -> Option<Value> {
     if json.starts_with(['{', '[']) { None } else { serde_json::from_str(json).ok() }
 }
 
-/// The list column with these arrays in its rows.
+/// The list column with these JSON arrays in their rows. `values` ascend by row.
 pub(crate) fn with_lists<'v>(
     array: &ArrayRef,
     ty: Scalar,
@@ -115,7 +115,7 @@ pub(crate) fn with_lists<'v>(
                 (Leaf::Text(b), Value::String(item)) => b.append_value(item),
                 (Leaf::Int(b), item) => b.append_option(item.as_i64()),
                 (Leaf::Float(b), item) => b.append_option(item.as_f64()),
-                // A list holds one type; see `shred`.
+                // All elements of a list have one type; see `shred::value_class`.
                 _ => {}
             }
         }

@@ -1,11 +1,12 @@
-//! TODO header
+//! Which row and which JSON pointer belong to a slot of an array: a slot is a row, or an element of a list of records.
 
-/// Which rows the slots of an array belong to, and under which pointers.
+/// The rows and pointers of the slots of an array.
 #[derive(Debug)]
 pub(crate) enum SlotRows {
-    /// One for each row; the pointer is the path.
+    /// One slot for each row. The pointer is the path of the column.
     Rows,
-    /// Elements of lists: the row, and the pointer of the element, for the part of the path that is so long.
+    /// Slots are elements of lists. For each: the row, and the pointer of the element, which replaces the first so many
+    /// bytes of the path of the column.
     Elements(Vec<(u32, Box<str>)>, usize),
 }
 
@@ -28,7 +29,7 @@ impl SlotRows {
         }
     }
 
-    /// Those of the elements of a list column at `path`.
+    /// The rows and pointers of the elements of the list column at `path`.
     pub(crate) fn elements(&self, offsets: &[i32], path: &str) -> SlotRows {
         let mut elements = Vec::new();
         for (slot, bounds) in offsets.windows(2).enumerate() {

@@ -69,7 +69,7 @@ struct ColumnTotal {
 pub(crate) fn choose(batches: &[&RecordBatch], json_bytes: usize) -> SparsePaths {
     let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
     let mut sums: BTreeMap<String, ColumnTotal> = BTreeMap::new();
-    // Elements of each list of records, which are the rows of the columns within it.
+    // For each list of records: the number of its elements, which are the rows of the columns inside it.
     let mut slots: BTreeMap<String, usize> = BTreeMap::new();
     for batch in batches {
         for (column, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {

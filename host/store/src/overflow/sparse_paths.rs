@@ -1,4 +1,7 @@
-//! TODO header
+//! The paths of a batch or segment whose columns were removed because they were nearly empty.
+//!
+//! The list is stored in the metadata of the Arrow schema, and with it in the segment. Readers look into the overflow
+//! for these paths although the source has a column for them.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,22 +11,21 @@ use std::{
 use datafusion::arrow::datatypes::Schema;
 use serde_json::Value;
 
-/// The key of a schema's metadata that lists the pointers of sparse columns, as a JSON array.
+/// The key in the metadata of an Arrow schema under which the pointers are listed, as a JSON array.
 const METADATA_KEY: &str = "tidegate.sparse";
 
-/// The paths of a batch or segment of which values stand in the overflow although they have a column. A
-/// pointer here has no index of arrays.
+/// Pointers of removed columns. They contain no index of arrays.
 #[derive(Debug, Default)]
 pub(crate) struct SparsePaths(BTreeSet<String>);
 
 impl SparsePaths {
-    /// As the schema of a batch or segment has them.
+    /// The paths that the metadata of a schema lists.
     pub(crate) fn of_schema(schema: &Schema) -> SparsePaths {
         let listed = schema.metadata().get(METADATA_KEY);
         SparsePaths(listed.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
     }
 
-    /// Whether something at this pointer or below it is among them.
+    /// Whether this pointer or one below it is among them.
     pub(crate) fn has_at_or_below(&self, pointer: &str) -> bool {
         if self.0.contains(pointer) {
             return true;
@@ -33,7 +35,7 @@ impl SparsePaths {
         first.is_some_and(|first| first.starts_with(&below))
     }
 
-    /// Whether something at this very pointer is.
+    /// Whether this pointer itself is among them.
     pub(crate) fn has(&self, pointer: &str) -> bool {
         self.0.contains(pointer)
     }
@@ -42,7 +44,7 @@ impl SparsePaths {
         self.0.is_empty()
     }
 
-    /// The metadata of a schema with these paths.
+    /// The metadata that lists these paths.
     pub(crate) fn metadata(&self) -> HashMap<String, String> {
         if self.0.is_empty() {
             return HashMap::new();

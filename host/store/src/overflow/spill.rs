@@ -1,7 +1,7 @@
-//! Moving values of columns into the overflow of their rows.
+//! Moving the values of columns into the overflow of their rows.
 //!
-//! What is moved is noted as where it stands in its array, and written as JSON only at the end, row by row: values
-//! as a tree, or one text for each, would take many times what they take here.
+//! A moved value is recorded as a position in its array, and written as JSON only at the end, row by row. Trees of
+//! values, or a text for each value, would take many times that memory.
 
 use std::{fmt::Write, mem, sync::Arc};
 
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// The rows with the columns of `paths` in their overflow.
+/// `rows` without the columns at `paths`, whose values are in the overflow of their rows.
 pub(crate) fn spill(rows: &RecordBatch, paths: &SparsePaths) -> Result<RecordBatch> {
     if paths.is_empty() {
         return Ok(rows.clone());
@@ -62,11 +62,11 @@ pub(crate) fn spill(rows: &RecordBatch, paths: &SparsePaths) -> Result<RecordBat
     Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }
 
-/// A column that is moved.
+/// A column whose values are moved.
 #[derive(Debug)]
 struct MovedColumn {
     values: ArrayRef,
-    /// The slot of each value, if not each slot has one.
+    /// The slot of each value, unless each slot has one.
     slots: Option<Vec<u32>>,
     path: String,
     places: Arc<SlotRows>,
@@ -80,11 +80,11 @@ struct MovedValue {
     index: u32,
 }
 
-/// Columns on their way to the overflow.
+/// Collects values of columns and writes them to the overflow.
 #[derive(Debug)]
 pub(crate) struct OverflowWriter<'p> {
     paths: &'p SparsePaths,
-    /// Of the slots of the columns that come now.
+    /// The slots of the columns that come next.
     places: Arc<SlotRows>,
     columns: Vec<MovedColumn>,
     parts: Vec<MovedValue>,
@@ -95,28 +95,28 @@ impl<'p> OverflowWriter<'p> {
         Self { paths, places: Arc::new(SlotRows::Rows), columns: Vec::new(), parts: Vec::new() }
     }
 
-    /// Whether a column at this path or below it is to be moved.
+    /// Whether this column or one below it is to be moved.
     pub(crate) fn has_at_or_below(&self, path: &str) -> bool {
         self.paths.has_at_or_below(path)
     }
 
-    /// Whether the column at this path is to be moved.
-    pub(crate) fn is_chosen(&self, path: &str) -> bool {
+    /// Whether this column is to be moved.
+    pub(crate) fn is_moved(&self, path: &str) -> bool {
         self.paths.has(path)
     }
 
-    /// Goes into the elements of the list column at `path`; returns what [`OverflowWriter::leave`] wants.
-    pub(crate) fn enter(&mut self, offsets: &[i32], path: &str) -> Arc<SlotRows> {
+    /// Enters the elements of the list column at `path`. Returns the argument for [`Self::leave_list`].
+    pub(crate) fn enter_list(&mut self, offsets: &[i32], path: &str) -> Arc<SlotRows> {
         let elements = Arc::new(self.places.elements(offsets, path));
         mem::replace(&mut self.places, elements)
     }
 
-    pub(crate) fn leave(&mut self, outer: Arc<SlotRows>) {
+    pub(crate) fn leave_list(&mut self, outer: Arc<SlotRows>) {
         self.places = outer;
     }
 
-    /// Takes the values of the column at `path`, with the slots that they are of, if not each slot has one.
-    pub(crate) fn leaf(&mut self, values: ArrayRef, slots: Option<Vec<u32>>, path: &str) {
+    /// Takes the values of the column at `path`, and their slots unless each slot has one.
+    pub(crate) fn move_leaf(&mut self, values: ArrayRef, slots: Option<Vec<u32>>, path: &str) {
         let column = self.columns.len() as u32;
         for index in (0..values.len()).filter(|index| values.is_valid(*index)) {
             let slot = match &slots {
@@ -131,7 +131,7 @@ impl<'p> OverflowWriter<'p> {
         self.columns.push(MovedColumn { values, slots, path: path.to_owned(), places });
     }
 
-    /// The overflow of so many rows, which have one of their own or none; `None` if it is empty.
+    /// The overflow column of so many rows, some of which may have an overflow already; `None` if it is empty.
     pub(crate) fn finish(mut self, own: Option<&StringViewArray>, rows: usize) -> Result<Option<ArrayRef>> {
         if self.parts.is_empty() {
             return Ok(own.map(|own| Arc::new(own.clone()) as ArrayRef));
@@ -146,7 +146,7 @@ impl<'p> OverflowWriter<'p> {
                 text.push_str(own.value(row));
             }
             while let Some(part) = parts.next_if(|part| part.row as usize == row) {
-                // No pointer is in both.
+                // No pointer occurs twice.
                 match text.pop() {
                     None => text.push('{'),
                     Some(_) if text.len() == 1 => {}
@@ -178,10 +178,10 @@ impl<'p> OverflowWriter<'p> {
         Ok(())
     }
 
-    /// What stays of a column at `path`.
+    /// What remains of a column at `path`.
     fn column(&mut self, array: &ArrayRef, path: &str) -> Result<Option<ArrayRef>> {
-        if self.is_chosen(path) {
-            self.leaf(Arc::clone(array), None, path);
+        if self.is_moved(path) {
+            self.move_leaf(Arc::clone(array), None, path);
             return Ok(None);
         }
         match array.data_type() {
@@ -190,9 +190,9 @@ impl<'p> OverflowWriter<'p> {
                 let DataType::Struct(fields) = item.data_type() else { return Ok(Some(Arc::clone(array))) };
                 let list: &ListArray = array.as_list();
                 let (offsets, values) = own_values(list);
-                let outer = self.enter(&offsets, path);
+                let outer = self.enter_list(&offsets, path);
                 let kept = self.record(&values, fields, path);
-                self.leave(outer);
+                self.leave_list(outer);
                 let kept: ArrayRef = Arc::new(kept?);
                 let DataType::List(item) = list_of(kept.data_type().clone()) else { return Ok(None) };
                 Ok(Some(Arc::new(ListArray::try_new(item, offsets, kept, list.nulls().cloned())?)))

@@ -1,10 +1,9 @@
-//! Files of segments that the catalog does not name: what becomes of them at the start.
+//! Files of segments that the catalog does not name, and the decision about each.
 //!
-//! A crash leaves some, and so does a catalog that lost its latest changes. What goes is certain:
-//! unfinished files, whose rows are in the write-ahead log, and segments that were dropped on purpose,
-//! which the catalog remembers until their files are gone. A segment of whose rows the write-ahead log
-//! still has some or all is of a flush that was not registered: the flush is completed as its
-//! transaction would have been. Everything else is set aside ([`quarantine`]).
+//! A crash leaves some, and so does a catalog that lost its latest changes. Two kinds may be deleted: unfinished files,
+//! whose rows are in the write-ahead log, and segments with a tombstone. If the write-ahead log still has rows of a
+//! segment, its flush was not registered; the flush is completed as its transaction would have been. Everything else is
+//! set aside in the quarantine.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,7 +32,7 @@ pub(crate) struct CatalogNames {
     segments: HashSet<Uuid>,
     /// Identity to short key.
     pub(crate) sources: HashMap<Uuid, i64>,
-    /// Segments and sources that were dropped or deleted and of which there may be files.
+    /// Segments and sources with a tombstone.
     dropped: HashSet<Uuid>,
 }
 
@@ -62,17 +61,17 @@ pub(crate) struct Leftover {
     pub(crate) source: Uuid,
 }
 
-/// What is right for such a file.
+/// What to do with such a file.
 pub(crate) enum Decision {
-    /// It goes: it was dropped on purpose.
+    /// Delete it: it has a tombstone.
     Delete,
-    /// Its flush is completed: the write-ahead log has rows of it.
+    /// Complete its flush: the write-ahead log has rows of it. With the short key of its source.
     Complete(Box<(Footer, FooterEntry)>, i64),
-    /// It is set aside.
+    /// Set it aside.
     SetAside(SetAside),
 }
 
-/// What lies in `segments/` under names that this store gives; anything else is somebody else's.
+/// The files and folders in `segments/` whose names are of the form that this store gives. Others are ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) segments: Vec<Leftover>,
@@ -82,6 +81,7 @@ pub(crate) struct Listing {
     pub(crate) folders: Vec<(PathBuf, Uuid)>,
 }
 
+/// Lists `segments/`.
 pub(crate) fn list_files(data: &Path) -> Result<Listing> {
     let list = |folder: &Path| -> Result<Vec<PathBuf>> {
         let listing = || StoreError::io(format!("listing {}", folder.display()));
@@ -105,7 +105,7 @@ pub(crate) fn list_files(data: &Path) -> Result<Listing> {
     Ok(listing)
 }
 
-/// What is right for a file; nothing where the catalog names it. Reads, and changes nothing.
+/// Decides about a file; `None` if the catalog names it. Changes nothing.
 pub(crate) fn decide(
     conn: &Connection,
     known: &CatalogNames,
@@ -145,14 +145,17 @@ pub(crate) fn decide(
     Ok(Some(decision))
 }
 
+/// What the write-ahead log has of the rows of a segment.
 pub(crate) enum LoggedRows {
+    /// None of them.
     Absent,
+    /// Some or all.
     Present,
-    /// The write-ahead rows of these numbers are other events, or the file cannot tell.
+    /// The write-ahead rows with these numbers have other events, or the file cannot be read.
     Mismatch(String),
 }
 
-/// Whether the write-ahead log still has rows of a segment, by number and by identity.
+/// Whether the write-ahead log has rows of a segment, by number and by the ids of the events.
 pub(crate) fn logged(conn: &Connection, key: i64, entry: &FooterEntry, file: &Leftover) -> Result<LoggedRows> {
     let mut statement =
         conn.prepare_cached("SELECT seq, body FROM wal WHERE source = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq")?;

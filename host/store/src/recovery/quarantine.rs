@@ -1,8 +1,8 @@
-//! Segments that are set aside: kept, listed, and not read.
+//! The quarantine: segments that are kept and listed, but not read.
 //!
-//! A file that the catalog does not name, or that is damaged, is moved to `quarantine/` in the data
-//! folder, with a note beside it that says whose rows it has and why it is there. Nothing is deleted
-//! from there; `tidegate repair` takes back what is whole.
+//! A file that the catalog does not name, or that is damaged, is moved to `quarantine/` in the data folder. A note
+//! beside it says whose rows it has and why it is there. Nothing is deleted from there; `tidegate repair` takes back
+//! what is whole.
 
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ use crate::{
     error::{Result, StoreError},
 };
 
-/// The folder in a data folder.
+/// The name of the folder in a data folder.
 pub(crate) const FOLDER: &str = "quarantine";
 
 /// A segment that is set aside.
@@ -28,18 +28,18 @@ pub struct SetAside {
     /// The segment.
     #[serde(with = "crate::uuid_text")]
     pub segment: Uuid,
-    /// The source whose rows it has.
+    /// The source whose rows the segment has.
     #[serde(with = "crate::uuid_text")]
     pub source: Uuid,
-    /// The name of the source then, where it is known.
+    /// The name of the source at that time, if known.
     pub source_name: Option<String>,
-    /// Rows in it, where that is known.
+    /// Rows in it, if known.
     pub rows: Option<u64>,
     /// Why it is here.
     pub reason: String,
-    /// When it came here, microseconds since 1970, UTC.
+    /// When it was set aside, in microseconds since 1970, UTC.
     pub at: i64,
-    /// Whether there is a file: a segment that was lost leaves only its note.
+    /// Whether there is a file. Of a segment that was lost there is only a note.
     pub file: bool,
 }
 
@@ -50,7 +50,7 @@ impl SetAside {
     }
 }
 
-/// The folder, made if need be.
+/// The folder, created if it does not exist.
 pub(crate) fn folder(data: &Path) -> Result<PathBuf> {
     let folder = data.join(FOLDER);
     if !folder.is_dir() {
@@ -68,13 +68,13 @@ fn note_file(data: &Path, segment: Uuid) -> PathBuf {
     data.join(FOLDER).join(format!("{segment}.json"))
 }
 
-/// Moves a segment's file here, if there is one, and writes its note.
+/// Moves the file of a segment here, if there is one, and writes its note.
 pub(crate) fn put(data: &Path, from: &Path, mut note: SetAside) -> Result<SetAside> {
     let folder = folder(data)?;
     let to = file(data, note.segment);
     note.file = from.is_file();
     if note.file && to.exists() {
-        // Two files of one segment: a copy by hand. Neither is lost.
+        // There are two files of one segment, because somebody copied one. Both are kept.
         let other = folder.join(format!("{}.{}.other", note.segment, Uuid::new_v4()));
         fs::rename(&to, &other).map_err(StoreError::io(format!("moving {} aside", to.display())))?;
     }
@@ -94,17 +94,17 @@ pub(crate) fn put(data: &Path, from: &Path, mut note: SetAside) -> Result<SetAsi
     Ok(note)
 }
 
-/// Moves a segment's file back to where the catalog will look for it.
+/// Moves the file of a segment back to where the catalog expects it.
 pub(crate) fn take(data: &Path, segment: Uuid, to: &Path) -> Result<()> {
     let from = file(data, segment);
     fs::rename(&from, to).map_err(StoreError::io(format!("moving {} to {}", from.display(), to.display())))?;
     to.parent().map_or(Ok(()), sync_folder)?;
-    // Whoever finds a note without a file finds that the catalog names the segment.
+    // A note without a file is harmless: the catalog names the segment.
     let _ = fs::remove_file(note_file(data, segment));
     sync_folder(&data.join(FOLDER))
 }
 
-/// All that is set aside, oldest first.
+/// The notes of all segments here, oldest first.
 pub(crate) fn list(data: &Path) -> Result<Vec<SetAside>> {
     let folder = data.join(FOLDER);
     let entries = match fs::read_dir(&folder) {
@@ -134,7 +134,7 @@ pub(crate) fn list(data: &Path) -> Result<Vec<SetAside>> {
     Ok(all)
 }
 
-/// Keeps a copy of another file of the data folder here, under its name and the time.
+/// Stores a copy of another file of the data folder here, under its name and the time.
 pub(crate) fn keep_copy(data: &Path, of: &Path) -> Result<PathBuf> {
     let name = of.file_name().unwrap_or_default().to_string_lossy();
     let to = folder(data)?.join(format!("{name}.{}", now_micros()));

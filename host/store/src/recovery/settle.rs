@@ -1,4 +1,4 @@
-//! TODO header
+//! Carrying out the decisions about files that the catalog does not name.
 
 use std::{fs, path::Path};
 
@@ -22,11 +22,11 @@ use crate::{
     wal::rows,
 };
 
-/// Puts a segment in the catalog as its flush would have done: with its shape, and without its
-/// write-ahead rows. In a transaction of the caller.
+/// Registers a segment in the catalog as its flush would have done: adds its schema to that of the source, and deletes
+/// its write-ahead rows. In a transaction of the caller.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] where its columns and the source's cannot both be read.
+/// [`StoreError::Corrupt`] if its schema and that of the source cannot be united.
 pub(crate) fn register(
     conn: &Connection,
     key: i64,
@@ -62,7 +62,8 @@ pub(crate) struct SettleReport {
     pub(crate) set_aside: Vec<SetAside>,
 }
 
-/// Decides about every file that the catalog does not name. No store may have the folder.
+/// Decides about every file that the catalog does not name, and carries the decision out. No store may have the folder
+/// open.
 pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Result<SettleReport> {
     let known = CatalogNames::read(conn)?;
     let listing = list_files(data)?;
@@ -91,7 +92,7 @@ pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Resul
                         settled.completed += 1;
                         continue;
                     }
-                    // The write-ahead log still has what it has.
+                    // The write-ahead log keeps its rows.
                     Err(StoreError::Corrupt { reason, .. }) => {
                         last_seq = last_seq.max(of.1.last_seq);
                         let reason = format!("the catalog does not name it, and {reason}");
@@ -119,14 +120,14 @@ pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Resul
         skip_to(conn, last_seq)?;
     }
     for (folder, _) in listing.folders.iter().filter(|(_, source)| !known.sources.contains_key(source)) {
-        // Stays when it holds what is not ours.
+        // It stays if it has other files.
         let _ = fs::remove_dir(folder);
     }
     forget_gone(conn, data)?;
     Ok(settled)
 }
 
-/// Lets write-ahead rows count on behind a number, so that no later event has a number that a segment
+/// Lets the `seq` of the write-ahead log continue after a number, so that no later call gets a number that a segment
 /// which may come back was made of.
 pub(crate) fn skip_to(conn: &Connection, seq: i64) -> Result<()> {
     let changed = conn.execute("UPDATE sqlite_sequence SET seq = max(seq, ?1) WHERE name = 'wal'", [seq])?;

@@ -1,7 +1,7 @@
-//! What the start of a store finds wrong, and what it does before anything else.
+//! What the start of a store does before anything else: it looks for damage and settles what a crash left.
 //!
-//! Nothing that may hold acknowledged rows is deleted here, and nothing is passed over: what is found
-//! is in the log, and in [`crate::StoreStats`] for as long as the store is open.
+//! Nothing that may hold acknowledged rows is deleted, and no damage is passed over in silence: it is logged, and
+//! reported in [`crate::StoreStats`] for as long as the store is open.
 
 use std::{fs, io, path::Path};
 
@@ -15,20 +15,20 @@ use crate::{
     recovery::{leftovers, quarantine, settle},
 };
 
-/// What the start found.
+/// What a start found.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recovered {
     /// The catalog's write-ahead file was damaged.
     pub(crate) log: Option<LogDamage>,
     /// Flushes that were completed.
     pub(crate) completed: u64,
-    /// Segments in the quarantine, those of earlier starts too.
+    /// Segments in the quarantine, those of earlier starts included.
     pub(crate) set_aside: u64,
-    /// Rows in them, as far as that is known.
+    /// Rows in them, as far as known.
     pub(crate) set_aside_rows: u64,
 }
 
-/// Whether a catalog may be made where there is none: not beside segments, none of which it would know.
+/// Whether a new catalog may be created. Not if there are segments, none of which a new catalog would name.
 pub(crate) fn may_create_catalog(data: &Path) -> Result<bool> {
     let log = fs::metadata(wal_file::path(data)).map_or(0, |file| file.len());
     let empty = fs::metadata(data.join(paths::CATALOG)).map_or(0, |file| file.len()) == 0;
@@ -39,16 +39,16 @@ pub(crate) fn may_create_catalog(data: &Path) -> Result<bool> {
     Ok(bare)
 }
 
-/// Looks at the catalog's write-ahead file before SQLite does, which changes it. Of a damaged one a copy
-/// is kept.
+/// Inspects the catalog's write-ahead file before SQLite changes it. If it is damaged, a copy is stored in the
+/// quarantine; returns the damage and the path of the copy.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] where what SQLite would take over of it makes no sound catalog.
+/// [`StoreError::Corrupt`] if what SQLite would recover of it is not a consistent catalog.
 pub(crate) fn check_wal_file(data: &Path) -> Result<Option<(LogDamage, std::path::PathBuf)>> {
     let path = wal_file::path(data);
     let found = match wal_file::inspect(data) {
         Ok(found) => found,
-        // SQLite passes over a file that is none.
+        // SQLite ignores a file that is not a write-ahead file.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
         Err(error) => return Err(StoreError::io(format!("reading {}", path.display()))(error)),
     };
@@ -67,7 +67,7 @@ pub(crate) fn check_wal_file(data: &Path) -> Result<Option<(LogDamage, std::path
     Ok(Some((damage, copy)))
 }
 
-/// Settles what a crash or damage left. The connection is the only one.
+/// Settles what a crash or damage left. `conn` is the only connection.
 pub(crate) fn recover(
     conn: &mut Connection,
     data: &Path,
@@ -80,8 +80,8 @@ pub(crate) fn recover(
             let last: i64 = conn.query_row(last, [], |row| row.get(0)).optional()?.unwrap_or(0);
             let events = wal_file::count_events(data, &copy, &quarantine::folder(data)?, last);
             let damage = LogDamage { events, ..damage };
-            // Otherwise new transactions would be written before what is left of the old ones, which a
-            // later start would take for damage again.
+            // Otherwise new transactions would be written before the remains of the old ones, which a later start would
+            // take for damage.
             conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             tracing::error!(
                 frame = damage.frame,

@@ -1,4 +1,5 @@
-//! TODO header
+//! The expression for a path whose stored form differs from what the table shows: the stored column is converted, and
+//! values of the overflow are inserted.
 
 use std::{
     fmt,
@@ -23,29 +24,29 @@ use crate::{
     schema::kind::{Fields, Kind},
 };
 
-/// What is read at a pointer.
+/// What an expression reads.
 #[derive(Debug, PartialEq)]
 pub(crate) enum PathRead {
     /// The value of this kind.
     Value(Kind),
     /// Whether a record is there.
     Presence,
-    /// What the record with these fields holds beside them.
+    /// The fields of the record that are not among these.
     Rest(Fields),
-    /// What stands in the place of a record.
+    /// A value in the place of a record.
     Unlike,
 }
 
-/// A path of a segment in the shape that the table shows.
+/// The value of a path, converted to the type that the table shows, with the values of the overflow inserted.
 #[derive(Debug)]
 pub(crate) struct AdaptedPath {
-    /// The path's own values, if the file has them, then the overflow, if the path needs it.
+    /// The stored column, if the file has one, then the overflow column, if the path needs it.
     pub(crate) children: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) has_source: bool,
     pub(crate) reading: Arc<PathRead>,
     pub(crate) pointer: String,
     pub(crate) target: FieldRef,
-    /// Shared by the expressions over one segment or batch.
+    /// Shared by all expressions over one segment or batch.
     pub(crate) cache: Arc<OverflowCache>,
 }
 

@@ -1,14 +1,13 @@
-//! Expressions over the source's schema, rewritten for one segment's own columns.
+//! Rewriting expressions over the schema of the table to expressions over the columns of one segment or batch.
 //!
-//! The Parquet scan calls this once per file. `get_field` chains go straight to the same chain on
-//! the file's columns, so that the scan still reads single leaves and prunes by their statistics;
-//! a path that the file lacks is a NULL literal; only a column or record of another shape, or a path with
-//! values in the overflow, takes the detour through [`AdaptedPath`]. Batches in memory are read in the same way.
+//! The Parquet scan calls this once for each file. A `get_field` chain becomes the same chain on the columns of the
+//! file, so that the scan reads single leaves and prunes by their statistics. A path that the file lacks becomes a NULL
+//! literal. Only a column whose type differs, or a path with values in the overflow, becomes an [`AdaptedPath`].
+//! Batches in memory are read in the same way.
 //!
-//! The scan skips the rewriting when a file's schema equals the table's. Segments carry key-value
-//! metadata, which Arrow shows as schema metadata, so theirs never does; mixed paths, whose column
-//! type may be the same on both sides, depend on that (`text_first_mixed_path_without_filter` in
-//! the tests).
+//! The scan skips the rewriting for a file whose schema equals that of the table. Segments have key-value metadata,
+//! which Arrow shows as metadata of the schema, so that their schema never equals it. Mixed paths, whose column may
+//! have the same type on both sides, depend on that (`text_first_mixed_path_without_filter` in the tests).
 
 use std::sync::Arc;
 
@@ -38,7 +37,7 @@ use crate::{
     },
 };
 
-/// Makes adapters for the segments of one table snapshot.
+/// Makes the adapters for the segments of a snapshot.
 #[derive(Debug)]
 pub(crate) struct AdapterFactory {
     pub(crate) shape: Arc<Shape>,
@@ -50,6 +49,7 @@ impl PhysicalExprAdapterFactory for AdapterFactory {
     }
 }
 
+/// Rewrites expressions for one segment or batch.
 #[derive(Debug)]
 pub(crate) struct Adapter {
     shape: Arc<Shape>,
@@ -60,7 +60,7 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    /// From expressions over `logical`, the schema of the table, to such over `physical`, that of a
+    /// An adapter from expressions over `logical`, the schema of the table, to expressions over `physical`, that of a
     /// segment or batch.
     pub(crate) fn new(shape: Arc<Shape>, logical: SchemaRef, physical: SchemaRef) -> Adapter {
         let sparse = SparsePaths::of_schema(&physical);
@@ -106,7 +106,7 @@ pub(crate) fn field_chain(expr: &Arc<dyn PhysicalExpr>) -> Option<(&ScalarFuncti
 }
 
 impl Adapter {
-    /// The file's expression for a path; nothing where the path leads through a list.
+    /// The expression over the file for a path; `None` if the path leads through a list.
     fn path(
         &self,
         column: &Column,
@@ -121,8 +121,8 @@ impl Adapter {
             }));
         }
         let Some(part) = self.shape.resolve(name, keys.iter().copied()) else {
-            // A bare column that the table does not have would be a bug upstream; a path through a
-            // list is not, and is rewritten at its column.
+            // A column that the table does not have is a bug of the planner. A path through a list is not; it is
+            // rewritten at its column.
             if keys.is_empty() {
                 return internal_err!("the table has no column `{name}`");
             }
@@ -139,7 +139,7 @@ impl Adapter {
         let (logical, reading, spills) = match part {
             PathTarget::Value(kind) => {
                 let spills = kind.reads_overflow() || self.sparse.has_at_or_below(&pointer);
-                // The table's may have fewer fields; see `narrowed`.
+                // The table may show fewer fields; see `narrowed`.
                 let logical = self.logical_type(name, keys).unwrap_or_else(|| kind.logical_type());
                 (logical, PathRead::Value(kind.clone()), spills)
             }
@@ -151,7 +151,7 @@ impl Adapter {
             PathTarget::Value(_) | PathTarget::Presence(_) => self.physical_path(name, keys, get_field)?,
             PathTarget::Rest(_) | PathTarget::Unlike => None,
         };
-        // A field that has a column now may have had none when there was no room.
+        // A field that has a column now may have had none at the time of writing.
         let spills = spills || (source.is_none() && self.shape.has_rest_above(name, keys));
         let overflow = if spills { self.physical_column(OVERFLOW) } else { None };
         Ok(Some(match (source, overflow) {
@@ -173,7 +173,7 @@ impl Adapter {
         }))
     }
 
-    /// The type that the table has at a path.
+    /// The type that the table shows at a path.
     fn logical_type(&self, name: &str, keys: &[&str]) -> Option<DataType> {
         let mut data_type = self.logical.field_with_name(name).ok()?.data_type();
         for key in keys {
@@ -188,8 +188,8 @@ impl Adapter {
         Some((Arc::new(Column::new(name, index)), field.data_type().clone()))
     }
 
-    /// The same path on the file's columns, with its type there. The file's records on the way are
-    /// structs, because the table's are: a list is one in the table as well.
+    /// The same path on the columns of the file, with its type there. Records on the way are structs in the file,
+    /// because they are in the table: where the file has a list, the table has one too.
     fn physical_path(
         &self,
         name: &str,

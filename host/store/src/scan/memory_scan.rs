@@ -1,12 +1,12 @@
-//! Rows in memory as a source of the engine's scans.
+//! The scan of rows in memory.
 //!
-//! Batches keep the columns that their rows had; what a query asks for is made from them while it runs,
-//! a batch of rows at a time, and only the paths that it reads: as a segment is read. So planning costs
-//! nothing, and a query that stops early has made no more than it took.
+//! Batches keep the columns that their rows had. The columns that a query asks for are made while it runs, a slice of
+//! rows at a time and only for the paths that it reads. So planning costs nothing, and a query that stops early has
+//! made no more than it consumed.
 //!
-//! Simple filters (a column compared with a value) are looked at first, and nothing is made of rows that do not
-//! pass: a source is shared by tenants, and what one of them sent must not cost another, who asks for its own
-//! rows. The filter above stays, and decides.
+//! Simple filters (a column compared with a value) are applied first, and nothing is made of rows that do not pass.
+//! Tenants share a source, and the events of one must not slow down queries of another. The filter operator above the
+//! scan stays and is decisive.
 
 use std::{fmt, sync::Arc};
 
@@ -43,20 +43,20 @@ use crate::{
     schema::shape::Shape,
 };
 
-/// A partition for each batch, each newest row first.
+/// A scan with one partition for each batch, newest row first.
 #[derive(Debug, Clone)]
 pub(crate) struct MemoryScan {
     batches: Vec<Arc<MemBatch>>,
     shape: Arc<Shape>,
     /// The schema of the table.
     table: SchemaRef,
-    /// What is read, over that schema, and the schema of that.
+    /// The expressions that are read, over that schema, and their schema.
     projection: ProjectionExprs,
     output: SchemaRef,
-    /// The order of the rows, over the table's schema.
+    /// The order of the rows, over the schema of the table.
     order: LexOrdering,
     fetch: Option<usize>,
-    /// Rows for which one of these is not true need not be made; over the table's schema.
+    /// Rows for which one of these is not true are skipped; over the schema of the table.
     filters: Vec<Arc<dyn PhysicalExpr>>,
 }
 
@@ -76,7 +76,7 @@ impl MemoryScan {
     }
 }
 
-/// Whether a filter compares what is there with values: it costs little, and never fails.
+/// Whether a filter only compares stored values with constants. Such a filter is cheap and cannot fail.
 fn is_simple(filter: &Arc<dyn PhysicalExpr>) -> bool {
     let is_operand = |expr: &Arc<dyn PhysicalExpr>| picks(expr) || expr.downcast_ref::<Literal>().is_some();
     if let Some(binary) = filter.downcast_ref::<BinaryExpr>() {
@@ -91,7 +91,7 @@ fn is_simple(filter: &Arc<dyn PhysicalExpr>) -> bool {
     filter.downcast_ref::<IsNotNullExpr>().is_some_and(|expr| picks(expr.arg()))
 }
 
-/// The rows of a slice for which all filters are true. A filter that fails is left to the one above.
+/// The rows of a slice for which all filters are true. A filter that fails is left to the filter operator above.
 fn passing(slice: RecordBatch, filters: &[Arc<dyn PhysicalExpr>]) -> Result<RecordBatch> {
     let mut slice = slice;
     for filter in filters {
@@ -109,7 +109,7 @@ fn passing(slice: RecordBatch, filters: &[Arc<dyn PhysicalExpr>]) -> Result<Reco
     Ok(slice)
 }
 
-/// Whether an expression only picks what is there: a column, or a path of fields below one.
+/// Whether an expression only selects: a column, or a path of fields below one.
 fn picks(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.downcast_ref::<Column>().is_some() || field_chain(expr).is_some()
 }
@@ -123,7 +123,7 @@ impl DataSource for MemoryScan {
         let exprs = self.projection.expr_iter().map(|expr| adapter.rewrite(expr)).collect::<Result<Vec<_>>>()?;
         let filters = self.filters.iter().map(|filter| adapter.rewrite(Arc::clone(filter)));
         let filters = filters.collect::<Result<Vec<_>>>()?;
-        // Whoever runs the statement knows how wide its rows are.
+        // The session knows how wide the rows of the statement are.
         let step = context.session_config().batch_size().max(1);
         let rows = batch.rows.num_rows();
         let output = Arc::clone(&self.output);
@@ -145,7 +145,7 @@ impl DataSource for MemoryScan {
             let options = RecordBatchOptions::new().with_row_count(Some(slice.num_rows()));
             Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&output), columns, &options)?))
         });
-        // What nothing passed of makes no batch.
+        // A slice of which no row passes makes no batch.
         let slices = slices.filter_map(Result::transpose);
         let stream = futures::stream::iter(slices);
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.output), stream)))
@@ -171,13 +171,13 @@ impl DataSource for MemoryScan {
         let table = EquivalenceProperties::new_with_orderings(Arc::clone(&self.table), [self.order.clone()]);
         match self.projection.projection_mapping(&self.table) {
             Ok(mapping) => table.project(&mapping, Arc::clone(&self.output)),
-            // Nothing is known then.
+            // Then no property is declared.
             Err(_) => EquivalenceProperties::new(Arc::clone(&self.output)),
         }
     }
 
     fn scheduling_type(&self) -> SchedulingType {
-        // The scan above puts points in at which others may run.
+        // `DataSourceExec` makes the scan cooperative.
         SchedulingType::NonCooperative
     }
 
@@ -204,7 +204,7 @@ impl DataSource for MemoryScan {
         self.fetch
     }
 
-    /// Takes over what only picks. Anything that computes stays above, where it is done once.
+    /// Accepts projections that only select. Expressions that compute stay above, where they are evaluated once.
     fn try_swapping_with_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn DataSource>>> {
         if !projection.iter().all(|expr| picks(&expr.expr)) {
             return Ok(None);
@@ -214,7 +214,8 @@ impl DataSource for MemoryScan {
         Ok(Some(Arc::new(MemoryScan { projection, output, ..self.clone() })))
     }
 
-    /// Takes simple filters, without saying so: rows in segments are filtered above, and so are these.
+    /// Accepts simple filters, but reports them as not accepted: the filter operator above stays, as it does for
+    /// segments.
     fn try_pushdown_filters(
         &self,
         filters: Vec<Arc<dyn PhysicalExpr>>,
@@ -223,7 +224,7 @@ impl DataSource for MemoryScan {
         let refused = vec![PushedDown::No; filters.len()];
         let mut pushed: FilterPushdownPropagation<Arc<dyn DataSource>> =
             FilterPushdownPropagation::with_parent_pushdown_result(refused);
-        // The limit counts rows before any filter.
+        // A limit counts rows before any filter.
         if self.fetch.is_none() {
             let simple = filters.iter().filter(|filter| is_simple(filter));
             let simple = simple.map(|filter| self.projection.unproject_expr(filter)).collect::<Result<Vec<_>>>()?;

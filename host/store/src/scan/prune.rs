@@ -1,8 +1,7 @@
-//! Which segments a query can skip, from the catalog's statistics alone.
+//! Skipping segments by the statistics of the catalog alone, before any file is opened.
 //!
-//! DataFusion's own pruning does the reasoning (comparisons, IN lists, casts, AND and OR); this
-//! file only answers its questions: the time range of each segment, and whether it holds any of
-//! the given projects.
+//! DataFusion does the reasoning (comparisons, IN lists, casts, AND and OR). This module answers its questions: the
+//! range of `timestamp` of each segment, its number of rows, and whether it has any of the given values of `project`.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -27,20 +26,20 @@ use crate::{
     segment::handle::Segment,
 };
 
-/// Times as the catalog and statistics hold them.
+/// An Arrow array of times in microseconds.
 pub(crate) fn time_array(times: impl Iterator<Item = i64>) -> Result<ArrayRef> {
     let ints: ArrayRef = Arc::new(Int64Array::from_iter_values(times));
     Ok(cast(&ints, &crate::schema::kind::Scalar::Time.data_type())?)
 }
 
-/// The segments that may hold a row for which `predicate` is true. When in doubt, all of them.
+/// The segments that may have a row for which `predicate` is true. In case of doubt, all of them.
 pub(crate) fn prune(
     segments: &[Arc<Segment>],
     predicate: &Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,
     shape: &Shape,
 ) -> Vec<Arc<Segment>> {
-    // Values of a mixed path also hide in the overflow, which the statistics do not cover.
+    // Values of a mixed path are also in the overflow, which the statistics do not cover.
     let projects = matches!(shape.fields.get("project"), Some(Kind::Scalar { ty: Scalar::Text, mixed: false, .. }));
     let kept = PruningPredicateBuilder::new()
         .with_file_schema(Arc::clone(schema))
@@ -89,7 +88,7 @@ impl PruningStatistics for SegmentStatistics<'_> {
         let values: Vec<&str> = values.iter().map(|value| value.try_as_str().flatten()).collect::<Option<_>>()?;
         let answers = self.segments.iter().map(|segment| {
             let held = segment.projects.as_ref()?;
-            // `false` is a promise that no row has any of them; there is no "all rows have".
+            // `false` states that no row has any of the values. There is no way to state that all rows have one.
             if values.iter().any(|value| held.iter().any(|h| h == value)) { None } else { Some(false) }
         });
         Some(answers.collect())

@@ -1,7 +1,7 @@
-//! Reading segment files for the scan, checked, and with errors that name the segment.
+//! Reading the files of segments for the scan, with errors that name the segment.
 //!
-//! A missing or damaged file must fail the query and say which file it was and what to do; what
-//! Parquet and the object store say by themselves ("Corrupt footer") does not.
+//! A query that needs a missing or damaged file must fail, and its error must say which file it was and what to do. The
+//! errors of Parquet and of the object store ("Corrupt footer") do not.
 
 use std::{ops::Range, sync::Arc};
 
@@ -27,7 +27,7 @@ use tidegate_model::{Code, Failure};
 
 use crate::{scan::verified_store::VerifiedStore, segment::handle::Segment};
 
-/// Readers over the session's object store and footer cache.
+/// Makes readers over the session's object store and footer cache.
 #[derive(Debug)]
 pub(crate) struct SegmentReaders {
     pub(crate) files: Arc<dyn ObjectStore>,
@@ -35,8 +35,8 @@ pub(crate) struct SegmentReaders {
     pub(crate) source: Arc<str>,
 }
 
-/// Which segment a file of the scan is; attached to each, so that the file stays while a plan may
-/// read it.
+/// The segment of a file in the scan. It is attached to the file, so that the file is kept as long as a plan may read
+/// it.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentOfFile(pub(crate) Arc<Segment>);
 
@@ -59,7 +59,7 @@ impl ParquetFileReaderFactory for SegmentReaders {
     }
 }
 
-/// The store in it holds the segment: ranges are opened one by one, and the file must stay until the last.
+/// Reads one file. `store` holds the segment: ranges are opened one by one, and the file must exist until the last.
 struct SegmentReader {
     inner: Box<dyn AsyncFileReader + Send>,
     store: Arc<VerifiedStore>,
@@ -70,12 +70,12 @@ struct SegmentReader {
 fn named(store: &VerifiedStore, source: &str, error: &ParquetError) -> ParquetError {
     let segment = &store.segment;
     let what = format!("segment {} of source `{source}` cannot be read", segment.id);
-    if let Some(refused) = store.refused() {
+    if let Some(refused) = store.transient() {
         let message = format!("{what} now: {refused}; try again later");
         return ParquetError::External(Box::new(Failure::new(Code::DataUnavailable, message)));
     }
     if segment.damage().is_none() {
-        // Every byte came, and nobody understands them.
+        // All checksums are right, but the content cannot be parsed.
         tracing::error!(segment = %segment.id, %error, "a segment cannot be read");
         segment.note_damage("its contents are not those of a segment");
     }

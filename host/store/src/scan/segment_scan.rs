@@ -1,23 +1,22 @@
-//! The scan of a source's segments: an order that it declares is held, and its limit counts its own rows.
+//! The Parquet scan of a source's segments, which keeps the order that it declares and whose limit counts its own rows.
 //!
-//! DataFusion's file scan declares the order of its files, and takes part in optimizations that lose
-//! it while the operators above still rely on it. A merge of sorted streams then gives unsorted rows,
-//! and under a limit not the newest ones. So the file scan is wrapped, and each change that the
-//! optimizer asks for passes here:
+//! DataFusion's file scan declares the order of its files, and takes part in optimizations that lose the order while
+//! the operators above still rely on it. A merge of sorted streams then returns unsorted rows, and under a limit not
+//! the newest ones. So the file scan is wrapped, and each change that the optimizer requests passes here:
 //!
-//! - The limit of a merge reaches the scan with the word that the order does not matter (`LimitPushdown`
-//!   takes it from the nearest limit operator, and a merge with a limit is none). Streams would then take
-//!   files from one another as they become free, and whole row groups would be left out because others
-//!   already fill the limit. Here, an order that is declared is preserved.
-//! - A scan that has a limit takes no filter and no other order any more. Both would choose which rows the
-//!   limit counts: `SELECT ... FROM (SELECT ... ORDER BY timestamp DESC LIMIT 100) ORDER BY id LIMIT 5` asks
-//!   for rows of the newest hundred, but the filter that the outer limit makes as it goes would let the
-//!   scan go on to older rows. The operators above do the work then, over no more rows than the limit.
-//! - Limits only become tighter, and what the scan says of its number of rows knows of its limit.
+//! - The limit of a merge reaches the scan together with the statement that the order does not matter (`LimitPushdown`
+//!   takes that from the nearest limit operator, and a merge with a limit is not one). Streams would then take files from
+//!   one another as they become free, and whole row groups would be skipped because others already satisfy the limit. Here,
+//!   a declared order is preserved.
+//! - A scan with a limit accepts no filter and no other order any more. Both would change which rows the limit counts:
+//!   `SELECT ... FROM (SELECT ... ORDER BY timestamp DESC LIMIT 100) ORDER BY id LIMIT 5` asks for rows of the newest
+//!   hundred, but the dynamic filter of the outer limit would let the scan go on to older rows. The operators above do the
+//!   work instead, over no more rows than the limit.
+//! - Limits only become smaller, and the reported number of rows takes the limit into account.
 //!
-//! What stays as it is: a scan gives up its order for one that is asked for and that it cannot hold
-//! (files and row groups are then read the most promising first, below a sort), and the files of a group
-//! are one after the other by time, which DataFusion proves from their bounds before it believes it.
+//! Two things stay as they are in DataFusion. A scan gives up its order if another is requested that it cannot provide;
+//! files and row groups are then read in the most promising order, below a sort. And the files of a group follow each
+//! other in time, which DataFusion verifies by their bounds.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -40,7 +39,7 @@ use datafusion::{
     },
 };
 
-/// A scan of files that keeps what it declares.
+/// A scan of files that keeps the order and the limit that it declares.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentScan {
     files: FileScanConfig,
@@ -52,13 +51,13 @@ impl SegmentScan {
         DataSourceExec::from_data_source(SegmentScan::new(files))
     }
 
-    /// All scans are made here, so that none declares an order and may lose it.
+    /// All scans are made here, so that none can declare an order and lose it.
     fn new(mut files: FileScanConfig) -> SegmentScan {
         files.preserve_order |= !files.output_ordering.is_empty();
         SegmentScan { files }
     }
 
-    /// What DataFusion made of the file scan, wrapped again; nothing if that is no file scan.
+    /// Wraps what DataFusion made of the file scan; `None` if it is not a file scan.
     fn again(source: &Arc<dyn DataSource>) -> Option<Arc<dyn DataSource>> {
         let files = source.downcast_ref::<FileScanConfig>()?;
         Some(Arc::new(SegmentScan::new(files.clone())))
@@ -74,7 +73,7 @@ impl DataSource for SegmentScan {
         self.files.open_with_args(args)
     }
 
-    /// `None` for a scan that preserves an order: its streams read the files of their own groups.
+    /// `None` for a scan that preserves an order: each stream reads the files of its own group.
     fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
         self.files.create_sibling_state(config)
     }
@@ -107,7 +106,7 @@ impl DataSource for SegmentScan {
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         let statistics = self.files.partition_statistics(partition)?;
-        // The limit is that of each partition.
+        // The limit holds for each partition.
         let partitions = if partition.is_some() { 1 } else { self.files.file_groups.len() };
         match self.files.limit.map(|limit| limit.saturating_mul(partitions)) {
             Some(limit) => Ok(Arc::new(Arc::unwrap_or_clone(statistics).with_fetch(Some(limit), 0, 1)?)),

@@ -1,11 +1,10 @@
-//! Segments and memory as one plan, without losing the narrow reads.
+//! The union of the segment scan and the memory scan.
 //!
-//! DataFusion's `UnionExec` lets a projection through only if it has fewer expressions than its
-//! input has columns. `SELECT metadata.request.method` has one expression over one column: above a
-//! plain union it would stay there, and the scan would read all of `metadata`. Filters have the
-//! same effect in another way (see below). And it forgets which expressions are equal in all of its
-//! inputs, so that rows in the order of one of them are not known to be in that of the other. This
-//! node is that union with these three differences.
+//! It differs from DataFusion's `UnionExec` in three points. `UnionExec` lets a projection through only if it has fewer
+//! expressions than its input has columns: `SELECT metadata.request.method` has one expression over one column, so that
+//! the scan would read all of `metadata`. Filters have the same effect for another reason (see
+//! `handle_child_pushdown_result`). And `UnionExec` forgets which expressions are equal in all of its inputs, so that
+//! the order of one input is not recognized as that of the other.
 
 use std::{fmt, sync::Arc};
 
@@ -26,7 +25,7 @@ use datafusion::{
     },
 };
 
-/// A union through which projections pass.
+/// A union that lets projections through.
 #[derive(Debug)]
 pub(crate) struct SourceUnion {
     inner: Arc<dyn ExecutionPlan>,
@@ -34,7 +33,7 @@ pub(crate) struct SourceUnion {
 }
 
 impl SourceUnion {
-    /// One input stays what it is.
+    /// The union of the inputs. A single input is returned unchanged.
     pub(crate) fn of(inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let single = inputs.len() == 1;
         let inner = UnionExec::try_new(inputs)?;
@@ -51,8 +50,8 @@ impl SourceUnion {
     }
 }
 
-/// Pairs of expressions that have the same value in every row. `SELECT STRUCT(id, timestamp), timestamp`
-/// has such a pair: a field of the record, and the column.
+/// Pairs of expressions that are equal in all inputs. `SELECT STRUCT(id, timestamp), timestamp` has such a pair: a
+/// field of the record, and the column.
 fn equal_in_all(inputs: &[&Arc<dyn ExecutionPlan>]) -> Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)> {
     let mut inputs = inputs.iter().map(|input| input.equivalence_properties().eq_group());
     let Some(first) = inputs.next() else { return Vec::new() };
@@ -84,7 +83,7 @@ impl ExecutionPlan for SourceUnion {
         "SourceUnion"
     }
 
-    /// The planner's special cases for unions hold here too, and plan codecs see one.
+    /// The special cases of the planner and of plan codecs for unions apply here too.
     fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
         Some(self.inner.as_ref())
     }
@@ -154,9 +153,8 @@ impl ExecutionPlan for SourceUnion {
         self.inner.gather_filters_for_pushdown(phase, filters, config)
     }
 
-    /// A filter that not every input applies stays above, with all of the projections below it.
-    /// The plain union puts it onto its inputs, which is under the projections: there it needs the
-    /// whole record of which it tests one leaf.
+    /// A filter that not every input accepts stays above the union and above the projections below it. `UnionExec`
+    /// would put it on its inputs, below the projections, where it needs the whole record of which it tests one leaf.
     fn handle_child_pushdown_result(
         &self,
         _: FilterPushdownPhase,

@@ -1,8 +1,7 @@
-//! A source as a DataFusion table: an ordinary Parquet scan, plus the rows still in memory.
+//! A source as a DataFusion table: a Parquet scan, plus the rows in memory.
 //!
-//! A table is a snapshot: it shows the rows that were acknowledged when it was made, however long
-//! the query takes. Both halves are sorted newest first and say so, so that "newest 100" needs no
-//! sort and stops early.
+//! A table is a snapshot. It shows the rows that were acknowledged when it was made, however long the query takes. Both
+//! scans are sorted newest first and declare that, so that "newest 100" needs no sort and stops early.
 
 use std::sync::Arc;
 
@@ -40,8 +39,8 @@ use crate::{
     source_info::SourceInfo,
 };
 
-/// Groups of overlapping files that are still worth merging in order; with more of them the scan
-/// gives up the order instead of opening hundreds of files at once.
+/// The most groups of overlapping files that are merged in order. With more groups the scan gives up the order instead
+/// of opening hundreds of files at once.
 const MAX_ORDERED_GROUPS: usize = 32;
 
 /// A snapshot of a source.
@@ -57,8 +56,9 @@ impl SourceTable {
     }
 }
 
-/// A source's table with fewer fields in its records, for a statement that reads no others, and no record
-/// whole that has more: `schema` is that of the table without them. Nothing if the table is none of a store.
+/// A table of a source with fewer fields in its records, for a statement that reads no other fields, and no record as a
+/// whole that has other fields. `schema` is the schema of the table without those fields. `None` if the table is not
+/// one of a store.
 pub fn narrowed(table: &dyn TableProvider, schema: SchemaRef) -> Option<Arc<dyn TableProvider>> {
     let SourceTable { info, snapshot } = table.downcast_ref()?;
     let snapshot = Snapshot { schema, ..snapshot.clone() };
@@ -75,8 +75,8 @@ impl TableProvider for SourceTable {
         TableType::Base
     }
 
-    /// Filters skip segments here; then the optimizer's filter pushdown hands them to the Parquet
-    /// scan, where they skip row groups and pages. Neither looks at every row.
+    /// Filters are used three times: here to skip segments, and by the Parquet scan to skip row groups and pages. None
+    /// of these looks at each row.
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
@@ -146,13 +146,13 @@ impl SourceTable {
         Ok(SegmentScan::exec(config.build()))
     }
 
-    /// A segment as a file of the scan, with the bounds of its time: the planner proves from them
-    /// that the files of a group follow each other.
+    /// A segment as a file of the scan, with the bounds of its times. The planner proves from them that the files of a
+    /// group follow each other.
     fn file(&self, segment: &Arc<Segment>) -> Result<PartitionedFile> {
         let schema = &self.snapshot.schema;
         let meta = ObjectMeta {
             location: ObjectPath::from_absolute_path(&segment.path)?,
-            // Segments never change, so that any constant does for the footer cache.
+            // Segments never change, so that the footer cache may use any constant.
             last_modified: chrono::DateTime::UNIX_EPOCH,
             size: segment.bytes,
             e_tag: None,
@@ -203,15 +203,15 @@ fn newest_first(schema: &SchemaRef) -> Result<LexOrdering> {
         .ok_or_else(|| DataFusionError::Internal("an ordering of one column is empty".to_owned()))
 }
 
-/// Files in groups of which each, read one file after the other, is in order; and whether that
-/// could be had. At least `parallel` groups where there are as many files.
+/// Groups of files such that reading the files of a group one after the other is in order, and whether that was
+/// possible. At least `parallel` groups if there are as many files.
 fn group(segments: &[Arc<Segment>], parallel: usize) -> (Vec<Vec<&Arc<Segment>>>, bool) {
     let parallel = parallel.max(1);
     let mut sorted: Vec<&Arc<Segment>> = segments.iter().collect();
     sorted.sort_by_key(|s| (std::cmp::Reverse(s.max_time), std::cmp::Reverse(s.min_time)));
     let mut groups: Vec<Vec<&Arc<Segment>>> = Vec::new();
     for segment in &sorted {
-        // The smallest group that this file can follow, unless another core still has nothing.
+        // The smallest group that this file can follow, unless there are fewer groups than cores.
         let place = if groups.len() < parallel {
             None
         } else {

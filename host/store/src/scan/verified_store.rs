@@ -1,8 +1,8 @@
-//! The object store of one segment: hands out only bytes whose checksums are right.
+//! An object store of one segment, which returns only bytes whose checksums are right.
 //!
-//! Everything that the engine reads of a segment comes through here, footer and page indexes too,
-//! before a library interprets it. Ranges are widened to what has a checksum, read once where they
-//! share blocks, checked, and cut back.
+//! Everything that the engine reads of a segment passes here, including footer and page indexes, before a library
+//! interprets it. Ranges are widened to whole blocks, read once where they share blocks, checked, and cut to what was
+//! asked for.
 
 use std::{
     any::Any,
@@ -35,21 +35,21 @@ use crate::segment::{
     handle::Segment,
 };
 
-/// Bytes up to which ranges that share a block are read as one: what is read stays in memory until
-/// the last range of it is done with.
+/// The most bytes of a run. A run joins ranges that share a block; its bytes stay in memory until the last of its
+/// ranges is dropped.
 const LONGEST_RUN: u64 = 4 << 20;
 
-/// A segment as an object store with one file, which can only be read.
+/// An object store with one file, which can only be read.
 #[derive(Debug)]
 pub(crate) struct VerifiedStore {
     pub(crate) inner: Arc<dyn ObjectStore>,
-    /// Where footers are kept: tables of checksums are as large as a part of them, and come and go
-    /// with them.
+    /// The cache of footers. Tables of checksums are kept there too: they are smaller than footers, and are needed
+    /// together with them.
     pub(crate) cache: Arc<FileMetadataCache>,
     pub(crate) segment: Arc<Segment>,
     checksums: OnceLock<Arc<ChecksumTable>>,
-    /// Why it could not be read where that may pass, as the operating system says it.
-    refused: OnceLock<String>,
+    /// Why a read failed for a reason that may pass, in the words of the operating system.
+    transient: OnceLock<String>,
 }
 
 impl fmt::Display for VerifiedStore {
@@ -58,7 +58,7 @@ impl fmt::Display for VerifiedStore {
     }
 }
 
-/// A table of checksums in the cache of footers.
+/// A table of checksums as an entry of the cache.
 struct CachedTable(Arc<ChecksumTable>);
 
 impl FileMetadata for CachedTable {
@@ -81,15 +81,15 @@ fn damaged(wrong: Damage) -> Error {
 
 impl VerifiedStore {
     pub(crate) fn new(inner: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>, segment: Arc<Segment>) -> Self {
-        VerifiedStore { inner, cache, segment, checksums: OnceLock::new(), refused: OnceLock::new() }
+        VerifiedStore { inner, cache, segment, checksums: OnceLock::new(), transient: OnceLock::new() }
     }
 
-    /// Why a read failed for a reason that may pass; nothing where the segment is damaged.
-    pub(crate) fn refused(&self) -> Option<&str> {
-        self.refused.get().map(String::as_str)
+    /// Why a read failed for a reason that may pass; `None` if the segment is damaged.
+    pub(crate) fn transient(&self) -> Option<&str> {
+        self.transient.get().map(String::as_str)
     }
 
-    /// Remembers why the segment cannot be read.
+    /// Records why the segment cannot be read.
     fn note(&self, error: &Error) {
         if let Some(wrong) = of_kind::<Damage>(error) {
             self.segment.note_damage(&wrong.0);
@@ -99,16 +99,16 @@ impl VerifiedStore {
             match io.kind() {
                 io::ErrorKind::UnexpectedEof => self.segment.note_damage("its file is shorter than the catalog says"),
                 _ if io.raw_os_error() == Some(EIO) => self.segment.note_damage("the disk cannot read it"),
-                _ => drop(self.refused.set(io.to_string())),
+                _ => drop(self.transient.set(io.to_string())),
             }
         } else {
-            // The one thing that the local file system refuses by itself: a range beyond the end.
+            // The local file system refuses one thing by itself: a range beyond the end.
             self.segment.note_damage("its file is shorter than the catalog says");
         }
         tracing::error!(segment = %self.segment.id, %error, "a segment cannot be read");
     }
 
-    /// The checksums; nothing for a segment of the time before there were any.
+    /// The table of checksums; `None` for a segment of a version without checksums.
     async fn checksums(&self, location: &Path) -> Result<Option<Arc<ChecksumTable>>> {
         if self.segment.checksum.is_none() {
             return Ok(None);
@@ -116,7 +116,7 @@ impl VerifiedStore {
         if let Some(checksums) = self.checksums.get() {
             return Ok(Some(Arc::clone(checksums)));
         }
-        // No file has this name: segments end in `.parquet`.
+        // No file has this name, because segments end in `.parquet`.
         let key = Path::from(format!("{location}.checksums"));
         let kept = self.cache.get(&key).and_then(|entry| {
             let CachedTable(checksums) = entry.file_metadata.as_any().downcast_ref()?;
@@ -192,7 +192,7 @@ impl VerifiedStore {
     }
 }
 
-/// The first of a kind among the causes of an error.
+/// The first error of a type in a chain of causes.
 fn of_kind<T: std::error::Error + 'static>(error: &Error) -> Option<&T> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(current) = next {
@@ -204,7 +204,7 @@ fn of_kind<T: std::error::Error + 'static>(error: &Error) -> Option<&T> {
     None
 }
 
-/// What to read for `ranges`: whole units, those that overlap as one. Each range lies in one run.
+/// The ranges to read for `ranges`: whole units; those that overlap are joined. Each of `ranges` lies in one run.
 fn runs(checksums: &ChecksumTable, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut wide: Vec<Range<u64>> = ranges.iter().map(|range| checksums.widen(range)).collect();
     wide.sort_by_key(|range| (range.start, range.end));

@@ -1,4 +1,4 @@
-//! TODO header
+//! Arrow fields and types in the form that all batches, segments and tables of the store use.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tidegate_model::PRESENCE_FIELD;
 
 use crate::field_names::{ID, TIMESTAMP};
 
-/// The last child of every record; see [`PRESENCE_FIELD`].
+/// The hidden field that is the last child of every record; see [`PRESENCE_FIELD`].
 pub(crate) fn presence() -> FieldRef {
     field(PRESENCE_FIELD, DataType::Boolean)
 }
@@ -17,8 +17,8 @@ pub(crate) fn field(name: &str, data_type: DataType) -> FieldRef {
     Arc::new(Field::new(name, data_type, true))
 }
 
-/// A column of a batch, segment or table. Identity and time are never NULL; declaring so lets the
-/// planner use the order of `timestamp` whatever NULL order a query asks for.
+/// A column of a batch, segment or table. `id` and `timestamp` are never NULL. Declaring that lets the planner use the
+/// order of `timestamp` whatever NULL order a query asks for.
 pub(crate) fn top_field(name: &str, data_type: DataType) -> FieldRef {
     Arc::new(Field::new(name, data_type, name != ID && name != TIMESTAMP))
 }

@@ -1,4 +1,4 @@
-//! TODO header
+//! The union of two schemas of one source, for segments that come back after the catalog lost track of them.
 
 use crate::schema::kind::{Fields, Kind, Scalar};
 
@@ -17,7 +17,7 @@ pub(crate) fn join_fields(mine: &mut Fields, theirs: &Fields, above: &str) -> Re
     Ok(())
 }
 
-/// Integers beside floats become floats where none loses digits; all else that differs is mixed.
+/// Integers and floats become floats if no digits are lost. All other differences make the path mixed.
 fn join_scalars(mine: &mut Scalar, theirs: Scalar, wide: bool, mixed: &mut bool) {
     match (*mine, theirs) {
         (mine, theirs) if mine == theirs => {}

@@ -1,4 +1,15 @@
-//! TODO header
+//! What can stand at a path of a source, and the named fields of a record.
+//!
+//! A leaf keeps the type of its first value, with one exception: integers become floats as long as no integer loses
+//! digits. Any other value that arrives later marks the path as *mixed*. From then on readers see text: of the leaf, or
+//! of the overflow (JSON text for arrays and records).
+//!
+//! A record that once held two elements is a list of records from then on. A value in its place that is not a record is
+//! shown beside it, in the hidden field [`UNLIKE_FIELD`](tidegate_model::UNLIKE_FIELD). Fields without a column of
+//! their own (too many, too deep, too long a name) are read from the overflow, in the hidden field
+//! [`REST_FIELD`](tidegate_model::REST_FIELD) of their record.
+//!
+//! Segments keep the columns that they were written with; readers convert them.
 
 use std::collections::HashMap;
 
@@ -32,10 +43,11 @@ impl Scalar {
     }
 }
 
-/// What stands at a path.
+/// What a path holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Kind {
-    /// One value. `wide`: held an integer that no float can hold exactly. `mixed`: see above.
+    /// One value. `wide`: has held an integer that no float represents exactly. `mixed`: has held other types; see
+    /// above.
     Scalar { ty: Scalar, wide: bool, mixed: bool },
     /// An array of scalars of one type.
     List {
@@ -44,7 +56,7 @@ pub(crate) enum Kind {
         #[serde(default, skip_serializing_if = "is_false")]
         mixed: bool,
     },
-    /// A record; `many`: some row held several; `unlike`: some row held what is no record.
+    /// A record. `many`: some row held several. `unlike`: some row held a value that is not a record.
     Record {
         many: bool,
         #[serde(default, skip_serializing_if = "is_false")]
@@ -67,8 +79,8 @@ impl Kind {
         Kind::Record { many: false, unlike: false, fields: Fields::default() }
     }
 
-    /// The kind of a field that has a column from now on, in a record of which some fields had none for want of
-    /// room: it may have been among those, so the overflow is looked at as well.
+    /// The kind of a field that gets a column now, in a record of which some fields had no column because there were
+    /// too many. It may have been one of those, so readers must look into the overflow as well.
     pub(crate) fn after_crowd(self) -> Kind {
         match self {
             Kind::Scalar { ty, wide, .. } if ty != Scalar::Time => Kind::Scalar { ty, wide, mixed: true },
@@ -80,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// The type that readers see.
+    /// The Arrow type that readers see.
     pub(crate) fn logical_type(&self) -> DataType {
         match self {
             Kind::Scalar { mixed: true, .. } | Kind::List { mixed: true, .. } => DataType::Utf8View,
@@ -96,8 +108,8 @@ impl Kind {
         }
     }
 
-    /// A type in which a batch can store nothing but NULL here. A record shrinks to its presence:
-    /// Parquet has no struct without children.
+    /// A type in which a batch can store nothing but NULL. A record is reduced to its presence, because Parquet has no
+    /// struct without children.
     pub(crate) fn null_type(&self) -> DataType {
         match self {
             Kind::Scalar { ty, .. } => ty.data_type(),
@@ -106,7 +118,7 @@ impl Kind {
         }
     }
 
-    /// Whether something at or below this path is read from the overflow, whatever a batch is like.
+    /// Whether readers of this path must look into the overflow in every batch.
     pub(crate) fn reads_overflow(&self) -> bool {
         match self {
             Kind::Scalar { mixed, .. } | Kind::List { mixed, .. } => *mixed,
@@ -116,8 +128,9 @@ impl Kind {
         }
     }
 
-    /// What the path and all below it count towards [`StoreOptions::max_fields`](crate::StoreOptions::max_fields):
-    /// a leaf one, a record two, because it has a hidden field beside its own.
+    /// How many fields the path and all below it count as, for
+    /// [`StoreOptions::max_fields`](crate::StoreOptions::max_fields): a leaf one, a record two, because it has a hidden
+    /// field besides its own.
     pub(crate) fn count(&self) -> usize {
         match self {
             Kind::Record { fields, .. } => 2 + fields.count(),
@@ -134,11 +147,11 @@ pub(crate) struct Fields {
     index: HashMap<String, usize>,
     /// Some record had fields that are not among these.
     pub(crate) rest: bool,
-    /// Some of those had no column because there was no room, and may get one.
+    /// Some of those got no column because there were too many, and may get one later.
     pub(crate) crowded: bool,
 }
 
-/// How the catalog has the fields of a record.
+/// The serialized form of the fields of a record. Changing it would make stored schemas unreadable.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum FieldsText {

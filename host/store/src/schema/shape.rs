@@ -1,12 +1,8 @@
-//! The logical schema of a source: which paths have a column, and what each of them is.
+//! The logical schema of a source as a whole.
 //!
-//! A leaf keeps the type of its first value, except that integers may widen to floats while none of
-//! them would lose digits. Any other value that arrives marks the path as *mixed*: from then on it is
-//! read as text, of the leaf or of the overflow (JSON text of arrays and records). A record that once
-//! held two elements is a list for ever; a value in its place that is no record is kept beside it
-//! ([`UNLIKE_FIELD`]). Fields without a column of their own (too many, too deep, too long a name) are
-//! read from the overflow, as the rest of the record that they stand in ([`REST_FIELD`]). Segments keep
-//! the narrower columns that they were written with, and are adapted when read.
+//! The crate calls it a shape, because `Schema` is the Arrow schema of one batch or table. The catalog stores the shape
+//! of a source as JSON; each segment's footer repeats the shape at the time of writing. See [`crate::schema::kind`] for
+//! what can stand at a path.
 
 use std::sync::Arc;
 
@@ -23,7 +19,7 @@ use crate::{
     },
 };
 
-/// The shape of a whole source.
+/// The logical schema of a source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     pub(crate) fields: Fields,
@@ -50,7 +46,7 @@ impl Shape {
         self.fields.overflow()
     }
 
-    /// The schema that the source's table shows; `_overflow` comes last.
+    /// The Arrow schema of the source's table. `_overflow` is the last column.
     pub(crate) fn schema(&self) -> SchemaRef {
         let columns = self.fields.iter().map(|(name, kind)| top_field(name, kind.logical_type()));
         let rest = self.fields.rest.then(|| field(REST_FIELD, DataType::Utf8View));
@@ -58,11 +54,11 @@ impl Shape {
         Arc::new(Schema::new(columns.collect::<Vec<_>>()))
     }
 
-    /// Grows by what another shape of the same source has, for segments that come back: what was
-    /// written with either is read as one of the two, or as text.
+    /// Adds what another schema of the same source has, for segments that come back. Readers see what was written with
+    /// either schema in the type of one of the two, or as text.
     ///
     /// # Errors
-    /// The path at which the two cannot both be read, such as a record here and a number there.
+    /// The path at which the two cannot be united, such as a record here and a number there.
     pub(crate) fn join(&mut self, other: &Shape) -> Result<(), String> {
         let mut grown = self.fields.clone();
         join_fields(&mut grown, &other.fields, "")?;
@@ -70,7 +66,7 @@ impl Shape {
         Ok(())
     }
 
-    /// What stands at a column and the keys below it; nothing when a list is in the way.
+    /// What a column and the keys below it name; `None` if the path leads through a list.
     pub(crate) fn resolve<'k>(&self, column: &str, keys: impl IntoIterator<Item = &'k str>) -> Option<PathTarget<'_>> {
         let mut part = match column {
             REST_FIELD if self.fields.rest => PathTarget::Rest(&self.fields),
@@ -103,14 +99,14 @@ impl Shape {
         false
     }
 
-    /// `metadata` is a record or nothing: one bad first event must not turn it into a text for
-    /// ever, since every query goes through it.
+    /// Whether a top-level field is a record whatever its first value is. This holds for `metadata`: nearly every query
+    /// reads it, and one bad first event must not turn it into text for ever.
     pub(crate) fn must_be_record(name: &str) -> bool {
         name == METADATA
     }
 }
 
-/// What a path of the table's schema names.
+/// What a path of the table names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PathTarget<'s> {
     /// A leaf, list or record.

@@ -1,4 +1,4 @@
-//! TODO header
+//! The rows of the catalog's table `segments`.
 
 use std::{
     path::Path,
@@ -15,7 +15,7 @@ use crate::{
     segment::handle::{FileRemoval, Segment},
 };
 
-/// Registers a segment, in a transaction of the caller.
+/// Inserts the row of a segment, in a transaction of the caller.
 pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, schema: &Schema) -> Result<()> {
     let projects = segment.projects.as_ref().map(|names| serde_json::Value::from(names.clone()).to_string());
     let columns: serde_json::Map<_, _> =
@@ -42,8 +42,7 @@ pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, sc
     Ok(())
 }
 
-/// The segments of a source, as the catalog has them. Of the files it is only seen whether they are
-/// there, in their length.
+/// The segments of a source, as the catalog names them. Of each file only the presence and the length are checked.
 pub(crate) fn load(conn: &Connection, source_key: i64, folder: &Path) -> Result<Vec<Arc<Segment>>> {
     let mut statement = conn.prepare_cached(
         "SELECT id, rows, bytes, min_time, max_time, projects, created_at, checksum, first_seq, last_seq FROM segments

@@ -1,4 +1,4 @@
-//! Reading what a segment's footer says, without trusting a byte of it that has no right checksum.
+//! Reading the footer of a segment. No byte is trusted before its checksum was verified.
 
 use std::{
     collections::HashMap,
@@ -27,11 +27,11 @@ use crate::{
     },
 };
 
-/// The end of a segment's file, read and checked.
+/// The footer of a segment, read and checked.
 #[derive(Debug)]
 pub(crate) struct Footer {
     pub(crate) checksums: Option<ChecksumTable>,
-    /// Nothing in files of the time before there were checksums.
+    /// `None` in files of a version without checksums.
     pub(crate) entry: Option<FooterEntry>,
     pub(crate) rows: u64,
     /// Bytes of the file.
@@ -44,7 +44,7 @@ fn wrong(error: impl ToString) -> SegmentFileError {
     Damage(format!("its footer cannot be read: {}", error.to_string())).into()
 }
 
-/// Reads the footer of a segment's file. `root` as in [`check_file`].
+/// Reads the footer of a segment. `root` is as in [`check_file`].
 pub(crate) fn read(path: &Path, segment: Uuid, root: Option<u32>) -> Result<Footer, SegmentFileError> {
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();
@@ -77,21 +77,20 @@ pub(crate) fn read(path: &Path, segment: Uuid, root: Option<u32>) -> Result<Foot
 }
 
 impl Footer {
-    /// The columns of the file.
+    /// The Arrow schema of the file.
     pub(crate) fn schema(&self) -> Result<Schema, ParquetError> {
         let file = self.metadata.file_metadata();
         parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
     }
 }
 
-/// Checks a whole file, every byte where it has checksums, and that its footer can be read.
+/// Checks a whole file: every byte, if it has checksums, and that its footer can be read.
 pub(crate) fn check(path: &Path, segment: Uuid, root: Option<u32>) -> Result<Footer, SegmentFileError> {
     check_file(path, segment, root)?;
     read(path, segment, root)
 }
 
-/// The identities of the events in a file, each with how often it is there. The file must have been
-/// checked.
+/// How often each event id occurs in a file. The file must have been checked before.
 pub(crate) fn ids(path: &Path) -> Result<HashMap<String, usize>, SegmentFileError> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?).map_err(wrong)?;
     let columns = ProjectionMask::columns(builder.parquet_schema(), [ID]);

@@ -1,17 +1,17 @@
-//! TODO header
+//! What the footer of a segment says about it, as JSON in the key-value metadata of Parquet.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::schema::shape::Shape;
 
-/// Where the footer has the [`FooterEntry`], as JSON.
+/// The key under which the footer has the [`FooterEntry`].
 pub(crate) const FOOTER_KEY: &str = "tidegate.entry";
 
-/// What the footer says of the segment.
+/// What the footer says of the segment. The serialized form must stay readable.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FooterEntry {
-    /// The catalog that counted the write-ahead rows.
+    /// The identity of the catalog that numbered the write-ahead rows.
     #[serde(with = "crate::uuid_text")]
     pub(crate) catalog: Uuid,
     #[serde(with = "crate::uuid_text")]
@@ -24,11 +24,11 @@ pub(crate) struct FooterEntry {
     pub(crate) created_at: i64,
     pub(crate) first_seq: i64,
     pub(crate) last_seq: i64,
-    /// The source's schema when it was written.
+    /// The logical schema of the source when the segment was written.
     pub(crate) shape: Shape,
 }
 
-/// Whose rows a segment has.
+/// Where the rows of a segment come from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) catalog: Uuid,

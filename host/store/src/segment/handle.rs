@@ -1,10 +1,4 @@
-//! Segments: immutable Parquet files, newest row first.
-//!
-//! A segment exists once the catalog says so. Before that its file is written under a temporary
-//! name, synced, renamed, and its folder synced: whatever a crash leaves behind is either a file
-//! that the catalog does not know ([`crate::leftover`] decides about it at the next open) or a complete
-//! segment. Its footer says what the catalog says of it ([`FooterEntry`]), so that the one can be made of the
-//! other; its bytes have checksums ([`crate::checksum`]).
+//! A segment in use: what the catalog says of it, and the lifetime of its file.
 
 use std::{
     fs, io,
@@ -19,10 +13,10 @@ use uuid::Uuid;
 
 use crate::segment::footer_entry::FooterEntry;
 
-/// What the catalog knows of a segment: enough to plan a query without opening the file.
+/// What the catalog says of a segment: enough to plan a query without opening the file.
 ///
-/// Whoever reads the file holds the segment: when the catalog has forgotten it, the file goes with
-/// the last of them.
+/// Every reader of the file holds an `Arc` of the segment. If the catalog has forgotten the segment, the file is
+/// deleted when the last of them is dropped.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) id: Uuid,
@@ -31,31 +25,32 @@ pub(crate) struct Segment {
     pub(crate) bytes: u64,
     pub(crate) min_time: i64,
     pub(crate) max_time: i64,
-    /// The values of `project` in it; nothing when they are too many or not all text.
+    /// The distinct values of `project`; `None` if they are too many or not all text.
     pub(crate) projects: Option<Vec<String>>,
-    /// When it was registered.
+    /// When it was written, in microseconds since 1970.
     pub(crate) created_at: i64,
-    /// The root of its checksums; nothing for a file of the time before there were any.
+    /// The root of its checksums; `None` for a file of a version without checksums.
     pub(crate) checksum: Option<u32>,
-    /// The write-ahead rows that it was made of, both ends included; nothing as above.
+    /// The first and last write-ahead row that it was made of; `None` for a file of a version that did not record them.
     pub(crate) seqs: Option<(i64, i64)>,
     /// Why it cannot be read, once that was found.
     pub(crate) damage: OnceLock<String>,
     pub(crate) removal: AtomicU8,
 }
 
-/// What becomes of the file when nobody holds the segment any more.
+/// What happens to the file when the last holder of the segment drops it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum FileRemoval {
     Keep = 0,
     File = 1,
-    /// The source is gone too: the last file takes the folder along.
+    /// The file is deleted, and the folder of the source if the file was the last in it.
     FileAndFolder = 2,
 }
 
 impl Segment {
-    /// Says that the catalog does not have it, or no longer.
+    /// Requests the removal of the file when the last holder drops the segment: the catalog does not name it, or no
+    /// longer.
     pub(crate) fn remove_on_drop(&self, removal: FileRemoval) {
         self.removal.fetch_max(removal as u8, Ordering::AcqRel);
     }
@@ -65,25 +60,25 @@ impl Segment {
         self.damage.get().map(String::as_str)
     }
 
-    /// Remembers that it cannot be read; the first reason stays.
+    /// Records that it cannot be read; the first reason stays.
     pub(crate) fn note_damage(&self, reason: &str) {
         let _ = self.damage.set(reason.to_owned());
     }
 
-    /// Notes a file that is missing or has another length.
+    /// Records damage if the file is missing or has another length than the catalog says.
     pub(crate) fn check_length(&self) {
         let reason = match fs::metadata(&self.path) {
             Ok(file) if file.len() == self.bytes => return,
             Ok(file) => format!("its file has {} bytes, the catalog says {}", file.len(), self.bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => "its file is missing".to_owned(),
-            // The first query that needs it finds out.
+            // The first query that needs the file will find out.
             Err(_) => return,
         };
         tracing::error!(segment = %self.id, path = %self.path.display(), reason, "a segment is damaged");
         self.note_damage(&reason);
     }
 
-    /// A segment as its file and its footer say it is.
+    /// A segment from its file and its footer.
     pub(crate) fn of_entry(id: Uuid, path: PathBuf, bytes: u64, checksum: u32, entry: &FooterEntry) -> Segment {
         Segment {
             id,
@@ -111,13 +106,13 @@ impl Drop for Segment {
         if let Err(error) = fs::remove_file(&self.path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            // The next open finds a file that nobody knows, and tries again.
+            // The next start finds a file that no catalog names, and deletes it because of its tombstone.
             tracing::warn!(path = %self.path.display(), %error, "a dropped segment's file stays for now");
         }
         if removal == FileRemoval::FileAndFolder as u8
             && let Some(folder) = self.path.parent()
         {
-            // Fails as long as there are others.
+            // Fails while there are other files in it.
             let _ = fs::remove_dir(folder);
         }
     }

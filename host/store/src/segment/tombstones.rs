@@ -1,4 +1,5 @@
-//! TODO header
+//! The catalog's table `dropped`: segments and sources that were deleted on purpose and of which there may still be
+//! files.
 
 use std::{fs, io, path::Path};
 
@@ -7,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{data_folder::paths, error::Result};
 
-/// Forgets what was dropped and has no file any more.
+/// Deletes the tombstones of files that do not exist any more.
 pub(crate) fn forget_gone(conn: &Connection, data: &Path) -> Result<()> {
     let mut statement = conn.prepare_cached("SELECT id, source FROM dropped")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -15,7 +16,7 @@ pub(crate) fn forget_gone(conn: &Connection, data: &Path) -> Result<()> {
     let gone = |path: &Path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     for (id, source) in dropped {
         let folder = paths::source_folder(data, source);
-        // A deleted source stands for all that is in its folder.
+        // The tombstone of a source covers its whole folder.
         let path = if id == source { folder } else { folder.join(paths::segment_file(id)) };
         if gone(&path) {
             conn.prepare_cached("DELETE FROM dropped WHERE id = ?1")?.execute([id])?;

@@ -1,4 +1,4 @@
-//! TODO header
+//! Writing a segment: the Parquet file, its checksums, and the steps that make it durable.
 
 use std::{
     fs::{self, File},
@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// Writes the rows of a source as a new segment, durable but not yet in the catalog.
+/// Writes a batch as a new segment: durable, but not yet in the catalog.
 pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options: &StoreOptions) -> Result<Segment> {
     let id = Uuid::new_v4();
     let entry = FooterEntry {
@@ -60,7 +60,7 @@ pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options
     let (bytes, checksum) = match written {
         Ok(written) => written,
         Err(error) => {
-            // Best effort: the next open deletes what stays.
+            // Best effort: the next start deletes what remains.
             let _ = fs::remove_file(&temporary);
             return Err(error);
         }
@@ -78,7 +78,7 @@ fn write_file(
 ) -> Result<(u64, u32)> {
     let parquet = |source| StoreError::Parquet { segment: id, source };
     let column = batch.rows.schema_ref().index_of(TIMESTAMP)?;
-    // Leaves count from the left; all columns before the time are plain, so the index is the same.
+    // `column_idx` counts leaves. All columns before `timestamp` are leaves, so that the index is the same.
     let order = SortingColumn { column_idx: column as i32, descending: true, nulls_first: false };
     let said = serde_json::to_string(entry).map_err(|error| StoreError::corrupt("what a footer says", error))?;
     let level = ZstdLevel::try_new(options.zstd_level).map_err(parquet)?;
@@ -104,7 +104,7 @@ fn write_file(
         ArrowWriter::try_new(ChecksumWriter::new(BufWriter::new(file)), batch.rows.schema(), Some(properties))
             .map_err(parquet)?;
     writer.write(&batch.rows).map_err(parquet)?;
-    // From here on come page indexes and footer.
+    // What follows are page indexes and the footer; the table of checksums goes before the footer.
     writer.flush().map_err(parquet)?;
     writer.inner_mut().hold();
     let (mut buffered, checksum) = writer.into_inner().map_err(parquet)?.finish(id).map_err(refused())?;

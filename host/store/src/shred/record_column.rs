@@ -1,9 +1,9 @@
-//! Column builders that grow while rows arrive.
+//! Columns of records, which grow while rows arrive, and the set of columns of one record ([`Cells`]).
 //!
-//! A column may have a value in each row or in one of 70,000. So a leaf keeps its values and the slots that have
-//! them, and becomes a column with NULLs only at the end, if it is worth one (see [`crate::sparse`]). A slot is a
-//! row, until a row holds several records: then a record column remembers where each row starts, its slots
-//! are the records, and it becomes a list.
+//! A column may have a value in each row or in one of 70,000. So a leaf keeps its values together with the slots that
+//! have them, and becomes an Arrow column with NULLs only at the end, if it is dense enough
+//! ([`crate::overflow::sparse_columns`]). A slot is a row, until a row holds several records: then the record column
+//! keeps the first slot of each row, its slots are the records, and it becomes a list.
 
 use std::sync::Arc;
 
@@ -29,13 +29,13 @@ use crate::{
     },
 };
 
-/// A column of records.
+/// A column of records, or of lists of records.
 #[derive(Debug)]
 pub(crate) struct RecordColumn {
     pub(crate) cells: Cells,
     valid: NullBufferBuilder,
     rows: usize,
-    /// First slot of each row, once some row held several records.
+    /// The first slot of each row, once some row held several records.
     starts: Option<Vec<u32>>,
 }
 
@@ -54,7 +54,7 @@ impl RecordColumn {
         self.rows += missing;
     }
 
-    /// Opens `row` for `count` records and returns the slot of the first.
+    /// Begins `row` with `count` records and returns the slot of the first.
     pub(crate) fn open_row(&mut self, row: usize, count: usize) -> usize {
         self.pad(row);
         if count > 1 && self.starts.is_none() {
@@ -79,7 +79,7 @@ impl RecordColumn {
         self.starts.is_some()
     }
 
-    /// The slots that the records of so many rows have.
+    /// The number of slots for so many rows.
     fn slots(&self, rows: usize) -> usize {
         self.valid.len() + rows.saturating_sub(self.rows)
     }
@@ -96,7 +96,7 @@ impl RecordColumn {
         let outer = match &self.starts {
             Some(starts) if spilling.has_at_or_below(path) => {
                 let ends = starts.iter().copied().chain([slots as u32]).map(|start| start as i32);
-                Some(spilling.enter(&ends.collect::<Vec<_>>(), path))
+                Some(spilling.enter_list(&ends.collect::<Vec<_>>(), path))
             }
             _ => None,
         };
@@ -107,10 +107,10 @@ impl RecordColumn {
             arrays.push(array);
         }
         if let Some(outer) = outer {
-            spilling.leave(outer);
+            spilling.leave_list(outer);
         }
         let valid = self.valid.finish();
-        // NULL where the record is: readers may look at a child without its parent's NULLs.
+        // NULL where the record is NULL: readers may look at a field without the NULLs of its parent.
         names.push(presence());
         arrays.push(Arc::new(BooleanArray::new(BooleanBuffer::new_set(slots), valid.clone())));
         let records = StructArray::try_new(names.into(), arrays, valid.clone())?;
@@ -118,7 +118,7 @@ impl RecordColumn {
             return Ok(Arc::new(records));
         };
 
-        // A row without records has one empty slot; in the list it has none.
+        // A row without records has one empty slot. In the list it has no element.
         let full = |slot: u32| valid.as_ref().is_none_or(|valid| valid.is_valid(slot as usize));
         let kept: UInt32Array = (0..slots as u32).filter(|slot| full(*slot)).collect();
         let records = take(&records, &kept, None)?;
@@ -135,7 +135,7 @@ impl RecordColumn {
     }
 }
 
-/// Any column.
+/// A column of any class.
 #[derive(Debug)]
 pub(crate) enum Column {
     Leaf(LeafColumn),
@@ -154,17 +154,17 @@ impl Column {
     }
 }
 
-/// The columns of one record, at the positions of its shape's fields.
+/// The columns of one record, at the positions of its fields in the schema.
 #[derive(Debug, Default)]
 pub(crate) struct Cells {
     columns: Vec<Option<Column>>,
-    /// Where the n-th key of the last record was found: events of a source mostly look alike, so
-    /// this spares the hash lookup.
+    /// The position of the n-th key of the last record. Events of a source mostly have the same keys in the same order,
+    /// so that this saves the lookup in the hash table.
     guesses: Vec<u32>,
 }
 
 impl Cells {
-    /// The position of `key`, which is the `nth` of its record.
+    /// The position of `key`, which is the `nth` key of its record.
     pub(crate) fn locate(&mut self, fields: &Fields, nth: usize, key: &str) -> Option<usize> {
         if let Some(guess) = self.guesses.get(nth)
             && fields.at(*guess as usize).is_some_and(|(name, _)| name == key)
@@ -185,12 +185,12 @@ impl Cells {
         while self.columns.len() <= position {
             self.columns.push(None);
         }
-        // The loop above made the entry; `insert`-like APIs do not exist for Vec.
+        // The loop above made the entry.
         #[expect(clippy::indexing_slicing, reason = "grown to hold `position` just above")]
         &mut self.columns[position]
     }
 
-    /// Tells of all leaves below `path` what their columns would hold in so many slots.
+    /// Appends the cost of all leaf columns below `path` for so many slots.
     pub(crate) fn measure(&self, fields: &Fields, slots: usize, path: &str, uses: &mut Vec<ColumnCost>) {
         for ((name, kind), column) in fields.iter().zip(&self.columns) {
             let mut pointer = path.to_owned();
@@ -208,7 +208,8 @@ impl Cells {
         }
     }
 
-    /// The columns that got a value, with their names; those that are to be spilled are.
+    /// The columns that have values, with their names. Columns that are to be moved to the overflow are handed to
+    /// `spilling` instead.
     pub(crate) fn finish<'f>(
         &mut self,
         fields: &'f Fields,
@@ -222,8 +223,8 @@ impl Cells {
             let mut pointer = path.to_owned();
             push_pointer(&mut pointer, name);
             match column {
-                Column::Leaf(leaf) if spilling.is_chosen(&pointer) => {
-                    spilling.leaf(leaf.values.finish(), Some(std::mem::take(&mut leaf.slots)), &pointer);
+                Column::Leaf(leaf) if spilling.is_moved(&pointer) => {
+                    spilling.move_leaf(leaf.values.finish(), Some(std::mem::take(&mut leaf.slots)), &pointer);
                 }
                 column => out.push((name, column.finish(kind, slots, &pointer, spilling)?)),
             }

@@ -30,10 +30,10 @@ use crate::{
     shred::{batch_cost::BatchCost, limits::ShapeLimits, record_column::Cells, walk::walk},
 };
 
-/// Makes a batch of normalised events, growing the shape where they hold something new.
+/// Makes a batch of normalised events and extends the schema where they have something new.
 #[derive(Debug)]
 pub(crate) struct Shredder {
-    /// A copy that is free to change; it counts only if it did.
+    /// A copy of the schema, which is returned only if it changed.
     shape: Shape,
     cost: BatchCost,
     cells: Cells,
@@ -54,7 +54,7 @@ impl Shredder {
         }
     }
 
-    /// The next row.
+    /// Appends an event as the next row.
     pub(crate) fn add(&mut self, event: &Value) {
         let spilled = walk(event, self.rows, &mut self.shape.fields, &mut self.cells, &mut self.cost);
         if spilled.is_empty() {
@@ -66,12 +66,12 @@ impl Shredder {
         self.rows += 1;
     }
 
-    /// Whether the batch should end here: it holds much, or columns that cost each row something.
+    /// Whether the batch should end here; see [`BatchCost::is_full`].
     pub(crate) fn is_full(&self) -> bool {
         self.cost.is_full(self.rows)
     }
 
-    /// The batch, and the shape if it has grown. The events had so many bytes as JSON.
+    /// The batch, and the schema if it has grown. `bytes` is the length of the events as JSON.
     pub(crate) fn finish(mut self, bytes: usize) -> Result<(RecordBatch, Option<Shape>)> {
         let mut uses = Vec::new();
         self.cells.measure(&self.shape.fields, self.rows, "", &mut uses);

@@ -1,4 +1,4 @@
-//! What a JSON value is to a column: a scalar, a list of one type, a record, several records, or none of these.
+//! What a JSON value is for a column: a scalar, a list of one type, a record, several records, or none of these.
 
 use std::{
     collections::HashSet,
@@ -9,25 +9,26 @@ use serde_json::{Map, Value};
 
 use crate::schema::kind::Scalar;
 
-/// Elements from which on an array of records is looked at for fields that few of them have.
+/// The least number of elements at which an array of records is examined for sparseness.
 const LONG_LIST: usize = 64;
 
-/// What a value is, once and for all tests below.
+/// The class of a JSON value.
 pub(crate) enum ValueClass<'v> {
     Scalar(Atom<'v>),
     List(&'v [Value], Scalar, bool),
     Record(&'v Map<String, Value>),
     Records(&'v [Value]),
-    /// Arrays of arrays and arrays of unlike things.
+    /// Arrays of arrays, arrays of different types, empty arrays, NULL.
     Odd,
 }
 
+/// A scalar.
 #[derive(Clone, Copy)]
 pub(crate) enum Atom<'v> {
     Bool(bool),
     Int(i64),
     Float(f64),
-    /// An integer beyond 64 bits signed.
+    /// An integer above the range of signed 64 bits.
     Huge(u64),
     Text(&'v str),
 }
@@ -42,7 +43,7 @@ impl Atom<'_> {
         }
     }
 
-    /// An integer of which a float would lose digits.
+    /// Whether it is an integer of which a float would lose digits.
     pub(crate) fn wide(self) -> bool {
         match self {
             Atom::Int(int) => !exact(int),
@@ -52,7 +53,7 @@ impl Atom<'_> {
     }
 }
 
-/// Whether a float holds this integer exactly.
+/// Whether a float represents this integer exactly.
 pub(crate) fn exact(int: i64) -> bool {
     int as f64 as i128 == i128::from(int)
 }
@@ -98,15 +99,15 @@ pub(crate) fn classify_array(items: &[Value]) -> ValueClass<'_> {
         };
     }
     match ty {
-        // Digits would be lost: keep the array as it came.
+        // Digits would be lost, so the array is stored as JSON.
         Some(Scalar::Float) if wide => ValueClass::Odd,
         Some(ty) => ValueClass::List(items, ty, wide),
         None => ValueClass::Odd,
     }
 }
 
-/// Whether an array of records is mostly empty as columns: fields of which each element has a few
-/// only. Such an array is kept as JSON.
+/// Whether most cells of an array of records would be empty as columns, because each element has only few of the
+/// fields. Such an array is stored as JSON.
 pub(crate) fn is_sparse(items: &[Value]) -> bool {
     fn paths(value: &Value, above: u64, seen: &mut HashSet<u64>) -> usize {
         let Value::Object(map) = value else {

@@ -1,4 +1,5 @@
-//! TODO header
+//! Visits the fields of one event and appends each value to its column, or to the overflow of the row. New fields
+//! extend the schema.
 
 use std::fmt::Write;
 

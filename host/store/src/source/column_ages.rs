@@ -1,9 +1,9 @@
-//! When each column of a source was last written, so that one that nothing holds any more gives up its place.
+//! When each column of a source was last written, so that a column that nothing holds any more frees its place.
 //!
-//! A source has room for so many fields. Those that came with a mistake, or from somebody's junk, would keep
-//! their places for ever. So a source that is half full remembers for each path when the newest segment with
-//! it was made. Once retention has dropped that segment too, and memory has no such column, nothing holds
-//! the path, and its place is free for another.
+//! The number of fields of a source is bounded. Fields that came by mistake, or from one sender's junk, would keep
+//! their places for ever. So a source whose bound is half used records for each path when the newest segment with it
+//! was made. Once retention has dropped that segment, and no batch in memory has the column, the path is removed from
+//! the schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,23 +20,23 @@ use crate::{
     },
 };
 
-/// The time of the newest segment with each path, by its pointer, in microseconds.
+/// For each path, by JSON pointer: when the newest segment with it was made, in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ColumnAges(BTreeMap<String, i64>);
 
 impl ColumnAges {
-    /// As the catalog has it. What cannot be read counts as not known.
+    /// From the form that the catalog stores. Text that cannot be read counts as no record.
     pub(crate) fn of_text(text: Option<&str>) -> ColumnAges {
         ColumnAges(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
     }
 
-    /// For the catalog; nothing where nothing is remembered.
+    /// The form that the catalog stores; `None` if nothing is recorded.
     pub(crate) fn to_text(&self) -> Option<String> {
         if self.0.is_empty() { None } else { serde_json::to_string(&self.0).ok() }
     }
 
-    /// A segment with these columns was made at `at`. Paths of which nothing is known yet count as seen then:
-    /// some earlier segment has them.
+    /// Records that a segment with these columns was made at `at`. A path without a record counts as written at that
+    /// time, because some earlier segment has it.
     pub(crate) fn note(&mut self, shape: &Shape, schema: &Schema, at: i64) {
         let mut known = BTreeSet::new();
         paths_of_shape(&shape.fields, "", &mut known);
@@ -51,8 +51,8 @@ impl ColumnAges {
         }
     }
 
-    /// The shape without the paths that no segment made at `oldest` or later has, and none of `memory`.
-    /// Nothing if they all stay.
+    /// The schema without the paths that neither a segment made at or after `oldest` has, nor a batch in `memory`.
+    /// `None` if all paths stay.
     pub(crate) fn shrink<'s>(
         &self,
         shape: &Shape,
@@ -77,7 +77,7 @@ fn kept(fields: &Fields, above: &str, stays: &dyn Fn(&str) -> bool) -> Fields {
         push_pointer(&mut pointer, name);
         let always = above.is_empty() && [ID, TIMESTAMP, MESSAGE].contains(&name);
         if !always && !stays(&pointer) {
-            // What the overflow has of it is read as that of any field without a column.
+            // Values of it in the overflow are read like those of any field without a column.
             out.rest |= kind.reads_overflow();
             out.crowded |= kind.reads_overflow();
             continue;
@@ -104,7 +104,7 @@ fn paths_of_shape(fields: &Fields, above: &str, out: &mut BTreeSet<String>) {
     }
 }
 
-/// The paths of a batch or segment, those with a column and those that are sparse.
+/// The paths of a batch or segment: those with a column and the sparse ones.
 fn paths_of_schema(schema: &Schema) -> BTreeSet<String> {
     fn below(fields: &ArrowFields, above: &str, out: &mut BTreeSet<String>) {
         for field in fields.iter().filter(|field| field.name() != PRESENCE_FIELD) {

@@ -1,4 +1,5 @@
-//! TODO header
+//! The flush of a source, in three steps: when it is due, all rows in memory as one batch, and the swap for the segment
+//! (or back, if writing failed).
 
 use std::{
     mem,
@@ -15,16 +16,16 @@ use crate::{
     source::{RawSize, Source},
 };
 
-/// A source that waits less than this much is a trickle; see [`StoreOptions::flush_interval`].
+/// A source with fewer rows in memory than this waits longer for its flush; see [`StoreOptions::flush_interval`].
 const TRICKLE_ROWS: usize = 1_000;
 
 const TRICKLE_PATIENCE: u32 = 12;
 
-/// After a failed flush. What fails costs as much as what works, and mostly fails again.
+/// The pause after a failed flush. A failed attempt costs as much as a successful one, and the next mostly fails too.
 const RETRY: Duration = Duration::from_secs(2);
 
 impl Source {
-    /// Whether it is time for a segment.
+    /// Whether the rows in memory should be flushed now.
     pub(crate) fn is_due(&self, options: &StoreOptions) -> bool {
         let lists = self.lists();
         if lists.not_before.is_some_and(|at| Instant::now() < at) {
@@ -43,14 +44,14 @@ impl Source {
                 || age >= options.flush_interval.saturating_mul(patience))
     }
 
-    /// Starts a flush: everything in memory as one batch, with the shape that it needs. Queries go
-    /// on reading the old batches until [`Self::end_flush`].
+    /// Starts a flush. Returns all rows in memory as one batch, with the schema that it needs. Queries read the old
+    /// batches until [`Self::end_flush`].
     pub(crate) fn begin_flush(&self) -> Result<Option<(Arc<MemBatch>, Arc<Shape>)>> {
         let mut shape = self.shape();
         self.shred(&mut shape)?;
         let parts = {
             let mut lists = self.lists();
-            // A failed flush left its batches here: they go first.
+            // Batches of a failed flush are still here, and come first.
             let memory = mem::take(&mut lists.memory);
             lists.flushing.extend(memory);
             lists.since = (!lists.raw.is_empty()).then(Instant::now);
@@ -70,7 +71,7 @@ impl Source {
         }
     }
 
-    /// Swaps the flushed batches for their segment.
+    /// Replaces the flushed batches by their segment.
     pub(crate) fn end_flush(&self, segment: Arc<Segment>) {
         let mut lists = self.lists();
         if lists.cleared {
@@ -85,7 +86,7 @@ impl Source {
         lists.segments = Arc::new(segments);
     }
 
-    /// The flush failed: its batches wait for the next one.
+    /// Ends a flush that failed. Its batches wait for the next one.
     pub(crate) fn abort_flush(&self) {
         let mut lists = self.lists();
         let flushing = mem::take(&mut lists.flushing);

@@ -1,9 +1,14 @@
-//! One source while the store is open: what is in memory, what is in segments, and the swap.
+//! One source while the store is open: its rows in memory, its segments, and the swap between the two.
 //!
-//! Two locks. `shape` is held while rows are shredded, which may take long; `lists` only for a few
-//! pointer moves, so that the writer thread can hand over committed rows at any time. Everything a
-//! query reads is copied under `lists` in one go: a row is in `raw`, in `memory`, or in a segment,
-//! and moves between them only under that lock, so no snapshot sees it twice or not at all.
+//! There are two locks. `shape` is held while rows are shredded, which may take long. `lists` is held only while
+//! pointers are moved, so that the writer thread can hand over committed rows at any time. What a query reads is copied
+//! under `lists` at once. A row is in `raw`, in `memory`, in `flushing` or in a segment, and moves between them only
+//! under that lock, so that no snapshot shows it twice or not at all.
+//!
+//! [`flushing`] is the part that the flush thread uses, [`sources`] is the directory of all sources, [`column_ages`]
+//! decides which columns nothing holds any more.
+//!
+//! Uses: `schema`, `overflow`, `shred`, `memory`, `segment`.
 
 pub(crate) mod column_ages;
 mod flushing;
@@ -36,44 +41,45 @@ use crate::{
     source_info::SourceInfo,
 };
 
-/// Raw rows from which on the background shreds them.
+/// So many raw rows are shredded in the background, ahead of the next query.
 const RAW_ROWS: usize = 8 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) id: Uuid,
     info: Mutex<Arc<SourceInfo>>,
-    /// The writer's thread sets it, right after the commit that deleted the source.
+    /// Set by the writer thread right after the commit that deleted the source.
     deleted: AtomicBool,
-    /// The catalog's short key. May come back for another source after a deletion.
+    /// The short key of the source in the catalog's tables. SQLite may assign it to another source after a deletion.
     pub(crate) key: i64,
     caps: Mutex<ShapeLimits>,
     shape: Mutex<Arc<Shape>>,
     overflows: AtomicBool,
-    /// Taken with nothing else held, or after `shape`.
+    /// Locked alone or after `shape`.
     seen: Mutex<ColumnAges>,
     lists: Mutex<Lists>,
-    /// Bytes outside of segments, over all sources of the store.
+    /// Bytes of rows that are in no segment, over all sources of the store.
     unflushed: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
 struct Lists {
-    /// Committed calls, not yet columns.
+    /// Committed calls that are not shredded yet.
     raw: Vec<RawCall>,
-    /// Rows and bytes in `raw`, counted so that nobody walks thousands of calls after each commit.
+    /// Rows and bytes in `raw`. They are counted here because summing thousands of calls after each commit would be
+    /// slow.
     raw_size: RawSize,
-    /// Rows that are being turned into columns just now.
+    /// Rows that are being shredded.
     shredding: usize,
     memory: Vec<Arc<MemBatch>>,
-    /// Being written as a segment.
+    /// Batches that are being written as a segment.
     flushing: Vec<Arc<MemBatch>>,
     segments: Arc<Vec<Arc<Segment>>>,
     /// The source was deleted.
     cleared: bool,
-    /// After a failed flush: when the next one may be.
+    /// After a failed flush: the earliest time of the next one.
     not_before: Option<Instant>,
-    /// When the oldest row outside of `flushing` came.
+    /// When the oldest row outside of `flushing` arrived.
     since: Option<Instant>,
 }
 
@@ -83,7 +89,7 @@ pub(crate) struct RawSize {
     bytes: usize,
 }
 
-/// What a table reads: the same rows for as long as it lives.
+/// What a table reads. It stays the same for as long as the table exists.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     pub(crate) shape: Arc<Shape>,
@@ -119,7 +125,7 @@ impl Source {
         }
     }
 
-    /// With what the catalog remembers of its columns.
+    /// With the ages of its columns as the catalog has them.
     pub(crate) fn with_seen(self, seen: ColumnAges) -> Source {
         Source { seen: Mutex::new(seen), ..self }
     }
@@ -128,8 +134,8 @@ impl Source {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a segment with these columns is made at `at`, where the source is half full; what the catalog
-    /// is to remember of all of them.
+    /// Records that a segment with these columns was made at `at`, if half of the bound on fields is used. Returns the
+    /// ages of all columns for the catalog.
     pub(crate) fn note_segment(&self, shape: &Shape, columns: &Schema, at: i64) -> Option<String> {
         let mut seen = self.seen();
         if shape.count().saturating_mul(2) > self.caps().fields {
@@ -138,7 +144,8 @@ impl Source {
         seen.to_text()
     }
 
-    /// Gives up the columns that no segment and nothing in memory has any more; the shape, if it has shrunk.
+    /// Removes the columns from the schema that no segment and no batch in memory has. Returns the schema if it has
+    /// shrunk.
     pub(crate) fn forget_columns(&self) -> Result<Option<Arc<Shape>>> {
         let mut shape = self.shape();
         self.shred(&mut shape)?;
@@ -158,7 +165,7 @@ impl Source {
         Arc::clone(&self.info.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes what callers see; the directory calls it, under its lock.
+    /// Changes the information for callers. Only [`sources`] calls it, under its lock.
     pub(crate) fn change_info(&self, change: impl FnOnce(&mut SourceInfo)) -> Arc<SourceInfo> {
         let mut info = self.info.lock().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut info));
@@ -189,7 +196,7 @@ impl Source {
         self.shape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over a committed call; from here on queries see it.
+    /// Takes over a committed call. From now on queries see it.
     pub(crate) fn push(&self, call: RawCall) {
         let mut lists = self.lists();
         lists.since.get_or_insert_with(Instant::now);
@@ -199,8 +206,7 @@ impl Source {
         lists.raw.push(call);
     }
 
-    /// Sees to it that these fields, and the records that they are in, have a column in any case, as long as
-    /// they are not too many.
+    /// Reserves columns for these fields and for the records that contain them, up to half of the bound on fields.
     pub(crate) fn reserve(&self, paths: impl IntoIterator<Item = Vec<String>>) {
         let mut caps = self.caps();
         let most = caps.fields / 2;
@@ -220,7 +226,7 @@ impl Source {
         self.caps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether some event has had fields without a column; does not wait for rows that become columns.
+    /// Whether some event has had fields without a column. Does not wait for rows that are being shredded.
     pub(crate) fn overflows(&self) -> bool {
         self.overflows.load(Ordering::Relaxed)
     }
@@ -236,8 +242,8 @@ impl Source {
         Ok(Snapshot { schema: shape.schema(), shape, memory, segments })
     }
 
-    /// Turns what is raw into columns. The caller holds the shape, so whoever finds `raw` empty
-    /// also finds the rows in `memory`.
+    /// Shreds the raw calls. The caller holds the lock of the schema, so that whoever finds `raw` empty also finds the
+    /// rows in `memory`.
     fn shred(&self, shape: &mut Arc<Shape>) -> Result<()> {
         let (raw, size, mut memory) = {
             let mut lists = self.lists();
@@ -259,7 +265,7 @@ impl Source {
                     tracing::warn!(source, fields, most, "events have fields without a column of their own");
                 }
                 *shape = grown;
-                // From here on they are counted as what their columns take.
+                // From now on the rows count as what their columns take.
                 let after: usize = memory.iter().map(|batch| batch.held()).sum();
                 self.unflushed.fetch_add(after, Ordering::Relaxed);
                 self.unflushed.fetch_sub(before + size.bytes, Ordering::Relaxed);
@@ -267,7 +273,7 @@ impl Source {
                 Ok(())
             }
             Err(error) => {
-                // Acknowledged rows must not get lost: they stay where they were, in their order.
+                // Acknowledged rows must not be lost: they return to where they were, in their order.
                 let newer = mem::replace(&mut lists.raw, raw);
                 lists.raw.extend(newer);
                 lists.raw_size.rows += size.rows;
@@ -280,19 +286,19 @@ impl Source {
         }
     }
 
-    /// Whether so much is raw that the next query would notice the shredding.
+    /// Whether so many rows are raw that the next query would notice the time of shredding.
     pub(crate) fn is_raw(&self) -> bool {
         self.lists().raw_size.rows >= RAW_ROWS
     }
 
-    /// Fails while more rows are raw than may be: they come faster than they become columns.
+    /// Fails while more rows wait to be shredded than may: they arrive faster than they can be shredded.
     pub(crate) fn check_backlog(&self, limit: usize) -> Result<()> {
         let lists = self.lists();
         let rows = lists.raw_size.rows + lists.shredding;
         if rows > limit { Err(StoreError::Backlog { rows, limit }) } else { Ok(()) }
     }
 
-    /// Shreds ahead of the next query.
+    /// Shreds the raw calls ahead of the next query.
     pub(crate) fn settle(&self) -> Result<()> {
         self.shred(&mut self.shape())
     }
@@ -301,7 +307,7 @@ impl Source {
         Arc::clone(&self.lists().segments)
     }
 
-    /// Lets go of segments that the catalog has forgotten.
+    /// Removes segments that the catalog no longer names.
     pub(crate) fn drop_segments(&self, ids: &HashSet<Uuid>) {
         let mut lists = self.lists();
         let (gone, kept) = lists.segments.iter().cloned().partition(|segment| ids.contains(&segment.id));
@@ -313,9 +319,9 @@ impl Source {
         }
     }
 
-    /// Lets go of everything, after the source was deleted: no more rows come in.
+    /// Removes everything after the source was deleted. No more rows arrive.
     pub(crate) fn clear(&self) {
-        // Nobody is in the middle of turning raw rows into columns.
+        // While this lock is held, no shredding is in progress.
         let _shape = self.shape();
         let mut lists = self.lists();
         let raw = mem::take(&mut lists.raw_size).bytes;

@@ -1,4 +1,4 @@
-//! The sources that exist, by name and by identity.
+//! All sources of a store, by name and by identity.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     entries: RwLock<SourceMaps>,
-    /// Bytes outside of segments.
+    /// Bytes of rows that are in no segment.
     pub(crate) unflushed: Arc<AtomicUsize>,
 }
 
@@ -54,7 +54,7 @@ impl Sources {
         entries.by_id.insert(source.id, source);
     }
 
-    /// Forgets a source; whoever holds it keeps it.
+    /// Removes a source. Whoever holds it can still use it.
     pub(crate) fn remove(&self, source: &Source) {
         let mut entries = self.write();
         if entries.by_id.remove(&source.id).is_some() {
@@ -62,7 +62,7 @@ impl Sources {
         }
     }
 
-    /// Gives a source another name; nothing when it was deleted meanwhile.
+    /// Renames a source; `None` if it was deleted meanwhile.
     pub(crate) fn rename(&self, id: Uuid, name: &str) -> Option<Arc<SourceInfo>> {
         let mut entries = self.write();
         let source = Arc::clone(entries.by_id.get(&id)?);

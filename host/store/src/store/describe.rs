@@ -1,4 +1,4 @@
-//! What a source holds and what its columns are, for those who look around before they query.
+//! What a source holds and which columns it has, for callers who explore before they query.
 
 use uuid::Uuid;
 
@@ -29,17 +29,17 @@ pub struct SourceDescription {
     pub oldest: Option<i64>,
     /// The largest `timestamp`.
     pub newest: Option<i64>,
-    /// Fields with a column of their own: a leaf counts one, a record two.
+    /// Fields that have a column: a leaf counts one, a record two.
     pub fields: usize,
-    /// The most that may have one.
+    /// The most fields that may have one.
     pub max_fields: usize,
-    /// Whether some event has had fields without a column, which are read from JSON.
+    /// Whether some event has had fields without a column, which are read from the overflow.
     pub overflows: bool,
 }
 
 impl Store {
-    /// How much a source holds, from what the catalog and the memory know: no file is opened.
-    /// Turns what is still JSON in memory into columns, which may take some milliseconds.
+    /// How much a source holds, according to the catalog and the memory. Opens no file. Shreds what is still JSON in
+    /// memory, which may take some milliseconds.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`](crate::StoreError::UnknownSource).
@@ -65,12 +65,11 @@ impl Store {
         })
     }
 
-    /// The paths of a source with their types, in the order in which they were first seen; what is
-    /// only in memory included. A path is written with dots (`metadata.request.path`), a type in
-    /// BigQuery's words: `STRING`, `INT64`, `FLOAT64`, `BOOL`, `TIMESTAMP`, `ARRAY<...>` of those, and
-    /// `ARRAY<STRUCT>` for a record, whose fields follow it. A path that has held several kinds of values is a
-    /// `STRING`. `metadata.*` stands for fields that have no column of their own. `metadata` is always there. May take
-    /// some milliseconds, as [`Self::describe`].
+    /// The paths of a source with their types, in the order in which they were first seen, including those that are
+    /// only in memory. A path is written with dots (`metadata.request.path`), a type in the terms of BigQuery:
+    /// `STRING`, `INT64`, `FLOAT64`, `BOOL`, `TIMESTAMP`, `ARRAY<...>` of those, and `ARRAY<STRUCT>` for a record,
+    /// whose fields follow it. A path that has held several kinds of values is a `STRING`. `metadata.*` stands for
+    /// fields without a column. `metadata` is always listed. May take some milliseconds, as [`Self::describe`].
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`](crate::StoreError::UnknownSource).

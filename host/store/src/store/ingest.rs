@@ -1,4 +1,4 @@
-//! TODO header
+//! Ingest: events in, acknowledged when they are on stable storage.
 
 use std::sync::atomic::Ordering;
 
@@ -12,15 +12,16 @@ use crate::{
     wal::idempotency::{KeyedRequest, RequestKey},
 };
 
-/// Events of one call from which on normalising leaves the async thread.
+/// The least number of events of a call that are normalised on a blocking thread.
 const BLOCKING_EVENTS: usize = 200;
 
 impl Store {
-    /// Stores events (JSON objects) and tells what became of them, once they are on stable
-    /// storage. Every table made afterwards shows them. An event that cannot be stored is refused
-    /// alone: no object, longer than [`StoreOptions::max_event_bytes`], nested deeper than
-    /// [`MAX_NESTING`](crate::MAX_NESTING), or of more values than [`MAX_VALUES`](crate::MAX_VALUES). All others of a call are stored, or with an error none;
-    /// after [`StoreError::Unconfirmed`], and for a caller that goes away while waiting, it is not known which.
+    /// Stores events (JSON objects) and returns what became of them once they are on stable storage. Every table made
+    /// afterwards shows them. An event is refused alone if it is not an object, is longer than
+    /// [`StoreOptions::max_event_bytes`](crate::StoreOptions::max_event_bytes), is nested deeper than
+    /// [`MAX_NESTING`](crate::MAX_NESTING), or has more values than [`MAX_VALUES`](crate::MAX_VALUES). Of the others
+    /// either all are stored, or, with an error, none. After [`StoreError::Unconfirmed`], and for a caller that is
+    /// dropped while waiting, it is unknown which.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`]; [`StoreError::Overloaded`]; [`StoreError::Backlog`];
@@ -31,8 +32,8 @@ impl Store {
         self.ingest_at(source, events, now_micros()).await
     }
 
-    /// [`Self::ingest`] of events that arrive at `now`, in microseconds since 1970: the time of those
-    /// that have none of their own.
+    /// [`Self::ingest`] of events that arrive at `now`, in microseconds since 1970. That is the time of events without
+    /// one of their own.
     ///
     /// # Errors
     /// As [`Self::ingest`].
@@ -54,7 +55,7 @@ impl Store {
         self.ingest_intake(source, intake).await
     }
 
-    /// An intake for a call whose events come one by one, all at `now` (microseconds since 1970).
+    /// An intake for a call whose events arrive one by one, all at `now` (microseconds since 1970).
     pub fn intake(&self, now: i64) -> Intake {
         Intake::new(now, self.options.max_event_bytes)
     }
@@ -67,9 +68,9 @@ impl Store {
         self.ingest_once(source, intake, None).await
     }
 
-    /// [`Self::ingest_intake`] of a request that may come again: for a day, one with the same key and
-    /// body stores nothing and is answered as the first was. The key is kept in the transaction of
-    /// the events, 50,000 of a source at least. Of a request of which nothing is stored it is not kept.
+    /// [`Self::ingest_intake`] of a request that may be repeated. For a day, a request with the same key and body
+    /// stores nothing and gets the answer of the first. The key is stored in the transaction of the events; at least
+    /// 50,000 keys of a source are kept. If nothing of a request is stored, neither is its key.
     ///
     /// # Errors
     /// As [`Self::ingest`]; [`StoreError::KeyReused`] when the key came with another body.

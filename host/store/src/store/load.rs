@@ -1,4 +1,4 @@
-//! TODO header
+//! Loading the sources and their segments from the catalog.
 
 use std::{
     path::Path,

@@ -1,4 +1,9 @@
-//! The store itself: opens and recovers a data folder, and ties the parts together.
+//! The public store: opening a data folder, and what callers do with it.
+//!
+//! [`Store`] holds the parts; its methods are in the modules below, by subject: `ingest`, `sources` (create, rename,
+//! delete), `describe`, `stats`. `load` reads the sources from the catalog.
+//!
+//! Uses: every other module of the crate.
 
 pub(crate) mod describe;
 mod ingest;
@@ -32,7 +37,7 @@ use crate::{
     wal::{rows, writer::Writer},
 };
 
-/// A log store in one folder; see the crate's documentation.
+/// A log store in one folder; see the documentation of the crate.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) data: PathBuf,
@@ -43,16 +48,15 @@ pub struct Store {
     pub(crate) options: StoreOptions,
     /// What the start found.
     pub(crate) recovered: Recovered,
-    /// Held for as long as the store lives: no second process may write here.
+    /// Held as long as the store exists, so that no second process writes here.
     _lock: File,
 }
 
 impl Store {
-    /// Opens a data folder, creating it if need be (mode 0700), and recovers what a crash left:
-    /// the write-ahead log is read back into memory. Files that the catalog does not name are deleted
-    /// where their rows are elsewhere for certain, and else set aside in `quarantine/`. Segments that
-    /// it names are not read, so a damaged one does not keep the store from starting; whether their
-    /// files are there, in their length, is in [`Self::stats`]. Blocks.
+    /// Opens a data folder, creates it if need be (mode 0700), and recovers what a crash left. The write-ahead log is
+    /// loaded into memory. Files that the catalog does not name are deleted if their rows are certainly elsewhere, and
+    /// otherwise set aside in `quarantine/`. Segments that the catalog names are not read, so that a damaged one does
+    /// not prevent the start; [`Self::stats`] tells whether their files exist and have their length. Blocks.
     ///
     /// # Errors
     /// [`StoreError::CatalogMissing`] where there are segments and no catalog;
@@ -98,8 +102,8 @@ impl Store {
         Ok(Arc::new(Store { data: dir, sources, catalog, writer, flusher, options, recovered, _lock: lock }))
     }
 
-    /// A snapshot of the source, for queries: what is acknowledged by now. Turns what is still
-    /// JSON in memory into columns, which may take some milliseconds.
+    /// A snapshot of the source for queries: everything that is acknowledged by now. Shreds what is still JSON in
+    /// memory, which may take some milliseconds.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`].
@@ -108,7 +112,7 @@ impl Store {
         self.table_from(&source)
     }
 
-    /// [`Self::table`] of the source with this identity, whatever its name is by now.
+    /// [`Self::table`] of the source with this identity, whatever its name is.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`].
@@ -120,7 +124,7 @@ impl Store {
     fn table_from(&self, source: &Source) -> Result<Arc<dyn TableProvider>> {
         let (info, snapshot) = (source.info(), source.snapshot()?);
         if source.is_deleted() {
-            // What the snapshot shows may be half of it.
+            // The snapshot may show only a part of the rows.
             return Err(self.unknown(&info.name));
         }
         Ok(Arc::new(SourceTable::new(info, snapshot)))
@@ -129,22 +133,22 @@ impl Store {
     /// Writes everything in memory to segments.
     ///
     /// # Errors
-    /// The first failure; the rows concerned stay in memory and in the write-ahead log.
+    /// The first failure. Its rows stay in memory and in the write-ahead log.
     pub async fn flush(&self) -> Result<()> {
         self.flusher.flush().await
     }
 
-    /// Drops the segments that are beyond their sources' [`Retention`], as the background does once
-    /// a minute. Running queries finish first; then the files go.
+    /// Drops the segments that are beyond the [`Retention`] of their sources, as the background does once a minute.
+    /// Files are deleted when the queries that read them have ended.
     ///
     /// # Errors
-    /// The first failure; the other sources are looked at all the same.
+    /// The first failure. The other sources are handled all the same.
     pub async fn apply_retention(&self) -> Result<Dropped> {
         self.flusher.retain().await
     }
 
-    /// Stops background work cleanly; what is acknowledged but not flushed stays in the
-    /// write-ahead log. Tables made before remain readable, ingest fails from here on.
+    /// Stops the background threads. What is acknowledged but not flushed stays in the write-ahead log. Tables made
+    /// before remain readable; ingest fails from now on.
     ///
     /// # Errors
     /// None today; later versions may report a failed last write.
@@ -166,7 +170,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Waits for the commit or segment at hand: the lock on the folder goes after it.
+        // Waits for the current commit or segment. The lock on the folder is released afterwards.
         self.flusher.stop();
         self.writer.stop();
     }

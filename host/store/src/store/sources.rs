@@ -1,4 +1,4 @@
-//! Making, renaming and deleting sources.
+//! Creating, renaming and deleting sources.
 
 use std::sync::Arc;
 
@@ -16,9 +16,10 @@ use crate::{
 };
 
 impl Store {
-    /// Sees to it that these fields of a source, each the keys of its records and its own, have a column in any case,
-    /// also where junk came first. Up to half of [`StoreOptions::max_fields`](crate::StoreOptions::max_fields), beside
-    /// those; kept until the store is closed. Values that came before stay where they are, and are read all the same.
+    /// Reserves columns for these fields of a source, also if other fields come first. Each path is the keys of its
+    /// records and its own. At most half of [`StoreOptions::max_fields`](crate::StoreOptions::max_fields) fields can be
+    /// reserved, in addition to that bound. The reservation is kept until the store is closed. Values that arrived
+    /// before stay where they are and are read all the same.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`].
@@ -79,8 +80,7 @@ impl Store {
         Ok((info, true))
     }
 
-    /// Gives a source another name; its identity and its rows stay. Tables made before go on with
-    /// the old name. Blocks for one commit.
+    /// Renames a source. Its identity and its rows stay. Tables made before keep the old name. Blocks for one commit.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`]; [`StoreError::Exists`] when another source has the name;
@@ -99,8 +99,7 @@ impl Store {
         Ok(info.as_ref().clone())
     }
 
-    /// Sets how long a source keeps its rows, from the next look of the background on. Blocks for
-    /// one commit.
+    /// Sets the retention of a source. It takes effect when the background looks next. Blocks for one commit.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`].
@@ -115,9 +114,9 @@ impl Store {
         Ok(info.ok_or_else(|| self.unknown(&id.to_string()))?.as_ref().clone())
     }
 
-    /// Deletes a source with all its rows, for good. Events that are on their way to it are either
-    /// stored before and deleted with it, or refused as for a source that is not there. Queries that
-    /// run finish; a file goes when the last of them lets go of it. Blocks for one commit.
+    /// Deletes a source with all its rows, for good. An event on its way to the source is either stored before and
+    /// deleted with it, or refused as for an unknown source. Running queries finish; a file is deleted when the last
+    /// query that reads it ends. Blocks for one commit.
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`]; [`StoreError::DiskFull`], [`StoreError::ReadOnly`],
@@ -131,7 +130,7 @@ impl Store {
                 if victim.is_deleted() {
                     return Ok(false);
                 }
-                // Its files go later; a start in between finds here that they may.
+                // Its files are deleted later. A start in between finds the tombstone.
                 tx.execute("INSERT OR IGNORE INTO dropped (id, source) VALUES (?1, ?1)", [victim.id])?;
                 for statement in [
                     "DELETE FROM wal WHERE source = ?1",
@@ -143,7 +142,7 @@ impl Store {
                 }
                 Ok(true)
             },
-            // On the writer's thread, before it looks at what is queued for the source.
+            // On the writer thread, before it looks at calls that wait for the source.
             move || {
                 gone.mark_deleted();
                 sources.remove(&gone);
@@ -153,7 +152,7 @@ impl Store {
             return Err(unknown());
         }
         source.clear();
-        // Where there was no segment, nobody else takes the folder away.
+        // If the source had no segment, nothing else removes the folder.
         let _ = std::fs::remove_dir(crate::data_folder::paths::source_folder(&self.data, id));
         tracing::info!(source = source.info().name, %id, "deleted a source");
         Ok(())

@@ -1,4 +1,4 @@
-//! TODO header
+//! An ingest call on its way to the writer thread, and what its caller is told.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ pub(crate) struct PendingCall {
     pub(crate) body: Vec<u8>,
     pub(crate) once: Option<KeyedRequest>,
     pub(crate) reply: oneshot::Sender<Result<StoredCall>>,
-    /// Held until the answer: this is what bounds the queue.
+    /// Held until the answer. These permits bound the queue.
     pub(crate) room: OwnedSemaphorePermit,
 }
 
-/// What is told of a call that is stored.
+/// What the caller of a stored call is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredCall {
     pub(crate) rows: usize,
-    /// Of an earlier call with the same key: its events with a time far ahead.
+    /// If an earlier call with the same key was answered: the number of its events with a time far ahead.
     pub(crate) future_times: Option<usize>,
 }
 
-/// Why nothing is written at present.
+/// Why nothing can be written at present.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteFailure {
     pub(crate) reason: String,
-    /// Only a restart can help.
+    /// Whether only a restart can help.
     pub(crate) lasting: bool,
 }

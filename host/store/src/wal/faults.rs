@@ -1,13 +1,13 @@
-//! TODO header
+//! Failures that tests inject: a sync fails, and yet everything is in the file.
 
 use crate::error::Result;
 
-/// Failures that a test wants: of syncs, after which everything is in the file all the same.
+/// Counts of syncs that are to fail.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     /// Transactions of calls whose sync fails from now on.
     pub(crate) appends: std::sync::atomic::AtomicUsize,
-    /// Attempts to undo them that fail from now on.
+    /// Attempts to overwrite them that fail from now on.
     pub(crate) undoing: std::sync::atomic::AtomicUsize,
 }
 

@@ -1,43 +1,43 @@
-//! A request that is sent again is stored once.
+//! Idempotent ingest: a request that is sent again is stored once.
 //!
-//! A sender that got no answer, or was told that nobody knows, cannot tell whether to send again. It
-//! may name its request: the name is kept in the transaction of its rows, with what was answered, so
-//! that both are on stable storage or neither is. The same name with the same body is answered as
-//! the first time and stores nothing; with another body it is refused.
+//! A sender that got no answer, or was told that the outcome is unknown, cannot decide whether to send again. It may
+//! give its request a key. The key is stored in the transaction of the events, together with the answer, so that both
+//! are on stable storage or neither is. A request with the same key and the same body gets the first answer and stores
+//! nothing; with another body it is refused.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Result;
 
-/// How long a name is kept, in microseconds: a day.
+/// How long a key is kept: a day, in microseconds.
 const WINDOW: i64 = 24 * 3600 * 1_000_000;
 
-/// Names of one source that are kept; the oldest go first.
+/// The most keys of one source. The oldest are deleted first.
 const MOST: i64 = 50_000;
 
-/// The number of names is looked at when so many came.
+/// The number of keys is checked each time so many were stored.
 const LOOK: u64 = 1_000;
 
-/// The name of a request, and its body: both as digests, which are short whatever was sent.
+/// The key of a request and its body, both as digests, which are short whatever was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestKey {
-    /// The SHA-256 of the name and of whoever gave it.
+    /// The SHA-256 of the key and of the identity of the sender.
     pub name: [u8; 32],
     /// The SHA-256 of the body.
     pub body: [u8; 32],
 }
 
-/// A name on its way to the log.
+/// A key that is to be stored with its call.
 #[derive(Debug)]
 pub(crate) struct KeyedRequest {
     pub(crate) key: RequestKey,
-    /// When it came, in microseconds.
+    /// When the request arrived, in microseconds.
     pub(crate) now: i64,
-    /// Its events with a time far ahead, which is part of the answer and depends on the time.
+    /// The number of its events with a time far ahead. It is part of the answer and depends on the time of arrival.
     pub(crate) future_times: usize,
 }
 
-/// What a request of the same name was answered.
+/// The answer to an earlier request with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EarlierRequest {
     pub(crate) same_body: bool,
@@ -45,7 +45,7 @@ pub(crate) struct EarlierRequest {
     pub(crate) future_times: usize,
 }
 
-/// Looks for an earlier request of this name, in the transaction that would store this one.
+/// Looks for an earlier request with this key, in the transaction that would store this one.
 pub(crate) fn find(tx: &Connection, source: i64, once: &KeyedRequest) -> Result<Option<EarlierRequest>> {
     let mut statement = tx.prepare_cached(
         "SELECT body, rows, future_times FROM ingest_keys WHERE source = ?1 AND name = ?2 AND created_at > ?3",
@@ -60,8 +60,7 @@ pub(crate) fn find(tx: &Connection, source: i64, once: &KeyedRequest) -> Result<
     Ok(found.optional()?)
 }
 
-/// Keeps the name of a request whose rows have this number in the log; `nth` counts the names that
-/// this process kept.
+/// Stores the key of a request whose events have this `seq`. `nth` counts the keys that this process has stored.
 pub(crate) fn keep(tx: &Connection, source: i64, once: &KeyedRequest, seq: i64, rows: usize, nth: u64) -> Result<()> {
     tx.prepare_cached("DELETE FROM ingest_keys WHERE source = ?1 AND created_at <= ?2")?
         .execute([source, once.now.saturating_sub(WINDOW)])?;

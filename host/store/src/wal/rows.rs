@@ -1,5 +1,7 @@
-//! The rows of the write-ahead log: written with each commit, read at the start, and deleted when a
-//! segment holds their events.
+//! The rows of the table `wal`: inserted with each commit, read at the start, and deleted when a segment holds their
+//! events.
+//!
+//! A row is one ingest call; its `seq` grows and is never used twice.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +16,7 @@ use crate::{
     wal::idempotency::{self, EarlierRequest, KeyedRequest},
 };
 
-/// A call that is to be stored.
+/// A call that is to be inserted.
 #[derive(Debug)]
 pub(crate) struct WalRecord<'c> {
     /// The short key of its source.
@@ -24,17 +26,17 @@ pub(crate) struct WalRecord<'c> {
     pub(crate) once: Option<&'c KeyedRequest>,
 }
 
-/// What became of a call in its transaction.
+/// What happened to a call in its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InsertOutcome {
-    /// It has this number.
+    /// It was inserted with this `seq`.
     New(i64),
-    /// A request with its key came before.
+    /// It was not inserted: an earlier request had its key.
     Repeated(EarlierRequest),
 }
 
-/// Stores calls in one transaction, except those that are stored already; `named` counts the keys
-/// that are kept.
+/// Inserts calls in one transaction, except those that are stored already. `named` counts the keys that this process
+/// has stored.
 pub(crate) fn append<'c>(
     conn: &mut Connection,
     calls: impl ExactSizeIterator<Item = WalRecord<'c>>,
@@ -64,37 +66,36 @@ pub(crate) fn append<'c>(
     Ok(written)
 }
 
-/// The highest number that a row of the log ever had.
+/// The highest `seq` that the table ever had.
 pub(crate) fn last_seq(conn: &Connection) -> Result<i64> {
     Ok(conn.query_row("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'wal'", [], |row| row.get(0))?)
 }
 
-/// Makes certain that nothing of a transaction that failed is in the log, where `last` is the highest
-/// number that was acknowledged.
+/// Makes certain that nothing of a failed transaction is in the log. `last` is the highest `seq` that was acknowledged.
 ///
-/// SQLite has forgotten the failed transaction, but its pages may stand whole in the file behind
-/// those that count, and a restart would find them. This transaction is written over them. What is
-/// written anew is synced anew: other than that of a sync that is tried again, its success says that
-/// it is on the disk.
+/// SQLite has rolled the failed transaction back. But its pages may be complete in the file, after those that count,
+/// and a restart would recover them. This transaction overwrites them. It writes new pages and syncs them, so that its
+/// success, unlike that of a repeated sync, means that they are on disk.
 pub(crate) fn overwrite_failed(conn: &mut Connection, last: i64) -> Result<()> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     tx.execute("DELETE FROM ingest_keys WHERE seq > ?1", [last])?;
     tx.execute("DELETE FROM wal WHERE seq > ?1", [last])?;
-    // Something is written in any case.
+    // So that something is written in any case.
     tx.execute(
         "INSERT INTO meta (key, value) VALUES ('failed_writes', '1')
          ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1",
         [],
     )?;
     tx.commit()?;
-    // What is left behind it goes too, if nobody reads at the moment: it looks like damage.
+    // What remains of the file after it is truncated too, if no reader uses the log at the moment; it would look like
+    // damage.
     let _ = conn.busy_timeout(Duration::ZERO);
     let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     conn.busy_timeout(database::PATIENCE)?;
     Ok(())
 }
 
-/// Reads the write-ahead log back into memory, oldest first; returns the rows.
+/// Loads the write-ahead log into memory, oldest first. Returns the number of rows.
 pub(crate) fn replay(conn: &Connection, find: impl Fn(i64) -> Option<Arc<Source>>) -> Result<usize> {
     let mut statement = conn.prepare("SELECT seq, source, body FROM wal ORDER BY seq")?;
     let mut rows = statement.query([])?;
@@ -104,7 +105,7 @@ pub(crate) fn replay(conn: &Connection, find: impl Fn(i64) -> Option<Arc<Source>
         let body = row.get_ref(2)?.as_blob().map_err(|e| StoreError::corrupt("the write-ahead log", e))?;
         let source = find(key)
             .ok_or_else(|| StoreError::corrupt(format!("write-ahead row {seq}"), format!("no source has key {key}")))?;
-        // All are read, and none kept: a damaged row shows now, not at the first query.
+        // All events are parsed and none is kept: a damaged row must be found now and not by the first query.
         let rows = stored_events(body, seq).try_fold(0, |rows, event| event.map(|_| rows + 1))?;
         replayed += rows;
         source.push(RawCall { seq, rows, body: body.to_vec() });

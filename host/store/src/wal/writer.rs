@@ -1,4 +1,4 @@
-//! The way to the writer thread ([`crate::writing`]): what waits for it is bounded in bytes.
+//! The handle to the writer thread ([`crate::wal::writer_thread`]). It bounds the bytes that wait for their commit.
 
 use std::{
     path::PathBuf,
@@ -26,10 +26,10 @@ use crate::{
 #[cfg(test)]
 use crate::wal::faults::Faults;
 
-/// One permit is this many bytes.
+/// Bytes for which one permit of the semaphore stands.
 const PERMIT_BYTES: usize = 1 << 10;
 
-/// The way to the writer thread.
+/// The handle to the writer thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: Sender<WriterMessage>,
@@ -68,7 +68,7 @@ impl Writer {
             full: false,
             last,
             named: 0,
-            // A crash may have left a long log.
+            // A crash may have left a long log: the first commit is followed by a checkpoint.
             pages: CHECKPOINT_PAGES,
             log_stays: false,
             #[cfg(test)]
@@ -90,7 +90,7 @@ impl Writer {
         })
     }
 
-    /// Resolves when the events are on stable storage and visible, or are certain not to be.
+    /// Resolves when the events are on stable storage and visible, or certainly not stored.
     pub(crate) async fn ingest(
         &self,
         source: Arc<Source>,
@@ -99,7 +99,7 @@ impl Writer {
         once: Option<KeyedRequest>,
     ) -> Result<StoredCall> {
         self.check()?;
-        // A call larger than the whole queue takes all of it.
+        // A call that is larger than the whole queue takes all permits.
         let permits = (body.len() / PERMIT_BYTES + 1).min(self.room_size) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| StoreError::Closed)?;
         let (reply, answer) = oneshot::channel();
@@ -140,7 +140,7 @@ impl Writer {
                 disk_failure::recycle_log(&run.conn);
             }
             run.pages += LEAST_PAGES;
-            // Nobody waits any more: the store is being dropped.
+            // The receiver is gone if the store is being dropped.
             let _ = reply.send(run.settle(result));
         });
         self.queue.send(WriterMessage::Job(job)).map_err(|_| StoreError::Closed)?;

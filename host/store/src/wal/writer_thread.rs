@@ -1,19 +1,18 @@
-//! The writer thread: it owns the write-ahead log and decides what is acknowledged.
+//! The writer thread: it owns the connection that writes the log, and decides what is acknowledged.
 //!
-//! A sync costs milliseconds whatever it writes, so all calls that arrive while one transaction is
-//! being synced go into the next one together. There is no waiting on purpose: under light load a
-//! call is alone in its transaction, under heavy load the transactions grow by themselves.
+//! A sync takes milliseconds whatever it writes. So all calls that arrive while one transaction is being synced go into
+//! the next one together. The thread never waits for more calls: under light load a call is alone in its transaction,
+//! under heavy load the transactions grow by themselves.
 //!
-//! After a failed sync nobody knows what is on disk, and syncing again may report success for pages
-//! that the kernel has already dropped. So a failed transaction is never synced again: another one is
-//! written over what it left in the log ([`log::overwrite_failed`]). When that one is synced, nothing of
-//! the failed one is there, and writing goes on; callers are told that nothing was stored. While it
-//! fails too, nobody knows: callers are told that, and it is tried every few seconds. A damaged
-//! catalog ends writing until a restart. Other failures roll back and leave the log usable; a full
-//! disk is one of those, see [`crate::disk`].
+//! After a failed sync it is unknown what is on disk, and a second sync may report success for pages that the kernel
+//! has already dropped. So a failed transaction is not synced again. Instead another transaction overwrites what it
+//! left in the log ([`rows::overwrite_failed`]). Once that one is synced, nothing of the failed one remains, writing
+//! goes on, and the callers are told that nothing was stored. While it fails too, the outcome is unknown: the callers
+//! are told so, and it is tried again every few seconds. A damaged catalog ends writing until a restart. Other failures
+//! roll back and leave the log usable; a full disk is one of those (see [`crate::data_folder::disk_failure`]).
 //!
-//! Moving the log into the catalog is done here too, between transactions: SQLite would do it by
-//! itself, but keep its failures to itself as well.
+//! Checkpoints, which move the log into the database file, are done here as well, between transactions. SQLite could do
+//! them by itself, but would not report their failures.
 
 use std::{
     path::PathBuf,
@@ -40,22 +39,24 @@ use crate::{
 #[cfg(test)]
 use crate::wal::faults::Faults;
 
+/// A transaction of another part of the store, which runs on the thread.
 pub(crate) type Job = Box<dyn FnOnce(&mut WriterThread) + Send>;
 
-/// How long to wait before writing is tried again after failed writes.
+/// The pause before writing is tried again after a failure.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Pages in the log from which on they are moved into the catalog.
+/// The number of pages in the log at which a checkpoint is made.
 pub(crate) const CHECKPOINT_PAGES: usize = 2_000;
 
-/// The size of a page, and the pages that a transaction has at least.
+/// The size of a page.
 const PAGE_BYTES: usize = 16 << 10;
 
+/// The least number of pages that a transaction writes.
 pub(crate) const LEAST_PAGES: usize = 4;
 
 pub(crate) enum WriterMessage {
     Ingest(PendingCall),
-    /// Another transaction on the same connection, in its turn: SQLite has one writer anyway.
+    /// Another transaction, in its turn: SQLite has one writer anyway.
     Job(Job),
     Stop,
 }
@@ -69,15 +70,15 @@ pub(crate) struct WriterThread {
     pub(crate) commit_rows: usize,
     pub(crate) commit_bytes: usize,
     pub(crate) data: PathBuf,
-    /// The last transaction found no room.
+    /// The last transaction failed because the disk is full.
     pub(crate) full: bool,
-    /// The highest number of a call that was acknowledged.
+    /// The highest `seq` that was acknowledged.
     pub(crate) last: i64,
-    /// Keys of requests that were kept.
+    /// Keys of requests that were stored.
     pub(crate) named: u64,
-    /// Pages that went into the log since it was last moved into the catalog, as an estimate.
+    /// Estimate of the pages that were written to the log since the last checkpoint.
     pub(crate) pages: usize,
-    /// The last attempt to move it failed.
+    /// The last checkpoint failed.
     pub(crate) log_stays: bool,
     #[cfg(test)]
     pub(crate) faults: Arc<Faults>,
@@ -119,8 +120,8 @@ impl WriterThread {
         }
     }
 
-    /// The next message. After failures, what failed is tried meanwhile: a server that says that it is
-    /// not ready may get no more events that would lead to it.
+    /// The next message. While something has failed, it is retried here, because a server that reports not to be ready
+    /// may get no more events that would cause a retry.
     fn next(&mut self) -> Option<WriterMessage> {
         loop {
             let failed = self.failed().is_some_and(|failed| !failed.lasting);
@@ -154,8 +155,8 @@ impl WriterThread {
         rows::overwrite_failed(&mut self.conn, self.last)
     }
 
-    /// Makes a failure certain where that is possible: either nothing was stored, and writing goes
-    /// on, or nobody knows, and nothing is written until it works again.
+    /// Gives a failure a certain outcome where that is possible: either nothing was stored, and writing goes on, or the
+    /// outcome is unknown, and nothing is written until that works again.
     pub(crate) fn settle<T>(&mut self, result: Result<T>) -> Result<T> {
         let error = match result {
             Err(StoreError::Sqlite(error)) if disk_failure::is_fatal(&error) => error,
@@ -171,12 +172,12 @@ impl WriterThread {
         Err(StoreError::Unconfirmed(error.to_string()))
     }
 
-    /// Moves the log into the catalog when it is long.
+    /// Makes a checkpoint if the log is long.
     fn checkpoint(&mut self) {
         if self.pages < CHECKPOINT_PAGES {
             return;
         }
-        // A reader in the middle of the log keeps the rest there: that is no failure.
+        // A reader may keep a part of the log in use. That is not a failure.
         let moved = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         self.counters.checkpoint(moved.is_err());
         let before = std::mem::replace(&mut self.log_stays, moved.is_err());
@@ -191,7 +192,7 @@ impl WriterThread {
                 if !before {
                     tracing::error!(%error, "the write-ahead log cannot be moved into the catalog: it grows until that works");
                 }
-                // Not after every call.
+                // So that it is not tried after every call.
                 self.pages = CHECKPOINT_PAGES - CHECKPOINT_PAGES / 8;
             }
         }
@@ -202,7 +203,7 @@ impl WriterThread {
         for pending in group {
             match pending.source.check() {
                 Ok(()) => kept.push(pending),
-                // Deleted while they waited here.
+                // The source was deleted while the call waited here.
                 Err(gone) => {
                     let _ = pending.reply.send(Err(gone));
                 }
@@ -241,7 +242,7 @@ impl WriterThread {
         }
     }
 
-    /// Hands committed calls over to their sources, and tells their callers.
+    /// Hands committed calls over to their sources and answers the callers.
     fn acknowledge(&mut self, group: Vec<PendingCall>, written: Vec<InsertOutcome>, began: Instant) {
         let (mut rows, mut bytes) = (0, 0);
         let mut replies = Vec::with_capacity(group.len());
@@ -262,10 +263,10 @@ impl WriterThread {
             };
             replies.push((reply, told, room));
         }
-        // What an answer tells of is counted.
+        // Counted before the answers, so that a caller who has an answer finds it in the numbers.
         self.counters.committed(rows, bytes, began.elapsed());
         for (reply, told, _room) in replies {
-            // The caller may have gone; its events are stored all the same.
+            // The caller may be gone; its events are stored all the same.
             let _ = reply.send(told);
         }
     }
@@ -284,7 +285,7 @@ impl WriterThread {
         written.map_err(|error| disk_failure::refine(error, &self.data))
     }
 
-    /// Says once that the disk is full, and once that it no longer is.
+    /// Logs once that the disk is full, and once that it no longer is.
     fn notice_room<T>(&mut self, result: &Result<T>) {
         match result {
             Err(StoreError::DiskFull(reason)) => {

@@ -1,4 +1,4 @@
-//! TODO header
+//! Checks of a file on the local disk: reading its table of checksums, and checking every byte.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use crate::segment::{
     file_error::{Damage, SegmentFileError},
 };
 
-/// Reads the table of a file; nothing where it has none.
+/// Reads the table of a file; `None` if it has none.
 pub(crate) fn read_table(file: &mut File, segment: Uuid) -> Result<Option<ChecksumTable>, SegmentFileError> {
     let size = file.metadata()?.len();
     let mut from = ChecksumTable::guess(size);
@@ -24,15 +24,15 @@ pub(crate) fn read_table(file: &mut File, segment: Uuid) -> Result<Option<Checks
         match ChecksumTable::parse(&end, size, segment)? {
             TableParse::Complete(checksums) => return Ok(Some(checksums)),
             TableParse::Absent => return Ok(None),
-            // It only ever asks for more.
+            // The position only ever decreases.
             TableParse::NeedsFrom(earlier) if earlier < from => from = earlier,
             TableParse::NeedsFrom(_) => return Err(Damage::new("its end is cut off").into()),
         }
     }
 }
 
-/// Checks every byte of a file. `root` is what the catalog has, if it has one: then the file must have
-/// that very table. Returns the table; nothing where file and catalog have none.
+/// Checks every byte of a file. `root` is the root in the catalog, if it has one; the file must then have the table
+/// with that root. Returns the table; `None` if neither the file nor the catalog has one.
 pub(crate) fn check_file(
     path: &Path,
     segment: Uuid,
@@ -56,7 +56,7 @@ pub(crate) fn check_file(
     Ok(Some(checksums))
 }
 
-/// Holds the table that a file has against what the catalog says of it.
+/// Compares the table of a file with the root in the catalog.
 pub(crate) fn check_root(checksums: Option<ChecksumTable>, root: Option<u32>) -> Result<Option<ChecksumTable>, Damage> {
     match (&checksums, root) {
         (None, Some(_)) => Err(Damage::new("the table of its checksums is missing")),

@@ -1,22 +1,4 @@
-//! Checksums of a segment's file, so that a byte that changed at rest is an error and not a row.
-//!
-//! Parquet's own page checksums leave out the footer and the page indexes, and the engine does not
-//! look at them. Here the whole file is covered, by blocks: reads are widened to whole blocks
-//! ([`crate::verified`]), so that every byte is checked before any library sees it. A block is as
-//! large as a page of the system's cache, which means that widening reads nothing more from disk.
-//!
-//! The table of checksums stands between the data and the footer, where Parquet lets any bytes be
-//! (offsets in a footer are absolute), and other readers of Parquet pass over it:
-//!
-//! ```text
-//! data: PAR1, pages, page indexes | table | footer, its length, PAR1
-//! table: CRC-32 of each 4 KiB of the data, CRC-32 of the tail (all after the table),
-//!        segment (16 bytes), length of the data (8), length of the tail (4), CRC-32 of all that (4), mark (8)
-//! ```
-//!
-//! Numbers are little-endian. The last CRC-32, the root, is in the catalog too: a file whose table is
-//! gone, or that is another file, is noticed. CRC-32 finds every change of up to three bits in a
-//! block, every change within 32 neighbouring bits, and others but for one in four billion.
+//! The table of checksums: its format, and the check of a range of bytes against it.
 
 use std::{fmt, ops::Range};
 
@@ -24,32 +6,32 @@ use uuid::Uuid;
 
 use crate::segment::file_error::Damage;
 
-/// Bytes of the data that have a checksum of their own.
+/// Bytes of a block, which has one checksum.
 pub(crate) const BLOCK: u64 = 4096;
 
 pub(crate) const MARK: [u8; 8] = *b"TIDESUM1";
 
-/// Bytes of the table behind the blocks' checksums.
+/// Bytes of the table after the checksums of the blocks.
 const TRAILER: usize = 4 + 16 + 8 + 4 + 4 + 8;
 
-/// What the last bytes of a Parquet file are.
+/// The last bytes of every Parquet file.
 pub(crate) const PARQUET: [u8; 4] = *b"PAR1";
 
-/// Read at first, from the end: mostly all of the table.
+/// Bytes that are read first, from the end of the file. They mostly contain the whole table.
 const GUESS: u64 = 64 << 10;
 
-/// The checksums of a file.
+/// The table of checksums of a file.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ChecksumTable {
     blocks: Vec<u32>,
     tail: u32,
-    /// Of the table itself; the catalog has it too.
+    /// The checksum of the table itself, which the catalog has too.
     pub(crate) root: u32,
-    /// Bytes before the table.
+    /// Bytes of the data, which stand before the table.
     data: u64,
     /// Bytes of the whole file.
     pub(crate) size: u64,
-    /// Where the tail begins.
+    /// The position of the tail: the footer and what follows it.
     tail_start: u64,
 }
 
@@ -59,31 +41,31 @@ impl fmt::Debug for ChecksumTable {
     }
 }
 
-/// What the end of a file says of its checksums.
+/// The result of parsing the end of a file.
 #[derive(Debug)]
 pub(crate) enum TableParse {
     Complete(ChecksumTable),
-    /// The bytes from here on are needed.
+    /// More bytes are needed: those from this position on.
     NeedsFrom(u64),
-    /// A file of the time before there were checksums, as far as the file itself can tell.
+    /// The file has no table. As far as the file itself can tell, it was written by a version without checksums.
     Absent,
 }
 
 impl ChecksumTable {
-    /// Bytes in memory, about.
+    /// Approximate bytes in memory.
     pub(crate) fn memory(&self) -> usize {
         size_of::<ChecksumTable>() + self.blocks.capacity() * 4
     }
 
-    /// From where to read a file of that size at first.
+    /// The position from which to read a file of that size first.
     pub(crate) fn guess(size: u64) -> u64 {
         size.saturating_sub(GUESS)
     }
 
-    /// Reads the table of a segment's file from the last bytes of it.
+    /// Parses the table from `end`, the last bytes of the file of a segment.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// What is wrong with the bytes.
     pub(crate) fn parse(end: &[u8], size: u64, segment: Uuid) -> Result<TableParse, Damage> {
         let from = size.saturating_sub(end.len() as u64);
         let at = |position: u64| position.checked_sub(from).and_then(|at| usize::try_from(at).ok());
@@ -127,7 +109,7 @@ impl ChecksumTable {
         Ok(TableParse::Complete(ChecksumTable { blocks: checksums, tail: tail_sum, root, data, size, tail_start }))
     }
 
-    /// The same range, as far as whole units have checksums.
+    /// The smallest range of whole units that contains `range`.
     pub(crate) fn widen(&self, range: &Range<u64>) -> Range<u64> {
         if range.start >= range.end {
             return range.start..range.start;
@@ -135,7 +117,7 @@ impl ChecksumTable {
         self.unit(range.start).start..self.unit(range.end - 1).end
     }
 
-    /// What is checked as one: a block, the table, the tail.
+    /// The unit at a position: a block, the table, or the tail.
     fn unit(&self, position: u64) -> Range<u64> {
         if position < self.data {
             let start = position - position % BLOCK;
@@ -147,10 +129,10 @@ impl ChecksumTable {
         }
     }
 
-    /// Checks bytes that were read from `start` on, which must be a range of [`Self::widen`].
+    /// Checks bytes that were read from `start` on. They must be a range that [`Self::widen`] returned.
     ///
     /// # Errors
-    /// Where the first ones stand that are not what was written.
+    /// The position of the first bytes that are not what was written.
     pub(crate) fn check(&self, start: u64, bytes: &[u8]) -> Result<(), Damage> {
         let mut position = start;
         let mut rest = bytes;
@@ -164,7 +146,7 @@ impl ChecksumTable {
             let expected = if position < self.data {
                 self.blocks.get(usize::try_from(position / BLOCK).unwrap_or(usize::MAX)).copied()
             } else if position < self.tail_start {
-                // Nobody reads the table through here.
+                // The table is checked when it is parsed.
                 None
             } else {
                 Some(self.tail)

@@ -1,4 +1,4 @@
-//! TODO header
+//! Computing the table of checksums while a file is written.
 
 use std::io::{self, Write};
 
@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::segment::checksum::table::{BLOCK, MARK, u32_at};
 
-/// Hands bytes on to a file and keeps their checksums; what comes after [`Self::hold`] waits for the
-/// table, which stands before the footer.
+/// Passes bytes on to a file and computes their checksums. Bytes that come after [`Self::hold`] are buffered, because
+/// the table is written before the footer.
 #[derive(Debug)]
 pub(crate) struct ChecksumWriter<W> {
     inner: W,
@@ -24,7 +24,7 @@ impl<W: Write> ChecksumWriter<W> {
         ChecksumWriter { inner, blocks: Vec::new(), block: Hasher::new(), in_block: 0, data: 0, held: None }
     }
 
-    /// Keeps what comes from here on, the footer in it, until [`Self::finish`].
+    /// Buffers what is written from now on, until [`Self::finish`]. The footer must be in it.
     pub(crate) fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
@@ -48,7 +48,7 @@ impl<W: Write> ChecksumWriter<W> {
         self.in_block = 0;
     }
 
-    /// Writes what was held, with the table before the footer; returns the file and the root.
+    /// Writes the buffered bytes, with the table before the footer. Returns the file and the root of the table.
     pub(crate) fn finish(mut self, segment: Uuid) -> io::Result<(W, u32)> {
         let held = self.held.take().unwrap_or_default();
         let footer = u32_at(&held, held.len().wrapping_sub(8)).and_then(|footer| usize::try_from(footer).ok());
