@@ -1,7 +1,7 @@
-//! What the readers of TOML and JSON say about a value of the wrong type, in the words of those who write
-//! such files: they know no `u64`, sequences or structs.
+//! Messages of the TOML and JSON deserializers about a value of the wrong type, in terms that authors of such files
+//! know. They do not know `u64`, sequences or structs.
 
-/// What was found: how the reader begins, and what is said instead.
+/// The value that was found: the beginning of the message of serde, and its replacement.
 const GIVEN: [(&str, &str); 9] = [
     ("string ", "the text "),
     ("integer ", "the number "),
@@ -14,7 +14,7 @@ const GIVEN: [(&str, &str); 9] = [
     ("Option value", "nothing"),
 ];
 
-/// What should be there.
+/// The type that was expected, and its replacement.
 const WANTED: [(&str, &str); 10] = [
     ("a string", "a text"),
     ("a borrowed string", "a text"),
@@ -28,7 +28,7 @@ const WANTED: [(&str, &str); 10] = [
     ("a tuple", "a list"),
 ];
 
-/// A message of a reader. One that is not about a type stays as it is.
+/// The message in plain terms. A message that is not about a type is returned unchanged.
 pub fn in_plain_words(told: &str) -> String {
     let parts = || {
         let at = told.find("invalid type: ").or_else(|| told.find("invalid value: "))?;
