@@ -1,6 +1,6 @@
 //! The numbers of a store as its callers see them, for a page of metrics.
 
-/// Totals since the store was opened, and levels as they are now.
+/// Totals since the store was opened, and present values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Write-ahead transactions that were committed.
@@ -9,15 +9,15 @@ pub struct StoreStats {
     pub committed_rows: u64,
     /// Bytes of the events in them, as JSON.
     pub committed_bytes: u64,
-    /// Time that they took together, syncs included, in microseconds.
+    /// The sum of their durations, syncs included, in microseconds.
     pub commit_micros: u64,
     /// Write-ahead transactions that failed.
     pub failed_commits: u64,
-    /// Attempts to move the write-ahead log into the catalog that failed.
+    /// Checkpoints of the write-ahead log that failed.
     pub failed_checkpoints: u64,
     /// Segments that were written.
     pub flushes: u64,
-    /// Attempts to write a segment that failed; their rows are tried again.
+    /// Attempts to write a segment that failed; they are repeated.
     pub failed_flushes: u64,
     /// Segments that retention dropped.
     pub dropped_segments: u64,
@@ -27,7 +27,7 @@ pub struct StoreStats {
     pub dropped_bytes: u64,
     /// Now: sources.
     pub sources: u64,
-    /// Now: sources with fields that have no column of their own, which are slower to read.
+    /// Now: sources with fields that have no column, which are slower to read.
     pub overflowing_sources: u64,
     /// Now: segments of all sources.
     pub segments: u64,
@@ -39,20 +39,20 @@ pub struct StoreStats {
     pub unflushed_bytes: u64,
     /// Now: nothing can be written; see [`StoreError::ReadOnly`](crate::StoreError).
     pub read_only: bool,
-    /// Segments that were found damaged or missing since the store was opened; every query that needs
-    /// one of them fails.
+    /// Segments that were found damaged or missing since the store was opened. Every query that needs one of them
+    /// fails.
     pub damaged_segments: u64,
     /// Rows in them.
     pub damaged_rows: u64,
     /// Segments in the quarantine.
     pub set_aside_segments: u64,
-    /// Rows in them, as far as that is known.
+    /// Rows in them, as far as known.
     pub set_aside_rows: u64,
-    /// Transactions that the start found lost in a damaged write-ahead file of the catalog; the last of
-    /// them may never have been acknowledged.
+    /// Transactions in a damaged write-ahead file of the catalog, which the start found lost. The last of them may
+    /// never have been acknowledged.
     pub lost_transactions: u64,
-    /// Events in those that were in no segment, where that can be told.
+    /// Events in them that were in no segment, if known.
     pub lost_events: Option<u64>,
-    /// Now: the last attempt to move the write-ahead log into the catalog failed, and it grows.
+    /// Now: the last checkpoint failed, and the write-ahead log grows.
     pub checkpoint_failing: bool,
 }

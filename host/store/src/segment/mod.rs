@@ -12,6 +12,18 @@
 //! catalog's table `segments`, [`tombstones`] maintains the table `dropped`, [`file_error`] is the error of reading
 //! a file.
 //!
+//! What other modules rely on (a change of the layout, compaction or another place for the files must keep it or change
+//! it there too):
+//!
+//! - The rows are sorted newest first: `scan::table` declares that order, and groups files by `min_time` and `max_time`.
+//! - A file never changes and a path is never used again: the footer cache has paths as keys, and a backup copies files
+//!   while a server runs. A file that the copied catalog names must exist until it is copied.
+//! - `seqs` is the range of write-ahead rows that the segment replaces. `recovery::leftovers` completes a flush by it, and
+//!   `maintenance::repair` refuses a segment whose range overlaps that of another.
+//! - `created_at` is the age for retention and for `source::column_ages`.
+//! - Registering a segment and deleting what it replaces is one transaction. The lists of `source` are changed after it.
+//! - A file is removed when the last `Arc` of its [`handle::Segment`] is dropped. Until then a tombstone marks it.
+//!
 //! Uses: `data_folder`, `schema`, `memory`.
 
 pub(crate) mod catalog_rows;

@@ -1,4 +1,4 @@
-//! An ingest call on its way to the writer thread, and what its caller is told.
+//! An ingest call that waits for the writer thread, and the answer to its caller.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) struct PendingCall {
     pub(crate) room: OwnedSemaphorePermit,
 }
 
-/// What the caller of a stored call is told.
+/// The answer to the caller of a stored call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredCall {
     pub(crate) rows: usize,
