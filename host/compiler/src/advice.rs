@@ -1,7 +1,7 @@
-//! Which part of a program asks for an import that endpoints do not get. A refusal names it,
-//! because the import alone tells an author little: it mostly comes from a crate far below.
+//! The likely reason for an import that endpoints do not get. A refusal names it, because the import alone tells an
+//! author little: it mostly comes from an indirect dependency.
 
-/// What likely brings an import of the system interface in, and what to do instead.
+/// The likely reason for an import of the system interface, and what to do instead.
 pub(crate) fn of_wasi(import: &str) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| import.contains(word));
     if has(&["random"]) {
@@ -23,7 +23,7 @@ pub(crate) fn of_wasi(import: &str) -> &'static str {
     }
 }
 
-/// The same for the import of a core module by its module's name; nothing where it is no known one.
+/// The same for the import of a core module, by the name of its module; `None` if it is not a known one.
 pub(crate) fn of_foreign(module: &str) -> Option<&'static str> {
     if module.starts_with("__wbindgen") || module.starts_with("wbg") {
         return Some(

@@ -1,7 +1,7 @@
-//! The WIT contract, embedded: the generator encodes against it and the gate checks against it.
+//! The WIT contract, embedded in the program: the generator encodes against it, and the gate checks against it.
 //!
-//! It is parsed once a process. The text is part of this crate, so failing to parse it is a bug
-//! that every test of this crate finds.
+//! It is parsed once for each process. Its text is a part of this crate, so that a failure to parse it is a bug that
+//! every test of this crate finds.
 
 use std::sync::OnceLock;
 
@@ -13,12 +13,12 @@ pub const WIT: &str = include_str!("../../../wit/endpoint.wit");
 /// The name of the interface that every endpoint exports.
 pub(crate) const HANDLER: &str = "tidegate:endpoint/handler@0.1.0";
 
-/// The worlds an endpoint may be built for.
+/// The worlds for which an endpoint may be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum World {
-    /// Statements that are fixed when the endpoint is saved.
+    /// The statements are fixed when the endpoint is saved.
     Endpoint,
-    /// SQL text at run time as well, over the same grants.
+    /// SQL text at run time as well, under the same grants.
     EndpointAdhoc,
 }
 

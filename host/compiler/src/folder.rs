@@ -1,7 +1,7 @@
-//! An endpoint as a folder: `endpoint.toml`, `query.sql`, and for some `statements/*.sql`.
+//! An endpoint as a folder: `endpoint.toml`, `query.sql`, and optionally `statements/*.sql`.
 //!
-//! The folder is the source and the manifest is made from it, so that an endpoint can be reviewed
-//! and kept in git. Unknown keys are refused: a misspelt setting must not be a silent default.
+//! The folder is the source, and the manifest is made from it, so that an endpoint can be reviewed and kept in git.
+//! Unknown keys are refused, because a misspelt setting must not silently become the default.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -11,14 +11,14 @@ use tidegate_model::{EndpointName, LimitSet, Manifest, ManifestError, Parameter,
 
 use crate::generate::{DEFAULT_STATEMENT, compile_sql};
 use crate::pack::{CompileError, pack};
-use crate::words::in_plain_words;
+use crate::serde_messages::in_plain_words;
 
-/// An endpoint's folder, read.
+/// The folder of an endpoint, parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Folder {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it declares.
+    /// The manifest that it declares.
     pub manifest: Manifest,
     /// Whether code replaces the body of the query.
     pub has_code: bool,
@@ -28,36 +28,36 @@ pub struct Folder {
     pub tests: Vec<PathBuf>,
 }
 
-/// What a folder's component is made of. Where a folder has several, the first of these counts:
-/// `[build]`, `Cargo.toml`, `component.wasm`, the query.
+/// How the component of a folder is made. If a folder has several of these, the first counts: `[build]`, `Cargo.toml`,
+/// `component.wasm`, the query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The query alone: the component is generated.
+    /// From the query alone: the component is generated.
     Sql,
-    /// What cargo builds for `wasm32-unknown-unknown`.
+    /// From what cargo builds for `wasm32-unknown-unknown`.
     Cargo,
-    /// What a command of the author's makes.
+    /// From what a command of the author builds.
     Command(Build),
-    /// A component that is there, as `tidegate pull` writes it.
+    /// From a component file, as `tidegate pull` writes it.
     Component(PathBuf),
 }
 
-/// The section `[build]` of `endpoint.toml`: code in a language that this program does not know.
+/// The section `[build]` of `endpoint.toml`, for code in a language that this program does not know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Build {
-    /// The program and its arguments, started in the folder and without a shell; empty where
-    /// somebody else builds.
+    /// The program and its arguments. It is started in the folder, without a shell. Empty if the build is done
+    /// elsewhere.
     #[serde(default)]
     pub command: Vec<String>,
-    /// The module or component that is there afterwards, as a path in the folder.
+    /// The module or component that exists after the build, as a path inside the folder.
     pub module: PathBuf,
 }
 
-/// The file that stands for the code of an endpoint whose sources are elsewhere.
+/// The component file of an endpoint whose sources are elsewhere.
 pub const COMPONENT_FILE: &str = "component.wasm";
 
-/// Why a folder is no endpoint.
+/// Why a folder is not an endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// There is no such folder.
@@ -66,10 +66,10 @@ pub enum FolderError {
         /// Its path.
         path: PathBuf,
     },
-    /// The folder is no endpoint's, or lacks a file.
+    /// The folder lacks a file that every endpoint has.
     #[error("{}: the folder of an endpoint has this file; `tidegate new NAME` makes a folder with all", path.display())]
     Missing {
-        /// The file that is not there.
+        /// The missing file.
         path: PathBuf,
     },
     /// A file cannot be read.
@@ -80,7 +80,7 @@ pub enum FolderError {
         /// Why.
         source: std::io::Error,
     },
-    /// `endpoint.toml` is not what it should be.
+    /// `endpoint.toml` is invalid.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Toml {
         /// The file.
@@ -92,7 +92,7 @@ pub enum FolderError {
         /// What is wrong.
         message: String,
     },
-    /// A file in `statements/` has a name that a guest cannot ask for.
+    /// A file in `statements/` has a name that a guest cannot use.
     #[error(
         "{}: a statement is named by its file: letters, digits, '_' and '-', and not 'default', which is query.sql", path.display()
     )]
@@ -106,7 +106,7 @@ pub enum FolderError {
         /// The file that says so.
         path: PathBuf,
     },
-    /// The parts do not make a manifest.
+    /// The manifest breaks a rule.
     #[error("{}: {source}", path.display())]
     Manifest {
         /// The file that says so.
@@ -137,7 +137,7 @@ impl Folder {
     /// Reads the folder at `path`.
     ///
     /// # Errors
-    /// The file, and where possible the line, that is wrong.
+    /// The file that is wrong, and the line if known.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FolderError> {
         let path = path.as_ref();
         if !path.is_dir() {
@@ -163,11 +163,10 @@ impl Folder {
         Ok(Self { path: path.to_owned(), manifest, has_code, source, tests })
     }
 
-    /// The folder's component: generated, or packed from what a toolchain built of its code. No
-    /// toolchain is started here.
+    /// The component of the folder: generated, or packed from what a toolchain built. No toolchain is started here.
     ///
     /// # Errors
-    /// The folder has code and `built` is absent or cannot become an endpoint.
+    /// The folder has code, and `built` is absent or cannot become an endpoint.
     pub fn component(&self, built: Option<&[u8]>) -> Result<Vec<u8>, CompileError> {
         match built {
             Some(built) => pack(built, &self.manifest),
@@ -177,7 +176,7 @@ impl Folder {
     }
 }
 
-/// The manifest of an endpoint whose files are at hand as texts: `endpoint.toml` and `query.sql`.
+/// The manifest of an endpoint from the texts of `endpoint.toml` and `query.sql`.
 ///
 /// # Errors
 /// As [`Folder::read`].
@@ -188,10 +187,10 @@ pub fn manifest_of_texts(toml: &str, query: &str) -> Result<Manifest, FolderErro
     Ok(manifest)
 }
 
-/// The section `[build]` of the `endpoint.toml` in a folder, whatever else the folder lacks.
+/// The section `[build]` of the `endpoint.toml` in a folder. The other files may be missing.
 ///
 /// # Errors
-/// The file is there and is not what it should be.
+/// The file exists and is invalid.
 pub fn build_of(folder: &Path) -> Result<Option<Build>, FolderError> {
     let path = folder.join("endpoint.toml");
     match path.symlink_metadata() {
@@ -200,9 +199,8 @@ pub fn build_of(folder: &Path) -> Result<Option<Build>, FolderError> {
     }
 }
 
-/// The text of `endpoint.toml` for a manifest, complete: read with the query and the statements
-/// beside it, it gives the same manifest. A manifest does not know how its code is built, so the
-/// section `[build]` is given beside it.
+/// The text of `endpoint.toml` for a manifest. Parsed together with the query and the statements, it gives the same
+/// manifest. A manifest does not contain how its code is built, so `[build]` is an argument.
 ///
 /// # Errors
 /// None that a valid manifest can cause.
@@ -212,13 +210,13 @@ pub fn endpoint_toml(manifest: &Manifest, build: Option<Build>) -> Result<String
     text.map_err(|error| CompileError::Encoding(format!("endpoint.toml cannot be written: {error}")))
 }
 
-/// Whether a statement can have this name: it is a file name, and what a guest asks for.
+/// Whether a statement can have this name, which is both a file name and what a guest uses.
 pub fn is_statement_name(name: &str) -> bool {
     let legal = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     !name.is_empty() && legal && name != DEFAULT_STATEMENT
 }
 
-/// Whether a path leads to a file below where it starts.
+/// Whether a relative path stays below its start.
 fn is_inside(path: &Path) -> bool {
     let mut parts = path.components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
@@ -266,7 +264,7 @@ fn statements(folder: &Path) -> Result<BTreeMap<String, String>, FolderError> {
     Ok(statements)
 }
 
-/// The files in `folder` with that extension, sorted; none if there is no such folder.
+/// The files in `folder` with that extension, sorted; none if the folder does not exist.
 fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, FolderError> {
     let failed = |source| FolderError::Read { path: folder.to_owned(), source };
     let entries = match std::fs::read_dir(folder) {

@@ -1,8 +1,8 @@
 //! The static half of the gate: what can be known of a component without compiling or running it.
 //!
-//! Cheap checks come first. Nothing of the guest runs here; the runtime's half (compilation and a
-//! dry instantiation under limits) follows, and planning the statements is the server's. A refusal
-//! says what is wrong and what would be right, because an author reads it.
+//! Cheap checks come first. No code of the guest runs here. The half of the runtime follows (compilation and a trial
+//! instantiation under limits), and the server plans the statements. A refusal says what is wrong and what would be
+//! right, because an author reads it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,24 +15,24 @@ use crate::advice;
 use crate::contract::{Contract, World, contract};
 use crate::section::{encoding_of, manifest_of};
 
-/// The largest component that is taken.
+/// The largest component that is accepted, in bytes.
 pub const MAX_COMPONENT_BYTES: usize = 16 << 20;
 
-/// The most linear memory that a component may start with, all its memories together.
+/// The most initial linear memory of a component, over all its memories, in bytes.
 pub const MAX_GUEST_MEMORY: u64 = 64 << 20;
 
 const MAX_MEMORIES: u64 = 2;
 const MAX_TABLES: u64 = 16;
 const MAX_TABLE_ELEMENTS: u64 = 100_000;
 const MAX_MODULES: u64 = 32;
-/// The longest text of a refusal that quotes the component, in bytes.
+/// The longest text in a refusal that quotes the component, in bytes.
 const MAX_QUOTED: usize = 1000;
 const PAGE: u64 = 64 << 10;
 
-/// What a component may use of WebAssembly: exactly what the runtime's engine has switched on.
-/// Version 2 of the core (bulk memory, multi-value, reference types, 128-bit SIMD) with constant
-/// expressions extended; no threads, no 64-bit memory, no second memory in a module, no garbage
-/// collection, no exceptions, nothing whose results differ between machines.
+/// The WebAssembly features that a component may use: exactly those that the engine of the runtime enables. Version 2
+/// of the core (bulk memory, multi-value, reference types, 128-bit SIMD) with extended constant expressions. No
+/// threads, no 64-bit memory, no second memory in a module, no garbage collection, no exceptions, nothing whose results
+/// differ between machines.
 pub const FEATURES: WasmFeatures = WasmFeatures::WASM2
     .difference(WasmFeatures::GC_TYPES)
     .union(WasmFeatures::EXTENDED_CONST)
@@ -41,7 +41,7 @@ pub const FEATURES: WasmFeatures = WasmFeatures::WASM2
 /// Why a component is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
-    /// The file is over the cap.
+    /// The file is too large.
     #[error(
         "the component has {size} bytes; at most {MAX_COMPONENT_BYTES} are allowed (build with opt-level \"s\", lto and strip)"
     )]
@@ -49,16 +49,16 @@ pub enum GateError {
         /// Its size.
         size: usize,
     },
-    /// Machine code, which is never taken from outside.
+    /// It is machine code, which is never accepted.
     #[error("the file is precompiled machine code; send the portable component (.wasm), the server compiles it itself")]
     Precompiled,
-    /// A core module.
+    /// It is a core module.
     #[error("the file is a core module, not a component; pack it with `tidegate build`")]
     CoreModule,
-    /// No WebAssembly at all.
+    /// It is not WebAssembly.
     #[error("the file is no WebAssembly component")]
     NotWasm,
-    /// It breaks the rules of WebAssembly, or uses a proposal that is off.
+    /// It is invalid, or uses a feature that is disabled.
     #[error(
         "the component is not valid here: {reason} (allowed is WebAssembly 2.0 without threads, 64-bit memory, garbage collection and exceptions)"
     )]
@@ -66,23 +66,23 @@ pub enum GateError {
         /// What the validator found, and where.
         reason: String,
     },
-    /// It asks for more than a limit before it runs.
+    /// It declares more than a limit allows.
     #[error("the component declares {found} {what}; at most {limit} are allowed")]
     OverLimit {
-        /// Of what.
+        /// What is limited.
         what: &'static str,
         /// How much.
         found: u64,
         /// How much is allowed.
         limit: u64,
     },
-    /// Its world cannot be read.
+    /// Its imports and exports cannot be read.
     #[error("the imports and exports of the component cannot be read: {reason}")]
     Undecodable {
         /// Why.
         reason: String,
     },
-    /// It wants the system interface.
+    /// It imports the system interface.
     #[error(
         "the component imports '{import}' (WASI), and endpoints have no system access; build for the target wasm32-unknown-unknown, not for a wasm32-wasi one. Likely {}",
         advice::of_wasi(import)
@@ -91,12 +91,12 @@ pub enum GateError {
         /// The import.
         import: String,
     },
-    /// It wants something else that endpoints do not get.
+    /// It imports something else that endpoints do not get.
     #[error("the component imports '{import}', which no endpoint gets; there are {allowed}")]
     Import {
         /// The import.
         import: String,
-        /// What there is.
+        /// The imports that exist.
         allowed: String,
     },
     /// It does not export the handler.
@@ -105,13 +105,13 @@ pub enum GateError {
         /// The export that is missing.
         expected: &'static str,
     },
-    /// Names fit and types do not.
+    /// The names fit the contract, but the types do not.
     #[error("the component does not fit the world 'tidegate:endpoint/endpoint': {reason}")]
     World {
         /// What does not fit.
         reason: String,
     },
-    /// No manifest, or a bad one.
+    /// It has no manifest, or an invalid one.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The embedded contract could not be read; a bug.
@@ -119,10 +119,10 @@ pub enum GateError {
     Contract(String),
 }
 
-/// What a component was found to be.
+/// The result of inspecting a component.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inspection {
-    /// What it was declared to do.
+    /// Its manifest.
     pub manifest: Manifest,
     /// The smallest world that it fits.
     pub world: World,
@@ -130,14 +130,14 @@ pub struct Inspection {
     pub imports: Vec<String>,
     /// SHA-256 of the component's bytes, manifest included.
     pub digest: [u8; 32],
-    /// Linear memory that it starts with, in bytes.
+    /// Bytes of linear memory at the start.
     pub initial_memory: u64,
 }
 
 /// Checks a component as far as that is possible without compiling it.
 ///
 /// # Errors
-/// The first rule that it breaks.
+/// The first rule that is broken.
 pub fn inspect(component: &[u8]) -> Result<Inspection, GateError> {
     if component.len() > MAX_COMPONENT_BYTES {
         return Err(GateError::TooLarge { size: component.len() });
@@ -155,14 +155,14 @@ pub fn inspect(component: &[u8]) -> Result<Inspection, GateError> {
         .map_err(|error| GateError::Invalid { reason: brief(&error.to_string()) })?;
     let initial_memory = weigh(component)?;
     let contract = contract().map_err(GateError::Contract)?;
-    // The decoder is written for the output of compilers; here it reads what anyone may send.
+    // The decoder is made for the output of compilers. Here its input may come from anyone.
     let (world, imports) = catch_unwind(AssertUnwindSafe(|| world_of(contract, component)))
         .unwrap_or_else(|_| Err(GateError::Undecodable { reason: "its structure is unusual".to_owned() }))?;
     let manifest = manifest_of(component)?;
     Ok(Inspection { manifest, world, imports, digest: Sha256::digest(component).into(), initial_memory })
 }
 
-/// The beginning of a text that quotes the component: its names may be as long as the file.
+/// The beginning of a text that quotes the component, because names may be as long as the file.
 fn brief(text: &str) -> String {
     match text.get(..text.floor_char_boundary(MAX_QUOTED)) {
         Some(beginning) if beginning.len() < text.len() => format!("{beginning} ..."),
@@ -170,12 +170,12 @@ fn brief(text: &str) -> String {
     }
 }
 
-/// Whether the bytes are an artefact of an engine: those are ELF files.
+/// Whether the bytes are compiled code of an engine, which is an ELF file.
 pub(crate) fn precompiled(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF")
 }
 
-/// Adds up what the modules declare; the initial memory in bytes.
+/// Sums up what the modules declare and checks it. Returns the initial memory in bytes.
 fn weigh(component: &[u8]) -> Result<u64, GateError> {
     let invalid = |error: wasmparser::Error| GateError::Invalid { reason: brief(&error.to_string()) };
     let (mut modules, mut memories, mut memory, mut tables, mut elements) = (0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
@@ -226,7 +226,7 @@ fn world_of(contract: &Contract, component: &[u8]) -> Result<(World, Vec<String>
         if import.starts_with("wasi:") || import.starts_with("wasi_") {
             return Err(GateError::Wasi { import: brief(import) });
         }
-        // Versions of one track fit each other; whether these do is the type check's business.
+        // Compatible versions are accepted; the type check below decides whether they fit.
         if !granted.iter().any(|name| unversioned(name) == unversioned(import)) {
             return Err(GateError::Import { import: brief(import), allowed: granted.join(", ") });
         }

@@ -1,12 +1,11 @@
-//! SQL endpoints as components, generated without a toolchain.
+//! Components of SQL endpoints, generated without a toolchain.
 //!
-//! The module is a few hundred bytes: `handle` runs one statement and passes its rows on. It has no
-//! loop, so its cost has a bound by construction. The SQL itself stays in the manifest, where the
-//! gate checked it; the code names it. What was considered instead: patching a prebuilt component
-//! (breaks with each recompilation), and linking a data component with an interpreter component
-//! (two instances a request, and parsing at run time).
+//! The module has a few hundred bytes: `handle` runs one statement and passes its rows on. It has no loop, so that its
+//! cost is bounded by construction. The SQL itself stays in the manifest, where the gate checked it; the code refers to
+//! it by name. Two alternatives were considered: patching a prebuilt component (breaks with each recompilation), and
+//! linking a data component with an interpreter component (two instances for each request, and parsing at run time).
 //!
-//! Offsets follow the canonical ABI of the contract; a test recomputes them from the WIT.
+//! Offsets follow the canonical ABI of the contract; a test computes them from the WIT and compares.
 
 use std::sync::LazyLock;
 
@@ -25,14 +24,14 @@ use crate::pack::{CompileError, pack};
 /// The name of the statement that is the body of the saved query.
 pub const DEFAULT_STATEMENT: &str = "default";
 
-/// The request argument in which the ad-hoc component finds its query.
+/// The request argument that has the query for the ad-hoc component.
 pub const SQL_ARGUMENT: &str = "sql";
 
 const STATEMENTS: &str = "tidegate:endpoint/statements@0.1.0";
 const ADHOC: &str = "tidegate:endpoint/adhoc@0.1.0";
 const EXCHANGE: &str = "tidegate:endpoint/exchange@0.1.0";
 
-/// Where things lie in the memory of a generated module, by byte.
+/// Addresses in the memory of a generated module, in bytes.
 mod at {
     /// `result<result-set, failure>`, as `run` writes it.
     pub(super) const RUN: i32 = 16;
@@ -50,7 +49,7 @@ mod at {
     pub(super) const HEAP: i32 = 1024;
 }
 
-/// Where parts lie inside the values above.
+/// Offsets inside of the values above, in bytes.
 mod field {
     /// The payload of `result<result-set, failure>` and of `result<response, problem>`.
     pub(super) const PAYLOAD: u64 = 4;
@@ -71,20 +70,20 @@ pub fn compile_sql(manifest: &Manifest) -> Result<Vec<u8>, CompileError> {
     pack(&encode(World::Endpoint)?, manifest)
 }
 
-/// The code of the saved queries of releases, by SHA-256: they are ours and run as they are, whatever
-/// this build generates. To release a version, add that of `tests/compat/VERSION/sql.wasm`.
+/// The SHA-256 of the code of saved queries of past releases. This program generated it, and it runs unchanged,
+/// whatever this build generates. When a version is released, that of `tests/compat/VERSION/sql.wasm` is added.
 const RELEASED: [&str; 1] = ["727c425a167800321a5fb79abcdc9ea5ab36c65555b5e2b51bbb6029b0d8d166"];
 
-/// Whether code ([`crate::code_of`]) with this SHA-256 is that of a saved query, which its endpoints
-/// differ from in the manifest only.
+/// Whether this is the SHA-256 of the code ([`crate::code_of`]) of a saved query. Endpoints of saved queries differ
+/// only in their manifest.
 pub fn is_generated_code(digest: &[u8; 32]) -> bool {
     static PRESENT: LazyLock<Option<[u8; 32]>> = LazyLock::new(|| digest_of_code(&encode(World::Endpoint).ok()?));
     let hex = || digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     PRESENT.as_ref() == Some(digest) || RELEASED.contains(&hex().as_str())
 }
 
-/// Whether a component is a saved query without code: what [`compile_sql`] makes or made, whatever its
-/// manifest says.
+/// Whether a component is a saved query without code, which this or an earlier build generated. The manifest may be
+/// any.
 pub fn is_generated(component: &[u8]) -> bool {
     digest_of_code(component).is_some_and(|digest| is_generated_code(&digest))
 }
@@ -93,8 +92,8 @@ fn digest_of_code(component: &[u8]) -> Option<[u8; 32]> {
     Some(Sha256::digest(crate::section::code_of(component).ok()?).into())
 }
 
-/// The component that runs the query in the request argument [`SQL_ARGUMENT`]. One serves every
-/// endpoint: over whose grants the query runs is decided by the host, with each request.
+/// The component that runs the query in the request argument [`SQL_ARGUMENT`]. One component serves every endpoint: the
+/// host decides for each request under which grants the query runs.
 ///
 /// # Errors
 /// None that input can cause.
@@ -119,7 +118,7 @@ mod function {
     pub(super) const RUN: u32 = 0;
     pub(super) const ROWS: u32 = 1;
     pub(super) const DROP_REQUEST: u32 = 2;
-    /// Only with ad-hoc queries; the two after it then move up by one.
+    /// Only with ad-hoc queries. The two functions after it then have the next higher index.
     pub(super) const ARGUMENT: u32 = 3;
 }
 
@@ -148,7 +147,7 @@ fn core_module(world: World) -> Vec<u8> {
     functions.function(1).function(4);
 
     let mut memories = MemorySection::new();
-    // An ad-hoc query passes through the guest; otherwise only the text of a failure does.
+    // An ad-hoc query passes through the memory of the guest, otherwise only the text of a failure.
     let maximum = Some(if adhoc { 64 } else { 4 });
     memories.memory(MemoryType { minimum: 1, maximum, memory64: false, shared: false, page_size_log2: None });
 
@@ -187,7 +186,7 @@ fn handle_function(adhoc: bool, texts: &mut Texts) -> Function {
         let (pointer, length) = texts.place(SQL_ARGUMENT);
         code.local_get(0).i32_const(pointer).i32_const(length).i32_const(at::ARGUMENT).call(function::ARGUMENT);
         code.local_get(0).call(function::DROP_REQUEST);
-        // Anything but some(text(..)) is a query that is missing.
+        // Everything except some(text(..)) counts as a missing query.
         code.i32_const(at::ARGUMENT).i32_load8_u(byte(0)).i32_eqz();
         code.i32_const(at::ARGUMENT).i32_load8_u(byte(field::VALUE)).i32_const(field::TEXT_CASE).i32_ne();
         code.i32_or().if_(BlockType::Empty).i32_const(at::MISSING).return_().end();
@@ -202,7 +201,7 @@ fn handle_function(adhoc: bool, texts: &mut Texts) -> Function {
     function
 }
 
-/// With the text (name or query) on the stack: no arguments of its own, run, return.
+/// Expects the text (name or query) on the stack; runs it without arguments and returns.
 fn run_and_pass_on(code: &mut InstructionSink<'_>) {
     code.i32_const(0).i32_const(0).i32_const(at::RUN).call(function::RUN);
     code.i32_const(at::RUN).i32_load8_u(byte(0));
@@ -213,7 +212,7 @@ fn run_and_pass_on(code: &mut InstructionSink<'_>) {
     code.i32_const(at::ANSWER).end();
 }
 
-/// `cabi_realloc(old, old-size, align, size)`: bumps and never frees, for one request.
+/// `cabi_realloc(old, old-size, align, size)`: a bump allocator that never frees, for one request.
 fn realloc_function() -> Function {
     const OLD: u32 = 0;
     const ALIGN: u32 = 2;
@@ -222,7 +221,7 @@ fn realloc_function() -> Function {
     const PAGES: u32 = 5;
     let mut function = Function::new([(2, ValType::I32)]);
     let mut code = function.instructions();
-    // The host writes UTF-8 and knows its length, so it never asks for an old place to grow.
+    // The host writes UTF-8 and knows its length, so that it never asks to grow an allocation.
     code.local_get(OLD).if_(BlockType::Empty).unreachable().end();
     // place = (heap + align - 1) & -align
     code.global_get(0).local_get(ALIGN).i32_add().i32_const(1).i32_sub();
@@ -259,7 +258,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// Adds a text; its pointer and length. All are literals of this file, far from any overflow.
+    /// Adds a text and returns its pointer and length. All texts are literals of this file, so that nothing overflows.
     fn place(&mut self, text: &str) -> (i32, i32) {
         let length = |bytes: usize| i32::try_from(bytes).unwrap_or(i32::MAX);
         let pointer = at::TEXTS.saturating_add(length(self.bytes.len()));

@@ -1,7 +1,7 @@
-//! Packing: what a toolchain made becomes a component that carries its manifest.
+//! Packing: the output of a toolchain becomes a component that carries its manifest.
 //!
-//! `cargo build --target wasm32-unknown-unknown` leaves a core module that describes its world in
-//! a custom section; `cargo component build` leaves a component. Both are taken.
+//! `cargo build --target wasm32-unknown-unknown` makes a core module that describes its world in a custom section;
+//! `cargo component build` makes a component. Both are accepted.
 
 use tidegate_model::{Manifest, ManifestError};
 use wasmparser::{Encoding, Parser, Payload};
@@ -11,13 +11,13 @@ use crate::advice;
 use crate::gate::{GateError, precompiled};
 use crate::section::{encoding_of, with_manifest};
 
-/// Why no component could be made.
+/// Why a component could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
     /// The manifest breaks its rules.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// The input is something that the gate would refuse in any case.
+    /// The gate would refuse the input in any case.
     #[error(transparent)]
     Gate(#[from] GateError),
     /// The input is neither a core module nor a component.
@@ -30,18 +30,18 @@ pub enum CompileError {
         "the module does not say which world it is for: build it with the tidegate-sdk crate (or wit-bindgen), as a library of crate-type \"cdylib\", and do not strip custom sections"
     )]
     NoWorld,
-    /// The input is a core module that wants what only another kind of host has.
+    /// The input is a core module with an import that only other kinds of hosts provide.
     #[error("the module imports '{import}', which no endpoint gets: {advice}")]
     Foreign {
         /// The import.
         import: String,
-        /// What likely brings it in.
+        /// The likely reason for it.
         advice: &'static str,
     },
-    /// A folder with code, whose code was not built.
+    /// The folder has code that was not built.
     #[error("the endpoint has code: build it first (`cargo build --release --target wasm32-unknown-unknown`)")]
     NotBuilt,
-    /// The module could not be turned into a component.
+    /// The module could not be converted to a component.
     #[error("the module cannot be made a component: {0}")]
     Encoding(String),
     /// The embedded contract could not be read; a bug.
@@ -50,7 +50,7 @@ pub enum CompileError {
 }
 
 impl CompileError {
-    /// All causes in one line: the last is usually the one that helps.
+    /// All causes in one line; the last one is usually the most helpful.
     pub(crate) fn encoding(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let error = error.into();
         let mut text = error.to_string();
@@ -63,11 +63,11 @@ impl CompileError {
     }
 }
 
-/// Makes a component of a core module or of a component, and embeds the manifest. Packing what is
-/// packed already, with the same manifest, gives the same bytes.
+/// Makes a component of a core module or of a component, and embeds the manifest. Packing a packed component again with
+/// the same manifest gives the same bytes.
 ///
 /// # Errors
-/// The manifest breaks its rules, or the input is nothing that can become an endpoint.
+/// The manifest breaks its rules, or the input cannot become an endpoint.
 pub fn pack(component_or_core_module: &[u8], manifest: &Manifest) -> Result<Vec<u8>, CompileError> {
     manifest.validate()?;
     if precompiled(component_or_core_module) {

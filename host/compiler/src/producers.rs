@@ -1,23 +1,23 @@
-//! Which tools made a component. Two generations of tools that do not fit each other are a common
-//! reason for a build that fails strangely, so an author is told both.
+//! The tools that made a component. Two versions of tools that do not fit each other are a common reason for strange
+//! build failures, so an author is told the versions.
 
 use std::collections::BTreeSet;
 
 use wasmparser::{KnownCustom, Parser, Payload};
 
-/// A tool that had a part in a component.
+/// A tool that took part in making a component.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tool {
     /// Its name, such as `rustc` or `wit-component`.
     pub name: String,
-    /// Its version, as it tells it; may be empty.
+    /// Its version, as it states it; may be empty.
     pub version: String,
 }
 
-/// The longest list that is read: the section is written by whoever built the component.
+/// The most tools that are read: whoever built the component wrote the section.
 const MOST: usize = 32;
 
-/// The tools that a module or component names as its makers, by name; those that can be read.
+/// The tools that a module or component lists as its producers, sorted by name. Unreadable entries are ignored.
 pub fn tools(bytes: &[u8]) -> Vec<Tool> {
     let mut tools = BTreeSet::new();
     for payload in Parser::new(0).parse_all(bytes) {

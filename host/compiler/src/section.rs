@@ -1,4 +1,4 @@
-//! The custom section that carries an endpoint's manifest inside its component.
+//! The custom section that carries the manifest of an endpoint in its component.
 
 use std::borrow::Cow;
 
@@ -6,15 +6,15 @@ use tidegate_model::{Manifest, ManifestError};
 use wasm_encoder::{Component, CustomSection, RawSection};
 use wasmparser::{BinaryReaderError, Encoding, Parser, Payload};
 
-/// The name of the section; its content is the manifest as canonical JSON: fields in the order of
-/// [`Manifest`], no blanks, defaults of optional parts left out.
+/// The name of the section. Its content is the manifest as canonical JSON: fields in the order of [`Manifest`], no
+/// blanks, without optional parts that have their default.
 pub const MANIFEST_SECTION: &str = "tidegate:manifest";
 
-/// The largest manifest that is taken: several texts of statements of the greatest length that is
-/// usual. It is parsed whole, and kept in memory with its endpoint.
+/// The largest manifest that is accepted, in bytes: enough for several statements of the greatest usual length. It is
+/// parsed as a whole and stays in memory with its endpoint.
 pub const MAX_MANIFEST_BYTES: usize = 1 << 20;
 
-/// The manifest that a component carries.
+/// The manifest of a component.
 ///
 /// # Errors
 /// [`ManifestError::Unreadable`] if there is none, more than one, one that is longer than
@@ -42,7 +42,7 @@ pub fn manifest_of(component: &[u8]) -> Result<Manifest, ManifestError> {
     Ok(manifest)
 }
 
-/// The same component with this manifest in place of any that it has.
+/// The component with this manifest in place of the one that it may have.
 pub(crate) fn with_manifest(component: &[u8], manifest: &Manifest) -> Result<Vec<u8>, String> {
     let json = serde_json::to_vec(manifest).map_err(|error| error.to_string())?;
     fits(&json)?;
@@ -51,8 +51,8 @@ pub(crate) fn with_manifest(component: &[u8], manifest: &Manifest) -> Result<Vec
     Ok(out.finish())
 }
 
-/// The code of a component: all of it but its manifest. Components that differ in nothing else,
-/// as those of all SQL endpoints do, have the same code, which is compiled and kept once.
+/// The code of a component: all of it except the manifest. All SQL endpoints have the same code, which is compiled and
+/// stored once.
 ///
 /// # Errors
 /// [`ManifestError::Unreadable`] if the bytes are no component.
@@ -85,7 +85,7 @@ fn fits(manifest: &[u8]) -> Result<(), String> {
 struct Section<'a> {
     id: u8,
     data: &'a [u8],
-    /// Its content, if it is the manifest's.
+    /// Its content, if it is the section of the manifest.
     manifest: Option<&'a [u8]>,
 }
 
@@ -113,7 +113,7 @@ fn top_level(component: &[u8]) -> impl Iterator<Item = Result<Section<'_>, Binar
     })
 }
 
-/// Whether the bytes begin as a component does.
+/// Whether the bytes begin like a component or like a core module; `None` if like neither.
 pub(crate) fn encoding_of(bytes: &[u8]) -> Option<Encoding> {
     match Parser::new(0).parse_all(bytes).next() {
         Some(Ok(Payload::Version { encoding, .. })) => Some(encoding),

@@ -1,4 +1,4 @@
-//! The type of a value: the schema's where there is one, else a guess from the text.
+//! The type of a value: that of the schema if there is one, else a guess from the text.
 
 use crate::cursor::Cursor;
 use crate::error::ErrorKind;
@@ -24,7 +24,7 @@ pub(crate) fn cast(kind: FieldType, text: &str) -> Result<Value, (ErrorKind, &'s
     }
 }
 
-/// Without a schema: true and false, integers, numbers, and text for everything else.
+/// The value without a schema: true and false, integers, numbers, and text for everything else.
 pub(crate) fn guess(text: &str) -> Value {
     boolean(text)
         .map(Value::Boolean)
@@ -49,8 +49,7 @@ fn float(text: &str) -> Option<f64> {
     integer(text).and_then(|_| finite(text)).or_else(|| decimal(text))
 }
 
-/// Digits, a point, digits, and perhaps an exponent; a guess must not make numbers of version
-/// names such as `1e5` or `.5`.
+/// Digits, a point, digits, and an optional exponent. Versions such as `1e5` or `.5` must not be guessed to be numbers.
 fn decimal(text: &str) -> Option<f64> {
     let mut c = Cursor::new(text, 0);
     let digit = |c: char| c.is_ascii_digit();

@@ -1,8 +1,8 @@
-//! One filter as a SQL condition on a column or on an element: the operators, and literals in the
-//! type of what they are compared with.
+//! One filter as a SQL condition on a column or an element of a list: the operators, and literals in the type of what
+//! they are compared with.
 //!
-//! Log data is dirty, so a value that does not look like its column is no error: it is compared as
-//! text, and a row where that is false does not match. Only where a time is asked for must a time stand.
+//! Log data is irregular. So a value that does not have the type of its column is not an error; it is compared as text,
+//! and rows for which the comparison is false do not match. Only for a time the value must be a time.
 
 use sqlparser::ast::{BinaryOperator, Expr};
 
@@ -12,8 +12,8 @@ use crate::rules::{Filter, Literal, Operand, Operator, Value};
 use crate::schema::{Field, FieldType};
 use crate::tree;
 
-/// The condition that `column`, of that type if it is known, fulfils the filter; negation is left to
-/// the caller. A list is asked for one of its elements only by `:` and `:@>`.
+/// The condition under which `column` matches the filter. `field` is its type if known. Negation is left to the caller.
+/// A list as a whole is compared only by `:` and `:@>`.
 pub(crate) fn condition(filter: &Filter, field: Option<Field>, column: Expr) -> Result<Expr, LqlError> {
     let low = match &filter.operand {
         Operand::Levels(levels) => {
@@ -33,7 +33,7 @@ pub(crate) fn condition(filter: &Filter, field: Option<Field>, column: Expr) -> 
     let list = field.map(|field| field.list);
     let compare = |op| Ok(tree::binary(column.clone(), op, literal(filter, field, low)?));
     match filter.operator {
-        // One value is a list of one.
+        // A single value is treated like a list of one.
         Operator::ListIncludes if list == Some(false) => compare(BinaryOperator::Eq),
         Operator::Equal if list == Some(true) => includes(filter, field, column, low),
         Operator::ListIncludes => includes(filter, field, column, low),
@@ -52,8 +52,8 @@ pub(crate) fn condition(filter: &Filter, field: Option<Field>, column: Expr) -> 
     }
 }
 
-/// Whether a list has the value. Text among numbers is not there, and neither is a fraction among
-/// integers; NULL says so, because the elements of a list are not converted one by one.
+/// Whether a list contains the value. Text is never contained in a list of numbers, nor a fraction in one of integers;
+/// the result is then NULL, because the elements of a list are not converted one by one.
 fn includes(filter: &Filter, field: Option<Field>, list: Expr, value: &Literal) -> Result<Expr, LqlError> {
     let kind = field.filter(|field| field.list).map(|field| field.kind);
     let wanted = match (kind, in_type(filter, field, value)?) {
@@ -64,7 +64,7 @@ fn includes(filter: &Filter, field: Option<Field>, list: Expr, value: &Literal) 
     Ok(Expr::InUnnest { expr: Box::new(written(wanted, kind)), array_expr: Box::new(list), negated: false })
 }
 
-/// Whether the condition may be NULL although the column is not: its value or an element is NULL.
+/// Whether the condition may be NULL although the column is not, because its value or an element is NULL.
 pub(crate) fn may_be_null(filter: &Filter, field: Option<Field>) -> bool {
     let null = |literal: &Literal| literal.value == Value::Null;
     filter.operator == Operator::ListIncludes
@@ -80,7 +80,7 @@ fn literal(filter: &Filter, field: Option<Field>, literal: &Literal) -> Result<E
     Ok(written(in_type(filter, field, literal)?, field.map(|field| field.kind)))
 }
 
-/// The value in the column's type.
+/// The value in the type of the column.
 fn in_type(filter: &Filter, field: Option<Field>, literal: &Literal) -> Result<Value, LqlError> {
     match field {
         Some(field) if literal.guessed => typed(filter, field.kind, literal),
@@ -89,8 +89,8 @@ fn in_type(filter: &Filter, field: Option<Field>, literal: &Literal) -> Result<V
     }
 }
 
-/// Times are texts without a zone, which BigQuery reads as either TIMESTAMP or DATETIME, whichever
-/// the column is; over an integer column they are microseconds.
+/// Times are written as text without zone, which BigQuery reads as TIMESTAMP or DATETIME, whichever the column is. For
+/// an integer column they are microseconds.
 fn written(value: Value, kind: Option<FieldType>) -> Expr {
     let micros = kind == Some(FieldType::Integer);
     match value {
@@ -109,14 +109,14 @@ fn written(value: Value, kind: Option<FieldType>) -> Expr {
     }
 }
 
-/// A guessed value as what the column holds.
+/// A value whose type was guessed, in the type of the column.
 fn typed(filter: &Filter, kind: FieldType, literal: &Literal) -> Result<Value, LqlError> {
     let number = matches!(literal.value, Value::Integer(_) | Value::Float(_)) && !filter.modifiers.quoted_string;
     let ordered = matches!(
         filter.operator,
         Operator::Greater | Operator::GreaterOrEqual | Operator::Less | Operator::LessOrEqual | Operator::Range
     );
-    // `code:>=500` over text that holds numbers means their order, not that of their digits.
+    // `code:>=500` on a text column with numbers compares by their values, not by their digits.
     if kind == FieldType::String && ordered && number {
         return Ok(literal.value.clone());
     }

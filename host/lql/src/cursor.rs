@@ -1,4 +1,4 @@
-//! A place in the text that the grammar moves forward, and back where an alternative did not fit.
+//! A position in the text. The grammar moves it forward, and back if an alternative did not match.
 
 /// Reads a text from left to right.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +17,7 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// What is left.
+    /// The rest of the text.
     pub(crate) fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -26,7 +26,7 @@ impl<'a> Cursor<'a> {
         self.rest().chars().next()
     }
 
-    /// Steps over `word` if it comes next.
+    /// Consumes `word` if it comes next.
     pub(crate) fn eat(&mut self, word: &str) -> bool {
         let fits = self.rest().starts_with(word);
         if fits {
@@ -35,17 +35,17 @@ impl<'a> Cursor<'a> {
         fits
     }
 
-    /// Steps over the first of `words` that comes next.
+    /// Consumes the first of `words` that comes next.
     pub(crate) fn eat_any(&mut self, words: &[&'static str]) -> Option<&'static str> {
         words.iter().copied().find(|word| self.eat(word))
     }
 
-    /// Steps over the first of `words` that comes next, and gives what it stands for.
+    /// Consumes the first of `words` that comes next, and returns its value.
     pub(crate) fn eat_one<T: Copy>(&mut self, words: &[(&'static str, T)]) -> Option<T> {
         words.iter().find(|(word, _)| self.eat(word)).map(|&(_, meaning)| meaning)
     }
 
-    /// Steps over the longest run of characters that `fits` takes; may be empty.
+    /// Consumes the longest run of characters for which `fits` holds; it may be empty.
     pub(crate) fn run(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let length = rest.find(|c| !fits(c)).unwrap_or(rest.len());
@@ -58,7 +58,7 @@ impl<'a> Cursor<'a> {
         Some(self.run(fits)).filter(|run| !run.is_empty())
     }
 
-    /// Steps over exactly `count` digits.
+    /// Consumes exactly `count` digits.
     pub(crate) fn digits(&mut self, count: usize) -> Option<&'a str> {
         let digits = self.rest().get(..count)?;
         digits.bytes().all(|b| b.is_ascii_digit()).then(|| {
@@ -67,13 +67,13 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Steps over `least` to `most` digits, as many as there are.
+    /// Consumes `least` to `most` digits, as many as there are.
     pub(crate) fn digits_between(&mut self, least: usize, most: usize) -> Option<&'a str> {
         let found = self.rest().bytes().take(most).take_while(u8::is_ascii_digit).count();
         if found < least { None } else { self.digits(found) }
     }
 
-    /// Steps over what `part` reads, or stays in place where it reads nothing.
+    /// Consumes what `part` parses. If it returns nothing, the position does not change.
     pub(crate) fn attempt<T>(&mut self, part: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let mut ahead = *self;
         let found = part(&mut ahead)?;
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
         Some(found)
     }
 
-    /// What was read since `from`.
+    /// The text that was consumed since `from`.
     pub(crate) fn since(&self, from: usize) -> &'a str {
         self.text.get(from..self.at).unwrap_or_default()
     }

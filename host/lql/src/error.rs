@@ -1,48 +1,48 @@
-//! One error type for the whole room: a stable kind for programs, and a sentence for people that
-//! says what was wrong, where, and what would have been right.
+//! The error type of the crate: a stable name for programs, and a sentence for people that says what is wrong, where,
+//! and what would be right.
 
 use std::fmt;
 
 /// What went wrong, as a stable name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// No clause fits, or the rest of the text cannot be read.
+    /// No clause of the grammar matches.
     Syntax,
     /// The text is longer than [`crate::MAX_LENGTH`].
     TooLong,
     /// The value after an operator is missing or not a value.
     InvalidValue,
-    /// The value of a `t:` filter is none of the accepted forms.
+    /// The value of a `t:` filter has none of the accepted forms.
     InvalidTimestamp,
-    /// A date that the calendar does not have.
+    /// A date that does not exist in the calendar.
     InvalidDate,
-    /// A date and time that the calendar or the clock does not have.
+    /// A date and time that does not exist.
     InvalidDatetime,
     /// A range with one end in the viewer's zone and the other end in UTC.
     MixedTimestampOrigin,
     /// The schema has no such field, or the field is a record.
     FieldNotFound,
-    /// The field holds integers and the value is none.
+    /// The field has integers and the value is not one.
     TypeInteger,
-    /// The field holds floating-point numbers and the value is none.
+    /// The field has floating-point numbers and the value is not one.
     TypeFloat,
-    /// The field holds `true` and `false` and the value is neither.
+    /// The field has booleans and the value is not one.
     TypeBoolean,
-    /// The field holds times and the value is none.
+    /// The field has times and the value is not one.
     TypeDatetime,
-    /// `@` without a name behind it.
+    /// `@` without a name after it.
     BlankAlias,
     /// `f:` with something that is not a table name.
     InvalidFrom,
     /// More than one `f:`.
     MultipleFrom,
-    /// `f:` names a table that is not there.
+    /// `f:` names a table that does not exist.
     UnknownCte,
     /// Several tables, and no `f:` to choose one.
     FromRequired,
     /// There is no table at all.
     NoCte,
-    /// A path that cannot be a column: an empty part, or too many parts.
+    /// A path that cannot be a column: it has an empty part, or too many parts.
     InvalidPath,
     /// Two result columns with one name.
     DuplicateColumn,
@@ -86,10 +86,10 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// A place in the text.
+/// A position in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Position {
-    /// Bytes before it.
+    /// The number of bytes before it.
     pub offset: usize,
     /// Its line, from 1.
     pub line: usize,
@@ -98,7 +98,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The place `offset` bytes into `text`; an offset within a character is that character's place.
+    /// The position `offset` bytes into `text`. An offset inside a character is the position of that character.
     #[must_use]
     pub fn of(text: &str, offset: usize) -> Self {
         let mut position = Self { offset: offset.min(text.len()), line: 1, column: 1 };
@@ -132,9 +132,9 @@ impl fmt::Display for Position {
 pub struct LqlError {
     /// What went wrong, for programs.
     pub kind: ErrorKind,
-    /// The same for people, without the place.
+    /// The same for people, without the position.
     pub message: String,
-    /// Where.
+    /// The position.
     pub position: Position,
 }
 
@@ -144,7 +144,7 @@ impl LqlError {
     }
 }
 
-/// An error that knows its byte offset only; it becomes an [`LqlError`] where the text is at hand.
+/// An error with a byte offset only. It becomes an [`LqlError`] where the text is available.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) kind: ErrorKind,
@@ -162,11 +162,11 @@ impl Fault {
     }
 }
 
-/// What a chart is, for someone whose chart was read as a filter on a field `c`.
+/// An explanation of charts, for a user whose chart was parsed as a filter on a field `c`.
 pub(crate) const CHARTS: &str = "A chart is c:count(*), c:group_by(t::minute), or another of avg, countd, sum, max, p50, \
                                  p95, p99 over a path";
 
-/// The beginning of a piece of input, short and printable, for a message.
+/// The beginning of a part of the input, short and printable, for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 40;
     let mut out = String::new();

@@ -1,5 +1,5 @@
-//! One line of `tidegate lql parse --jsonl`: a request as JSON, the rules or the error as JSON. It
-//! answers every line, so that a stream of them stays in step.
+//! One line of `tidegate lql parse --jsonl`: a request as JSON, answered by the rules or the error as JSON. Every line
+//! is answered, so that requests and answers of a stream correspond.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -8,9 +8,8 @@ use crate::parse::{Mode, parse};
 use crate::rules::{Filter, Literal, Operand, Query, Value};
 use crate::schema::Schema;
 
-/// Answers one line: `{"lql", "mode", "schema"?, "ctes"?}` in; out `{"ok": true, "filters", "chart",
-/// "select", "from"}` or `{"ok": false, "error_kind", "message", "offset", "line", "column"}`.
-/// It never fails.
+/// Answers one line. Input: `{"lql", "mode", "schema"?, "ctes"?}`. Output: `{"ok": true, "filters", "chart", "select",
+/// "from"}` or `{"ok": false, "error_kind", "message", "offset", "line", "column"}`. It never fails.
 #[must_use]
 pub fn parse_line(line: &str) -> String {
     match answer(line) {
@@ -94,7 +93,7 @@ fn query_json(query: &Query) -> Json {
     })
 }
 
-/// One object; a range of levels is written as an equality for each of them.
+/// One object; for a range of levels one equality for each of them.
 fn filter_json(filter: &Filter) -> Vec<Json> {
     let mut modifiers = Map::new();
     if filter.modifiers.quoted_string {

@@ -1,12 +1,15 @@
-//! Logflare Query Language (LQL): what people type into a log search box, for instance
-//! `m.status:>=500 -path:~health c:count(*) c:group_by(t::hour)`.
+//! Logflare Query Language (LQL): what people type into a log search box, for instance `m.status:>=500 -path:~health
+//! c:count(*) c:group_by(t::hour)`.
 //!
-//! The road of a text: [`parse`] cuts it into clauses (`syntax`, an ordered-choice grammar), turns
-//! the clauses into typed rules ([`Query`]), and [`to_sql`] makes a SQL syntax tree of them. The tree
-//! carries what the caller wrote as literal values only; no SQL text is ever put together.
+//! [`parse`] splits a text into clauses (`syntax`, an ordered-choice grammar) and converts the clauses to typed rules
+//! ([`Query`]). [`to_sql`] makes a SQL syntax tree of the rules. The tree contains what the caller wrote only as
+//! literal values and quoted names; SQL is never assembled as text.
 //!
-//! Input is hostile: the length of a text, the number of its clauses and the depth of its paths are
-//! limited, nothing recurses on the input, and every error tells what, where and what is allowed.
+//! Input may be hostile. The length of a text, the number of its clauses and the depth of its paths are limited, no
+//! function recurses on the input, and every error says what is wrong, where, and what is allowed.
+//!
+//! The modules in layers, lowest first: `error`, `cursor`; `moment`, `shorthand`, `rules`, `schema`; `cast`, `value`,
+//! `path`, `tree`; `syntax`, `condition`; `parse`, `sql`; `jsonl`.
 
 #![cfg_attr(test, expect(clippy::panic, clippy::unwrap_used, reason = "a test stops where its premise does not hold"))]
 
@@ -34,9 +37,9 @@ pub use rules::{Aggregate, Chart, Filter, Level, Literal, Modifiers, Operand, Op
 pub use schema::{FieldType, Schema};
 pub use sql::{Translation, all_columns, to_sql};
 
-/// The longest text that is read, in bytes.
+/// The longest accepted text, in bytes.
 pub const MAX_LENGTH: usize = 64 * 1024;
-/// The most clauses that one text may have.
+/// The most clauses of a text.
 pub const MAX_CLAUSES: usize = 100;
-/// The most parts that a path may have when it is translated to SQL.
+/// The most parts of a path that is translated to SQL.
 pub const MAX_DEPTH: usize = 32;

@@ -1,6 +1,6 @@
-//! Dates and times as LQL writes them: ISO, unix, and the brace form, whose components may each be
-//! `{low..high}` and which stands for its two end points. A form that has the right shape but that
-//! the calendar does not have is an error at once: no other reading of it would help anyone.
+//! Dates and times of LQL: ISO, unix, and the brace form, in which each component may be `{low..high}` and which stands
+//! for its two end points. A text of the right form that does not exist in the calendar is an error at once, because no
+//! other reading of it would make sense.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
 use crate::cursor::Cursor;
 use crate::error::{ErrorKind, Fault};
 
-/// Whether a time is fixed, or read in the viewer's zone.
+/// Whether a time is absolute, or local in the viewer's zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// Written with an offset, as a unix time, or as a shorthand.
     Absolute,
-    /// Written without an offset: the viewer's wall clock. Taken as UTC where there is no viewer.
+    /// Written without an offset: local time of the viewer, or UTC if there is no viewer.
     Local,
 }
 
@@ -29,7 +29,7 @@ impl Origin {
     }
 }
 
-/// A point in time, which remembers how many digits of its second were written.
+/// A point in time, with the number of digits of the second that were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Moment {
     utc: NaiveDateTime,
@@ -47,7 +47,7 @@ impl Moment {
         self.utc
     }
 
-    /// The time with every digit that it has, for instance `2024-05-01T08:00:00.250000`.
+    /// The time with all its digits, for instance `2024-05-01T08:00:00.250000`.
     #[must_use]
     pub fn exact(&self) -> String {
         let digits = if self.utc.and_utc().timestamp_subsec_micros() == 0 { 0 } else { 6 };
@@ -105,17 +105,17 @@ struct Zone {
     minutes: u32,
 }
 
-/// Reads an ISO date or date and time.
+/// Parses an ISO date or date and time.
 pub(crate) fn iso<'a>(c: &mut Cursor<'a>) -> Option<Parts<'a>> {
     scan(c, false).map(|(low, _)| low)
 }
 
-/// Reads the same with `{low..high}` allowed for each component: the low and the high end.
+/// Parses the same with `{low..high}` allowed for each component. Returns the low and the high end.
 pub(crate) fn braced<'a>(c: &mut Cursor<'a>) -> Option<(Parts<'a>, Parts<'a>)> {
     scan(c, true)
 }
 
-/// Reads a unix time: 10 digits are seconds, 13 milliseconds, 16 microseconds.
+/// Parses a unix time: 10 digits are seconds, 13 milliseconds, 16 microseconds.
 pub(crate) fn unix(c: &mut Cursor<'_>) -> Option<Instant> {
     let count = c.rest().bytes().take(17).take_while(u8::is_ascii_digit).count();
     let (per_second, digits) = match count {
@@ -170,7 +170,7 @@ fn number(c: &mut Cursor<'_>, digits: usize, braces: bool) -> Option<(u32, u32)>
     Some((low.parse().ok()?, high.parse().ok()?))
 }
 
-/// One run of digits, which is both ends, or two runs in braces.
+/// One group of digits, which is both ends, or two groups in braces.
 fn pair<'a>(c: &mut Cursor<'a>, least: usize, most: usize, braces: bool) -> Option<(&'a str, &'a str)> {
     if let Some(digits) = c.digits_between(least, most) {
         return Some((digits, digits));
@@ -187,7 +187,7 @@ fn ends([a, b, c]: [(u32, u32); 3]) -> ([u32; 3], [u32; 3]) {
     ([a.0, b.0, c.0], [a.1, b.1, c.1])
 }
 
-/// What the components stand for. With `full`, a fraction counts as six digits.
+/// The time of the components. With `full`, a fraction counts as six digits.
 pub(crate) fn instant(parts: Parts<'_>, full: bool, offset: usize) -> Result<Instant, Fault> {
     let [year, month, day] = parts.date;
     let written = format!("{year:04}-{month:02}-{day:02}");

@@ -1,5 +1,5 @@
-//! From clauses to rules: values get their types, charts and selects are merged, and the sandbox
-//! gets its table.
+//! From clauses to rules: values get their types, charts and selects are merged, and the table of the sandbox is
+//! chosen.
 
 use chrono::{NaiveDateTime, Utc};
 
@@ -14,21 +14,21 @@ use crate::shorthand::{Shorthand, Span};
 use crate::syntax::{Clause, Item, clauses};
 use crate::value::{Quotes, Time, Written};
 
-/// Where a query is asked.
+/// The context of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Over a source whose fields are known: fields must exist, values must have their types.
+    /// A source whose fields are known. Fields must exist and values must have their types.
     Schema,
-    /// Over anything: values have the type that they look like.
+    /// Unknown fields. The types of values are guessed.
     Schemaless,
-    /// The same, over the tables that an endpoint grants.
+    /// Unknown fields, over the tables that an endpoint grants.
     Sandbox,
 }
 
-/// Reads a query. Relative times count from now.
+/// Parses a query. Relative times refer to the present.
 ///
-/// `schema` counts in [`Mode::Schema`] only, where a missing one has no fields; `tables` counts in
-/// [`Mode::Sandbox`] only, and [`Query::from`] is then one of them.
+/// `schema` is used in [`Mode::Schema`] only, where an absent one has no fields. `tables` is used in [`Mode::Sandbox`]
+/// only, where [`Query::from`] becomes one of them.
 ///
 /// # Errors
 ///
@@ -37,7 +37,7 @@ pub fn parse(text: &str, mode: Mode, schema: Option<&Schema>, tables: &[String])
     parse_at(text, mode, schema, tables, Utc::now().naive_utc())
 }
 
-/// The same with relative times counting from `now`, in UTC.
+/// [`parse`] with relative times that refer to `now`, in UTC.
 ///
 /// # Errors
 ///
@@ -135,12 +135,12 @@ impl Builder<'_> {
                 };
                 (path.as_ref(), *operator, operand)
             }
-            // The caller keeps these for itself.
+            // The caller handles these clauses itself.
             Clause::From(_) | Clause::Group(_) | Clause::Aggregate(..) | Clause::Select(..) => {
                 return Err(Fault::new(ErrorKind::Syntax, "this is no filter", item.offset));
             }
         };
-        // Two ends are a range whatever stands before them.
+        // Two ends are a range whatever operator stands before them.
         let range = matches!(operand, Operand::Range(..));
         Ok(Filter {
             path: path.to_owned(),
@@ -160,7 +160,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The field of that name. Without a schema every name will do, and nothing is known of it.
+    /// The field with this name. Without a schema every name is accepted, and nothing is known of it.
     fn field(&self, path: &str, offset: usize) -> Result<Option<Field>, Fault> {
         let Some(schema) = self.schema else { return Ok(None) };
         let name = excerpt(path);
@@ -181,7 +181,7 @@ impl Builder<'_> {
         Err(Fault::new(ErrorKind::FieldNotFound, message, offset))
     }
 
-    /// The clauses of a chart are merged, the later wins.
+    /// Merges the clauses of a chart; later ones take precedence.
     fn chart(&self, items: &[Item<'_>]) -> Result<Option<Chart>, Fault> {
         let mut chart: Option<Chart> = None;
         for item in items {
@@ -221,8 +221,8 @@ fn known(instant: Instant) -> Literal {
     Literal { value, text, guessed: false }
 }
 
-/// The text as the field's type. Over a list its elements are meant; a regular expression over a
-/// list stays text.
+/// The text in the type of the field. For a list that is the type of its elements, except that a regular expression
+/// remains text.
 fn typed(field: Option<Field>, path: &str, operator: Operator, text: &str, offset: usize) -> Result<Literal, Fault> {
     let literal = |value, guessed| Literal { value, text: text.to_owned(), guessed };
     let Some(field) = field else { return Ok(literal(guess(text), true)) };
@@ -238,7 +238,7 @@ fn typed(field: Option<Field>, path: &str, operator: Operator, text: &str, offse
     Ok(literal(value, false))
 }
 
-/// A wildcard beats all others; of one path the first stays.
+/// A wildcard replaces all others. Of selects with one path the first is kept.
 fn merged(select: Vec<Select>) -> Vec<Select> {
     if let Some(wildcard) = select.iter().find(|s| s.wildcard) {
         return vec![wildcard.clone()];
@@ -268,7 +268,7 @@ fn from(items: &[Item<'_>]) -> Result<Option<String>, Fault> {
     Ok(found)
 }
 
-/// The granted table that a sandboxed query runs over.
+/// The granted table for a sandboxed query.
 fn choose(from: Option<&str>, tables: &[String], offset: usize) -> Result<String, Fault> {
     const SHOWN: usize = 50;
     let list = || {

@@ -10,9 +10,9 @@ use crate::schema::{Field, FieldType, Schema, nearest};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hop<'p> {
     pub(crate) name: &'p str,
-    /// The path up to here, this record included.
+    /// The path up to and including this record.
     pub(crate) path: &'p str,
-    /// It is known to be a list, which may hold several elements.
+    /// Whether it is known to be a list, which may have several elements.
     pub(crate) many: bool,
 }
 
@@ -21,12 +21,12 @@ pub(crate) struct Hop<'p> {
 pub(crate) struct Place<'p> {
     pub(crate) hops: Vec<Hop<'p>>,
     pub(crate) column: &'p str,
-    /// What the column is known to hold.
+    /// The type of the column, if known.
     pub(crate) field: Option<Field>,
 }
 
-/// The path that is meant. `m.` before a single character is not short for `metadata.`, because a
-/// table may have a column `m`; one that is known to have none can only mean `metadata`.
+/// The path that is meant. `m.` before a single character is not short for `metadata.`, because a table may have a
+/// column `m`. If the table is known to have no such column, `metadata` is meant.
 pub(crate) fn meant<'p>(path: &'p str, columns: Option<&Schema>) -> Cow<'p, str> {
     match path.strip_prefix("m.") {
         Some(rest) if columns.is_some_and(|columns| columns.lacks("m") && !columns.lacks("metadata")) => {

@@ -1,4 +1,4 @@
-//! What a query means: the rules that the clauses of a text come down to.
+//! The meaning of a query: the rules to which the clauses of a text are converted.
 
 use std::borrow::Cow;
 
@@ -10,19 +10,19 @@ use crate::moment::{Moment, Origin};
 /// A parsed query. All filters must hold.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Query {
-    /// Which rows.
+    /// The conditions on the rows.
     pub filters: Vec<Filter>,
     /// A count or another aggregate over time, instead of rows.
     pub chart: Option<Chart>,
-    /// Which columns; a single wildcard where `s:*` was among them.
+    /// The selected columns; a single wildcard if `s:*` was among them.
     pub select: Vec<Select>,
-    /// Which table. In the sandbox the one that was chosen, written or not.
+    /// The table. In the sandbox always set, whether or not it was written.
     pub from: Option<String>,
 }
 
 impl Query {
-    /// The paths of the fields that the query names, each perhaps more than once. A path that begins
-    /// with `m.` may stand for a field of `metadata`; then that path is among them too.
+    /// The paths of the fields that the query names; a path may occur more than once. For a path that begins with `m.`,
+    /// the one with `metadata.` is included too, because it may be meant.
     pub fn paths(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let selected = self.select.iter().filter(|select| !select.wildcard).map(|select| &select.path);
         let filtered = self.filters.iter().map(|filter| &filter.path);
@@ -39,30 +39,30 @@ impl Query {
 pub struct Filter {
     /// The field, with `m.` written out as `metadata.`.
     pub path: String,
-    /// How it is compared.
+    /// The operator.
     pub operator: Operator,
-    /// With what.
+    /// The operand.
     pub operand: Operand,
     /// How the condition was written.
     pub modifiers: Modifiers,
-    /// The relative time that the operand was worked out from, for instance `last@15minute`.
+    /// The relative time from which the operand was computed, for instance `last@15minute`.
     pub shorthand: Option<String>,
     /// Where the condition begins.
     pub position: Position,
 }
 
-/// What surrounds a condition.
+/// Details of how a condition was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Modifiers {
-    /// A `-` stood before it.
+    /// Whether it was negated with `-`.
     pub negate: bool,
-    /// The value was in quotes or parentheses.
+    /// Whether the value was in quotes or parentheses.
     pub quoted_string: bool,
-    /// For times: fixed, or in the viewer's zone.
+    /// For times: absolute, or local in the viewer's zone.
     pub timestamp_origin: Option<Origin>,
 }
 
-/// How a field is compared.
+/// The operator of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `:`
@@ -106,7 +106,7 @@ impl Operator {
     }
 }
 
-/// What a field is compared with.
+/// The operand of a filter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operand {
     /// One value.
@@ -117,14 +117,14 @@ pub enum Operand {
     Levels(Vec<Level>),
 }
 
-/// A value with its text, because without a schema its type is a guess.
+/// A value with its text, because its type is a guess if there is no schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Literal {
     /// The value.
     pub value: Value,
     /// As written, without quotes and escapes.
     pub text: String,
-    /// No schema told the type of the value.
+    /// Whether the type was guessed.
     pub guessed: bool,
 }
 
@@ -195,7 +195,7 @@ impl Level {
         }
     }
 
-    /// The levels from one to another, both included, in the order asked for.
+    /// The levels from one to another, both included, in the given direction.
     pub(crate) fn between(from: Self, to: Self) -> Vec<Self> {
         let all = Self::ALL.iter().map(|&(_, level)| level);
         if from <= to {
@@ -206,12 +206,12 @@ impl Level {
     }
 }
 
-/// An aggregate by intervals of time.
+/// An aggregate over intervals of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chart {
-    /// The field that is aggregated; `timestamp` where `*` was written.
+    /// The aggregated field; `timestamp` if `*` was written.
     pub path: String,
-    /// How.
+    /// The aggregate function.
     pub aggregate: Aggregate,
     /// The interval.
     pub period: Period,
@@ -221,7 +221,7 @@ pub struct Chart {
     pub position: Position,
 }
 
-/// How the values of an interval become one.
+/// The aggregate function of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Aggregate {
     /// Arithmetic mean.
@@ -234,7 +234,7 @@ pub enum Aggregate {
     Sum,
     /// Greatest value.
     Max,
-    /// The value that this many percent lie below, approximately: 50, 95 or 99.
+    /// The approximate percentile: 50, 95 or 99.
     Percentile(u8),
 }
 
@@ -301,7 +301,7 @@ impl Period {
 pub struct Select {
     /// The field; `*` for a wildcard.
     pub path: String,
-    /// The column's name, where one was asked for.
+    /// The name of the column, if one was given.
     pub alias: Option<String>,
     /// `s:*`
     pub wildcard: bool,

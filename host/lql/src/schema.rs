@@ -1,9 +1,9 @@
-//! Field names and types, as the caller knows them: for checking a query against a source, and for
-//! choosing literals that fit the columns of a granted table.
+//! Names and types of fields, as far as the caller knows them, for checking a query against a source and for choosing
+//! literals that fit the columns of a granted table.
 
 use std::collections::BTreeMap;
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldType {
     /// Text.
@@ -16,9 +16,9 @@ pub enum FieldType {
     Boolean,
     /// A point in time.
     Datetime,
-    /// A record: its fields are queried, never the record.
+    /// A record. Queries name its fields, never the record itself.
     Record,
-    /// Anything else, such as bytes: compared as the SQL engine compares it.
+    /// Any other type, such as bytes: compared as the SQL engine compares it.
     Other,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Field {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schema {
     fields: BTreeMap<String, Field>,
-    /// There are no other columns than these; of the fields within records there may be more.
+    /// Whether these are all columns. Records may have more fields than these.
     whole: bool,
 }
 
@@ -66,23 +66,23 @@ impl Schema {
         Self::default()
     }
 
-    /// Says that a table has no other columns than the ones added. Fields within them may be left out.
+    /// Declares that the table has no other columns than those added. Fields of records may be missing.
     pub fn set_whole(&mut self) {
         self.whole = true;
     }
 
-    /// Adds a field that holds one value.
+    /// Adds a field with one value.
     pub fn insert(&mut self, path: impl Into<String>, kind: FieldType) {
         self.fields.insert(path.into(), Field { kind, list: false });
     }
 
-    /// Adds a field that holds a list of such values.
+    /// Adds a field with a list of values.
     pub fn insert_list(&mut self, path: impl Into<String>, element: FieldType) {
         self.fields.insert(path.into(), Field { kind: element, list: true });
     }
 
-    /// Adds a field by its type's name: `string`, `integer`, `float`, `boolean`, `datetime`, `map`,
-    /// or `list:` and one of them. False, and nothing is added, for another name.
+    /// Adds a field by the name of its type: `string`, `integer`, `float`, `boolean`, `datetime`, `map`, or `list:` and
+    /// one of them. For another name nothing is added and false is returned.
     pub fn insert_named(&mut self, path: impl Into<String>, name: &str) -> bool {
         let (list, name) = match name.strip_prefix("list:") {
             Some(element) => (true, element),
@@ -99,13 +99,13 @@ impl Schema {
         self.fields.get(path).copied()
     }
 
-    /// The field of that name as SQL finds it: exactly, else without case.
+    /// The field with this name, as SQL resolves it: exactly, else case-insensitively.
     pub(crate) fn find(&self, path: &str) -> Option<Field> {
         let without_case = || self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(path)).map(|(_, f)| *f);
         self.get(path).or_else(without_case)
     }
 
-    /// Whether a table surely lacks this column.
+    /// Whether the table certainly lacks this column.
     pub(crate) fn lacks(&self, column: &str) -> bool {
         self.whole && self.find(column).is_none()
     }
@@ -115,20 +115,20 @@ impl Schema {
         self.fields.keys().map(String::as_str).filter(|name| !name.contains('.'))
     }
 
-    /// How the type of a field is written, for instance `list:string`.
+    /// The name of the type of a field, for instance `list:string`.
     pub(crate) fn type_name(&self, path: &str) -> Option<String> {
         let field = self.get(path)?;
         Some(format!("{}{}", if field.list { "list:" } else { "" }, field.kind.name()))
     }
 
-    /// The field whose name is most like `path`, if one is close.
+    /// The field whose name is most similar to `path`, if one is similar.
     pub(crate) fn nearest(&self, path: &str) -> Option<&str> {
         const FIELDS: usize = 2000;
         nearest(path, self.fields.keys().take(FIELDS).map(String::as_str))
     }
 }
 
-/// The name most like `wanted`: few edits away, or the same but for its case.
+/// The name most similar to `wanted`: few edits away, or equal except for case.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     let wanted: Vec<char> = wanted.chars().take(LONGEST + 1).flat_map(char::to_lowercase).collect();

@@ -1,4 +1,4 @@
-//! Times relative to now: `now`, `today`, `yesterday`, `this@hour`, `last@15minutes`.
+//! Times relative to the present: `now`, `today`, `yesterday`, `this@hour`, `last@15minutes`.
 
 use chrono::{Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike};
 
@@ -15,7 +15,7 @@ enum Unit {
     Year,
 }
 
-/// In the order in which they are tried: a longer name before its beginning.
+/// In the order in which they are tried: a longer name before its prefix.
 const UNITS: [(&str, Unit); 21] = [
     ("seconds", Unit::Second),
     ("second", Unit::Second),
@@ -67,7 +67,7 @@ enum Kind {
     Last(u32, Unit),
 }
 
-/// What a relative time stands for, in UTC, to the second.
+/// The times that a relative time stands for, in UTC, in whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Span {
     At(NaiveDateTime),
@@ -96,7 +96,7 @@ impl Shorthand {
         })
     }
 
-    /// The canonical spelling, for instance `last@2week`.
+    /// The canonical form, for instance `last@2week`.
     pub(crate) fn text(self) -> String {
         match self.0 {
             Kind::Now => "now".to_owned(),
@@ -107,7 +107,7 @@ impl Shorthand {
         }
     }
 
-    /// The times that it stands for. What would begin before the year 1 begins with it.
+    /// The times that it stands for. A time before the year 1 is replaced by the beginning of the year 1.
     pub(crate) fn span(self, now: NaiveDateTime) -> Span {
         let now = now.with_nanosecond(0).unwrap_or(now);
         let midnight = |date: NaiveDate| date.and_time(NaiveTime::MIN);
@@ -150,7 +150,7 @@ fn floor(now: NaiveDateTime, unit: Unit) -> NaiveDateTime {
     day.unwrap_or(date).and_time(NaiveTime::MIN)
 }
 
-/// `amount` units before now, where now is cut to the unit, and to the day for the longer ones.
+/// `amount` units before now. Now is truncated to the unit, for units longer than a day to the day.
 fn back(now: NaiveDateTime, amount: u32, unit: Unit) -> Option<NaiveDateTime> {
     let n = i64::from(amount);
     match unit {

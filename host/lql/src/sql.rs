@@ -1,11 +1,10 @@
 //! From rules to a SQL syntax tree over one granted table, in the BigQuery dialect.
 //!
-//! Records are repeated, one element or many. A filter on a nested path asks whether *any* element
-//! fits, by `EXISTS` over `UNNEST`, so that a row comes out once however many of its elements fit;
-//! negated, that no element fits, so that a row without the record stays. Nested columns of the
-//! result come by `LEFT JOIN UNNEST`, one join a record however many columns are taken from it; a
-//! real list of records, where the table is known to have one, by `ARRAY(SELECT ...)`, so that a
-//! row stays one row.
+//! Records are repeated: a row may have one element or many. A filter on a nested path asks whether *any* element
+//! matches, by `EXISTS` over `UNNEST`, so that a row occurs once however many of its elements match. A negated filter
+//! asks that no element matches, so that a row without the record remains. Nested columns of the result are read by
+//! `LEFT JOIN UNNEST`, one join for each record however many columns are taken from it. A real list of records, if the
+//! table is known to have one, is read by `ARRAY(SELECT ...)`, so that a row remains one row.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,38 +19,36 @@ use crate::rules::{Aggregate, Chart, Filter, Literal, Operand, Operator, Period,
 use crate::schema::{FieldType, Schema};
 use crate::tree;
 
-/// The alias of the table. It and the aliases of elements must not be names of columns, because a
-/// table's own column wins over an alias.
+/// The alias of the table. It and the aliases of elements must not be names of columns, because a column of the table
+/// takes precedence over an alias.
 const ROW: &str = "lql_row";
 /// The alias of the elements of a list of values.
 const ITEM: &str = "lql_item";
 /// The most `UNNEST`s in one statement.
 const MAX_UNNESTS: usize = 200;
 
-/// A statement that is ready to be resolved.
+/// A statement that can be resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translation {
-    /// The statement. What the caller wrote is in it as values and quoted names. Resolve the tree
-    /// itself: printing it and parsing the text again would read backslashes as escapes.
+    /// The statement. What the caller wrote is in it as values and quoted names. The tree itself must be resolved:
+    /// printing and parsing it would read backslashes as escapes.
     pub statement: SqlQuery,
-    /// The names of the result's columns, in order.
+    /// The names of the columns of the result, in order.
     pub columns: Vec<String>,
 }
 
-/// Translates a query over the granted table `table`; `query.from` was settled by [`crate::parse`].
+/// Translates a query over the granted table `table`. [`crate::parse`] has already decided `query.from`.
 ///
-/// With a chart the result is `timestamp` and `count`, and selects do not matter. Else it is the
-/// selected columns; without any, or with `s:*`, the columns that the filters name; without
-/// filters either, `timestamp`.
+/// With a chart the result is `timestamp` and `count`, and selects are ignored. Otherwise it is the selected columns;
+/// without any, or with `s:*`, the columns that the filters name; without filters, `timestamp`.
 ///
-/// `columns` tells the types of the table's columns and nested fields by dotted path, as far as
-/// they are known. Values that had no schema when they were parsed take these types; where a type
-/// is not known, a quoted value is text and a bare one what it looks like.
+/// `columns` has the types of the columns and nested fields of the table by dotted path, as far as known. Values
+/// without a type from a schema take these types. If a type is not known, a quoted value is text, and the type of a
+/// bare value is guessed.
 ///
 /// # Errors
 ///
-/// A text that is no time where the column holds times, a path that leads nowhere, two columns of
-/// one name.
+/// A text that is not a time where the column has times, a path that leads nowhere, two columns with one name.
 pub fn to_sql(query: &Query, table: &str, columns: Option<&Schema>) -> Result<Translation, LqlError> {
     let mut builder = Builder { columns, unnests: 0, joins: Vec::new(), joined: HashMap::new() };
     let mut conditions = Vec::with_capacity(query.filters.len());
@@ -78,7 +75,7 @@ pub fn to_sql(query: &Query, table: &str, columns: Option<&Schema>) -> Result<Tr
     Ok(Translation { statement, columns: names })
 }
 
-/// All columns of a table: planned and not run, it tells what [`to_sql`] wants to know of them.
+/// A query of all columns of a table. Planning it, without running it, gives the `columns` for [`to_sql`].
 #[must_use]
 pub fn all_columns(table: &str) -> SqlQuery {
     let everything = SelectItem::Wildcard(WildcardAdditionalOptions::default());
@@ -88,7 +85,7 @@ pub fn all_columns(table: &str) -> SqlQuery {
 
 const START: Position = Position { offset: 0, line: 1, column: 1 };
 
-/// Path, name and place of each column of the result.
+/// Path, name and position of each column of the result.
 fn wanted(query: &Query, columns: Option<&Schema>) -> Result<Vec<(String, String, Position)>, LqlError> {
     let flat = |path: &str| path.replace('.', "_");
     let mut out: Vec<(String, String, Position)> = Vec::new();
@@ -112,7 +109,7 @@ fn wanted(query: &Query, columns: Option<&Schema>) -> Result<Vec<(String, String
         out.push(("timestamp".to_owned(), "timestamp".to_owned(), START));
     }
     let mut seen = HashSet::new();
-    // Result columns differ by more than case, as in BigQuery.
+    // Names of result columns must differ by more than case, as in BigQuery.
     match out.iter().find(|(_, name, _)| !seen.insert(name.to_lowercase())) {
         Some((_, name, position)) => {
             let message = format!(
@@ -129,12 +126,12 @@ struct Builder<'a> {
     columns: Option<&'a Schema>,
     unnests: usize,
     joins: Vec<Join>,
-    /// Joined records by path: the alias of their elements.
+    /// Joined records by path, with the alias of their elements.
     joined: HashMap<String, String>,
 }
 
 impl Builder<'_> {
-    /// One more `UNNEST`, unless there are too many.
+    /// Counts one more `UNNEST`; fails if there are too many.
     fn unnest(&mut self, position: Position) -> Result<(), LqlError> {
         self.unnests += 1;
         if self.unnests > MAX_UNNESTS {
@@ -144,7 +141,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The alias of a record's elements, with a left join for each record on the way that has none yet.
+    /// The alias of the elements of a record. Adds a left join for each record on the path that has none yet.
     fn join(&mut self, hops: &[Hop<'_>], position: Position) -> Result<String, LqlError> {
         let mut alias = ROW.to_owned();
         for hop in hops {
@@ -163,7 +160,7 @@ impl Builder<'_> {
         Ok(alias)
     }
 
-    /// The `UNNEST`s of the records, each within the one before, and the alias of the last.
+    /// The `UNNEST`s of the records, each inside the one before, and the alias of the last.
     fn elements(
         &mut self,
         hops: &[Hop<'_>],
@@ -181,7 +178,7 @@ impl Builder<'_> {
         Ok((elements, alias))
     }
 
-    /// A column of the result: one value a row, so of a real list of records the list of its values.
+    /// A column of the result: one value for each row. For a real list of records this is the list of its values.
     fn selected(&mut self, path: &str, position: Position) -> Result<Expr, LqlError> {
         let place = Place::of(path, self.columns, position)?;
         let single = place.hops.iter().take_while(|hop| !hop.many).count();
@@ -210,7 +207,7 @@ impl Builder<'_> {
         Place::of("timestamp", self.columns, chart.position)?;
         let timestamp = tree::member(ROW, "timestamp");
         let bucket = tree::call("TIMESTAMP_TRUNC", vec![timestamp, tree::word(unit)]);
-        // An aggregate is over every element of a list.
+        // An aggregate covers every element of a list.
         let path = meant(&chart.path, self.columns);
         let place = Place::of(&path, self.columns, chart.position)?;
         let alias = self.join(&place.hops, chart.position)?;
@@ -246,7 +243,7 @@ impl Builder<'_> {
         let is_null = filter.operator == Operator::Equal
             && matches!(&filter.operand, Operand::One(Literal { value: Value::Null, .. }));
         if is_null {
-            // A row whose path leads nowhere has no value there: null is "no element has one".
+            // A row without the record has no value there: NULL means that no element has one.
             let found = Expr::IsNotNull(Box::new(value.clone()));
             return Ok(match (elements.is_empty(), negate) {
                 (true, false) => Expr::IsNull(Box::new(value)),
@@ -254,7 +251,7 @@ impl Builder<'_> {
                 (false, negate) => exists(elements, found, !negate),
             });
         }
-        // A regular expression reads the text of a record.
+        // A regular expression is applied to the text of a record.
         let as_text = filter.operator == Operator::Regex && field.is_some_and(|field| !field.list);
         if field.is_some_and(|field| field.kind == FieldType::Record) && !as_text {
             let name = excerpt(&path);
@@ -264,7 +261,7 @@ impl Builder<'_> {
             );
             return Err(LqlError::new(ErrorKind::FieldNotFound, message, filter.position));
         }
-        // The elements of a list are compared one by one, unless the operator takes the list.
+        // The elements of a list are compared one by one, unless the operator takes the list as a whole.
         let whole = matches!(filter.operator, Operator::Equal | Operator::ListIncludes)
             && matches!(filter.operand, Operand::One(_));
         let over_list = match field {

@@ -1,7 +1,7 @@
-//! The grammar: a flat list of clauses, each the first alternative that fits, with no way back once
-//! one has matched. So `level:a-b` is a filter and a negated word, `c:p90(x)` is a filter on a
-//! field `c`, and a text with `:` in it must be quoted: surprising, but saved queries rely on it.
-//! What the seed of this language dropped in silence, a rest that no clause fits, is an error here.
+//! The grammar: a flat list of clauses. For each clause the first alternative that matches is taken, without
+//! backtracking afterwards. So `level:a-b` is a filter and a negated word, `c:p90(x)` is a filter on a field `c`, and a
+//! text with `:` in it must be quoted. That is surprising, but saved queries rely on it. The original implementation of
+//! the language silently drops the rest of a text that no clause matches; here it is an error.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::error::{ErrorKind, Fault, excerpt};
 use crate::rules::{Aggregate, Level, Operator, Period};
 use crate::value::{Quotes, Time, Written, quoted, time, value};
 
-/// One clause and where it begins.
+/// One clause and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Item<'a> {
     pub(crate) offset: usize,
@@ -43,7 +43,7 @@ const OPERATORS: [(&str, Operator); 8] = [
     (":", Operator::Equal),
 ];
 
-/// Cuts a text into its clauses; all of it must be read.
+/// Splits a text into its clauses. The whole text must match.
 pub(crate) fn clauses(text: &str) -> Result<Vec<Item<'_>>, Fault> {
     let trimmed = text.trim_end();
     let mut c = Cursor::new(trimmed, trimmed.len() - trimmed.trim_start().len());
@@ -126,7 +126,7 @@ fn column<'a>(c: &mut Cursor<'a>) -> Option<Cow<'a, str>> {
     if c.eat("*") { Some(Cow::Borrowed("*")) } else { path(c) }
 }
 
-/// A path; `m.` and at least two more characters are short for `metadata.`.
+/// A path. `m.` followed by at least two characters is short for `metadata.`.
 fn path<'a>(c: &mut Cursor<'a>) -> Option<Cow<'a, str>> {
     let path = c.some(is_path)?;
     Some(match path.strip_prefix("m.") {
@@ -170,7 +170,7 @@ fn word<'a>(c: &mut Cursor<'a>) -> Option<Clause<'a>> {
     (!word.is_empty()).then_some(Clause::Message(operator, text, Quotes::Bare))
 }
 
-/// Says why no clause fits here.
+/// The error for a text that no clause matches.
 fn left_over(c: &Cursor<'_>, negate: bool) -> Fault {
     let rest = excerpt(c.rest());
     let message = match c.peek() {

@@ -1,5 +1,5 @@
-//! Small makers of SQL syntax tree nodes. Everything that a caller wrote enters the tree here, as a
-//! quoted identifier or as a literal value, never as text to be parsed.
+//! Constructors of nodes of the SQL syntax tree. Everything that a caller wrote enters the tree here, as a quoted
+//! identifier or a literal value, and never as text to be parsed.
 
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
@@ -38,12 +38,12 @@ fn signed(negative: bool, digits: String) -> Expr {
     if negative { Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number) } } else { number }
 }
 
-/// A column behind a table or element alias.
+/// A column of a table or element alias.
 pub(crate) fn member(alias: &str, column: &str) -> Expr {
     Expr::CompoundIdentifier(vec![Ident::new(alias), name(column)])
 }
 
-/// A bare word that the language itself knows, such as `MINUTE`, or an alias of our own.
+/// An unquoted word: a keyword such as `MINUTE`, or an alias of this crate.
 pub(crate) fn word(text: &str) -> Expr {
     Expr::Identifier(Ident::new(text))
 }
@@ -56,7 +56,7 @@ pub(crate) fn not(expr: Expr) -> Expr {
     Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(expr))) }
 }
 
-/// All of them, as a balanced tree, so that a hundred conditions are seven deep.
+/// The conjunction of all, as a balanced tree, so that a hundred conditions are seven levels deep.
 pub(crate) fn all(mut conditions: Vec<Expr>) -> Option<Expr> {
     while conditions.len() > 1 {
         let mut pairs = Vec::with_capacity(conditions.len().div_ceil(2));
@@ -198,7 +198,7 @@ pub(crate) fn query(select: Select) -> Query {
     }
 }
 
-/// The same grouped and ordered by its first column.
+/// The same select, grouped and ordered by its first column.
 pub(crate) fn grouped(mut select: Select) -> Query {
     select.group_by = GroupByExpr::Expressions(vec![integer(1)], Vec::new());
     let order = OrderByExpr {

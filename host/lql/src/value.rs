@@ -1,6 +1,5 @@
-//! The values of filters on fields, in the grammar's order: a date before a number before `NULL`
-//! before a quoted text before a bare one. The first that fits is kept, and what follows it belongs
-//! to the next clause.
+//! The values of filters on fields, in the order of the grammar: a date, a number, `NULL`, a quoted text, a bare text.
+//! The first form that matches is taken; the text after it belongs to the next clause.
 
 use std::borrow::Cow;
 
@@ -23,7 +22,7 @@ pub(crate) enum Quotes {
     Quoted,
 }
 
-/// Reads the value of a filter on `path`; there must be one.
+/// Parses the value of a filter on `path`, which must be there.
 pub(crate) fn value<'a>(c: &mut Cursor<'a>, path: &str) -> Result<Written<'a>, Fault> {
     if let Some(first) = iso(c)? {
         let mut ahead = *c;
@@ -78,7 +77,7 @@ fn missing(c: &Cursor<'_>, path: &str) -> Fault {
     Fault::new(ErrorKind::InvalidValue, message, c.offset())
 }
 
-/// An ISO literal as written, which must be one that the calendar has.
+/// An ISO literal as written. It must exist in the calendar.
 fn iso<'a>(c: &mut Cursor<'a>) -> Result<Option<&'a str>, Fault> {
     let start = c.offset();
     let Some(parts) = moment::iso(c) else { return Ok(None) };
@@ -102,7 +101,7 @@ fn parenthesised<'a>(c: &mut Cursor<'a>) -> Option<&'a str> {
     c.eat(")").then_some(text)
 }
 
-/// A text in double quotes without them, and whether a `~` stood before it.
+/// The content of a text in double quotes, and whether a `~` stood before it.
 pub(crate) fn quoted<'a>(c: &mut Cursor<'a>) -> Option<(Cow<'a, str>, bool)> {
     c.attempt(|c| {
         let tilde = c.eat("~");
@@ -114,7 +113,7 @@ pub(crate) fn quoted<'a>(c: &mut Cursor<'a>) -> Option<(Cow<'a, str>, bool)> {
             if c.eat("\"") {
                 return Some((text, tilde));
             }
-            // An escape or a lone backslash.
+            // An escape, or a single backslash.
             let escaped = c.eat_one(&[("\\\"", "\""), ("\\\\", "\\"), ("\\", "\\")])?;
             let text = text.to_mut();
             text.push_str(escaped);
@@ -135,7 +134,7 @@ pub(crate) enum Time {
     Relative(Shorthand),
 }
 
-/// Reads the value of a `t:` filter; there must be one.
+/// Parses the value of a `t:` filter, which must be there.
 pub(crate) fn time(c: &mut Cursor<'_>) -> Result<Time, Fault> {
     let start = c.offset();
     let mut ahead = *c;

@@ -1,22 +1,22 @@
-//! With which status errors of queries are answered: a choice for clients that read errors only from answers
-//! that succeeded.
+//! The status of error answers: a choice for clients that read the reason of an error only from answers with status
+//! 200.
 
 use serde::{Deserialize, Serialize};
 
-/// With which status errors of queries are answered. The server, an endpoint and a token may each say it; the token's
-/// word counts before the endpoint's, and that before the server's.
+/// The status with which errors of queries are answered. The server, an endpoint and a token may each choose; the
+/// choice of the token takes precedence over that of the endpoint, and that over that of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Errors {
-    /// With their own, and what is wrong as an object.
+    /// The status of the error; the body has the error as an object.
     #[default]
     Status,
-    /// With status 200, `"result": null` and what is wrong as a text.
+    /// Status 200, `"result": null`, and the error as a text.
     Ok,
 }
 
 impl Errors {
-    /// What can be chosen, for a person.
+    /// The choices, for a person.
     pub const CHOICES: &str = "\"status\" or \"ok\"";
 
     /// The choice as it is written.
@@ -27,7 +27,7 @@ impl Errors {
         }
     }
 
-    /// The choice that is written like this, if there is one.
+    /// The choice with this name, if there is one.
     pub fn named(text: &str) -> Option<Self> {
         [Self::Status, Self::Ok].into_iter().find(|choice| choice.name() == text)
     }

@@ -1,12 +1,12 @@
-//! The one shape in which a request fails, whichever room found the reason.
+//! The common form of a failed request, whichever crate found the reason.
 //!
-//! Rooms have typed errors of their own; what a caller may learn of them is a [`Failure`], and
-//! only the server turns a failure into an HTTP answer. A failure carries text that helps: what
-//! is wrong, where, and what is allowed instead. It never carries plan or engine names.
+//! Crates have typed errors of their own. What a caller may learn of them is a [`Failure`], and only the server turns a
+//! failure into an HTTP answer. The text of a failure says what is wrong, where, and what is allowed instead. It never
+//! names plans or the engine.
 
 use std::fmt;
 
-/// Why a request failed, in the words of the HTTP interface (`error.code`).
+/// Why a request failed: `error.code` of the HTTP interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
     /// A parameter is missing, malformed or outside its allowed values.
@@ -19,17 +19,17 @@ pub enum Code {
     UnknownColumn,
     /// A function that does not exist.
     UnknownFunction,
-    /// A named statement that the endpoint does not have: a mistake of whoever wrote its code.
+    /// A named statement that the endpoint does not have: an error in its code.
     UnknownStatement,
-    /// Types, argument counts or other rules of the language are broken.
+    /// A violation of types, argument counts or other rules of the language.
     InvalidQuery,
-    /// A construct that is understood and refused, or not supported.
+    /// A construct that is recognized and not supported or not allowed.
     Unsupported,
-    /// A value met while the query ran: a failed cast, a division by zero.
+    /// A value at run time: a failed cast, a division by zero.
     InvalidValue,
     /// The request body or an event in it cannot be read.
     InvalidBody,
-    /// A definition (endpoint, component, token) that is refused on save.
+    /// A definition (endpoint, component, token) that is refused when it is saved.
     Refused,
     /// No token, or one that is unknown or expired.
     Unauthorized,
@@ -43,27 +43,27 @@ pub enum Code {
     MethodNotAllowed,
     /// The request is larger than allowed.
     TooLarge,
-    /// The body is in a form that the route does not read.
+    /// The route does not accept this type of body.
     UnsupportedMediaType,
     /// A limit of the request was reached: rows, bytes, memory, statements.
     LimitExceeded,
-    /// The token's or the source's own share is used up; try again later.
+    /// The quota of the token or the source is used up; try again later.
     TooManyRequests,
     /// Too many requests at once, over all callers; try again later.
     Overloaded,
-    /// The disk is full: nothing can be stored until there is room, reads go on.
+    /// The disk is full: nothing can be stored until there is space; reads work.
     StorageFull,
     /// The body of the request came too slowly.
     SlowRequest,
     /// The statement or the component ran longer than allowed.
     Timeout,
-    /// The component failed (trap, broken contract).
+    /// The component failed (trap, violation of the contract).
     ComponentFailed,
     /// Stored data could not be read completely.
     DataUnavailable,
-    /// Stored data is damaged or missing: the same every time until it is repaired.
+    /// Stored data is damaged or missing: the same error each time until it is repaired.
     DataDamaged,
-    /// A write failed in the middle: it is not known whether what was asked for happened.
+    /// A write failed, and it is unknown whether it was carried out.
     Unconfirmed,
     /// Anything else; the details are in the server's log.
     Internal,
@@ -105,7 +105,7 @@ impl Code {
         }
     }
 
-    /// The HTTP status that the code is answered with.
+    /// The HTTP status for the code.
     pub fn status(self) -> u16 {
         match self {
             Self::InvalidParameter
@@ -134,7 +134,7 @@ impl Code {
         }
     }
 
-    /// Seconds after which trying again makes sense, for what may pass by itself.
+    /// Seconds after which to retry, for causes that may pass.
     pub fn retry_after(self) -> Option<u64> {
         match self {
             Self::TooManyRequests | Self::Overloaded => Some(1),
@@ -145,7 +145,7 @@ impl Code {
     }
 }
 
-/// A place in SQL or LQL text, both counted from 1 (columns in characters).
+/// A position in SQL or LQL text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// Line, from 1.
@@ -154,21 +154,20 @@ pub struct Position {
     pub column: u64,
 }
 
-/// A request's end without an answer: code, helpful text and, where known, the place.
+/// The failure of a request: code, text, and, if known, the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The class of the failure.
     pub code: Code,
-    /// Text for a person: what is wrong and what would be right.
+    /// Text for a person: what is wrong, and what would be right.
     pub message: String,
     /// What the failure is about: a parameter, a table, a column, a function, a field.
     pub location: Option<String>,
-    /// Where in the query text.
+    /// The position in the query text.
     pub position: Option<Position>,
-    /// Seconds after which to try again, where that is known better than its code knows
-    /// ([`Code::retry_after`]).
+    /// Seconds after which to retry, if known better than by the code ([`Code::retry_after`]).
     pub retry_after: Option<u64>,
-    /// What else is wrong, such as with further fields of a definition.
+    /// Further failures, such as those of other fields of a definition.
     pub others: Vec<Failure>,
 }
 
@@ -178,7 +177,7 @@ impl Failure {
         Self { code, message: message.into(), location: None, position: None, retry_after: None, others: Vec::new() }
     }
 
-    /// One failure for several, the first of which gives the code; nothing for none.
+    /// One failure for several. The first gives the code; `None` if there are none.
     pub fn of_all(failures: impl IntoIterator<Item = Failure>) -> Option<Self> {
         let mut failures = failures.into_iter();
         let mut first = failures.next()?;
@@ -192,7 +191,7 @@ impl Failure {
         std::iter::once(self).chain(others)
     }
 
-    /// The same failure, with the seconds after which to try again.
+    /// The same failure, with the seconds after which to retry.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
@@ -206,7 +205,7 @@ impl Failure {
         self
     }
 
-    /// The same failure, with its place in the query text.
+    /// The same failure, with its position in the query text.
     #[must_use]
     pub fn at(mut self, position: Option<Position>) -> Self {
         self.position = position;
@@ -226,15 +225,15 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The longest text, in bytes, that a name is looked for that is near to it.
+/// The longest text, in bytes, for which a similar name is looked for.
 const LONGEST_NAME: usize = 1 << 10;
 
 /// The name in `candidates` that is nearest to `wanted`, if one is near enough to be meant.
 ///
-/// Near means an edit distance of at most a third of the longer name, rounded up, letters
-/// compared without case; used by every room that says "did you mean".
+/// Near means an edit distance of at most a third of the longer name, rounded up, compared case-insensitively. Every
+/// crate that says "did you mean" uses it.
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nothing is near to what is no name; and looking for it would take its length for each candidate.
+    // Such a text is not a name, and the search would take time proportional to its length for each candidate.
     if wanted.len() > LONGEST_NAME {
         return None;
     }

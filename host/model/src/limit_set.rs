@@ -1,7 +1,7 @@
-//! The limits that an endpoint or an access token sets for its own requests.
+//! Limits that an endpoint or an access token sets for its own requests.
 //!
-//! They are called and written as in the server's configuration ([`LIMITS`]), and they only
-//! lower: a request may use the smallest of what the server, its endpoint and its token allow.
+//! They have the names and the forms of the configuration of the server ([`LIMITS`]), and can only lower a limit: a
+//! request may use the smallest of what the server, its endpoint and its token allow.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::settings::{Access, Setting, SettingError, Unit, find};
 use crate::{LIMITS, Limits};
 
-/// Limits of the server as a whole: how much all requests hold together, and what is read before
-/// it is known whose request it is.
+/// Limits of the server as a whole, which cannot be set here: what all requests together may use, and what is read
+/// before it is known whose request it is.
 const OF_SERVER: [&str; 5] = ["total_memory", "text_bytes", "tokens", "nesting", "relations"];
 
-/// Some limits of one request, by the names of [`LIMITS`]. As text it is a map of names to values
-/// with their units (`"5 s"`, `"16 MiB"`); plain numbers are read where the unit may be left out.
+/// Some limits of one request, by the names of [`LIMITS`]. Serialized as a map of names to values with units (`"5 s"`,
+/// `"16 MiB"`); a plain number is accepted where the unit is optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LimitSet(BTreeMap<&'static str, u64>);
 
@@ -37,11 +37,11 @@ impl LimitSet {
         settable().map(|setting| setting.name)
     }
 
-    /// Sets one from text, in place of what it was.
+    /// Sets a limit from text and replaces an earlier value.
     ///
     /// # Errors
-    /// Unknown names, with the nearest one; limits of the whole server; texts that cannot be read;
-    /// numbers out of the bounds that hold in the configuration.
+    /// An unknown name (with the nearest one), a limit of the whole server, a text that cannot be parsed, a number
+    /// outside the bounds of the configuration.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
         if OF_SERVER.contains(&name) {
             let names: Vec<_> = Self::names().collect();
@@ -60,7 +60,7 @@ impl LimitSet {
         Ok(())
     }
 
-    /// The limits that are set, each as a person would write it.
+    /// The limits that are set, each with its value as text.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, String)> {
         settable().filter_map(|setting| {
             let value = self.0.get(setting.name)?;
@@ -83,7 +83,7 @@ fn number(setting: &Setting<Limits>, limits: &Limits) -> Option<(Unit, u64)> {
 }
 
 impl Limits {
-    /// These limits, each lowered to what the set says; what it says above them changes nothing.
+    /// These limits, each lowered to the value in the set. A higher value in the set has no effect.
     #[must_use]
     pub fn lowered_by(&self, set: &LimitSet) -> Self {
         let mut lowered = self.clone();
@@ -97,8 +97,8 @@ impl Limits {
         lowered
     }
 
-    /// The values of the limits that may differ from request to request, always in the same
-    /// order: two requests with the same values may use the same.
+    /// The values of the limits that may differ between requests, always in the same order. Requests with equal values
+    /// have equal limits.
     pub fn of_request(&self) -> impl Iterator<Item = u64> {
         settable().filter_map(|setting| number(setting, self).map(|(_, value)| value))
     }
@@ -117,7 +117,7 @@ impl Serialize for LimitSet {
     }
 }
 
-/// A limit as it may be written.
+/// The accepted forms of a limit.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a limit is a text such as \"5 s\" or \"16 MiB\", or a whole number")]
 enum Written {

@@ -1,39 +1,37 @@
-//! What one request may use, as one documented struct with its defaults in one place. How each
-//! limit is called in a configuration file, and between which bounds it may be set, is told in
-//! [`crate::LIMITS`].
+//! The limits of one request, with their defaults. [`crate::LIMITS`] has the name of each in a configuration file and
+//! the bounds within which it may be set.
 
 use std::time::Duration;
 
-/// The limits of one request, and of all together where a field says so. The effective limits are
-/// the smallest of the server's, the endpoint's own and those of the caller's access token
-/// ([`Limits::lowered_by`]).
+/// The limits of one request, and of all requests together where a field says so. The effective limits are the smallest
+/// of those of the server, of the endpoint and of the access token of the caller ([`Limits::lowered_by`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Wall-clock time of the whole request, component and statements together.
     pub wall_clock: Duration,
-    /// CPU time that the component's own code may burn, approximated in epoch ticks.
+    /// CPU time of the code of the component, measured in epoch ticks.
     pub cpu: Duration,
-    /// Bytes of linear memory and tables of the component, summed.
+    /// Bytes of linear memory and tables of the component, in sum.
     pub guest_memory: usize,
-    /// Bytes that one statement's operators may hold.
+    /// Bytes that the operators of one statement may hold.
     pub statement_memory: usize,
     /// Bytes that the operators of all statements of the server may hold together.
     pub total_memory: usize,
-    /// What the text of one statement may be.
+    /// The limits of the text of one statement.
     pub text: TextLimits,
     /// Statements that one request may run.
     pub statements: u32,
-    /// Calls from the component into the host.
+    /// Calls from the component to the host.
     pub host_calls: u64,
-    /// Bytes that cross from the component into the host in one call.
+    /// Bytes that the component may pass to the host in one call.
     pub call_bytes: usize,
     /// Rows that the component may read into its own memory.
     pub guest_rows: u64,
     /// Bytes of column batches that the component may read into its own memory.
     pub guest_bytes: usize,
-    /// Rows of an answer, whatever an endpoint's own `max_limit` is.
+    /// Rows of an answer; the endpoint's own `max_limit` may be lower.
     pub rows: usize,
-    /// Bytes of the answer's rows before encoding.
+    /// Bytes of the rows of an answer before encoding.
     pub answer_bytes: usize,
     /// Lines that the component may log.
     pub log_lines: u32,
@@ -60,19 +58,18 @@ impl Default for Limits {
     }
 }
 
-/// What the text of a statement, saved or ad hoc, may be. Reading and planning a statement takes
-/// time and memory that grow with these, before anything of it runs.
+/// Limits of the text of a statement, saved or ad hoc. Parsing and planning a statement take time and memory that grow
+/// with these, before the statement runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextLimits {
-    /// Bytes. The longest text that a real client was seen to send is 8 KiB.
+    /// Bytes. The longest text seen from a real client has 8 KiB.
     pub bytes: usize,
     /// Tokens: words, signs, literals, and the blanks and comments between them.
     pub tokens: usize,
-    /// How deep expressions and queries may nest.
+    /// Levels of nesting of expressions and queries.
     pub nesting: usize,
-    /// Tables, uses of CTEs and subqueries, CTEs unfolded: a CTE is planned again wherever it is
-    /// used, so a short text could otherwise double itself into millions of plan nodes. Log
-    /// viewers reach several hundred.
+    /// Tables, uses of CTEs and subqueries after expansion. A CTE is planned once for each use, so that a short text
+    /// could otherwise expand to millions of plan nodes. Log viewers reach several hundred.
     pub relations: usize,
 }
 

@@ -1,7 +1,7 @@
-//! The manifest of an endpoint: what `endpoint.toml` says and what the management API takes.
+//! The manifest of an endpoint: the content of `endpoint.toml`, and what the management API accepts.
 //!
-//! It travels inside the component (custom section `tidegate:manifest`, as canonical JSON), so
-//! that the digest of a component covers what it was declared to do.
+//! It is a part of the component (custom section `tidegate:manifest`, canonical JSON), so that the digest of a
+//! component covers what the endpoint was declared to do.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -15,9 +15,9 @@ const MAX_ROWS: u64 = 10_000;
 /// The most parameters of an endpoint, and of a request.
 pub const MOST_PARAMETERS: usize = 500;
 
-/// Names that the paths of the interface have for something else.
+/// Names with another meaning in the paths of the HTTP interface.
 const RESERVED_NAMES: [&str; 1] = ["query"];
-/// Names of parameters that a request has for something else.
+/// Names of parameters with another meaning in a request.
 const RESERVED_PARAMETERS: [&str; 2] = ["sql", "lql"];
 
 /// What an endpoint is: its name, parameters, granted tables, statements and settings.
@@ -26,7 +26,7 @@ const RESERVED_PARAMETERS: [&str; 2] = ["sql", "lql"];
 pub struct Manifest {
     /// The unique name, usable in the path.
     pub name: EndpointName,
-    /// A line for readers.
+    /// One line for readers.
     #[serde(default)]
     pub description: String,
     /// The saved query. Its top-level CTEs are the granted tables, its body the default statement.
@@ -41,7 +41,7 @@ pub struct Manifest {
     /// Row cap, cache, sandbox, redaction.
     #[serde(default)]
     pub settings: Settings,
-    /// What a request may use of the server's limits, where that is less.
+    /// The endpoint's own limits, if lower than those of the server.
     #[serde(default, skip_serializing_if = "LimitSet::is_empty")]
     pub limits: LimitSet,
 }
@@ -61,7 +61,7 @@ pub struct Settings {
     pub sandboxable: bool,
     /// Whether personal data is redacted where the request does not say.
     pub redact_pii: bool,
-    /// With which status errors are answered; absent is as the server is set.
+    /// The status of error answers; absent means the choice of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,
     /// Whether a token is needed.
@@ -85,8 +85,8 @@ impl Default for Settings {
     }
 }
 
-/// An endpoint's name: 1 to 128 letters, digits, `.`, `_`, `-`, and blanks between them; never
-/// readable as a UUID, because a path names an endpoint by either.
+/// The name of an endpoint: 1 to 128 letters, digits, `.`, `_`, `-`, and inner blanks. It must not be a UUID, because a
+/// path names an endpoint by either.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EndpointName(String);
@@ -108,10 +108,10 @@ pub enum ManifestError {
     /// A parameter has a name that means something else in a request.
     #[error("the parameter '{0}' cannot be sent: {0} carries ad-hoc queries; give it another name")]
     ReservedParameter(String),
-    /// The default of a parameter is no value that it takes.
+    /// The default of a parameter is not an allowed value.
     #[error("the default of {0}")]
     Default(String),
-    /// The name is part of the paths that endpoints are reached by.
+    /// The name is a part of the paths by which endpoints are called.
     #[error("the endpoint name '{0}' is taken: endpoints are called under /api/endpoints/{0}/")]
     ReservedName(String),
     /// A setting is outside its range.
@@ -127,18 +127,19 @@ pub enum ManifestError {
     /// There is no query, so there is nothing to grant or to run.
     #[error("the query is empty")]
     EmptyQuery,
-    /// The text is no manifest.
+    /// The text is not a manifest.
     #[error("the manifest cannot be read: {0}")]
     Unreadable(String),
 }
 
 impl ManifestError {
-    /// Whether it holds only for what is saved now: an endpoint that was saved before goes on as it did.
+    /// Whether the rule applies only when an endpoint is saved. Endpoints that were saved before the rule existed keep
+    /// working.
     pub fn is_of_saving(&self) -> bool {
         matches!(self, Self::ReservedName(_) | Self::ReservedParameter(_) | Self::Default(_) | Self::Parameters(_))
     }
 
-    /// The field that the rule is about, as the management API calls it.
+    /// The field that breaks the rule, by its name in the management API.
     pub fn field(&self) -> &'static str {
         match self {
             Self::Name(_) | Self::ReservedName(_) => "name",
@@ -164,7 +165,7 @@ impl Manifest {
         }
     }
 
-    /// Checks what the types do not: ranges, parameter names, presence of a query.
+    /// Checks the rules that the types do not enforce: ranges, names of parameters, presence of a query.
     ///
     /// # Errors
     /// The first rule that is broken.
@@ -172,7 +173,7 @@ impl Manifest {
         self.problems().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Every rule that is broken, in the order of the fields; some hold only for what is saved now
+    /// All broken rules, in the order of the fields. Some apply only when an endpoint is saved
     /// ([`ManifestError::is_of_saving`]).
     pub fn problems(&self) -> Vec<ManifestError> {
         let mut problems = Vec::new();
@@ -187,14 +188,23 @@ impl Manifest {
                 problems.push(ManifestError::Setting { setting, value, allowed });
             }
         };
-        let Settings { max_limit, cache_duration_seconds, proactive_requerying_seconds, .. } = self.settings;
+        let Settings {
+            max_limit,
+            cache_duration_seconds,
+            proactive_requerying_seconds,
+            sandboxable: _,
+            redact_pii: _,
+            errors: _,
+            enable_auth: _,
+            labels: _,
+        } = self.settings;
         range("max_limit", max_limit, (1..=MAX_ROWS).contains(&max_limit), "1 to 10000");
         range("cache_duration_seconds", cache_duration_seconds, cache_duration_seconds <= 86_400, "0 (off) to 86400");
         if let Some(seconds) = proactive_requerying_seconds {
             range("proactive_requerying_seconds", seconds, (1..=86_400).contains(&seconds), "1 to 86400, or null");
         }
         if self.parameters.len() > MOST_PARAMETERS {
-            // Each of them would be told as well.
+            // Otherwise each of them would be reported as well.
             problems.push(ManifestError::Parameters(self.parameters.len()));
             return problems;
         }
@@ -203,7 +213,7 @@ impl Manifest {
             let name = &parameter.name;
             let legal = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            // SQL finds a parameter in any case of its letters.
+            // SQL resolves parameters case-insensitively.
             if !legal || !seen.insert(name.to_ascii_lowercase()) {
                 problems.push(ManifestError::Parameter(name.clone()));
             }
@@ -220,11 +230,11 @@ impl Manifest {
         problems
     }
 
-    /// Checks what a caller sent against the declared parameters. Values of undeclared names are
-    /// kept as text, because ad-hoc SQL may use them; what no statement uses is ignored.
+    /// Checks the parameters of a request against the declared ones. Values of undeclared names are accepted as text,
+    /// because ad-hoc SQL may use them; those that no statement uses are ignored.
     ///
     /// # Errors
-    /// [`Code::InvalidParameter`] for the first bad one; a name sent twice is bad too.
+    /// [`Code::InvalidParameter`] for the first invalid one; a name that occurs twice is invalid too.
     pub fn check_arguments(&self, sent: &[(String, String)]) -> Result<Arguments, Failure> {
         let mut arguments = Arguments::new();
         for (name, text) in sent {

@@ -1,7 +1,7 @@
-//! Endpoint parameters: what an endpoint takes, and the check of what a caller sent.
+//! Parameters of endpoints: their declaration, and the check of the values of a request.
 //!
-//! A request's parameters are all text (spec.md 4.1). They are checked against the manifest
-//! before anything runs, so that a bad one is answered by name and with what is allowed.
+//! All parameters of a request are text. They are checked against the manifest before anything runs, so that the answer
+//! to an invalid one names it and says what is allowed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Code, Failure, Kind, Value};
 
-/// The longest parameter value that is taken, in bytes, where the parameter sets no other.
+/// The longest accepted value in bytes, if the parameter has no limit of its own.
 const DEFAULT_MAX_LENGTH: usize = 16 << 10;
 
 /// One declared parameter of an endpoint.
@@ -18,7 +18,7 @@ const DEFAULT_MAX_LENGTH: usize = 16 << 10;
 pub struct Parameter {
     /// The name, used as `@name` in SQL.
     pub name: String,
-    /// What the text must read as. Parameters reach SQL as values of this kind.
+    /// The type of the value. SQL gets the parameter as a value of this type.
     #[serde(default)]
     pub kind: Kind,
     /// Whether a missing value is an error.
@@ -30,19 +30,18 @@ pub struct Parameter {
     /// The only values that are allowed; empty means any.
     #[serde(default, rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
-    /// What the text must be beyond its kind: `regex` (a regular expression) or `timestamp`
-    /// (ISO 8601 text, or empty for "no bound").
+    /// A further rule for the text: `regex` (a regular expression) or `timestamp` (ISO 8601, or empty for "no bound").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// The longest text that is taken, in bytes.
+    /// The longest accepted text, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
-    /// A line for readers of the documentation.
+    /// One line for readers of the documentation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 
-/// A rule for a text parameter's content that SQL relies on.
+/// A rule for the content of a text parameter, on which SQL relies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -52,18 +51,18 @@ pub enum Format {
     Timestamp,
 }
 
-/// The checked arguments of one request, by parameter name; every declared parameter is there,
-/// [`Value::Null`] where it was not sent.
+/// The checked arguments of one request, by parameter name. Every declared parameter is in it, with [`Value::Null`] if
+/// it was not sent.
 pub type Arguments = BTreeMap<String, Value>;
 
-/// A regular expression for a text as it stands, and as a whole word: with no letter, digit, `_` or `-` on
+/// A regular expression that matches a text literally and as a whole word: without a letter, digit, `_` or `-` on
 /// either side.
 pub fn whole_word(text: &str) -> String {
     format!("(^|[^0-9A-Za-z_-]){}([^0-9A-Za-z_-]|$)", regex::escape(text))
 }
 
 impl Parameter {
-    /// Checks one parameter's text, or its absence, and types it.
+    /// Checks the text of a parameter, or its absence, and converts it to the type of the parameter.
     ///
     /// # Errors
     /// [`Code::InvalidParameter`] naming the parameter and what is allowed.
@@ -130,8 +129,8 @@ impl Parameter {
     }
 }
 
-/// Reads a timestamp as people write it: ISO 8601 with offset, with `Z`, or without a zone
-/// (which is UTC); date alone, a blank for the `T`, and a trailing ` UTC` too. Microseconds.
+/// Parses a timestamp: ISO 8601 with offset, with `Z`, or without zone (which means UTC); also a date alone, a blank
+/// for the `T`, and a trailing ` UTC`. Returns microseconds.
 pub fn parse_timestamp(text: &str) -> Option<i64> {
     use chrono::{DateTime, NaiveDate, NaiveDateTime};
     let text = text.trim();
@@ -161,7 +160,7 @@ fn shorten(text: &str) -> String {
     short
 }
 
-/// The last line of a regular expression error: its reason, without the drawing of the place.
+/// The last line of the error of a regular expression: the reason, without the drawing of the position.
 fn first_reason(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();

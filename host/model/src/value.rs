@@ -1,4 +1,4 @@
-//! Single values as they cross rooms and the component boundary (`value` in the WIT contract).
+//! Single values as they are passed between crates and to and from components (`value` in the WIT contract).
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub enum Kind {
     Int64,
     /// A 64-bit float.
     Float64,
-    /// UTF-8 text; the kind of a parameter that says nothing else.
+    /// UTF-8 text; the default for a parameter.
     #[default]
     Text,
     /// Bytes.

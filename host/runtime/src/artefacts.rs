@@ -1,10 +1,9 @@
 //! Compiled code on disk, so that a restart does not compile again.
 //!
-//! Loading machine code is trusting it, so a file counts only with a message authentication code
-//! under the server's own key; what fails the check, or was made by another engine version or
-//! configuration, is ignored and written anew. The engine's own cache is not authenticated, and a
-//! file that is mapped could change after the check: the bytes that were checked are the bytes
-//! that are loaded.
+//! Loading machine code means trusting it. So a file is used only if it carries a message authentication code under the
+//! server's own key. A file that fails the check, or was made by another engine version or configuration, is ignored
+//! and replaced. wasmtime's own cache is not authenticated. And files are not mapped, because a mapped file could
+//! change after the check: the bytes that were checked are the bytes that are loaded.
 
 use std::collections::HashSet;
 use std::fs;
@@ -18,7 +17,7 @@ use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-/// First bytes of an artefact file; the number is the version of this layout.
+/// The first bytes of an artefact file. The number is the version of this format.
 const HEADER: &[u8; 16] = b"tidegate-aot-01\n";
 const MAC_BYTES: usize = 32;
 /// How long code is kept that this server cannot use.
@@ -27,9 +26,9 @@ const ANOTHER: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Where compiled code is kept, and the key that authenticates it.
 #[derive(Clone)]
 pub struct ArtefactOptions {
-    /// The folder; made with mode 0700 if it is not there. It holds nothing that cannot be rebuilt.
+    /// The folder. Created with mode 0700 if it does not exist. Everything in it can be made again.
     pub folder: PathBuf,
-    /// A secret of this server. With another key, everything is compiled anew.
+    /// A secret of this server. With another key everything is compiled again.
     pub key: [u8; 32],
 }
 
@@ -52,7 +51,7 @@ impl Artefacts {
         Ok(Self { options, compatibility: compatibility(engine) })
     }
 
-    /// The component with this digest, if there is an artefact that may be trusted.
+    /// The component with this digest, if there is an artefact that can be trusted.
     pub(crate) fn load(&self, engine: &Engine, digest: &[u8; 32]) -> Option<Component> {
         let path = self.path(digest);
         let file = match fs::read(&path) {
@@ -76,7 +75,7 @@ impl Artefacts {
         }
     }
 
-    /// Keeps compiled code. Failing to is not failing the request.
+    /// Stores compiled code. A failure is logged and does not fail the request.
     pub(crate) fn store(&self, digest: &[u8; 32], code: &[u8]) {
         let path = self.path(digest);
         if let Err(error) = self.write(&path, digest, code) {
@@ -94,9 +93,9 @@ impl Artefacts {
         }
     }
 
-    /// Removes compiled code that was made `before`, unless it is of a component that is `live`, and
-    /// halves of files. Code that another engine made goes after [`ANOTHER`]: during an upgrade the
-    /// server of the other version may still run. What cannot be removed stays.
+    /// Removes compiled code that was made `before`, unless its component is `live`, and unfinished files. Code of
+    /// another engine is removed after [`ANOTHER`], because during an upgrade the server of the other version may still
+    /// run. Files that cannot be removed stay.
     pub(crate) fn sweep(&self, live: &HashSet<[u8; 32]>, before: SystemTime) -> usize {
         let live: HashSet<PathBuf> = live.iter().map(|digest| self.path(digest)).collect();
         let own = self.path(&[0; 32]);
@@ -110,7 +109,7 @@ impl Artefacts {
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("cwasm") if name.ends_with(own) => !live.contains(path) && older(before),
                 Some("cwasm" | "tmp") => older(long_ago),
-                // Nothing of ours.
+                // Not a file of this module.
                 _ => false,
             }
         };
@@ -130,13 +129,13 @@ impl Artefacts {
     }
 
     fn path(&self, digest: &[u8; 32]) -> PathBuf {
-        // The compatibility in the name keeps two versions of the server from replacing each
-        // other's files during an upgrade.
+        // The name contains the compatibility hash, so that two versions of the server do not replace each other's
+        // files during an upgrade.
         let compatibility = self.compatibility.get(..8).unwrap_or_default();
         self.options.folder.join(format!("{}-{}.cwasm", hex(digest), hex(compatibility)))
     }
 
-    /// The code in `file`, if the code over everything that identifies it is right.
+    /// The code in `file`, if its message authentication code is right.
     fn authentic<'a>(&self, file: &'a [u8], digest: &[u8; 32]) -> Option<&'a [u8]> {
         let (mac, code) = file.strip_prefix(HEADER.as_slice())?.split_at_checked(MAC_BYTES)?;
         self.mac(digest, code)?.verify_slice(mac).ok()?;
@@ -153,14 +152,14 @@ impl Artefacts {
     }
 }
 
-/// What compiled code must have been made by to fit an engine: its version and configuration.
+/// A hash of the engine version and configuration. Code runs only on an engine with the same hash.
 pub(crate) fn compatibility(engine: &Engine) -> [u8; 32] {
     let mut hasher = ShaHasher(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut hasher);
     hasher.0.finalize().into()
 }
 
-/// The one place where bytes become machine code.
+/// The only place where bytes become machine code.
 pub(crate) mod trusted {
     #![expect(unsafe_code, reason = "loading compiled code is unsafe by nature; the callers know who made it")]
 

@@ -1,4 +1,4 @@
-//! Record batches as a guest reads them: column by column, within what is left of its limits.
+//! Record batches in the form in which a guest reads them: column by column, within what is left of its limits.
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
@@ -10,38 +10,38 @@ use tidegate_model::{Code, Failure, Kind};
 
 use crate::bindings::tidegate::endpoint::types as wit;
 use crate::rows::{CellJson, Column};
-use crate::words::exhausted;
+use crate::wit_convert::exhausted;
 
-/// What may still enter the guest.
-pub(crate) struct Room {
+/// What the guest may still read.
+pub(crate) struct ReadBudget {
     pub(crate) rows: u64,
     pub(crate) bytes: usize,
 }
 
-/// A batch in the contract's words, and its size.
+/// A batch in the types of the WIT package, and its size in bytes.
 pub(crate) struct BatchOut {
-    pub(crate) words: wit::Batch,
+    pub(crate) batch: wit::Batch,
     pub(crate) bytes: usize,
 }
 
-/// Translates a batch.
+/// Converts a batch.
 pub(crate) fn batch_out(
     batch: &RecordBatch,
     columns: &[Column],
     json: &CellJson,
-    room: &Room,
+    budget: &ReadBudget,
 ) -> Result<BatchOut, Failure> {
     let mut bytes = 0_usize;
     let mut series = Vec::with_capacity(columns.len());
     for (index, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
-        let left = room.bytes.saturating_sub(bytes);
+        let left = budget.bytes.saturating_sub(bytes);
         let data = match column.kind {
             Kind::Json => wit::SeriesData::Texts(json_cells(array, column.origin.unwrap_or(index), json, left)?),
             kind => plain(array, kind, &column.name, left)?,
         };
         let validity = (array.logical_null_count() > 0).then(|| validity(array));
         bytes = bytes.saturating_add(size(&data)).saturating_add(validity.as_ref().map_or(0, Vec::len));
-        if bytes > room.bytes {
+        if bytes > budget.bytes {
             return Err(full());
         }
         series.push(wit::Series { validity, data });
@@ -50,7 +50,7 @@ pub(crate) fn batch_out(
         return Err(Failure::new(Code::Internal, "the result does not have the columns that it announced"));
     }
     let rows = u32::try_from(batch.num_rows()).unwrap_or(u32::MAX);
-    Ok(BatchOut { words: wit::Batch { rows, columns: series }, bytes })
+    Ok(BatchOut { batch: wit::Batch { rows, columns: series }, bytes })
 }
 
 /// The first cell of a batch.
@@ -81,7 +81,7 @@ fn plain(array: &ArrayRef, kind: Kind, name: &str, left: usize) -> Result<wit::S
         Kind::Float64 => DataType::Float64,
         Kind::Text | Kind::Json => DataType::Utf8,
         Kind::Bytes => DataType::Binary,
-        // A time zone is only for showing; the number is the same.
+        // A time zone only affects the display; the number is the same.
         Kind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
     };
     let array = if *array.data_type() == target {
@@ -119,7 +119,7 @@ fn plain(array: &ArrayRef, kind: Kind, name: &str, left: usize) -> Result<wit::S
     })
 }
 
-/// Offsets moved to begin at 0, and the part of the buffer that they span.
+/// Offsets shifted to begin at 0, and the part of the buffer that they span.
 fn packed(offsets: &[i32], data: &[u8], left: usize) -> Result<wit::Packed, Failure> {
     let first = offsets.first().copied().unwrap_or(0);
     let last = offsets.last().copied().unwrap_or(0);

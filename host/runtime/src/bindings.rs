@@ -1,7 +1,10 @@
-//! The contract in Rust, generated from `wit/`.
+//! The Rust side of the WIT package, generated from `wit/`.
 //!
-//! Bindings are made for the wider world; a component that imports less links all the same. Only
-//! functions that wait for the engine are asynchronous, the others never leave the fiber.
+//! The bindings are made for the larger world; a component that imports less links all the same. Only functions that
+//! wait for the query engine are asynchronous; the others never suspend the fiber of the guest.
+//!
+//! The generated code names the types behind the resources. They are in [`crate::result_set`] and [`crate::response`],
+//! which do not use the bindings, so that there is no circle of imports.
 
 wasmtime::component::bindgen!({
     path: "../../wit",
@@ -16,7 +19,7 @@ wasmtime::component::bindgen!({
     exports: { default: async },
     with: {
         "tidegate:endpoint/results.result-set": crate::result_set::ResultSet,
-        "tidegate:endpoint/exchange.request": crate::exchange::RequestEntry,
-        "tidegate:endpoint/exchange.response": crate::exchange::ResponseEntry,
+        "tidegate:endpoint/exchange.request": crate::response::RequestEntry,
+        "tidegate:endpoint/exchange.response": crate::response::ResponseEntry,
     },
 });

@@ -1,4 +1,4 @@
-//! One call of `handle`, and what its outcome means.
+//! One call of `handle`, and the meaning of its outcome.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use wasmtime::component::Resource;
 use crate::answer::{Answer, Body, Usage};
 use crate::bindings::exports::tidegate::endpoint::handler::Problem;
 use crate::class::{Class, Fault};
-use crate::exchange::{BodyEntry, RequestEntry, ResponseEntry};
+use crate::endpoint::Endpoint;
 use crate::host::State;
-use crate::prepared::Endpoint;
-use crate::words::shorten;
+use crate::response::{BodyEntry, RequestEntry, ResponseEntry};
+use crate::wit_convert::shorten;
 
-/// The problem code with which a guest says that its last failed call is the reason.
+/// The problem code by which a guest says that its last failed host call is the reason.
 const STATEMENT_FAILED: &str = "statement-failed";
 
-/// Seconds after which to try again what a component calls retryable, unless the failure itself knows better.
+/// Seconds after which to retry what a component calls retryable, unless the failure itself has a value.
 const RETRY_AFTER: u64 = 10;
 
-/// The longest text of a guest that is given to a caller.
+/// The longest text of a guest that is passed to a caller, in bytes.
 const MAX_DETAIL: usize = 2048;
 
-/// Instantiates and calls. Everything of the guest runs in here: start functions, its allocator,
-/// the handler, destructors.
+/// Instantiates the component and calls it. All code of the guest runs here: start functions, its allocator, the
+/// handler, destructors.
 pub(crate) async fn call(
     store: &mut Store<State>,
     endpoint: &Endpoint,
@@ -34,13 +34,13 @@ pub(crate) async fn call(
     let request = store.data_mut().push(RequestEntry { received_at })?;
     let borrowed = Resource::new_borrow(request.rep());
     let returned = instance.tidegate_endpoint_handler().call_handle(&mut *store, borrowed).await?;
-    // The guest borrowed it; it is the host's to end.
+    // The guest had a borrow; the host drops the request.
     store.data_mut().take(request)?;
     Ok(returned)
 }
 
-/// Takes the response out of the store. The engine has checked that the handle is one, so that a
-/// response which is not there is the host's mistake.
+/// Takes the response out of the store. The engine has checked the type of the handle, so that a missing response is a
+/// bug of the host.
 pub(crate) fn answer(state: &mut State, response: Resource<ResponseEntry>) -> Result<Answer, Box<(Class, Failure)>> {
     let ResponseEntry { body, max_age, notes } = state.take(response).map_err(|error| {
         tracing::error!(%error, "the response is not in the table");
@@ -57,7 +57,7 @@ pub(crate) fn answer(state: &mut State, response: Resource<ResponseEntry>) -> Re
     Ok(Answer { body, max_age, notes, saw_time: state.saw_time, usage })
 }
 
-/// What a problem means. The table of codes is part of the contract (`handler.problem`).
+/// The class and the failure for a problem. The table of codes is a part of the contract (`handler.problem`).
 pub(crate) fn of_problem(problem: &Problem, last_failure: Option<Failure>) -> (Class, Failure) {
     let Problem { code, detail, retryable } = problem;
     let (class, mut failure) = meaning(code, detail, last_failure);

@@ -1,32 +1,31 @@
-//! The classes of ends: what kind of thing ended a request, for logs, metrics and tests.
+//! The classes of ends of a request, for logs, metrics and tests.
 
 use tidegate_model::{Code, Failure};
 use wasmtime::Trap;
 
-/// The classes of ends. A request that is refused before it comes to the runtime (its token, its
-/// parameters) has none: no guest took part.
+/// The class of an end. A request that is refused before it reaches the runtime (because of its token or parameters)
+/// has none, because no guest took part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// The guest said no: it returned a problem. The caller learns the guest's code and text: 400,
-    /// 404, 409 or 422 by the table of the contract, 500 for any other code.
+    /// The guest returned a problem. The caller gets its code and text: status 400, 404, 409 or 422 according to the
+    /// table of the contract, 500 for any other code.
     Problem,
-    /// A statement failed and the guest named that as its reason. The caller learns the statement's
-    /// failure, place included, mostly 400.
+    /// A statement failed and the guest named that as its reason. The caller gets the failure of the statement with its
+    /// position, mostly status 400.
     QueryFailed,
-    /// A limit of the request or of the server was reached. The caller learns which: 422 for rows,
-    /// bytes, calls and memory, 503 for a full server, 504 for time.
+    /// A limit of the request or of the server was reached. The caller learns which: 422 for rows, bytes, calls and
+    /// memory, 503 for a full server, 504 for time.
     Exhausted(Quota),
-    /// The guest trapped or broke the contract. The caller learns that the component failed (500);
-    /// the log has the trap and the names of the functions on the stack.
+    /// The guest trapped or violated the contract. The caller learns that the component failed (500). The log has the
+    /// trap and the names of the functions on the stack.
     Faulted(Fault),
     /// The component does not fit the engine or the contract. It is refused when it is saved (422).
     Incompatible,
-    /// Anything else: a defect of this server or of its engine (500). The log has the details;
-    /// somebody should read them.
+    /// A bug of this server or of its engine (500). The log has the details; somebody should read them.
     HostBug,
 }
 
-/// The limit that was reached. The words are those of the contract (`types.quota`), with two more.
+/// The limit that was reached. The names are those of the contract (`types.quota`), and two more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Quota {
     /// Rows read into the guest.
@@ -37,19 +36,19 @@ pub enum Quota {
     Statements,
     /// Calls into the host.
     HostCalls,
-    /// Bytes that pass into the host in one call.
+    /// Bytes that are passed to the host in one call.
     CallBytes,
-    /// Result sets, responses and resources that are open at once.
+    /// Open result sets, responses and resources.
     Handles,
     /// Memory of the guest or of its statements.
     Memory,
-    /// Computing time of the guest.
+    /// CPU time of the guest.
     Cpu,
     /// Time of the request.
     WallClock,
     /// Components that run at once.
     Concurrency,
-    /// A limit that the contract has no word for.
+    /// A limit that the contract does not name.
     Other,
 }
 
@@ -66,8 +65,8 @@ pub enum Fault {
     Arithmetic,
     /// An indirect call of nothing, or of a function of another type.
     IndirectCall,
-    /// It broke the rules of components: a bad pointer, discriminant, handle or text, or a call out
-    /// of a function that may not call.
+    /// It violated the rules of the component model: a bad pointer, discriminant, handle or text, or a call from a
+    /// function that may not call.
     Contract,
     /// Any other trap.
     Other,
@@ -86,7 +85,7 @@ impl Class {
         }
     }
 
-    /// Which limit or which fault, in logs and metrics; empty where the class says it all.
+    /// The limit or the fault, in logs and metrics; empty if the class says it all.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Exhausted(quota) => quota.name(),
@@ -104,7 +103,7 @@ impl Class {
                 Quota::Other => Quota::Concurrency,
                 quota => quota,
             }),
-            // Rows or a document that are not well made.
+            // Rows or a document that are malformed.
             Code::ComponentFailed => Self::Faulted(Fault::Contract),
             Code::Internal => Self::HostBug,
             _ => Self::QueryFailed,

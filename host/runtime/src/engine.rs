@@ -1,7 +1,6 @@
-//! The engine: which WebAssembly is spoken, where instances live, and the clock that interrupts
-//! them.
+//! The engine: its WebAssembly features, the pool of instances, and the epoch that interrupts guests.
 //!
-//! Features are those of the gate (`tidegate_compiler::FEATURES`); a test compares the two.
+//! The features are those of the gate (`tidegate_compiler::FEATURES`); a test compares the two.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -18,20 +17,19 @@ pub(crate) const MAX_INSTANCES: usize = 32;
 pub(crate) const MAX_MEMORIES: usize = 2;
 /// Tables of one component.
 pub(crate) const MAX_TABLES: usize = 16;
-/// Components that are instantiated at once to try them, beside those that answer requests.
+/// Components that may be instantiated for a trial at once, in addition to those that answer requests.
 pub(crate) const TRIALS: usize = 4;
 /// Elements of one table.
 const TABLE_ELEMENTS: usize = 100_000;
-/// Stack of guest code; what is left of the fiber's stack is for host functions.
+/// Bytes of stack for guest code. The rest of the stack of the fiber is for host functions.
 const WASM_STACK: usize = 256 << 10;
 const FIBER_STACK: usize = 1536 << 10;
 
-/// An engine for `concurrency` requests at once with `memory` bytes each, and whether instances
-/// come from a pool. `count` makes its code count what it does, which costs a part of its speed.
+/// An engine for `concurrency` requests at once with `memory` bytes each, and whether instances come from a pool.
+/// `count` makes the code count its instructions, which costs speed.
 ///
-/// The pool reserves address space, not memory: about 8 GiB a request. Where that much is not to
-/// be had (a container's limit), instances are allocated on demand, which is slower and otherwise
-/// the same.
+/// The pool reserves address space and not memory: about 8 GiB for each request. Where that much is not available
+/// (because of the limit of a container), instances are allocated on demand, which is slower and otherwise equivalent.
 pub(crate) fn engine(concurrency: usize, memory: usize, count: bool) -> wasmtime::Result<(Engine, bool)> {
     let mut config = config(memory);
     config.consume_fuel(count);
@@ -46,9 +44,8 @@ pub(crate) fn engine(concurrency: usize, memory: usize, count: bool) -> wasmtime
     }
 }
 
-/// An engine that only compiles, one function after the other: what it makes fits [`engine`]. No
-/// memory is set aside for instances, and images of memory are made as large as any component
-/// may begin with.
+/// An engine that only compiles, one function after the other. Its code fits [`engine`]. It reserves no memory for
+/// instances, and memory images may be as large as the initial memory of any component.
 pub(crate) fn compiling_engine() -> wasmtime::Result<Engine> {
     let mut config = config(Limits::default().guest_memory);
     config.parallel_compilation(false);
@@ -60,7 +57,7 @@ fn config(memory: usize) -> Config {
     let mut config = Config::new();
     config.strategy(Strategy::Cranelift);
 
-    // All that is off is named, although most of it is off by default: defaults change.
+    // Every feature that is off is named, although most are off by default, because defaults change.
     let off = WasmFeatures::TAIL_CALL
         | WasmFeatures::RELAXED_SIMD
         | WasmFeatures::FUNCTION_REFERENCES
@@ -79,26 +76,26 @@ fn config(memory: usize) -> Config {
     config.gc_support(false);
     config.concurrency_support(false);
 
-    // Only the epoch stops a guest that does not call the host.
+    // Only the epoch interrupts a guest that does not call the host.
     config.epoch_interruption(true);
     config.max_wasm_stack(WASM_STACK);
     config.async_stack_size(FIBER_STACK);
-    // Nothing of one tenant's request is left on the stack of the next.
+    // No data of one tenant's request remains on the stack for the next.
     config.async_stack_zeroing(true);
     config.cranelift_nan_canonicalization(true);
     // The default reads an environment variable and parses debug information of the guest.
     config.wasm_backtrace_details(WasmBacktraceDetails::Disable);
     config.wasm_backtrace_max_frames(NonZeroUsize::new(16));
     config.memory_init_cow(true);
-    // Also the image of a guest that fills all the memory it may have (an interpreter) is mapped, not
-    // copied for each request.
+    // The memory image of a guest that fills all of its memory (an interpreter) is mapped too, and not copied for each
+    // request.
     config.memory_guaranteed_dense_image_size(u64::try_from(memory).unwrap_or(u64::MAX));
     config
 }
 
 fn pool(concurrency: usize, memory: usize) -> PoolingAllocationConfig {
-    // More than there are permits: components that are being prepared are instantiated too. Each has
-    // room for the most that one component may have, so that no component takes another's.
+    // There are more places than permits, because components under trial are instantiated too. Each place has room for
+    // the largest component, so that none takes the room of another.
     let places = u32::try_from(concurrency.saturating_add(TRIALS)).unwrap_or(u32::MAX);
     let times = |count: u32| places.saturating_mul(count);
     let mut pool = PoolingAllocationConfig::new();
@@ -123,8 +120,8 @@ fn pool(concurrency: usize, memory: usize) -> PoolingAllocationConfig {
     pool
 }
 
-/// Starts the thread that advances the engine's epoch every `tick`, until the engine is gone. A
-/// thread of the operating system, because no load on the executor may hold it up.
+/// Starts the thread that increments the epoch of the engine at every `tick`, as long as the engine exists. It is a
+/// thread of the operating system, because load on the async executor must not delay it.
 pub(crate) fn start_ticking(engine: &Engine, tick: Duration) -> std::io::Result<()> {
     let weak = engine.weak();
     let ticker = move || {

@@ -1,43 +1,58 @@
-//! Running endpoints: one fresh instance a request, under limits, over statements that the server
-//! provides.
+//! Running endpoints: one fresh instance for each request, under limits, over statements that the server provides.
 //!
-//! The runtime knows components, limits and record batches; it knows neither SQL nor HTTP. A guest
-//! holds handles to result sets, and rows stay outside of it unless it asks for them. What the
-//! guest returns is handed back as an [`Answer`], whose rows are streamed after the instance and
-//! its permit are gone.
+//! The runtime knows components, limits and record batches. It knows neither SQL nor HTTP. A guest has handles to
+//! result sets; their rows stay in the host unless the guest reads them. What the guest returns is an [`Answer`], whose
+//! rows are streamed after the instance and its permit are freed.
 //!
-//! - [`Runtime`]: [`prepare`](Runtime::prepare) a component once, [`handle`](Runtime::handle) a
-//!   request as often as wanted.
+//! - [`Runtime`]: [`prepare`](Runtime::prepare) a component once, [`handle`](Runtime::handle) any number of requests.
 //! - [`Statements`]: what the server provides for each request.
-//! - `limits`: how a guest is stopped; `artefacts`: how compiled code is kept.
+//!
+//! The modules in layers, lowest first. Each uses only modules above it in this list.
+//!
+//! - `rows`, `answer`, `class`, `hard_limit`, `error`: types
+//! - `engine`: the configuration of wasmtime; `artefacts`: compiled code on disk; `subprocess`, `compile`: compiling
+//! - `result_set`, `response`: the resources of which a guest has handles
+//! - `bindings`: the generated code for the WIT package; it names the types of `result_set` and `response`
+//! - `wit_convert`, `batch`, `guest_rows`: conversions between host and guest types
+//! - `budget`, `statement_task`, `host`, `limits`: the state of a request, the functions that a guest calls, the limits
+//! - `endpoint`, `prepared`, `call`, `call_error`, `options`, `runtime`: from a component to an answer
 
 mod answer;
-mod apart;
 mod artefacts;
 mod batch;
 mod bindings;
+mod budget;
 mod call;
+mod call_error;
 mod class;
-mod ended;
+mod compile;
+mod endpoint;
 mod engine;
-mod exchange;
+mod error;
+mod guest_rows;
+mod hard_limit;
 mod host;
 mod limits;
-mod made;
+mod options;
 mod prepared;
+mod response;
 mod result_set;
 mod rows;
 mod runtime;
-mod words;
+mod statement_task;
+mod subprocess;
+mod wit_convert;
 
 #[cfg(test)]
 mod tests;
 
 pub use answer::{Answer, Body, Usage};
-pub use apart::{Compilation, CompileCommand, compile_alone};
 pub use artefacts::ArtefactOptions;
+pub use call_error::CallError;
 pub use class::{Class, Fault, Quota};
-pub use ended::Ended;
-pub use prepared::Endpoint;
-pub use rows::{CellJson, Column, Made, Rows, Statement, Statements};
-pub use runtime::{PoolUse, Request, Runtime, RuntimeError, RuntimeOptions};
+pub use endpoint::Endpoint;
+pub use error::RuntimeError;
+pub use options::{PoolUse, Request, RuntimeOptions};
+pub use rows::{CellJson, Column, MadeByGuest, Rows, Statement, Statements};
+pub use runtime::Runtime;
+pub use subprocess::{Compilation, CompileCommand, compile_alone};

@@ -1,16 +1,14 @@
 //! The runtime: what the server holds, and the life of one request.
 //!
-//! A request waits a moment for a permit, gets a fresh instance in a fresh store, and gives both
-//! back before its rows are streamed. Dropping the future at any point frees permit, memory, and
-//! the statement's task and stream with it.
+//! A request waits a moment for a permit, gets a fresh instance in a fresh store, and returns both before its rows are
+//! streamed. Dropping the future at any point frees the permit, the memory, and the statement's task and stream.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
-use datafusion::execution::memory_pool::MemoryPool;
 use tidegate_model::{Arguments, Code, Failure, Limits, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -18,154 +16,21 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Engine, Store};
 
 use crate::answer::{Answer, Usage};
-use crate::apart::Compilation;
-use crate::artefacts::{ArtefactOptions, Artefacts, hex};
+use crate::artefacts::{Artefacts, hex};
 use crate::bindings::EndpointAdhoc;
+use crate::budget::Budget;
 use crate::call::{answer, call, of_problem};
+use crate::call_error::{self, CallError};
 use crate::class::{Class, Quota};
-use crate::ended::{self, Ended};
+use crate::compile::Compiler;
+use crate::endpoint::{Endpoint, link};
 use crate::engine::{TRIALS, engine, start_ticking};
+use crate::error::RuntimeError;
 use crate::host::State;
-use crate::limits::{Budget, instructions, restrain};
-use crate::prepared::{Compiler, Endpoint, Prepared, link};
+use crate::limits::{instructions, restrain};
+use crate::options::{PoolUse, Request, RuntimeOptions};
+use crate::prepared::Prepared;
 use crate::rows::{Rows, Statement, Statements};
-
-/// How a runtime is set up.
-#[derive(Debug, Clone)]
-pub struct RuntimeOptions {
-    /// Components that may run at once.
-    pub concurrency: usize,
-    /// How long a request waits for a place before it is refused.
-    pub patience: Duration,
-    /// The most that any request may use; its memory is the size of a place in the pool. A dry
-    /// instantiation runs under them.
-    pub limits: Limits,
-    /// Where compiled code is kept; nowhere if absent.
-    pub artefacts: Option<ArtefactOptions>,
-    /// The memory that components share with statements; none if absent, and each component has its
-    /// own limit only.
-    pub memory: Option<Arc<dyn MemoryPool>>,
-    /// Where components are compiled.
-    pub compiler: Compilation,
-    /// Components that are kept ready in memory, at most.
-    pub prepared: usize,
-    /// Bytes of their compiled code, at most: those that were used longest ago are let go.
-    pub prepared_bytes: usize,
-    /// How often running components are interrupted: the grain of the CPU limit.
-    pub tick: Duration,
-    /// Whether the engine counts what components do ([`Usage::instructions`](crate::Usage)): the
-    /// same number every run, at the price of slower code. For the cost report of authors, not for
-    /// a server.
-    pub count_instructions: bool,
-}
-
-impl Default for RuntimeOptions {
-    fn default() -> Self {
-        Self {
-            concurrency: 64,
-            patience: Duration::from_millis(250),
-            limits: Limits::default(),
-            artefacts: None,
-            memory: None,
-            compiler: Compilation::Here,
-            prepared: 1024,
-            prepared_bytes: 256 << 20,
-            tick: Duration::from_millis(5),
-            count_instructions: false,
-        }
-    }
-}
-
-/// One request to an endpoint; authenticated and checked.
-#[derive(Debug, Clone)]
-pub struct Request {
-    /// The checked parameters.
-    pub arguments: Arguments,
-    /// When it arrived, in microseconds since the Unix epoch.
-    pub received_at: i64,
-    /// What it may use.
-    pub limits: Limits,
-}
-
-/// Why a runtime or an endpoint is not to be had.
-#[derive(Debug, thiserror::Error)]
-pub enum RuntimeError {
-    /// The engine does not start.
-    #[error("the component engine does not start: {0}")]
-    Engine(String),
-    /// The folder of compiled code cannot be used.
-    #[error("the folder of compiled code {folder} cannot be used: {source}")]
-    Artefacts {
-        /// The folder.
-        folder: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The bytes are not those that were registered.
-    #[error("the component does not have the digest {digest}")]
-    Digest {
-        /// The digest that it should have.
-        digest: String,
-    },
-    /// The component is not fit to run.
-    #[error("the component cannot be used: {reason}")]
-    Refused {
-        /// Why.
-        reason: String,
-    },
-    /// It failed when it was tried.
-    #[error("the component does not start: {0}")]
-    Start(Failure),
-    /// Too many components are being compiled.
-    #[error("other components are being compiled; try again later")]
-    Busy,
-    /// The process is shutting down.
-    #[error("the runtime has stopped")]
-    Stopped,
-}
-
-impl RuntimeError {
-    /// Whether the same may succeed a moment later, with nothing changed.
-    fn passes(&self) -> bool {
-        matches!(self, Self::Busy) || matches!(self, Self::Start(failure) if failure.code == Code::Overloaded)
-    }
-}
-
-impl From<RuntimeError> for Failure {
-    fn from(error: RuntimeError) -> Self {
-        let code = match &error {
-            error if error.passes() => Code::Overloaded,
-            RuntimeError::Refused { .. } | RuntimeError::Start(_) => Code::Refused,
-            RuntimeError::Busy => Code::Overloaded,
-            RuntimeError::Engine(_)
-            | RuntimeError::Artefacts { .. }
-            | RuntimeError::Digest { .. }
-            | RuntimeError::Stopped => Code::Internal,
-        };
-        Self::new(code, error.to_string())
-    }
-}
-
-/// How full the runtime is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PoolUse {
-    /// Components that run.
-    pub running: usize,
-    /// Components that may run at once.
-    pub places: usize,
-    /// Whether instances come from a pool; the numbers below are 0 if not.
-    pub pooled: bool,
-    /// Memories in use.
-    pub memories: usize,
-    /// Stacks in use.
-    pub stacks: usize,
-    /// Bytes that the pool keeps resident for memories that are not in use.
-    pub idle_bytes: usize,
-    /// Components that are kept ready, and the bytes of their compiled code.
-    pub ready: usize,
-    /// See [`PoolUse::ready`].
-    pub ready_bytes: usize,
-}
 
 /// Runs components.
 pub struct Runtime {
@@ -175,7 +40,7 @@ pub struct Runtime {
     compiler: Compiler,
     prepared: Prepared,
     permits: Arc<Semaphore>,
-    /// Places for components that are tried.
+    /// Permits for components under trial.
     trials: Semaphore,
 }
 
@@ -186,7 +51,7 @@ impl fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    /// Starts the engine and its clock.
+    /// Starts the engine and the thread that advances its epoch.
     ///
     /// # Errors
     /// The engine does not start, or the folder of compiled code cannot be used.
@@ -208,8 +73,8 @@ impl Runtime {
         Ok(Arc::new(Self { options, pooled, linker, compiler, prepared, permits, trials }))
     }
 
-    /// Makes a component ready: compiles it or loads its artefact, links it, and instantiates it
-    /// once under the limits. Ready components are found by digest, so this is cheap to repeat.
+    /// Makes a component ready: compiles it or loads its artefact, links it, and instantiates it once under the limits
+    /// (a trial). Cheap if the component is ready already.
     ///
     /// `digest` is the SHA-256 of `component`, as the gate returned it.
     ///
@@ -222,7 +87,8 @@ impl Runtime {
                 let endpoint = self.linked(digest, &compiled)?;
                 self.try_out(&endpoint).await.map(|()| Arc::new(endpoint))
             };
-            // Nothing is left of what is refused. Code that only found no room now may be another's as well.
+            // Compiled code of a refused component is deleted. If the trial only failed because the server was full,
+            // the code may be in use by another caller.
             tried.await.inspect_err(|error| {
                 if !error.passes() {
                     self.compiler.forget(&digest);
@@ -232,8 +98,7 @@ impl Runtime {
         self.prepared.get(digest, make).await
     }
 
-    /// The same for a component that was prepared before, by this process or an earlier one: it is
-    /// not tried again.
+    /// The same for a component that was prepared before, by this process or an earlier one. There is no trial.
     ///
     /// # Errors
     /// As [`Runtime::prepare`].
@@ -245,8 +110,8 @@ impl Runtime {
         self.prepared.get(digest, make).await
     }
 
-    /// The same for a component that this program generated itself: it needs no trial, and is
-    /// compiled in this process, because nobody else decided what that costs.
+    /// The same for a component that this program generated. There is no trial, and it is compiled in this process,
+    /// because nobody else decides what that costs.
     ///
     /// # Errors
     /// As [`Runtime::prepare`].
@@ -265,13 +130,13 @@ impl Runtime {
         Ok(Endpoint { digest: hex(&digest), bytes, pre })
     }
 
-    /// The component with this digest, if it is ready: found at no cost.
+    /// The component with this digest, if it is ready. Cheap.
     pub fn ready(&self, digest: &[u8; 32]) -> Option<Arc<Endpoint>> {
         self.prepared.ready(digest)
     }
 
-    /// Checks that a component can be compiled and linked, and leaves its compiled code on disk for
-    /// when it is wanted. Nothing is kept in memory, and nothing of the component runs.
+    /// Checks that a component can be compiled and linked, and stores its compiled code on disk. Nothing stays in
+    /// memory, and no code of the component runs.
     ///
     /// # Errors
     /// The component is not fit to run.
@@ -280,9 +145,8 @@ impl Runtime {
         link(&self.linker, &compiled, self.options.limits.guest_memory).map(drop)
     }
 
-    /// Removes compiled code from the disk that was made `before` and is of none of these components
-    /// (by the digest that they were prepared under), and returns how many files went. Waits for the
-    /// disk. What is ready stays ready.
+    /// Removes compiled code from disk that was made `before` and belongs to none of these components (by the digest
+    /// under which they were prepared). Returns the number of files. Blocks on the disk. Ready components stay ready.
     pub fn sweep(&self, live: &HashSet<[u8; 32]>, before: SystemTime) -> usize {
         self.compiler.sweep(live, before)
     }
@@ -290,19 +154,19 @@ impl Runtime {
     /// Answers one request with a fresh instance of the endpoint.
     ///
     /// # Errors
-    /// A limit, a failure of a statement that the component passed on, a problem that it reported,
-    /// or its own failure.
+    /// A limit was reached, the component passed on the failure of a statement or reported a problem, or it failed
+    /// itself.
     pub async fn handle(
         &self,
         endpoint: &Endpoint,
         request: Request,
         statements: Arc<dyn Statements>,
-    ) -> Result<Answer, Box<Ended>> {
+    ) -> Result<Answer, Box<CallError>> {
         let permit = self.permit().await;
-        let _permit = permit.map_err(|(class, failure)| Ended::plain(class, failure, Usage::default()))?;
+        let _permit = permit.map_err(|(class, failure)| CallError::plain(class, failure, Usage::default()))?;
         let Request { arguments, received_at, limits } = request;
         let wall_clock = limits.wall_clock;
-        // Declared after the permit, so dropped before it: memory is free when the permit is.
+        // Declared after the permit, so that it is dropped first: memory is free when the permit is.
         let mut store = self.store(limits, arguments, statements);
         let called = timeout(wall_clock, call(&mut store, endpoint, received_at)).await;
         let counted = instructions(&store);
@@ -314,7 +178,7 @@ impl Runtime {
                 Err(ended) => *ended,
             },
             Ok(Ok(Err(problem))) => of_problem(&problem, state.last_failure.take()),
-            Ok(Err(error)) => return Err(Box::new(ended::of_error(&error, &state.budget, endpoint.digest()))),
+            Ok(Err(error)) => return Err(Box::new(call_error::of_error(&error, &state.budget, endpoint.digest()))),
             Err(_) => {
                 tracing::warn!(component = endpoint.digest(), "the request ran out of time");
                 let message = format!("the request took longer than its limit of {} ms", wall_clock.as_millis());
@@ -322,10 +186,10 @@ impl Runtime {
             }
         };
         let usage = Usage { handles_left: state.left_open(), ..state.budget.used() };
-        Err(Ended::plain(class, failure, usage))
+        Err(CallError::plain(class, failure, usage))
     }
 
-    /// How full the runtime is, for metrics.
+    /// The use of the pool of instances, for metrics.
     pub fn pool_use(&self) -> PoolUse {
         let places = self.options.concurrency;
         let running = places.saturating_sub(self.permits.available_permits());
@@ -348,7 +212,7 @@ impl Runtime {
         match timeout(self.options.patience, acquire).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err((Class::HostBug, Failure::new(Code::Internal, "the runtime has stopped"))),
-            Err(_) => Err((Class::Exhausted(Quota::Concurrency), ended::overloaded())),
+            Err(_) => Err((Class::Exhausted(Quota::Concurrency), call_error::overloaded())),
         }
     }
 
@@ -360,7 +224,7 @@ impl Runtime {
         store
     }
 
-    /// Instantiates once: start functions run, memory is allocated, nothing is called.
+    /// The trial: instantiates the component once. Start functions run, memory is allocated, nothing is called.
     async fn try_out(&self, endpoint: &Endpoint) -> Result<(), RuntimeError> {
         let _place = self.trials.acquire().await.map_err(|_| RuntimeError::Stopped)?;
         let limits = self.options.limits.clone();
@@ -369,14 +233,14 @@ impl Runtime {
         match timeout(wall_clock, endpoint.pre.instantiate_async(&mut store)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => {
-                Err(RuntimeError::Start(ended::of_error(&error, &store.data().budget, endpoint.digest()).failure))
+                Err(RuntimeError::Start(call_error::of_error(&error, &store.data().budget, endpoint.digest()).failure))
             }
             Err(_) => Err(RuntimeError::Start(Failure::new(Code::Timeout, "it takes too long"))),
         }
     }
 }
 
-/// What a component finds that runs statements before it was asked for anything.
+/// The statements for a trial: a start function cannot run any.
 struct NoStatements;
 
 #[async_trait]

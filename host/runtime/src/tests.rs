@@ -17,8 +17,8 @@ use wasmtime::component::Resource;
 
 use crate::bindings::tidegate::endpoint::results::HostResultSet;
 use crate::bindings::tidegate::endpoint::types as wit;
+use crate::budget::Budget;
 use crate::host::State;
-use crate::limits::Budget;
 use crate::result_set::ResultSet;
 use crate::rows::{Column, Rows, Statement, Statements};
 
@@ -257,7 +257,7 @@ async fn made_rows_are_a_result_set_like_any_other() {
 
 #[test]
 fn made_rows_are_not_believed() {
-    let refusal = |columns: Vec<wit::Column>, batches| crate::made::made(columns, batches).unwrap_err();
+    let refusal = |columns: Vec<wit::Column>, batches| crate::guest_rows::guest_rows(columns, batches).unwrap_err();
     let text = || vec![column("t", wit::Kind::Text, false)];
     let json = || vec![column("j", wit::Kind::Json, false)];
     let int = || vec![column("n", wit::Kind::Int64, false)];

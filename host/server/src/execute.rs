@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::response::Response;
 use tidegate_compiler::SQL_ARGUMENT;
 use tidegate_model::{Arguments, Code, Failure, Limits, Unit, Value, milliseconds};
-use tidegate_runtime::{Answer, Class, Ended, Request as Call, Usage};
+use tidegate_runtime::{Answer, CallError, Class, Request as Call, Usage};
 use tidegate_sql::Stop;
 use tracing::Instrument;
 use uuid::Uuid;
@@ -211,7 +211,7 @@ async fn run(
             (Ok(answer), Ran { ended: None, usage })
         }
         Err(end) => {
-            let Ended { class, failure, usage, detail: _ } = *end;
+            let CallError { class, failure, usage, detail: _ } = *end;
             (Err(failure), Ran { ended: Some(class), usage })
         }
     };

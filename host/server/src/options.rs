@@ -247,7 +247,7 @@ impl ComponentOptions {
             format!("--memory={}", self.compile_memory),
         ];
         let arguments = arguments.into_iter().map(OsString::from).collect();
-        Compilation::Apart(CompileCommand { program, arguments, time: self.compile_time })
+        Compilation::Subprocess(CompileCommand { program, arguments, time: self.compile_time })
     }
 }
 

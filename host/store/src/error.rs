@@ -1,7 +1,7 @@
-//! What can go wrong in the store, as one type.
+//! The errors of the store, as one type.
 //!
-//! Callers turn these into HTTP answers and exit codes, so each variant names the thing that is
-//! wrong rather than the call that noticed it.
+//! Callers turn them into HTTP answers and exit codes. So a variant names what is wrong, and not the call that noticed
+//! it.
 
 use std::path::PathBuf;
 
@@ -52,14 +52,15 @@ pub enum StoreError {
     /// A folder in which no store was ever opened.
     #[error("there is no catalog in {}: is it a data folder?", .0.display())]
     NoCatalog(PathBuf),
-    /// Segments without the catalog that names them. A new catalog would know none of them.
+    /// There are segments but no catalog that names them. A new catalog would name none of them.
     #[error(
         "there are segments in {} and no catalog that names them: put catalog.sqlite back, or restore a backup; without either, \
          `tidegate repair --rebuild-catalog` makes a catalog of what the segments say, with their sources and \
          without endpoints and tokens", .0.display()
     )]
     CatalogMissing(PathBuf),
-    /// A folder that others can read, and that is not the server's alone or not this user's to close.
+    /// A folder that others can read, and whose mode cannot be changed: it has other files in it, or belongs to another
+    /// user.
     #[error(
         "others can read {} (mode {mode:o}), and logs and hashes of tokens would be in it: make it private \
          (chmod 700), or name a folder that is not there yet, which is made so", path.display()
@@ -70,7 +71,7 @@ pub enum StoreError {
         /// Its mode.
         mode: u32,
     },
-    /// A folder that should be made has something in it, or is a file.
+    /// A folder that should be created is not empty, or is a file.
     #[error("{} is there already and is not an empty folder", .0.display())]
     NotEmpty(PathBuf),
     /// A file operation failed.
@@ -95,21 +96,21 @@ pub enum StoreError {
     /// Columns could not be built or joined.
     #[error("columns: {0}")]
     Arrow(#[from] datafusion::arrow::error::ArrowError),
-    /// The transaction that held the events failed; none of them was stored.
+    /// The transaction with the events failed. None of them was stored.
     #[error("the write-ahead transaction failed: {0}")]
     CommitFailed(String),
-    /// A write failed in the middle, and what it left could not be undone: nobody knows whether what
-    /// was asked for happened. A restart may show that it did.
+    /// A write failed, and what it left could not be undone. It is unknown whether the request was carried out; a
+    /// restart may show that it was.
     #[error("a write failed, and it is not known whether it is stored: {0}")]
     Unconfirmed(String),
-    /// A request with the same key came before, with another body; nothing of this one was stored.
+    /// An earlier request had the same key and another body. Nothing of this one was stored.
     #[error("the key of the request was used for another body")]
     KeyReused,
-    /// There is no room on the disk, or no more of it for this user. Nothing was changed; it works
-    /// again, without a restart, once there is room.
+    /// The disk is full, or the quota of this user. Nothing was changed. Writing works again, without a restart, once
+    /// there is space.
     #[error("the disk is full: {0}")]
     DiskFull(String),
-    /// More unflushed data than the store may hold; try again later.
+    /// More unflushed data than the store may hold. Try again later.
     #[error("{held} bytes wait to be flushed, the limit is {limit}")]
     Overloaded {
         /// Bytes held now.
@@ -117,7 +118,7 @@ pub enum StoreError {
         /// The limit of [`StoreOptions::max_unflushed_bytes`](crate::StoreOptions).
         limit: usize,
     },
-    /// More events of one source wait to become columns than may; try again later.
+    /// More events of one source wait to be shredded than may. Try again later.
     #[error("{rows} events of the source wait to become columns, the limit is {limit}")]
     Backlog {
         /// Events that wait now.
@@ -128,8 +129,8 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// A write failed earlier, and the next ones did too; nothing was stored. Writing is tried every
-    /// few seconds, except where the catalog itself is damaged; reads keep working.
+    /// A write failed earlier, and so did the following ones; nothing was stored. Writing is tried every few seconds,
+    /// unless the catalog is damaged. Reads work.
     #[error("the store is read-only after a failed write: {0}")]
     ReadOnly(String),
 }
@@ -147,13 +148,13 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
-    /// Names what was being done when the operating system refused.
+    /// Adds what was being done when the operating system refused.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StoreError {
         let what = what.into();
         move |source| StoreError::Io { what, source }
     }
 
-    /// A stored value that does not have the form it was written in.
+    /// A stored value that does not have the form in which it was written.
     pub(crate) fn corrupt(what: impl Into<String>, reason: impl ToString) -> StoreError {
         StoreError::Corrupt { what: what.into(), reason: reason.to_string() }
     }

@@ -1,99 +1,83 @@
 //! The log store: sources, durable ingest, columnar segments, and the tables that queries read.
 //!
 //! One folder holds everything: `catalog.sqlite` (what exists, and the write-ahead log) and
-//! `segments/<source>/<segment>.parquet`. An event's way:
+//! `segments/<source>/<segment>.parquet`. The path of an event:
 //!
-//! 1. [`Store::ingest`] normalises it and waits for the transaction that holds it to be synced;
-//!    transactions are shared by all calls that arrive meanwhile.
-//! 2. From then on it is in memory, visible to every table made afterwards. The first query or
-//!    flush that meets it turns it into columns, once.
-//! 3. In the background memory becomes a segment, and one transaction swaps the write-ahead rows
-//!    for the segment. A crash at any point leaves each acknowledged event exactly once.
+//! 1. [`Store::ingest`] normalises it and waits until the transaction that holds it is on stable storage. All calls
+//!    that arrive during one sync share the next transaction.
+//! 2. From then on the event is in memory, and every table made afterwards shows it. The first query or flush that
+//!    reads it converts it to columns, once.
+//! 3. In the background the rows in memory become a segment. One transaction replaces the write-ahead rows by the
+//!    segment. A crash at any point leaves each acknowledged event exactly once.
 //!
-//! Segments go again by [`Retention`], sources by [`Store::delete_source`]; their files stay until the
-//! last query that reads them ends. [`backup`] copies a folder in which a store is open.
+//! [`Retention`] drops segments, [`Store::delete_source`] deletes sources; a file stays until the last query that
+//! reads it ends. [`backup`] copies a folder in which a store is open.
 //!
-//! Every byte of a segment has a checksum that is looked at when it is read. What is damaged, or not
-//! named by the catalog, is never deleted: [`verify`] finds it, [`repair()`] sets it aside or takes it back.
+//! Every byte of a segment has a checksum, which is verified on each read. What is damaged, or not named by the
+//! catalog, is never deleted: [`verify`] finds it, [`repair()`] sets it aside or takes it back.
 //!
-//! A record and an array of exactly one record are the same thing, stored as a struct; only where
-//! a path really held several records is it a list. What does not fit its column is kept word for
-//! word in the column `_overflow`.
+//! A record and an array of exactly one record are the same value and are stored as a struct; a path becomes a list
+//! of records only when some row held several. A value that does not fit its column is stored unchanged, as JSON, in
+//! the column `_overflow`.
+//!
+//! The modules in layers, lowest first. Each uses only modules above it in this list; its `mod.rs` names them.
+//!
+//! - `error`, `options`, `source_info`, `field_names`, `clock`, `uuid_text`, `metrics`: shared types
+//! - `data_folder`: paths, syncing, locking; `catalog`: the SQLite database
+//! - `ingest`: JSON to normalised events
+//! - `schema`: the logical schema; `arrays`: Arrow builders and conversions; `overflow`: values without a column
+//! - `shred`: events to columns; `memory`: sorted batches of rows that no segment holds yet
+//! - `segment`: Parquet files with checksums
+//! - `source`: one source, its rows in memory and its segments, and the swap between them
+//! - `wal`: the write-ahead log and its thread; `scan`: tables for queries
+//! - `background`: flush and retention; `recovery`: what a start settles
+//! - `maintenance`: backup, verify, repair; `store`: the public [`Store`]
 
-mod adapt;
-mod backup;
-mod batch;
+mod arrays;
+mod background;
 mod catalog;
-mod checksum;
-mod classify;
-mod columns;
-mod commit;
-mod describe;
-mod directory;
-mod disk;
+mod clock;
+mod data_folder;
 mod error;
-mod event;
-mod expr;
-mod flush;
-mod footer;
-mod identity;
-mod info;
-mod intake;
-mod leftover;
-mod log;
-mod manage;
+mod field_names;
+mod ingest;
+mod maintenance;
 mod memory;
-mod once;
+mod metrics;
 mod options;
 mod overflow;
-mod prune;
-mod quarantine;
-mod reader;
-mod recover;
-mod repair;
-mod retention;
+mod recovery;
 mod scan;
-mod seen;
+mod schema;
 mod segment;
-mod shape;
 mod shred;
 mod source;
-mod sparse;
-mod spilled;
-mod spilling;
-mod stage;
-mod stats;
+mod source_info;
 mod store;
-mod table;
 #[cfg(test)]
 mod tests;
-mod timestamp;
-mod tree;
-mod union;
-mod verified;
-mod verify;
-mod writing;
+mod uuid_text;
+mod wal;
 
-pub use backup::{BackupReport, backup, restore};
+pub use background::dropped::Dropped;
 pub use catalog::{Catalog, EndpointEntry, EndpointRecord, LogDamage, NewVersion, TokenRecord};
-pub use describe::SourceDescription;
 pub use error::StoreError;
-pub use event::MAX_NESTING;
-pub use info::{Retention, SourceInfo};
-pub use intake::{Ingested, Intake, Mark, RefusedEvent, too_long};
-pub use once::RequestKey;
+pub use ingest::{
+    event_time::micros as event_time,
+    intake::{Ingested, Intake, Mark, RefusedEvent, too_long},
+    json_tree::{MAX_VALUES, read_event, too_many_values},
+    normalise::MAX_NESTING,
+};
+pub use maintenance::{
+    backup::{BackupReport, backup, restore},
+    rebuild::rebuild_catalog,
+    repair::{RepairReport, repair},
+    verify::{Finding, VerifyReport, verify},
+};
+pub use metrics::stats::StoreStats;
 pub use options::StoreOptions;
-pub use quarantine::SetAside;
-pub use repair::{RepairReport, rebuild_catalog, repair};
-pub use retention::Dropped;
-pub use stats::StoreStats;
-pub use store::Store;
-pub use table::narrowed;
-pub use timestamp::micros as event_time;
-pub use tree::{MAX_VALUES, read_event, too_many_values};
-pub use verify::{Finding, VerifyReport, verify};
-
-/// The clock of the store: microseconds since 1970, UTC.
-fn now_micros() -> i64 {
-    chrono::Utc::now().timestamp_micros()
-}
+pub use recovery::quarantine::SetAside;
+pub use scan::table::narrowed;
+pub use source_info::{Retention, SourceInfo};
+pub use store::{Store, describe::SourceDescription};
+pub use wal::idempotency::RequestKey;

@@ -1,49 +1,49 @@
-//! Every tunable of the store in one place, with the reason for each default.
+//! All settings of the store, with the reason for each default.
 
 use std::time::Duration;
 
-use crate::info::Retention;
+use crate::source_info::Retention;
 
-/// How the store commits, holds and flushes. `Default` suits a 2-core server.
+/// How the store commits, buffers and flushes. The defaults suit a server with 2 cores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// Rows of one source held in memory before they become a segment.
+    /// Rows of one source in memory at which a flush is due.
     pub flush_rows: usize,
-    /// Bytes (as JSON) of one source held in memory before they become a segment.
+    /// Bytes (as JSON) of one source in memory at which a flush is due.
     pub flush_bytes: usize,
-    /// The longest that a source with a worthwhile number of rows stays in memory only. A trickle
-    /// (under 1,000 rows) may wait twelve times as long: memory is durable through the
-    /// write-ahead log, and tiny segments make every later query slower.
+    /// The longest time that a source with many rows stays in memory only. A source with few (under 1,000) may wait
+    /// twelve times as long: the rows are durable through the write-ahead log, and tiny segments make every later query
+    /// slower.
     pub flush_interval: Duration,
-    /// No background work: segments appear only through [`Store::flush`](crate::Store::flush), and
-    /// go only through [`Store::apply_retention`](crate::Store::apply_retention).
+    /// No background work: segments are written only by [`Store::flush`](crate::Store::flush) and dropped only by
+    /// [`Store::apply_retention`](crate::Store::apply_retention).
     pub manual_flush: bool,
-    /// Rows in one write-ahead transaction at most (one call is never split).
+    /// The most rows of one write-ahead transaction (a call is never split).
     pub commit_rows: usize,
-    /// Bytes in one write-ahead transaction at most (one call is never split).
+    /// The most bytes of one write-ahead transaction (a call is never split).
     pub commit_bytes: usize,
-    /// Bytes that may wait for their commit; callers beyond that wait in line.
+    /// The most bytes that wait for their commit. Further callers wait in a queue.
     pub queue_bytes: usize,
-    /// Bytes in memory, not yet in segments, over all sources; beyond that ingest is refused with
+    /// The most bytes in memory that are in no segment, over all sources. Beyond that, ingest is refused with
     /// [`StoreError::Overloaded`](crate::StoreError::Overloaded).
     pub max_unflushed_bytes: usize,
-    /// Events of one source that may wait to become columns; beyond that ingest into it is refused with
+    /// The most events of one source that wait to be shredded. Beyond that, ingest into it is refused with
     /// [`StoreError::Backlog`](crate::StoreError::Backlog). A query of the source waits for all of them.
     pub max_raw_rows: usize,
-    /// Bytes that one event may have as JSON; a longer one is refused alone.
+    /// The most bytes of one event as JSON. A longer one is refused alone.
     pub max_event_bytes: usize,
-    /// Fields that a source may have as columns: a leaf counts one, a record two. Later ones are read
-    /// from the overflow. A statement may read ten times as many, so that no source is too wide for it.
+    /// The most fields of a source that have a column: a leaf counts one, a record two. Later fields are read from the
+    /// overflow. A statement may read ten times as many, so that no source is too wide for it.
     pub max_fields: usize,
-    /// Levels of nesting kept as columns; deeper values go to the overflow whole.
+    /// Levels of nesting that have columns. Deeper values are stored whole in the overflow.
     pub max_depth: usize,
-    /// Rows per row group in fresh segments. Small groups let "newest 100" read little.
+    /// Rows per row group in a segment. Small groups let "newest 100" read little.
     pub row_group_rows: usize,
-    /// How long sources without limits of their own keep their rows: 90 days, however many bytes
-    /// that are. Looked at once a minute in the background, unless `manual_flush` says otherwise.
+    /// The retention of sources without limits of their own: 90 days, however many bytes. Applied once a minute in the
+    /// background, unless `manual_flush` is set.
     pub retention: Retention,
-    /// Whether what is acknowledged is on stable storage. Off is for folders that are gone with the
-    /// process anyway: a crash of the machine may then leave a folder that does not open.
+    /// Whether acknowledged events are on stable storage. Off is for folders that end with the process anyway: after a
+    /// crash of the machine such a folder may not open.
     pub durable: bool,
     /// zstd level of segments, 1 to 22.
     pub zstd_level: i32,

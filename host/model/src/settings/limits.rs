@@ -1,4 +1,4 @@
-//! The limits of requests as settings: `[limits]`.
+//! The limits of requests as settings: the section `[limits]`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ fn small(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Every limit that can be set, in the order in which they are told.
+/// Every limit that can be set, in the order in which they are listed.
 pub const LIMITS: &[Setting<Limits>] = &[
     Setting {
         name: "request_time",
@@ -201,10 +201,10 @@ pub const LIMITS: &[Setting<Limits>] = &[
 ];
 
 impl Limits {
-    /// Checks the limits against each other, when all are set.
+    /// Checks the limits against each other, after all are set.
     ///
     /// # Errors
-    /// A statement that could never use what it is allowed.
+    /// The limit of a statement is above that of all statements together.
     pub fn validate(&self) -> Result<(), SettingError> {
         if self.statement_memory <= self.total_memory {
             return Ok(());

@@ -1,9 +1,8 @@
-//! Settings: what each is called, its unit, the bounds within which it may be set.
+//! Settings: the name of each, its unit, and its bounds.
 //!
-//! One table a section serves the configuration file, the environment, the help text, the
-//! printed configuration and the checks, so that a setting cannot be known in one place and
-//! unknown in another. What is not understood is refused, with the nearest name: a limit with a
-//! typing error in its name would not limit anything.
+//! One table for each section serves the configuration file, the environment, the help text, the printed configuration
+//! and the checks, so that a setting cannot be known in one place and unknown in another. Unknown names are refused,
+//! with the nearest known one: a limit with a typing error in its name would not limit anything.
 
 mod limits;
 mod unit;
@@ -24,17 +23,17 @@ pub const GIB: u64 = 1 << 30;
 /// An hour in milliseconds.
 pub const HOUR: u64 = 3_600_000;
 
-/// A setting's number as a size in memory; the largest there is if it does not fit.
+/// The number of a setting as a size in memory; the largest possible one if it does not fit.
 pub fn size(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// A size in memory as a setting's number.
+/// A size in memory as the number of a setting.
 pub fn number(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// A time as a setting's number.
+/// A time as the number of a setting, in milliseconds.
 pub fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -44,11 +43,11 @@ pub fn milliseconds(time: Duration) -> u64 {
 pub enum Access<T: 'static> {
     /// A number within bounds.
     Number {
-        /// What it counts.
+        /// Its unit.
         unit: Unit,
-        /// The smallest that makes sense.
+        /// The smallest allowed value.
         least: u64,
-        /// The largest that is taken.
+        /// The largest allowed value.
         most: u64,
         /// Reads it.
         get: fn(&T) -> u64,
@@ -62,23 +61,23 @@ pub enum Access<T: 'static> {
         /// Writes it.
         set: fn(&mut T, bool),
     },
-    /// A text of some form.
+    /// A text of a certain form.
     Text {
-        /// What it can be, for a person.
+        /// The form, for a person.
         how: &'static str,
         /// Reads it.
         get: fn(&T) -> String,
-        /// Writes it; false if it does not have the form, and then nothing is written.
+        /// Writes it; returns false and writes nothing if the text does not have the form.
         set: fn(&mut T, &str) -> bool,
     },
 }
 
-/// One thing that can be set.
+/// One setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<T: 'static> {
     /// Its key in its section.
     pub name: &'static str,
-    /// What it decides.
+    /// What it determines.
     pub what: &'static str,
     /// How it is read and written.
     pub access: Access<T>,
@@ -97,14 +96,14 @@ pub enum SettingError {
         /// The nearest name, or all.
         hint: String,
     },
-    /// The text is not of the setting's form.
+    /// The text does not have the form of the setting.
     #[error("{name} = {text:?} cannot be read; write {how}")]
     Unreadable {
         /// The setting.
         name: &'static str,
         /// What was written.
         text: String,
-        /// How it is written.
+        /// The right form.
         how: &'static str,
     },
     /// The number is outside the bounds.
@@ -125,7 +124,7 @@ pub enum SettingError {
 }
 
 impl<T> Setting<T> {
-    /// Its value in `holder`, as a person would write it.
+    /// Its value in `holder`, as text.
     pub fn show(&self, holder: &T) -> String {
         match self.access {
             Access::Number { unit, get, .. } => unit.show(get(holder)),
@@ -137,7 +136,7 @@ impl<T> Setting<T> {
     /// Sets it from text.
     ///
     /// # Errors
-    /// Texts that cannot be read, numbers out of bounds.
+    /// A text that cannot be parsed, or a number out of bounds.
     pub fn set(&self, holder: &mut T, text: &str) -> Result<(), SettingError> {
         let name = self.name;
         let unreadable = |how| Err(SettingError::Unreadable { name, text: text.to_owned(), how });
@@ -164,7 +163,7 @@ impl<T> Setting<T> {
         Ok(())
     }
 
-    /// What it may be: bounds or form.
+    /// The allowed values: bounds or form.
     fn bounds(&self) -> String {
         match self.access {
             Access::Number { unit, least, most, .. } => format!("from {} to {}", unit.show(least), unit.show(most)),
@@ -174,20 +173,20 @@ impl<T> Setting<T> {
     }
 }
 
-/// A part of all settings, as a configuration file divides them, held somewhere in a `W`.
+/// A section of all settings, as a configuration file divides them. Its values are somewhere in a `W`.
 pub trait Section<W>: Sync {
     /// Its name in brackets.
     fn name(&self) -> &'static str;
     /// What its settings are about.
     fn what(&self) -> &'static str;
-    /// The names of its settings, in the order in which they are told.
+    /// The names of its settings, in the order in which they are listed.
     fn settings(&self) -> Vec<&'static str>;
     /// Sets one.
     ///
     /// # Errors
     /// Unknown names, with the nearest one; texts that cannot be read; numbers out of bounds.
     fn set(&self, whole: &mut W, name: &str, text: &str) -> Result<(), SettingError>;
-    /// The value of one as a person would write it.
+    /// The value of one as text.
     ///
     /// # Errors
     /// Unknown names.
@@ -197,14 +196,14 @@ pub trait Section<W>: Sync {
     /// # Errors
     /// Unknown names.
     fn toml(&self, whole: &W, name: &str) -> Result<String, SettingError>;
-    /// What one decides, its default and what it may be.
+    /// What one determines, its default and its allowed values.
     ///
     /// # Errors
     /// Unknown names.
     fn tell(&self, defaults: &W, name: &str) -> Result<String, SettingError>;
 }
 
-/// A [`Section`] from a table of settings and the place of their holder.
+/// A [`Section`] made of a table of settings and access to the value that holds them.
 #[derive(Debug)]
 pub struct Part<T: 'static, W: 'static> {
     /// Its name in brackets.
@@ -213,9 +212,9 @@ pub struct Part<T: 'static, W: 'static> {
     pub what: &'static str,
     /// The settings.
     pub settings: &'static [Setting<T>],
-    /// Their holder.
+    /// The holder of the values.
     pub of: fn(&W) -> &T,
-    /// Their holder, to write.
+    /// The same, for writing.
     pub of_mut: fn(&mut W) -> &mut T,
 }
 

@@ -1,20 +1,20 @@
-//! What the number of a setting counts, and how it is written.
+//! The unit of the number of a setting, and its text form.
 
 use super::{GIB, HOUR, KIB, MIB};
 
-/// What a setting's number counts.
+/// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes: `1048576`, `"512 KiB"`, `"64 MiB"`, `"1 GiB"`.
     Bytes,
-    /// Time: `"500 ms"`, `"30 s"`, `"2 min"`; held in milliseconds.
+    /// Time: `"500 ms"`, `"30 s"`, `"2 min"`; stored in milliseconds.
     Time,
-    /// Things.
+    /// A number without unit.
     Count,
 }
 
 impl Unit {
-    /// The units that may follow a number, each with its factor; one of them stands for no unit.
+    /// The suffixes of a number, each with its factor. An empty suffix means that the unit may be left out.
     fn factors(self) -> &'static [(&'static str, u64)] {
         match self {
             Self::Bytes => &[
@@ -32,7 +32,7 @@ impl Unit {
         }
     }
 
-    /// How a number of this unit is written.
+    /// The text form of a number of this unit, for a person.
     pub fn how(self) -> &'static str {
         match self {
             Self::Bytes => "bytes as a whole number, or with a unit: \"512 KiB\", \"64 MiB\", \"1 GiB\"",
@@ -41,7 +41,7 @@ impl Unit {
         }
     }
 
-    /// The number that a text means; nothing if it cannot be read.
+    /// Parses a number; `None` if that fails.
     pub fn read(self, text: &str) -> Option<u64> {
         let text = text.trim();
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
@@ -49,11 +49,11 @@ impl Unit {
         let number: u64 = number.replace('_', "").parse().ok()?;
         let unit = unit.trim().to_ascii_lowercase();
         let (_, factor) = self.factors().iter().find(|(known, _)| *known == unit)?;
-        // What is too large to be counted is too large for every bound, and is told as that.
+        // A number that overflows is beyond every bound and is reported as that.
         Some(number.saturating_mul(*factor))
     }
 
-    /// A number as it would be written, in the largest unit in which it is whole.
+    /// A number as text, in the largest unit in which it is whole.
     pub fn show(self, value: u64) -> String {
         let units: &[(&str, u64)] = match self {
             Self::Bytes => &[("GiB", GIB), ("MiB", MIB), ("KiB", KIB)],

@@ -8,7 +8,7 @@ use tidegate_model::Code;
 use tidegate_runtime::{Class, Fault, Quota, Runtime, RuntimeOptions};
 
 use super::fake::{self, Fake, options, prepare};
-use super::house::{BRIEF, CPU, House};
+use super::harness::{BRIEF, CPU, Harness};
 use super::text_guest::{Parts, text_guest, with_own_resource};
 
 const CONTRACT: Class = Class::Faulted(Fault::Contract);
@@ -19,14 +19,14 @@ fn handle(handle: &'static str) -> Vec<u8> {
 
 #[tokio::test]
 async fn the_harmless_guest_answers() {
-    let house = House::new().await;
-    let answer = house.run("harmless", &text_guest(Parts::default())).await.unwrap();
+    let harness = Harness::new().await;
+    let answer = harness.run("harmless", &text_guest(Parts::default())).await.unwrap();
     assert_eq!((answer.usage.host_calls, answer.usage.handles_left), (2, 0), "a line of log and an answer");
 }
 
 #[tokio::test]
 async fn spinning_ends_wherever_it_happens() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     let spin = "(loop $l (br $l))";
     let names = "(call $names (local.get $request) (i32.const 1024)) unreachable";
     for (name, parts) in [
@@ -50,31 +50,31 @@ async fn spinning_ends_wherever_it_happens() {
             },
         ),
     ] {
-        let ended = house.ends(name, &text_guest(parts), CPU).await;
+        let ended = harness.ends(name, &text_guest(parts), CPU).await;
         assert!(ended.usage.ticks > 20, "{name}: {ended:?}");
     }
 }
 
 #[tokio::test]
 async fn destructors_of_the_guest_run_under_its_limits() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     let once = "(call $drop (call $new (i32.const 7)))";
-    let said = house.run("a destructor that ends", &with_own_resource("", once)).await.unwrap_err();
+    let said = harness.run("a destructor that ends", &with_own_resource("", once)).await.unwrap_err();
     assert_eq!(said.class, Class::Problem, "{said:?}");
-    let spins = house.run_within(BRIEF, "one that spins", &with_own_resource("(loop $l (br $l))", once)).await;
+    let spins = harness.run_within(BRIEF, "one that spins", &with_own_resource("(loop $l (br $l))", once)).await;
     let spins = spins.unwrap_err();
     assert_eq!((spins.class, spins.usage.ticks > 20), (CPU, true), "{spins:?}");
-    let traps = house.run("one that traps", &with_own_resource("unreachable", once)).await.unwrap_err();
+    let traps = harness.run("one that traps", &with_own_resource("unreachable", once)).await.unwrap_err();
     assert_eq!(traps.class, Class::Faulted(Fault::Unreachable), "{traps:?}");
     let hoard = "(loop $l (drop (call $new (i32.const 7))) (br $l))";
-    let hoards = house.run("handles of its own", &with_own_resource("", hoard)).await.unwrap_err();
+    let hoards = harness.run("handles of its own", &with_own_resource("", hoard)).await.unwrap_err();
     assert_eq!(hoards.class, Class::Exhausted(Quota::Handles), "{hoards:?}");
     assert_eq!(hoards.failure.code, Code::LimitExceeded);
 }
 
 #[tokio::test]
 async fn traps_are_told_apart_for_the_operator() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     for (name, items, body, fault) in [
         ("unreachable", "", "unreachable", Fault::Unreachable),
         ("recursion", "(func $f (call $f))", "(call $f) unreachable", Fault::StackOverflow),
@@ -101,7 +101,7 @@ async fn traps_are_told_apart_for_the_operator() {
         ),
     ] {
         let component = text_guest(Parts { items, handle: body, ..Parts::default() });
-        let ended = house.ends(name, &component, Class::Faulted(fault)).await;
+        let ended = harness.ends(name, &component, Class::Faulted(fault)).await;
         let detail = ended.detail.unwrap();
         assert!(detail.contains("; in the_handler") || detail.contains("; in f < f <"), "{name}: no names: {detail}");
         assert!(!detail.contains("0x"), "{name}: no addresses: {detail}");
@@ -110,7 +110,7 @@ async fn traps_are_told_apart_for_the_operator() {
 
 #[tokio::test]
 async fn pointers_discriminants_and_texts_are_checked() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     for (name, body) in [
         ("a level of log that is none", "(call $log (i32.const 9) (i32.const 256) (i32.const 7)) unreachable"),
         ("a text that is no UTF-8", "(call $log (i32.const 0) (i32.const 512) (i32.const 3)) unreachable"),
@@ -153,13 +153,13 @@ async fn pointers_discriminants_and_texts_are_checked() {
              (i32.store (i32.const 1028) (i32.const 65000)) (i32.store (i32.const 1032) (i32.const 65000)) (i32.const 1024)",
         ),
     ] {
-        house.ends(name, &handle(body), CONTRACT).await;
+        harness.ends(name, &handle(body), CONTRACT).await;
     }
 }
 
 #[tokio::test]
 async fn handles_are_checked() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     for (name, body) in [
         ("a handle of nothing", "(call $drop-set (i32.const 0)) unreachable"),
         ("a handle of the last number", "(call $drop-set (i32.const -1)) unreachable"),
@@ -193,13 +193,13 @@ async fn handles_are_checked() {
              (i32.store (i32.const 1028) (i32.const 77)) (i32.const 1024)",
         ),
     ] {
-        house.ends(name, &handle(body), CONTRACT).await;
+        harness.ends(name, &handle(body), CONTRACT).await;
     }
 }
 
 #[tokio::test]
 async fn the_guest_s_allocator_harms_only_the_guest() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     let names = "(call $names (local.get $request) (i32.const 1024)) unreachable";
     for (name, realloc, class) in [
         ("past memory", "(i32.const 65530)", CONTRACT),
@@ -214,7 +214,7 @@ async fn the_guest_s_allocator_harms_only_the_guest() {
             Class::Exhausted(Quota::Memory),
         ),
     ] {
-        house.ends(name, &text_guest(Parts { realloc, handle: names, ..Parts::default() }), class).await;
+        harness.ends(name, &text_guest(Parts { realloc, handle: names, ..Parts::default() }), class).await;
     }
     // The same place for everything spoils the guest's own memory, and nothing else.
     let same = Parts {
@@ -223,12 +223,12 @@ async fn the_guest_s_allocator_harms_only_the_guest() {
             (i32.store8 (i32.const 1024) (i32.const 0)) (i32.store (i32.const 1028) (call $empty)) (i32.const 1024)",
         ..Parts::default()
     };
-    house.run("overlapping", &text_guest(same)).await.unwrap();
+    harness.run("overlapping", &text_guest(same)).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_follows_the_answer_is_under_the_same_rules() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     for (name, post_return, class) in [
         ("a trap", "unreachable", Class::Faulted(Fault::Unreachable)),
         ("a call of an import", "(call $log (i32.const 0) (i32.const 256) (i32.const 7))", CONTRACT),
@@ -238,13 +238,13 @@ async fn what_follows_the_answer_is_under_the_same_rules() {
             Class::Exhausted(Quota::Memory),
         ),
     ] {
-        house.ends(name, &text_guest(Parts { post_return, ..Parts::default() }), class).await;
+        harness.ends(name, &text_guest(Parts { post_return, ..Parts::default() }), class).await;
     }
 }
 
 #[tokio::test]
 async fn more_than_a_quota_is_refused_by_its_name() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     for (name, body, quota) in [
         (
             "lines of log",
@@ -269,20 +269,20 @@ async fn more_than_a_quota_is_refused_by_its_name() {
         ),
         ("memory at once", "(drop (memory.grow (i32.const 60000))) unreachable", Quota::Memory),
     ] {
-        house.ends(name, &handle(body), Class::Exhausted(quota)).await;
+        harness.ends(name, &handle(body), Class::Exhausted(quota)).await;
     }
     // Who is refused memory and copes is served.
     let copes = "(drop (memory.grow (i32.const 60000))) (call $drop-request (local.get $request))
         (i32.store8 (i32.const 1024) (i32.const 0)) (i32.store (i32.const 1028) (call $empty)) (i32.const 1024)";
-    house.run("refused and content", &handle(copes)).await.unwrap();
+    harness.run("refused and content", &handle(copes)).await.unwrap();
 }
 
 #[tokio::test]
 async fn what_a_guest_does_not_give_back_ends_with_the_request() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     let leaks = "(drop (call $set)) (drop (call $set)) (drop (call $empty)) (call $drop-request (local.get $request))
         (i32.store8 (i32.const 1024) (i32.const 0)) (i32.store (i32.const 1028) (call $empty)) (i32.const 1024)";
-    let answer = house.run("leaks", &handle(leaks)).await.unwrap();
+    let answer = harness.run("leaks", &handle(leaks)).await.unwrap();
     assert_eq!(answer.usage.handles_left, 3);
 }
 
@@ -309,12 +309,12 @@ async fn components_and_statements_share_one_memory() {
 
 #[tokio::test]
 async fn a_number_that_is_none_has_the_same_bits_everywhere() {
-    let house = House::new().await;
+    let harness = Harness::new().await;
     let bits = "(if (i32.ne (i32.reinterpret_f32 (f32.div (f32.const 0) (f32.const 0))) (i32.const 0x7fc00000)) (then unreachable))
         (if (i32.ne (i32.reinterpret_f32 (f32.add (f32.const nan:0x1) (f32.const 1))) (i32.const 0x7fc00000)) (then unreachable))
         (call $drop-request (local.get $request))
         (i32.store8 (i32.const 1024) (i32.const 0)) (i32.store (i32.const 1028) (call $empty)) (i32.const 1024)";
-    house.run("not a number", &handle(bits)).await.unwrap();
+    harness.run("not a number", &handle(bits)).await.unwrap();
 }
 
 #[tokio::test]

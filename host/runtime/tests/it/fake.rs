@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 use tidegate_compiler::{WIT, compile_adhoc, compile_sql};
 use tidegate_model::{Code, EndpointName, Failure, Kind, Limits, Manifest, Position, Value};
 use tidegate_runtime::{
-    Answer, Body, Column, Ended, Endpoint, Request, Rows, Runtime, RuntimeError, RuntimeOptions, Statement, Statements,
+    Answer, Body, CallError, Column, Endpoint, Request, Rows, Runtime, RuntimeError, RuntimeOptions, Statement,
+    Statements,
 };
 
 /// A statement and the arguments that came with it.
@@ -168,7 +169,7 @@ pub(crate) fn component(text: &str) -> Vec<u8> {
 }
 
 /// Runs a guest once.
-pub(crate) async fn run(component: &[u8]) -> Result<Answer, Box<Ended>> {
+pub(crate) async fn run(component: &[u8]) -> Result<Answer, Box<CallError>> {
     let runtime = Runtime::new(options()).unwrap();
     let endpoint = prepare(&runtime, component).await.unwrap();
     let result = runtime.handle(&endpoint, request(&[]), Arc::new(Fake::default())).await;

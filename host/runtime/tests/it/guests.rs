@@ -12,7 +12,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Sche
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_compiler::{Folder, inspect, pack};
 use tidegate_model::{Code, Failure, Kind, Value};
-use tidegate_runtime::{Body, CellJson, Column, Made, Rows, Runtime, Statement, Statements};
+use tidegate_runtime::{Body, CellJson, Column, MadeByGuest, Rows, Runtime, Statement, Statements};
 
 use super::fake::{Fake, numbers, options, prepare, request};
 
@@ -65,7 +65,7 @@ async fn a_rust_guest_computes_rows_of_its_own() {
         println!("handled in {:?}, {:?}", start.elapsed(), answer.usage);
         assert_eq!((answer.usage.statements, answer.usage.guest_rows), (1, 3000));
         let Body::Rows(rows) = answer.body else { panic!("rows") };
-        assert!(rows.context.is::<Made>());
+        assert!(rows.context.is::<MadeByGuest>());
         let names: Vec<_> = rows.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["method", "requests", "errors", "error_share"]);
         let batches: Vec<RecordBatch> = rows.batches.try_collect().await.unwrap();

@@ -12,7 +12,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::arrow::ipc::writer::StreamWriter;
 use tidegate_model::Failure;
-use tidegate_runtime::{Made, Rows};
+use tidegate_runtime::{MadeByGuest, Rows};
 use tidegate_sql::{ColumnEncoder, Style, Type, shown_array, shown_type};
 
 use super::redaction::redact_array;
@@ -255,7 +255,7 @@ fn write_object(keys: &[Vec<u8>], encoders: &[ColumnEncoder], row: usize, out: &
 /// The columns with their types in the dialect.
 fn columns_of(rows: &Rows) -> Result<Vec<(String, Type)>, Failure> {
     let known = rows.context.downcast_ref::<ColumnTypes>();
-    let made = rows.context.is::<Made>();
+    let made = rows.context.is::<MadeByGuest>();
     let ty = |column: &tidegate_runtime::Column| match known {
         _ if made => Some(type_of(column.kind)),
         Some(types) => types.get(column.origin?).cloned(),

@@ -6,13 +6,13 @@ use rusqlite::{OptionalExtension, Row, TransactionBehavior, params, types::Type}
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Catalog, check_name};
 use crate::{
+    catalog::{Catalog, check_name},
+    clock::now_micros,
     error::{Result, StoreError},
-    now_micros,
 };
 
-/// A saved endpoint at one of its versions, mostly the newest.
+/// One version of a saved endpoint, mostly the newest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointRecord {
     /// Identity, the same in every version.
@@ -27,7 +27,7 @@ pub struct EndpointRecord {
     pub component: String,
     /// Who saved this version, as free text; may be empty.
     pub author: String,
-    /// The sources that the saved query names, and which sources they were when it was saved.
+    /// The sources that the saved query names, each with its identity when this version was saved.
     pub sources: BTreeMap<String, Uuid>,
     /// When the first version was saved, microseconds since 1970, UTC.
     pub created_at: i64,
@@ -35,7 +35,7 @@ pub struct EndpointRecord {
     pub updated_at: i64,
 }
 
-/// What there is of an endpoint without its manifest: enough to find it. Of the newest version.
+/// The newest version of an endpoint without its manifest: enough to find it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointEntry {
     /// Identity, the same in every version.
@@ -73,15 +73,14 @@ pub struct NewVersion<'a> {
     pub component_digest: &'a str,
     /// Who saves it, as free text; may be empty.
     pub author: &'a str,
-    /// The sources that the saved query names, and which sources they are now. A source that is
-    /// renamed later stays the endpoint's source, and another one that takes the old name does not
-    /// become it.
+    /// The sources that the saved query names, each with its identity now. If a source is renamed, the endpoint keeps
+    /// using it; a new source with the old name does not take its place.
     pub sources: &'a BTreeMap<String, Uuid>,
 }
 
 impl Catalog {
-    /// Saves an endpoint: a new one as version 1, a known `id` as its next version. Older versions
-    /// and their components are kept. All in one transaction.
+    /// Saves an endpoint: a new one as version 1, a known `id` as its next version, in one transaction. Older versions
+    /// and their components are kept.
     ///
     /// # Errors
     /// [`StoreError::Exists`] when another endpoint has the name; [`StoreError::InvalidName`].
@@ -99,7 +98,7 @@ impl Catalog {
             return Err(StoreError::Exists(name.to_owned()));
         }
         let now = now_micros();
-        // Versions count on where a deleted endpoint of the same identity stopped.
+        // The numbers of versions continue after a deleted endpoint of the same identity.
         let version: i64 =
             tx.query_row("SELECT coalesce(max(version), 0) + 1 FROM endpoint_versions WHERE id = ?1", [id], |row| {
                 row.get(0)
@@ -138,7 +137,7 @@ impl Catalog {
         Ok(conn.prepare_cached(&format!("{ENDPOINTS} WHERE id = ?1"))?.query_row([id], endpoint).optional()?)
     }
 
-    /// All endpoints, without their manifests: for whoever keeps them all in memory.
+    /// All endpoints, without their manifests, for a caller that keeps them all in memory.
     pub fn endpoint_entries(&self) -> Result<Vec<EndpointEntry>> {
         let conn = self.lock();
         let mut statement = conn.prepare_cached("SELECT id, name, version, component, sources FROM endpoints")?;
@@ -162,8 +161,8 @@ impl Catalog {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Every version that was ever saved under this identity, newest first; those of a deleted
-    /// endpoint too. Empty when there was none.
+    /// Every version that was saved under this identity, newest first, also of a deleted endpoint. Empty if there was
+    /// none.
     pub fn endpoint_versions(&self, id: Uuid) -> Result<Vec<EndpointRecord>> {
         let conn = self.lock();
         let mut statement = conn.prepare_cached(&format!("{VERSIONS} WHERE v.id = ?1 ORDER BY v.version DESC"))?;
@@ -171,14 +170,14 @@ impl Catalog {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// One version of an endpoint, a deleted one's too.
+    /// One version of an endpoint, also of a deleted one.
     pub fn endpoint_version(&self, id: Uuid, version: i64) -> Result<Option<EndpointRecord>> {
         let conn = self.lock();
         let mut statement = conn.prepare_cached(&format!("{VERSIONS} WHERE v.id = ?1 AND v.version = ?2"))?;
         Ok(statement.query_row(params![id, version], endpoint).optional()?)
     }
 
-    /// Deletes an endpoint (its old versions stay on record); false when there was none.
+    /// Deletes an endpoint; its versions are kept. Returns false if there was none.
     pub fn delete_endpoint(&self, id: Uuid) -> Result<bool> {
         Ok(self.lock().execute("DELETE FROM endpoints WHERE id = ?1", [id])? > 0)
     }
@@ -194,7 +193,7 @@ impl Catalog {
 const ENDPOINTS: &str = "SELECT id, name, version, manifest, component, author, sources, created_at, updated_at
     FROM endpoints";
 
-/// The same columns of a version; its first version was saved when the endpoint was.
+/// The same columns of a version. The endpoint was created with its first version.
 const VERSIONS: &str = "SELECT id, name, version, manifest, component, author, sources,
         (SELECT min(first.created_at) FROM endpoint_versions first WHERE first.id = v.id), created_at
     FROM endpoint_versions v";
@@ -213,7 +212,7 @@ fn endpoint(row: &Row<'_>) -> rusqlite::Result<EndpointRecord> {
     })
 }
 
-/// The tables of an endpoint, in the column with that number.
+/// The sources of an endpoint, from the column with this number.
 fn tables(row: &Row<'_>, column: usize) -> rusqlite::Result<BTreeMap<String, Uuid>> {
     let unreadable = |error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error);
     let texts: BTreeMap<String, String> =

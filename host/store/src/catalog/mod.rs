@@ -1,9 +1,18 @@
-//! The catalog: one SQLite file that is the truth about everything but the rows in segments.
+//! The catalog: one SQLite database that describes everything except the rows in segments.
 //!
-//! The file is opened twice: by the writer thread, which owns the write-ahead log
-//! ([`crate::writing`]), and here, for small reads and writes of endpoints, tokens and settings.
-//! Both sync at every commit (`synchronous=FULL`). The calls here are short but block; call them
-//! off the async threads where that matters.
+//! The file is opened twice: by the writer thread, which owns the write-ahead log ([`crate::wal::writer_thread`]), and
+//! here, for small reads and writes of endpoints, tokens and settings. Both sync at every commit (`synchronous=FULL`).
+//! The calls here are short but block; async code should call them on a blocking thread.
+//!
+//! [`database`] opens connections and migrates the schema, `endpoints` and `tokens` are tables of the server,
+//! [`wal_file`] inspects SQLite's own write-ahead file for damage.
+//!
+//! Uses: `data_folder`, errors.
+
+pub(crate) mod database;
+mod endpoints;
+mod tokens;
+pub(crate) mod wal_file;
 
 use std::{
     path::{Path, PathBuf},
@@ -15,15 +24,13 @@ use uuid::Uuid;
 
 pub use self::{
     endpoints::{EndpointEntry, EndpointRecord, NewVersion},
-    log_file::LogDamage,
     tokens::TokenRecord,
+    wal_file::LogDamage,
 };
-use crate::error::{Result, StoreError};
-
-mod endpoints;
-pub(crate) mod log_file;
-pub(crate) mod schema;
-mod tokens;
+use crate::{
+    data_folder::paths,
+    error::{Result, StoreError},
+};
 
 /// The catalog of a data folder; see [`Store::catalog`](crate::Store::catalog).
 #[derive(Debug)]
@@ -33,47 +40,46 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Opens the catalog of a data folder and brings its schema up to date. One that holds nothing is
-    /// filled only where it `may_be_new`.
+    /// Opens the catalog of a data folder and migrates its schema. An empty database is initialized only if it
+    /// `may_be_new`.
     pub(crate) fn open(data: &Path, may_be_new: bool) -> Result<Catalog> {
-        let path = data.join(schema::FILE);
-        let mut conn = schema::connect(&path, may_be_new)?;
-        if !may_be_new && schema::version(&conn, &path)? == 0 {
+        let path = data.join(paths::CATALOG);
+        let mut conn = database::connect(&path, may_be_new)?;
+        if !may_be_new && database::version(&conn, &path)? == 0 {
             return Err(StoreError::CatalogMissing(data.to_owned()));
         }
-        schema::migrate(&mut conn, &path)?;
+        database::migrate(&mut conn, &path)?;
         Ok(Catalog { path, conn: Mutex::new(conn) })
     }
 
-    /// Opens the catalog of a data folder beside a server that may be running there: for the
-    /// command line to manage tokens and endpoints. Takes no lock on the folder, since SQLite lets
-    /// several processes in; the server notices through [`Self::tokens_generation`]. Blocks.
+    /// Opens the catalog of a data folder beside a server that may be running there, for the command line to manage
+    /// tokens and endpoints. Takes no lock on the folder, because SQLite allows several processes. The server notices
+    /// changes through [`Self::tokens_generation`]. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::NoCatalog`] when the folder has none: nothing is created.
-    /// [`StoreError::Incompatible`] when it has another version: only a store that has the folder
-    /// for itself changes the schema.
+    /// [`StoreError::NoCatalog`] if the folder has none; nothing is created. [`StoreError::Incompatible`] if it has
+    /// another version: only a store that has the folder for itself migrates it.
     pub fn open_beside(data_dir: &Path) -> Result<Catalog> {
-        let path = data_dir.join(schema::FILE);
+        let path = data_dir.join(paths::CATALOG);
         if !path.is_file() {
             return Err(StoreError::NoCatalog(data_dir.to_owned()));
         }
-        let conn = schema::connect(&path, false)?;
-        match schema::version(&conn, &path)? {
-            schema::VERSION => Ok(Catalog { path, conn: Mutex::new(conn) }),
+        let conn = database::connect(&path, false)?;
+        match database::version(&conn, &path)? {
+            database::VERSION => Ok(Catalog { path, conn: Mutex::new(conn) }),
             0 => Err(StoreError::NoCatalog(data_dir.to_owned())),
             old => Err(StoreError::Incompatible {
                 path,
                 reason: format!(
                     "it has schema version {old}; start the server of this build once, which brings it to version {}",
-                    schema::VERSION
+                    database::VERSION
                 ),
             }),
         }
     }
 
-    /// What tells this catalog from every other: footers of segments say which one counted their
-    /// write-ahead rows. Made at the first call.
+    /// The identity of this catalog, made at the first call. Footers of segments record which catalog numbered their
+    /// write-ahead rows.
     pub(crate) fn identity(&self) -> Result<Uuid> {
         let conn = self.lock();
         conn.execute(
@@ -86,11 +92,11 @@ impl Catalog {
 
     /// Another connection to the same file, for the writer thread.
     pub(crate) fn connect(&self) -> Result<Connection> {
-        schema::connect(&self.path, false)
+        database::connect(&self.path, false)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A panic elsewhere cannot leave SQLite half-way: its transactions roll back on drop.
+        // A panic elsewhere cannot leave SQLite in the middle of a transaction: it is rolled back on drop.
         self.conn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -3,32 +3,32 @@
 use rusqlite::{OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::Catalog;
 use crate::{
+    catalog::Catalog,
+    clock::now_micros,
     error::{Result, StoreError},
-    now_micros,
 };
 
-/// An access token; the token itself is stored nowhere, only its hash.
+/// An access token. The token itself is not stored, only its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRecord {
     /// Identity.
     pub id: Uuid,
     /// SHA-256 of the token.
     pub hash: Vec<u8>,
-    /// What it is for.
+    /// Its purpose, for people.
     pub description: String,
-    /// What it may do.
+    /// What it allows.
     pub scopes: String,
-    /// Parameter values it fixes, as a JSON object.
+    /// Values of parameters that it fixes, as a JSON object.
     pub pinned: String,
-    /// What its requests may use at most, as a JSON object.
+    /// Limits of its requests, as a JSON object.
     pub limits: String,
-    /// With which status errors of its queries are answered, if it says so.
+    /// The status of errors of its queries, if it says so.
     pub errors: Option<String>,
     /// Microseconds since 1970, UTC.
     pub created_at: i64,
-    /// When it stops working, if ever.
+    /// When it expires, if ever.
     pub expires_at: Option<i64>,
     /// When it was revoked, if it was.
     pub revoked_at: Option<i64>,
@@ -63,7 +63,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The token whose SHA-256 this is, revoked and expired ones included.
+    /// The token with this SHA-256; it may be revoked or expired.
     pub fn token_by_hash(&self, hash: &[u8]) -> Result<Option<TokenRecord>> {
         let conn = self.lock();
         Ok(conn.prepare_cached(&format!("{TOKENS} WHERE hash = ?1"))?.query_row([hash], token).optional()?)
@@ -77,7 +77,7 @@ impl Catalog {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Revokes a token; false when there is none or it was revoked before.
+    /// Revokes a token. Returns false if there is none or it was revoked before.
     pub fn revoke_token(&self, id: Uuid) -> Result<bool> {
         let changed = self.lock().execute(
             "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
@@ -86,9 +86,8 @@ impl Catalog {
         Ok(changed > 0)
     }
 
-    /// A number that grows with every change of a token or an endpoint, by this process or by
-    /// another one that has the catalog open: whoever keeps tokens in memory compares it before
-    /// trusting them. Costs one look-up.
+    /// A number that grows with every change of a token or an endpoint, by this process or another one that has the
+    /// catalog open. A caller that caches tokens compares it before it uses the cache. Costs one lookup.
     pub fn tokens_generation(&self) -> Result<u64> {
         let conn = self.lock();
         let mut statement =

@@ -11,7 +11,7 @@ use std::{
 use serde_json::json;
 
 use super::{all, crash, frame, manual, open, rows};
-use crate::{BackupReport, Retention, Store, StoreError, backup, backup::backup_with, restore};
+use crate::{BackupReport, Retention, Store, StoreError, backup, maintenance::backup::backup_with, restore};
 
 /// The names in a folder, sorted.
 fn names(folder: &Path) -> Vec<String> {

@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{all, manual, open};
-use crate::{Catalog, NewVersion, Store, StoreError, TokenRecord, catalog::schema};
+use crate::{Catalog, NewVersion, Store, StoreError, TokenRecord, catalog::database, data_folder::paths};
 
 fn token(id: Uuid, hash: u8) -> TokenRecord {
     TokenRecord {
@@ -143,7 +143,7 @@ const EVENTS: &str = r#"[{"id":"old","timestamp":1700000000000000,"event_message
 
 /// A folder as version 1 of the schema left it, with a row in every table.
 fn old_folder(dir: &Path) {
-    let conn = Connection::open(dir.join(schema::FILE)).unwrap();
+    let conn = Connection::open(dir.join(paths::CATALOG)).unwrap();
     conn.execute_batch(include_str!("catalog_v1.sql")).unwrap();
     conn.pragma_update(None, "application_id", 0x5449_4445).unwrap();
     conn.pragma_update(None, "user_version", 1).unwrap();
@@ -205,7 +205,7 @@ async fn a_catalog_of_version_1_is_brought_up_to_date() {
 fn a_catalog_of_version_2_gets_tokens_with_limits() {
     let dir = tempfile::tempdir().unwrap();
     old_folder(dir.path());
-    let conn = Connection::open(dir.path().join(schema::FILE)).unwrap();
+    let conn = Connection::open(dir.path().join(paths::CATALOG)).unwrap();
     conn.execute_batch(include_str!("../catalog/migrate_2.sql")).unwrap();
     conn.pragma_update(None, "user_version", 2).unwrap();
     drop(conn);
@@ -222,7 +222,7 @@ fn a_catalog_of_version_2_gets_tokens_with_limits() {
 fn a_catalog_of_version_4_gets_tokens_that_say_how_errors_are_answered() {
     let dir = tempfile::tempdir().unwrap();
     old_folder(dir.path());
-    let conn = Connection::open(dir.path().join(schema::FILE)).unwrap();
+    let conn = Connection::open(dir.path().join(paths::CATALOG)).unwrap();
     for step in [
         include_str!("../catalog/migrate_2.sql"),
         include_str!("../catalog/migrate_3.sql"),
@@ -268,9 +268,9 @@ fn both_roads_end_at_the_same_schema() {
 
 #[test]
 fn a_catalog_of_tomorrow_or_of_somebody_else_is_refused() {
-    for (application, version) in [(0x5449_4445, schema::VERSION + 1), (0x5449_4445, 0), (1, 1), (0, 0)] {
+    for (application, version) in [(0x5449_4445, database::VERSION + 1), (0x5449_4445, 0), (1, 1), (0, 0)] {
         let dir = tempfile::tempdir().unwrap();
-        let conn = Connection::open(dir.path().join(schema::FILE)).unwrap();
+        let conn = Connection::open(dir.path().join(paths::CATALOG)).unwrap();
         conn.execute_batch("CREATE TABLE theirs (x)").unwrap();
         conn.pragma_update(None, "application_id", application).unwrap();
         conn.pragma_update(None, "user_version", version).unwrap();

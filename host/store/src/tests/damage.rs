@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{all, durability::copy, frame, manual, open, path, rows};
-use crate::{Store, StoreError, segment};
+use crate::{Store, StoreError, data_folder::paths};
 
 /// Numbers that look random and are the same in every run.
 struct Numbers(u64);
@@ -155,14 +155,15 @@ async fn what_the_catalog_forgot_is_set_aside_and_not_deleted() {
     let before = files(dir.path());
     store.catalog().lock().execute("DELETE FROM segments WHERE min_time = 0", []).unwrap();
     drop(store);
-    std::fs::write(segment::folder(dir.path(), id).join(format!("{}.parquet", Uuid::new_v4())), b"no segment").unwrap();
+    std::fs::write(paths::source_folder(dir.path(), id).join(format!("{}.parquet", Uuid::new_v4())), b"no segment")
+        .unwrap();
     for _ in 0..2 {
         let store = open(&dir);
         assert_eq!(all(&store, "s").await.len(), 600);
         let stats = store.stats();
         assert_eq!((stats.set_aside_segments, stats.set_aside_rows, stats.damaged_segments), (2, 300, 0));
         assert_eq!(files(dir.path()).len(), before.len() + 1);
-        let listed = crate::quarantine::list(dir.path()).unwrap();
+        let listed = crate::recovery::quarantine::list(dir.path()).unwrap();
         assert!(listed.iter().all(|note| note.source == id && note.file), "{listed:?}");
         assert!(listed.iter().any(|note| note.source_name.as_deref() == Some("s") && note.rows == Some(300)));
         // Later events never get the numbers of those that may come back.
@@ -179,7 +180,7 @@ async fn what_the_catalog_forgot_is_set_aside_and_not_deleted() {
     let store = open(&dir);
     assert_eq!((store.sources().len(), store.stats().set_aside_segments), (0, 4));
     assert_eq!(files(dir.path()).len(), before.len() + 1);
-    assert!(!segment::folder(dir.path(), id).exists());
+    assert!(!paths::source_folder(dir.path(), id).exists());
 }
 
 /// The write-ahead log has a part of the rows of a flush that the catalog does not know.

@@ -9,7 +9,7 @@ use rusqlite::ffi;
 use serde_json::{Value, json};
 
 use super::{all, frame, manual, open};
-use crate::{Store, StoreError, disk::refine};
+use crate::{Store, StoreError, data_folder::disk_failure::refine};
 
 /// SQLite's own limit makes the disk as small as we like.
 fn limit_pages(store: &Store, pages: i64) {
@@ -60,7 +60,10 @@ fn a_broken_disk_is_not_a_full_one() {
     let dir = tempfile::tempdir().unwrap();
     for code in [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_CORRUPT] {
         let error = refine(io_failure(code), dir.path());
-        assert!(matches!(&error, StoreError::Sqlite(inner) if crate::disk::is_fatal(inner)), "{error}");
+        assert!(
+            matches!(&error, StoreError::Sqlite(inner) if crate::data_folder::disk_failure::is_fatal(inner)),
+            "{error}"
+        );
     }
     assert!(matches!(io_failure(ffi::SQLITE_FULL), StoreError::DiskFull(_)));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -10,7 +10,7 @@ use datafusion::{
 use serde_json::json;
 
 use super::{manual, rows};
-use crate::{Store, StoreOptions, scan::SegmentScan};
+use crate::{Store, StoreOptions, scan::segment_scan::SegmentScan};
 
 const START: i64 = 1_700_000_000_000_000;
 

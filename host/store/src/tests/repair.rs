@@ -119,7 +119,7 @@ async fn what_a_catalog_forgot_comes_back_with_its_schema() {
     let (s, t) = (all(&store, "s").await, all(&store, "t").await);
     drop(store);
     // A catalog of the time before the second flush: `t` is not there, and `s` knows no field.
-    let shape = serde_json::to_string(&crate::shape::Shape::default()).unwrap();
+    let shape = serde_json::to_string(&crate::schema::shape::Shape::default()).unwrap();
     sql(
         dir.path(),
         &format!(

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{all, field, frame, open, path, rows};
 use crate::{
     Ingested, RefusedEvent, StoreError,
-    event::{Times, normalise},
+    ingest::normalise::{TimeCounts, normalise},
 };
 
 #[tokio::test]
@@ -499,7 +499,7 @@ fn shown(value: Value) -> Value {
 fn reads_as(got: &Value, sent: &Value) -> bool {
     match (got, sent) {
         (Value::String(got), Value::String(sent)) => got == sent,
-        (Value::String(got), sent) => *got == crate::adapt::value_text(sent),
+        (Value::String(got), sent) => *got == crate::arrays::json_values::value_text(sent),
         (Value::Number(got), Value::Number(sent)) => got == sent || got.as_f64() == sent.as_f64(),
         (Value::Object(got), Value::Object(sent)) => {
             got.len() == sent.len()
@@ -525,7 +525,7 @@ proptest! {
             .collect();
         let sent: Vec<Value> = events
             .iter()
-            .map(|event| Value::Object(normalise(event.as_object().unwrap().clone(), 0, &mut Times::default())))
+            .map(|event| Value::Object(normalise(event.as_object().unwrap().clone(), 0, &mut TimeCounts::default())))
             .collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let got: Vec<Vec<Value>> = runtime.block_on(async {

@@ -1,0 +1,13 @@
+//! Arrow arrays of the store: builders for leaves and lists, and conversions between schema versions.
+//!
+//! [`leaf`] and [`list`] build columns while rows arrive. [`schema_evolution`] converts an array to a wider type of
+//! the same path. [`json_values`] turns arrays back into JSON or text, [`list_values`] takes the elements of a
+//! sliced list.
+//!
+//! Uses: `schema`.
+
+pub(crate) mod json_values;
+pub(crate) mod leaf;
+pub(crate) mod list;
+pub(crate) mod list_values;
+pub(crate) mod schema_evolution;

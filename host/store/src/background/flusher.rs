@@ -1,0 +1,265 @@
+//! The flush thread: rows in memory become segments.
+//!
+//! It works on one source at a time, and holds up neither ingest nor queries. The decisive step is one transaction: it
+//! registers the segment, stores the schema that the segment was written with, and deletes the write-ahead rows. Before
+//! it the rows are in the log, after it in the segment. The thread also runs retention, once a minute.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::{
+    background::{dropped::Dropped, retention},
+    data_folder::{disk_failure, paths},
+    error::{Result, StoreError},
+    memory::mem_batch::MemBatch,
+    options::StoreOptions,
+    schema::shape::Shape,
+    segment::{
+        catalog_rows,
+        footer_entry::Origin,
+        handle::{FileRemoval, Segment},
+        tombstones, writer,
+    },
+    source::{Source, sources::Sources},
+    wal::{rows, writer::Writer},
+};
+
+/// How often the thread looks for work when nothing wakes it.
+const TICK: Duration = Duration::from_millis(250);
+
+/// How often retention runs.
+const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
+
+enum FlushMessage {
+    Wake,
+    Flush(oneshot::Sender<Result<()>>),
+    Retain(oneshot::Sender<Result<Dropped>>),
+    Stop,
+}
+
+/// The handle to the flush thread.
+#[derive(Debug)]
+pub(crate) struct Flusher {
+    queue: Sender<FlushMessage>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Wakes the flush thread. Cheap enough to be called after each commit.
+#[derive(Debug, Clone)]
+pub(crate) struct Waker {
+    queue: Sender<FlushMessage>,
+    awake: Arc<AtomicBool>,
+}
+
+impl Waker {
+    pub(crate) fn wake(&self) {
+        if !self.awake.swap(true, Ordering::Relaxed) {
+            // The receiver is gone if the thread has stopped.
+            let _ = self.queue.send(FlushMessage::Wake);
+        }
+    }
+}
+
+/// Both ends of the thread's queue. They are made before the thread, so that the writer thread can have a waker.
+pub(crate) struct Queue {
+    sender: Sender<FlushMessage>,
+    receiver: Receiver<FlushMessage>,
+    awake: Arc<AtomicBool>,
+}
+
+pub(crate) fn queue() -> (Queue, Waker) {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let awake = Arc::new(AtomicBool::new(false));
+    let waker = Waker { queue: sender.clone(), awake: Arc::clone(&awake) };
+    (Queue { sender, receiver, awake }, waker)
+}
+
+impl Flusher {
+    pub(crate) fn start(
+        queue: Queue,
+        (data, catalog): (PathBuf, Uuid),
+        sources: Arc<Sources>,
+        writer: Arc<Writer>,
+        options: StoreOptions,
+    ) -> Result<Flusher> {
+        let Queue { sender, receiver, awake } = queue;
+        let run = FlushThread { data, catalog, sources, writer, options };
+        let thread = thread::Builder::new()
+            .name("store-flush".to_owned())
+            .spawn(move || run.run(&receiver, &awake))
+            .map_err(StoreError::io("starting the flush thread"))?;
+        Ok(Flusher { queue: sender, thread: Mutex::new(Some(thread)) })
+    }
+
+    pub(crate) async fn flush(&self) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(FlushMessage::Flush(reply)).map_err(|_| StoreError::Closed)?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    pub(crate) async fn retain(&self) -> Result<Dropped> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(FlushMessage::Retain(reply)).map_err(|_| StoreError::Closed)?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Ends the thread after its current work. Blocks; a second call does nothing.
+    pub(crate) fn stop(&self) {
+        let _ = self.queue.send(FlushMessage::Stop);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the flush thread panicked");
+        }
+    }
+}
+
+struct FlushThread {
+    data: PathBuf,
+    /// The identity of the catalog, for the footers.
+    catalog: Uuid,
+    sources: Arc<Sources>,
+    writer: Arc<Writer>,
+    options: StoreOptions,
+}
+
+impl FlushThread {
+    fn run(self, receiver: &Receiver<FlushMessage>, awake: &AtomicBool) {
+        let mut retained: Option<Instant> = None;
+        loop {
+            match receiver.recv_timeout(TICK) {
+                Ok(FlushMessage::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(FlushMessage::Flush(reply)) => {
+                    let _ = reply.send(self.sources.all().iter().try_for_each(|source| self.flush(source)));
+                }
+                Ok(FlushMessage::Retain(reply)) => {
+                    let _ = reply.send(self.retain());
+                }
+                Ok(FlushMessage::Wake) | Err(RecvTimeoutError::Timeout) => {
+                    awake.store(false, Ordering::Relaxed);
+                    self.flush_due();
+                    if !self.options.manual_flush && retained.is_none_or(|at| at.elapsed() >= RETENTION_INTERVAL) {
+                        retained = Some(Instant::now());
+                        let _ = self.retain();
+                    }
+                }
+            }
+        }
+    }
+
+    fn flush_due(&self) {
+        for source in self.sources.all() {
+            let done = if !self.options.manual_flush && source.is_due(&self.options) {
+                self.flush(&source)
+            } else if source.is_raw() {
+                source.settle()
+            } else {
+                Ok(())
+            };
+            if let Err(error) = done {
+                // The rows stay in memory and in the log. The next tick at which a flush is due tries again.
+                tracing::error!(source = source.info().name, %error, "flush failed");
+            }
+        }
+    }
+
+    /// Applies retention to all sources, even if one fails. Returns the first failure.
+    fn retain(&self) -> Result<Dropped> {
+        let mut dropped = Dropped::default();
+        let mut failed = None;
+        for source in self.sources.all() {
+            match retention::apply(&source, &self.writer, self.options.retention) {
+                Ok(more) => dropped.add(more),
+                Err(error) => {
+                    tracing::error!(source = source.info().name, %error, "retention failed");
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        // Tombstones of files that are gone are not needed any more.
+        let data = self.data.clone();
+        if self.writer.check().is_ok()
+            && let Err(error) = self.writer.transact(move |tx| tombstones::forget_gone(tx, &data))
+        {
+            failed.get_or_insert(error);
+        }
+        failed.map_or(Ok(dropped), Err)
+    }
+
+    fn flush(&self, source: &Arc<Source>) -> Result<()> {
+        let done = self.write_segment(source);
+        if done.is_err() {
+            self.writer.counters().flush_failed();
+        }
+        done
+    }
+
+    fn write_segment(&self, source: &Arc<Source>) -> Result<()> {
+        // A segment that cannot be registered would only fill the disk.
+        self.writer.check()?;
+        let Some((batch, shape)) = source.begin_flush()? else { return Ok(()) };
+        let folder = paths::source_folder(&self.data, source.id);
+        let info = source.info();
+        let origin = Origin { catalog: self.catalog, source: source.id, name: &info.name, shape: &shape };
+        let segment = match writer::write(&folder, origin, &batch, &self.options) {
+            Ok(segment) => Arc::new(segment),
+            Err(error) => {
+                source.abort_flush();
+                return Err(disk_failure::refine(error, &self.data));
+            }
+        };
+        match self.register(source, &segment, &shape, batch) {
+            Ok(()) => {
+                tracing::debug!(source = info.name, segment = %segment.id, rows = segment.rows, "flushed");
+                self.writer.counters().flushed();
+                source.end_flush(segment);
+                Ok(())
+            }
+            Err(StoreError::UnknownSource { .. }) => {
+                // The source was deleted meanwhile, with its rows.
+                segment.remove_on_drop(FileRemoval::FileAndFolder);
+                Ok(())
+            }
+            Err(error) => {
+                source.abort_flush();
+                // After a transaction that was rolled back, the file belongs to nobody. After one whose outcome is
+                // unknown it may be registered, and the next start decides.
+                if matches!(error, StoreError::Sqlite(_) | StoreError::DiskFull(_) | StoreError::CommitFailed(_)) {
+                    segment.remove_on_drop(FileRemoval::File);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn register(
+        &self,
+        source: &Arc<Source>,
+        segment: &Arc<Segment>,
+        shape: &Shape,
+        batch: Arc<MemBatch>,
+    ) -> Result<()> {
+        let seen = source.note_segment(shape, batch.rows.schema_ref(), segment.created_at);
+        let shape = serde_json::to_string(shape).map_err(|e| StoreError::corrupt("a shape", e))?;
+        let (key, source, segment) = (source.key, Arc::clone(source), Arc::clone(segment));
+        self.writer.transact(move |tx| {
+            source.check()?;
+            catalog_rows::register(tx, key, &segment, batch.rows.schema_ref())?;
+            tx.prepare_cached("UPDATE sources SET shape = ?2, seen = ?3 WHERE key = ?1")?
+                .execute(rusqlite::params![key, shape, seen])?;
+            rows::delete_flushed(tx, key, batch.first_seq, batch.last_seq)
+        })
+    }
+}

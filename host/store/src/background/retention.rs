@@ -1,0 +1,95 @@
+//! Retention: segments that are too old, or beyond the bound on bytes, are dropped.
+//!
+//! One transaction removes them from the catalog. From then on no new query finds them, and each file is deleted when
+//! the last query that reads it ends. Until then the catalog keeps a tombstone: after a crash the next start may delete
+//! the file because of it.
+
+use std::{collections::HashSet, sync::Arc};
+
+use uuid::Uuid;
+
+use crate::{
+    background::dropped::Dropped,
+    clock::now_micros,
+    error::{Result, StoreError},
+    segment::handle::Segment,
+    source::Source,
+    source_info::Retention,
+    wal::writer::Writer,
+};
+
+/// Drops the segments of a source that are beyond its limits.
+pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -> Result<Dropped> {
+    let info = source.info();
+    let victims = beyond(&source.segments(), info.retention.or(default), now_micros());
+    if victims.is_empty() {
+        return Ok(Dropped::default());
+    }
+    let dropped = Dropped {
+        segments: victims.len(),
+        rows: victims.iter().map(|segment| segment.rows as u64).sum(),
+        bytes: victims.iter().map(|segment| segment.bytes).sum(),
+    };
+    let ids: HashSet<Uuid> = victims.iter().map(|segment| segment.id).collect();
+    let (owner, forgotten) = (Arc::clone(source), ids.clone());
+    let done = writer.transact(move |tx| {
+        owner.check()?;
+        let mut statement = tx.prepare_cached("DELETE FROM segments WHERE id = ?1")?;
+        forgotten.iter().try_for_each(|id| statement.execute([id]).map(drop))?;
+        let mut statement = tx.prepare_cached("INSERT OR IGNORE INTO dropped (id, source) VALUES (?1, ?2)")?;
+        forgotten.iter().try_for_each(|id| statement.execute([id, &owner.id]).map(drop))?;
+        Ok(())
+    });
+    match done {
+        Ok(()) => {}
+        // The source was deleted meanwhile, with its segments.
+        Err(StoreError::UnknownSource { .. }) => return Ok(Dropped::default()),
+        Err(error) => return Err(error),
+    }
+    source.drop_segments(&ids);
+    forget_columns(source, writer)?;
+    victims.iter().for_each(|segment| writer.counters().dropped(segment.rows, segment.bytes));
+    tracing::info!(
+        source = info.name,
+        segments = dropped.segments,
+        rows = dropped.rows,
+        bytes = dropped.bytes,
+        "retention dropped the oldest logs"
+    );
+    Ok(dropped)
+}
+
+/// Removes columns from the schema that only dropped segments had.
+fn forget_columns(source: &Arc<Source>, writer: &Writer) -> Result<()> {
+    let Some(shrunk) = source.forget_columns()? else { return Ok(()) };
+    let shape = serde_json::to_string(shrunk.as_ref()).map_err(|error| StoreError::corrupt("a shape", error))?;
+    tracing::info!(source = source.info().name, fields = shrunk.count(), "columns that no log has any more are gone");
+    let key = source.key;
+    writer.transact(move |tx| {
+        tx.prepare_cached("UPDATE sources SET shape = ?2 WHERE key = ?1")?.execute(rusqlite::params![key, shape])?;
+        Ok(())
+    })
+}
+
+/// The segments that are too old, and then those with the oldest rows until the rest is within the bound on bytes.
+fn beyond(segments: &[Arc<Segment>], limits: Retention, now: i64) -> Vec<Arc<Segment>> {
+    let oldest_kept = limits.max_age.map_or(i64::MIN, |age| {
+        let micros = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+        now.saturating_sub(micros)
+    });
+    let mut sorted: Vec<&Arc<Segment>> = segments.iter().collect();
+    sorted.sort_by_key(|segment| (segment.max_time, segment.created_at));
+    let expired = |segment: &Segment| segment.created_at < oldest_kept;
+    let mut bytes: u64 = sorted.iter().filter(|segment| !expired(segment)).map(|segment| segment.bytes).sum();
+    let limit = limits.max_bytes.unwrap_or(u64::MAX);
+    let mut victims = Vec::new();
+    for segment in sorted {
+        if expired(segment) {
+            victims.push(Arc::clone(segment));
+        } else if bytes > limit {
+            bytes -= segment.bytes;
+            victims.push(Arc::clone(segment));
+        }
+    }
+    victims
+}

@@ -1,0 +1,42 @@
+//! The layout of a data folder: the names of its files and folders.
+//!
+//! ```text
+//! catalog.sqlite, catalog.sqlite-wal, catalog.sqlite-shm   the catalog
+//! segments/<source id>/<segment id>.parquet                segments
+//! quarantine/                                              segments that are kept and not read
+//! lock                                                     held by the process that has the folder open
+//! ```
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use uuid::Uuid;
+
+use crate::error::{Result, StoreError};
+
+/// The file of the catalog.
+pub(crate) const CATALOG: &str = "catalog.sqlite";
+
+/// The folder of all segments.
+pub(crate) fn segments_folder(data: &Path) -> PathBuf {
+    data.join("segments")
+}
+
+/// The folder of the segments of a source.
+pub(crate) fn source_folder(data: &Path, source: Uuid) -> PathBuf {
+    segments_folder(data).join(source.to_string())
+}
+
+/// The name of a segment's file in the folder of its source.
+pub(crate) fn segment_file(segment: Uuid) -> String {
+    format!("{segment}.parquet")
+}
+
+/// The paths of all entries of a folder.
+pub(crate) fn list_folder(folder: &Path) -> Result<Vec<PathBuf>> {
+    let io = || StoreError::io(format!("listing {}", folder.display()));
+    let entries = fs::read_dir(folder).map_err(io())?;
+    entries.map(|entry| entry.map(|entry| entry.path()).map_err(io())).collect()
+}

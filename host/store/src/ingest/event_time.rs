@@ -1,0 +1,239 @@
+//! The time of an event as microseconds since 1970, UTC, from the many forms that senders use.
+//!
+//! Shippers send ISO text with and without time zone, with a blank for the `T`, with a comma before the fraction, dates
+//! alone, and numbers in four units, as number or as text, with and without fraction. The unit of a number follows from
+//! its magnitude: the ranges below assign every instant from 1973 to 5138 to the right unit. A negative number is not a
+//! time: no sender means one. Times before 1970 are read from text.
+
+use std::borrow::Cow;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use serde_json::{Map, Number, Value};
+
+/// 1e11 seconds is the year 5138; 1e11 milliseconds is 1973. The same gap repeats for each unit.
+const SECONDS_BELOW: u64 = 100_000_000_000;
+
+const MILLIS_BELOW: u64 = 100_000_000_000_000;
+
+const MICROS_BELOW: u64 = 100_000_000_000_000_000;
+
+/// Numbers from here on are not a time in any unit: nanoseconds in 64 bits end there.
+const NUMBERS_BELOW: f64 = 9.2e18;
+
+/// The time in an event's `timestamp` in microseconds; `None` if it cannot be read. Such an event gets the time of its
+/// arrival.
+pub fn micros(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(number) => from_number(number),
+        Value::String(text) => from_text(text.trim()),
+        _ => None,
+    }
+}
+
+/// Fields that some shippers use for the time of an event, in the order in which they are tried if there is no
+/// `timestamp`.
+const OTHERS: [&str; 3] = [AT_TIMESTAMP, "time", "date"];
+
+/// This name is used for nothing else.
+const AT_TIMESTAMP: &str = "@timestamp";
+
+/// The time of an event without `timestamp` from the other fields, and whether `@timestamp` is there but cannot be
+/// read.
+pub(crate) fn of_others(event: &Map<String, Value>) -> (Option<i64>, bool) {
+    let found = OTHERS.iter().find_map(|field| event.get(*field).and_then(of_moment));
+    (found, found.is_none() && event.contains_key(AT_TIMESTAMP))
+}
+
+/// 2001-09-09 in seconds. Smaller numbers in a field `date` are rather dates, such as 20251120, and in a field `time`
+/// rather durations.
+const MOMENTS_FROM: f64 = 1e9;
+
+/// The time in a field that may also have another meaning. A date alone and small numbers are not times.
+fn of_moment(value: &Value) -> Option<i64> {
+    let is_moment = match value {
+        Value::Number(number) => number.as_f64().is_some_and(|number| number >= MOMENTS_FROM),
+        Value::String(text) if text.contains(':') => true,
+        Value::String(text) => text.trim().parse().is_ok_and(|number: f64| number >= MOMENTS_FROM),
+        _ => false,
+    };
+    if is_moment { micros(value) } else { None }
+}
+
+fn from_number(number: &Number) -> Option<i64> {
+    if let Some(whole) = number.as_u64() {
+        return in_unit(whole, 0);
+    }
+    let float = number.as_f64().filter(|float| (0.0..NUMBERS_BELOW).contains(float))?;
+    if float.fract() == 0.0 {
+        return in_unit(float as u64, 0);
+    }
+    // The shortest text of the float has the digits that were sent; the float itself is often a little less.
+    from_decimal(&number.to_string())
+}
+
+/// Digits, with or without a fraction.
+fn from_decimal(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) {
+        return None;
+    }
+    // Six digits of a second are microseconds. The rest is cut off, so that a time is never later than it was.
+    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(6);
+    let millionths = digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    in_unit(whole.parse().ok()?, millionths)
+}
+
+/// A number and its fraction, in millionths, as microseconds.
+fn in_unit(whole: u64, millionths: u64) -> Option<i64> {
+    let micros = match whole {
+        ..SECONDS_BELOW => whole * 1_000_000 + millionths,
+        SECONDS_BELOW..MILLIS_BELOW => whole * 1_000 + millionths / 1_000,
+        MILLIS_BELOW..MICROS_BELOW => whole,
+        _ => i64::try_from(whole).ok()?.unsigned_abs() / 1_000,
+    };
+    i64::try_from(micros).ok()
+}
+
+fn from_text(text: &str) -> Option<i64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return from_decimal(text);
+    }
+    let text = &*with_point(text);
+    if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
+        return Some(zoned.timestamp_micros());
+    }
+    for format in ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"] {
+        if let Ok(plain) = NaiveDateTime::parse_from_str(text, format) {
+            return Some(plain.and_utc().timestamp_micros());
+        }
+    }
+    // Offsets that RFC 3339 does not allow: without colon, hours only, after a blank, a zone name.
+    let utc = text.strip_suffix(" UTC").or_else(|| text.strip_suffix(" GMT"));
+    if let Some(plain) = utc.or_else(|| text.strip_suffix('Z')) {
+        return from_text(plain.trim_end());
+    }
+    for format in
+        ["%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f %#z", "%Y-%m-%dT%H:%M%#z"]
+    {
+        if let Ok(zoned) = DateTime::parse_from_str(text, format) {
+            return Some(zoned.timestamp_micros());
+        }
+    }
+    let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+    Some(date.and_hms_opt(0, 0, 0)?.and_utc().timestamp_micros())
+}
+
+/// ISO 8601 allows a comma before the fraction of a second, and Python writes one.
+fn with_point(text: &str) -> Cow<'_, str> {
+    match text.split_once(',') {
+        Some((time, fraction)) if time.contains(':') && fraction.starts_with(|first: char| first.is_ascii_digit()) => {
+            Cow::Owned(format!("{time}.{fraction}"))
+        }
+        _ => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// 2025-11-20T10:15:02.123456Z
+    const AT: i64 = 1_763_633_702_123_456;
+    const WHOLE: i64 = 1_763_633_702_000_000;
+
+    #[test]
+    fn texts() {
+        for (text, expected) in [
+            ("2025-11-20T10:15:02Z", WHOLE),
+            ("2025-11-20T10:15:02.123456Z", AT),
+            ("2025-11-20T10:15:02.123456999Z", AT),
+            ("2025-11-20T12:15:02.123456+02:00", AT),
+            ("2025-11-20T12:15:02.123456+0200", AT),
+            ("2025-11-20 12:15:02.123456+02", AT),
+            ("2025-11-20T10:15:02.123456", AT),
+            ("2025-11-20 10:15:02.123456", AT),
+            ("2025-11-20 10:15:02", WHOLE),
+            ("2025-11-20 10:15:02 UTC", WHOLE),
+            ("2025-11-20 10:15:02.123456 UTC", AT),
+            ("2025-11-20", 1_763_596_800_000_000),
+            ("1763633702", WHOLE),
+            ("1763633702123456789", AT),
+            ("2025-11-20 10:15:02,123", WHOLE + 123_000),
+            ("2025-11-20 10:15:02,123456", AT),
+            ("2025-11-20T10:15:02,123456Z", AT),
+            ("2025-11-20T12:15:02,123456+02:00", AT),
+            ("1763633702.123456", AT),
+            ("1763633702.1234569", AT),
+            ("1763633702.5", WHOLE + 500_000),
+            ("1763633702123.5", WHOLE + 123_500),
+            ("1763633702123456.9", AT),
+            ("1969-12-31T23:59:59.999999999Z", -1),
+            ("1915-01-01", -1_735_689_600_000_000),
+        ] {
+            assert_eq!(micros(&json!(text)), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_by_magnitude() {
+        for value in [json!(AT), json!(1_763_633_702_123_456_789_i64)] {
+            assert_eq!(micros(&value), Some(AT), "{value}");
+        }
+        assert_eq!(micros(&json!(1_763_633_702)), Some(WHOLE));
+        assert_eq!(micros(&json!(1_763_633_702_123_i64)), Some(AT - 456));
+        assert_eq!(micros(&json!(1_763_633_702.0)), Some(WHOLE));
+        assert_eq!(micros(&json!(1_763_633_702.5)), Some(WHOLE + 500_000));
+        assert_eq!(micros(&json!(1_763_633_702_123.5)), Some(WHOLE + 123_500));
+        assert_eq!(micros(&json!(1_795_341_600_123.5)), Some(1_795_341_600_123_500));
+        assert_eq!(micros(&json!(1_763_633_702_123_456.5)), Some(AT));
+        assert_eq!(micros(&json!(0)), Some(0));
+    }
+
+    /// Every fraction of a second that a float can say comes out as it was written.
+    #[test]
+    fn the_digits_of_a_float_are_kept() {
+        for millionths in (0..1_000_000).step_by(997) {
+            let text = format!("1763633702.{millionths:06}");
+            let sent: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(micros(&sent), Some(WHOLE + millionths), "{text}");
+            assert_eq!(micros(&json!(text)), Some(WHOLE + millionths), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_below_zero_is_no_time() {
+        for value in [
+            json!(-1),
+            json!(-1_763_633_702_123_i64),
+            json!(-0.5),
+            json!("-1763633702"),
+            json!("-1763633702.5"),
+            json!(i64::MIN),
+            json!(u64::MAX),
+            json!(1e300),
+        ] {
+            assert_eq!(micros(&value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn unreadable() {
+        for value in [
+            json!("yesterday"),
+            json!("."),
+            json!("1.2.3"),
+            json!("1,795,341,600"),
+            json!(""),
+            json!(true),
+            json!({"a": 1}),
+            json!("2025-13-45"),
+            json!(null),
+        ] {
+            assert_eq!(micros(&value), None, "{value}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The events of one ingest call while they arrive.
+//!
+//! Each event is normalised and encoded as soon as it is there, and its tree of values is dropped. A call therefore
+//! holds the body of its write-ahead row and never all its events as trees.
+
+use serde_json::Value;
+
+use crate::ingest::{
+    json_tree::read_event,
+    normalise::{self, TimeCounts},
+};
+
+/// What became of the events of a call.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ingested {
+    /// Events on stable storage.
+    pub stored: usize,
+    /// Events that cannot be stored, in the order of the call.
+    pub refused: Vec<RefusedEvent>,
+    /// Stored events whose time cannot be read. They have the time of their arrival. What they said is in `_overflow`,
+    /// or stays in its field.
+    pub unread_times: usize,
+    /// Of the stored ones, those with a time more than a day after their arrival.
+    pub future_times: usize,
+}
+
+/// An event that cannot be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedEvent {
+    /// Its position in the call, from 0.
+    pub index: usize,
+    /// What is wrong with it, and what would be right.
+    pub reason: String,
+}
+
+/// The events of one call, encoded one by one. Made by [`Store::intake`](crate::Store::intake), stored by
+/// [`Store::ingest_intake`](crate::Store::ingest_intake).
+#[derive(Debug)]
+pub struct Intake {
+    /// The body of the write-ahead row: a JSON array without its closing bracket.
+    body: Vec<u8>,
+    /// The time of arrival, in microseconds.
+    now: i64,
+    max_bytes: usize,
+    counts: Counts,
+    refused: Vec<RefusedEvent>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    events: usize,
+    rows: usize,
+    reasons: usize,
+    times: TimeCounts,
+}
+
+/// A savepoint of an intake; see [`Intake::take_back`].
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    body: usize,
+    refused: usize,
+    counts: Counts,
+}
+
+/// A call, ready to be written.
+#[derive(Debug)]
+pub(crate) struct PreparedCall {
+    /// The body of the write-ahead row: a JSON array of normalised events.
+    pub(crate) body: Vec<u8>,
+    pub(crate) rows: usize,
+    pub(crate) refused: Vec<RefusedEvent>,
+    pub(crate) times: TimeCounts,
+    /// The time of arrival, in microseconds.
+    pub(crate) now: i64,
+}
+
+impl Intake {
+    /// An intake of events that arrive at `now`, in microseconds, each of at most `max_bytes` as JSON.
+    pub fn new(now: i64, max_bytes: usize) -> Intake {
+        Intake { body: Vec::new(), now, max_bytes, counts: Counts::default(), refused: Vec::new() }
+    }
+
+    /// Adds an event. An event that cannot be stored is refused alone. Returns whether it was accepted.
+    pub fn add(&mut self, event: Value) -> bool {
+        match self.encode(event) {
+            Ok(()) => true,
+            Err(reason) => {
+                self.refuse(reason);
+                false
+            }
+        }
+    }
+
+    /// Adds an event from its JSON text. A text that is too long is not parsed.
+    pub fn add_text(&mut self, text: &str) -> bool {
+        let read =
+            if text.len() > self.max_bytes { Err(too_long(text.len(), self.max_bytes)) } else { read_event(text) };
+        match read {
+            Ok(event) => self.add(event),
+            Err(reason) => {
+                self.refuse(reason);
+                false
+            }
+        }
+    }
+
+    /// Records the refusal of an event that could not be parsed.
+    pub fn refuse(&mut self, reason: String) {
+        self.counts.reasons += reason.capacity();
+        self.refused.push(RefusedEvent { index: self.counts.events, reason });
+        self.counts.events += 1;
+    }
+
+    fn encode(&mut self, event: Value) -> Result<(), String> {
+        normalise::check(&event)?;
+        let Value::Object(event) = event else {
+            return Err(format!("an event must be a JSON object, not {}", normalise::kind_name(&event)));
+        };
+        let mut times = self.counts.times;
+        let event = normalise::normalise(event, self.now, &mut times);
+        let before = self.body.len();
+        self.body.push(if before == 0 { b'[' } else { b',' });
+        let start = self.body.len();
+        let written = serde_json::to_writer(&mut self.body, &event);
+        let bytes = self.body.len() - start;
+        let refused = match written {
+            Err(error) => Some(format!("the event cannot be written: {error}")),
+            Ok(()) => (bytes > self.max_bytes).then(|| too_long(bytes, self.max_bytes)),
+        };
+        if let Some(reason) = refused {
+            self.body.truncate(before);
+            return Err(reason);
+        }
+        self.counts.times = times;
+        self.counts.rows += 1;
+        self.counts.events += 1;
+        Ok(())
+    }
+
+    /// Events so far, refused ones included.
+    pub fn events(&self) -> usize {
+        self.counts.events
+    }
+
+    /// Events so far that can be stored.
+    pub fn rows(&self) -> usize {
+        self.counts.rows
+    }
+
+    /// The events that were refused so far.
+    pub fn refused(&self) -> &[RefusedEvent] {
+        &self.refused
+    }
+
+    /// Bytes that one event may have as JSON.
+    pub fn max_event_bytes(&self) -> usize {
+        self.max_bytes
+    }
+
+    /// Bytes that the intake holds in memory.
+    pub fn held(&self) -> usize {
+        self.body.capacity() + self.refused.capacity() * size_of::<RefusedEvent>() + self.counts.reasons
+    }
+
+    /// A savepoint at the present state.
+    pub fn mark(&self) -> Mark {
+        Mark { body: self.body.len(), refused: self.refused.len(), counts: self.counts }
+    }
+
+    /// Removes what was added after a savepoint of the same intake.
+    pub fn take_back(&mut self, to: Mark) {
+        self.body.truncate(to.body);
+        self.refused.truncate(to.refused);
+        self.counts = to.counts;
+    }
+
+    pub(crate) fn finish(mut self) -> PreparedCall {
+        if self.body.is_empty() {
+            self.body.push(b'[');
+        }
+        self.body.push(b']');
+        // It is kept until a segment has the rows: no more memory than it counts as.
+        self.body.shrink_to_fit();
+        PreparedCall {
+            body: self.body,
+            rows: self.counts.rows,
+            refused: self.refused,
+            times: self.counts.times,
+            now: self.now,
+        }
+    }
+}
+
+/// The reason for refusing an event of so many bytes.
+pub fn too_long(bytes: usize, max_bytes: usize) -> String {
+    format!("the event has {bytes} bytes as JSON, {max_bytes} are allowed; send less with it, or in several events")
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::ingest::{
+        json_tree::{stored_events, too_many_values},
+        normalise::MAX_NESTING,
+    };
+
+    fn nested(levels: usize) -> Value {
+        (1..levels)
+            .fold(json!({"a": 1}), |inner, level| if level % 2 == 0 { json!({"a": inner}) } else { json!([inner, 1]) })
+    }
+
+    fn events(intake: Intake) -> Vec<Value> {
+        stored_events(&intake.finish().body, 1).collect::<crate::error::Result<_>>().unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_refused_alone() {
+        let long = json!({"id": "long", "event_message": "x".repeat(200)});
+        let mut intake = Intake::new(0, 100);
+        for event in [
+            json!([1]),
+            json!({"id": "a"}),
+            long,
+            json!({"id": "deep", "a": nested(MAX_NESTING)}),
+            json!({"id": "b"}),
+            Value::Null,
+            json!({"a": {"$serde_json::private::RawValue": "x"}}),
+        ] {
+            intake.add(event);
+        }
+        let refused: Vec<(usize, &str)> =
+            intake.refused().iter().map(|refused| (refused.index, refused.reason.as_str())).collect();
+        assert_eq!(refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 2, 3, 5, 6]);
+        assert_eq!(refused[0].1, "an event must be a JSON object, not an array");
+        assert!(refused[1].1.contains("100 are allowed"), "{refused:?}");
+        assert!(refused[2].1.contains("100 levels"), "{refused:?}");
+        assert!(refused[4].1.contains("is reserved"), "{refused:?}");
+        assert_eq!((intake.events(), intake.rows()), (7, 2));
+        assert_eq!(events(intake), [json!({"id": "a", "timestamp": 0}), json!({"id": "b", "timestamp": 0})]);
+        assert_eq!(Intake::new(0, 100).finish().body, b"[]");
+    }
+
+    #[test]
+    fn an_event_of_too_many_values_is_refused_by_text_and_by_tree() {
+        // 400 KB of text that would be a tree of 18 MB.
+        let event = json!({"a": vec![[0]; 100_000]});
+        let mut intake = Intake::new(0, 1 << 20);
+        assert!(!intake.add_text(&event.to_string()));
+        assert!(!intake.add(event));
+        assert!(intake.refused().iter().all(|refused| refused.reason == too_many_values()));
+        assert!(intake.held() < 10_000, "{}", intake.held());
+    }
+
+    #[test]
+    fn odd_times_are_counted_with_the_events_that_are_stored() {
+        const DAY: i64 = 24 * 3600 * 1_000_000;
+        let now = 1_763_633_702_123_456;
+        let mut intake = Intake::new(now, 200);
+        let mark = intake.mark();
+        for event in [
+            json!({"timestamp": "soon"}),
+            json!({"timestamp": -1_763_633_702}),
+            json!({"@timestamp": "soon"}),
+            json!({"timestamp": "soon", "event_message": "x".repeat(300)}),
+            json!({"timestamp": null, "time": "soon", "date": "soon"}),
+            json!({"timestamp": now + DAY}),
+            json!({"timestamp": now + DAY + 1}),
+            json!({"date": "9999-12-31T00:00:00Z"}),
+        ] {
+            intake.add(event);
+        }
+        let told = TimeCounts { unread: 3, ahead: 2 };
+        assert_eq!((intake.rows(), intake.counts.times), (7, told));
+        intake.take_back(mark);
+        assert_eq!(intake.finish().times, TimeCounts::default());
+    }
+
+    #[test]
+    fn an_intake_can_be_taken_back() {
+        let mut intake = Intake::new(0, 100);
+        intake.add(json!({"id": "a"}));
+        let mark = intake.mark();
+        intake.add(json!({"id": "b"}));
+        intake.add(json!(5));
+        intake.take_back(mark);
+        intake.add(json!({"id": "c"}));
+        intake.refuse("bad".to_owned());
+        assert_eq!(intake.refused(), [RefusedEvent { index: 2, reason: "bad".to_owned() }]);
+        assert_eq!(events(intake), [json!({"id": "a", "timestamp": 0}), json!({"id": "c", "timestamp": 0})]);
+    }
+}

@@ -1,0 +1,195 @@
+//! Backup of a data folder, also while a server runs in it, and restore.
+//!
+//! The catalog is copied first, by SQLite: a consistent state, which includes the events that are in no segment yet.
+//! Segments never change, so that only the files which the copied catalog names remain to be copied. Only deletion can
+//! interfere. If a file is missing and the live catalog does not name it any more, it was dropped meanwhile, and the
+//! copy forgets it too. (Compaction must therefore keep the files that it replaces for as long as a backup may take.)
+
+use std::{fs, io::ErrorKind, path::Path};
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use crate::{
+    catalog::{Catalog, database},
+    data_folder::{
+        atomic_folder::AtomicFolder,
+        disk_failure, paths,
+        sync::{self, copy_file, sync_file},
+    },
+    error::{Result, StoreError},
+    maintenance::listed_segment::{self, ListedSegment, list_segments},
+};
+
+/// What [`backup`] or [`restore`] copied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Sources.
+    pub sources: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Rows in them. Events that were in no segment are in the catalog and not counted here.
+    pub rows: u64,
+    /// Bytes of all files, including the catalog.
+    pub bytes: u64,
+    /// Segments that were dropped while the backup ran, and that it therefore lacks.
+    pub dropped: u64,
+}
+
+/// Copies a data folder to `target`, which must not exist or be an empty folder. A server may be running in `data_dir`,
+/// in this process or another; it is not held up. Everything that was acknowledged before the call is in the copy; of
+/// what arrives during the call, a part. Compiled code is not copied, because it can be made again. The copy contains
+/// the hashes of tokens and is readable by its owner only. Blocks until the copy is complete.
+///
+/// # Errors
+/// [`StoreError::NotEmpty`]; [`StoreError::NoCatalog`] and [`StoreError::Incompatible`] as in
+/// [`Catalog::open_beside`]; [`StoreError::Corrupt`] when a segment is missing or damaged: no
+/// backup has such a one; [`StoreError::Io`]; [`StoreError::Sqlite`]; [`StoreError::DiskFull`]. In all of
+/// these cases there is nothing at `target` afterwards that could be taken for a backup.
+pub fn backup(data_dir: &Path, target: &Path) -> Result<BackupReport> {
+    backup_with(data_dir, target, || ()).map_err(|error| disk_failure::refine(error, target))
+}
+
+/// A copy inside the data folder would be lost together with it.
+fn refuse_inside(data_dir: &Path, target: &Path) -> Result<()> {
+    let real = |path: &Path| path.ancestors().find_map(|part| part.canonicalize().ok());
+    if let (Some(data), Some(target)) = (real(data_dir), real(target))
+        && target.starts_with(&data)
+    {
+        let what = format!("making a backup in {}, which is in the data folder itself", target.display());
+        return Err(StoreError::io(what)(ErrorKind::InvalidInput.into()));
+    }
+    Ok(())
+}
+
+/// [`backup`], with a hook between the copy of the catalog and those of the segments.
+pub(crate) fn backup_with(data_dir: &Path, target: &Path, between: impl FnOnce()) -> Result<BackupReport> {
+    let live = Catalog::open_beside(data_dir)?;
+    refuse_inside(data_dir, target)?;
+    let stage = AtomicFolder::begin(target)?;
+    let path = stage.folder().join(paths::CATALOG);
+    let name = path.to_str().ok_or_else(|| {
+        StoreError::io(format!("copying the catalog to {}", path.display()))(ErrorKind::InvalidFilename.into())
+    })?;
+    live.lock().execute("VACUUM INTO ?1", [name])?;
+    between();
+
+    let copy = Connection::open(&path)?;
+    let mut report = BackupReport::default();
+    for listed in list_segments(&copy)? {
+        match copy_segment(data_dir, stage.folder(), &listed) {
+            Ok(()) => report.add(&listed),
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                let known = live
+                    .lock()
+                    .query_row("SELECT 1 FROM segments WHERE id = ?1", [listed.id], |_| Ok(()))
+                    .optional()?;
+                if known.is_some() {
+                    return Err(listed.corrupt("its file is missing"));
+                }
+                copy.execute("DELETE FROM segments WHERE id = ?1", [listed.id])?;
+                report.dropped += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    report.finish(&copy, &path)?;
+    drop(copy);
+    sync_file(&path)?;
+    sync::create_folder(&paths::segments_folder(stage.folder()))?;
+    stage.finish()?;
+    Ok(report)
+}
+
+/// Makes a data folder at `data_dir`, which must not exist or be an empty folder, from a backup. The backup is checked:
+/// the catalog as a whole; and that each segment exists, has its length, the checksums that it was written with, and as
+/// many rows as the catalog says. The backup stays unchanged. Blocks.
+///
+/// # Errors
+/// [`StoreError::NotEmpty`]; [`StoreError::NoCatalog`] when `backup` is none;
+/// [`StoreError::Incompatible`], also when it is a data folder in use: its newest events are not in the
+/// file that would be copied; [`StoreError::Corrupt`] with what is wrong; [`StoreError::Io`];
+/// [`StoreError::Sqlite`]; [`StoreError::DiskFull`]. In all of these cases there is no store at
+/// `data_dir` afterwards.
+pub fn restore(backup: &Path, data_dir: &Path) -> Result<BackupReport> {
+    restore_checked(backup, data_dir).map_err(|error| disk_failure::refine(error, data_dir))
+}
+
+fn restore_checked(backup: &Path, data_dir: &Path) -> Result<BackupReport> {
+    let from = backup.join(paths::CATALOG);
+    if !from.is_file() {
+        return Err(StoreError::NoCatalog(backup.to_owned()));
+    }
+    let log = backup.join(format!("{}-wal", paths::CATALOG));
+    if fs::metadata(log).is_ok_and(|log| log.len() > 0) {
+        let reason = "it is a data folder in use or after a crash, not a backup".to_owned();
+        return Err(StoreError::Incompatible { path: from, reason });
+    }
+    let stage = AtomicFolder::begin(data_dir)?;
+    let path = stage.folder().join(paths::CATALOG);
+    copy_file(&from, &path)?;
+    let copy = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    check_catalog(&copy, &from).map_err(|error| match error {
+        StoreError::Sqlite(error) => StoreError::corrupt("the catalog of the backup", error),
+        other => other,
+    })?;
+    let mut report = BackupReport::default();
+    for listed in list_segments(&copy)? {
+        match copy_segment(backup, stage.folder(), &listed) {
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return Err(listed.corrupt("its file is missing"));
+            }
+            other => other?,
+        }
+        report.add(&listed);
+    }
+    report.finish(&copy, &path)?;
+    drop(copy);
+    sync::create_folder(&paths::segments_folder(stage.folder()))?;
+    stage.finish()?;
+    Ok(report)
+}
+
+impl BackupReport {
+    fn add(&mut self, segment: &ListedSegment) {
+        self.segments += 1;
+        self.rows += segment.rows;
+        self.bytes += segment.bytes;
+    }
+
+    fn finish(&mut self, copy: &Connection, path: &Path) -> Result<()> {
+        self.sources = copy.query_row("SELECT count(*) FROM sources", [], |row| row.get::<_, i64>(0))?.cast_unsigned();
+        let length = fs::metadata(path).map_err(StoreError::io(format!("looking at {}", path.display())))?;
+        self.bytes += length.len();
+        Ok(())
+    }
+}
+
+fn copy_segment(from: &Path, to: &Path, listed: &ListedSegment) -> Result<()> {
+    sync::create_folder(&paths::source_folder(to, listed.source))?;
+    let copied = copy_file(&listed.path(from), &listed.path(to))?;
+    if copied != listed.bytes {
+        return Err(listed.corrupt(format!("its file has {copied} bytes, the catalog says {}", listed.bytes)));
+    }
+    // The copy is checked, which covers both reading and writing.
+    match listed_segment::check(to, listed)? {
+        Ok(_) => Ok(()),
+        Err(reason) => Err(listed.corrupt(format!("{reason}; `tidegate repair` sets damaged segments aside"))),
+    }
+}
+
+fn check_catalog(copy: &Connection, path: &Path) -> Result<()> {
+    if database::version(copy, path)? == 0 {
+        return Err(StoreError::Incompatible { path: path.to_owned(), reason: "it is empty".to_owned() });
+    }
+    let found: String = copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if found != "ok" {
+        return Err(StoreError::corrupt("the catalog of the backup", found));
+    }
+    let dangling = copy.query_row("PRAGMA foreign_key_check", [], |row| row.get::<_, String>(0)).optional()?;
+    match dangling {
+        Some(table) => {
+            Err(StoreError::corrupt("the catalog of the backup", format!("a row of {table} refers to nothing")))
+        }
+        None => Ok(()),
+    }
+}

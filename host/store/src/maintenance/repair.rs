@@ -1,0 +1,157 @@
+//! Making a damaged data folder usable without losing what is whole.
+//!
+//! Damaged segments are moved to the quarantine, so that queries work without their rows. Whole segments are taken back
+//! from there. For a lost catalog see [`crate::maintenance::rebuild`].
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use uuid::Uuid;
+
+use crate::{
+    catalog::{Catalog, LogDamage},
+    data_folder::{lock, paths, sync},
+    error::{Result, StoreError},
+    maintenance::{
+        adopt::{owner, whole},
+        listed_segment::{self, ListedSegment},
+    },
+    recovery::{
+        leftovers::{self, Leftover, LoggedRows},
+        quarantine::{self, SetAside},
+        settle, start,
+    },
+    segment::footer,
+};
+
+/// What [`repair`] or [`rebuild_catalog`] did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// Segments that are damaged or not named by the catalog, and were set aside by this call.
+    pub set_aside: Vec<SetAside>,
+    /// Segments that queries can read again.
+    pub taken_back: Vec<SetAside>,
+    /// Segments that stay in the quarantine, each with the reason.
+    pub left: Vec<SetAside>,
+    /// Flushes that were cut off and are completed now.
+    pub completed: u64,
+    /// The write-ahead file of the catalog was damaged.
+    pub log: Option<LogDamage>,
+}
+
+/// Sets damaged segments aside in a data folder that no server has open, and takes whole ones back from its quarantine.
+/// Blocks until everything is read.
+///
+/// # Errors
+/// [`StoreError::Locked`]; [`StoreError::NoCatalog`]; [`StoreError::CatalogMissing`]: see
+/// [`rebuild_catalog`]; [`StoreError::Corrupt`] for a catalog that SQLite cannot trust: restore a backup, or
+/// move it away and rebuild; [`StoreError::Io`]; [`StoreError::Sqlite`].
+pub fn repair(data_dir: &Path) -> Result<RepairReport> {
+    if !data_dir.join(paths::CATALOG).is_file() && !paths::segments_folder(data_dir).is_dir() {
+        return Err(StoreError::NoCatalog(data_dir.to_owned()));
+    }
+    let _lock = lock::lock(data_dir)?;
+    start::may_create_catalog(data_dir)?;
+    let log = start::check_wal_file(data_dir)?;
+    let catalog = Catalog::open(data_dir, false)?;
+    let identity = catalog.identity()?;
+    let mut conn = catalog.connect()?;
+    let found: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if found != "ok" {
+        let reason = format!(
+            "{found}; restore a backup, or move catalog.sqlite away and make another with \
+             tidegate repair --rebuild-catalog"
+        );
+        return Err(StoreError::corrupt("the catalog", reason));
+    }
+    let before: Vec<Uuid> = quarantine::list(data_dir)?.iter().map(|note| note.segment).collect();
+    let recovered = start::recover(&mut conn, data_dir, identity, log)?;
+    let mut report = RepairReport { log: recovered.log, completed: recovered.completed, ..RepairReport::default() };
+    for listed in listed_segment::list_segments(&conn)? {
+        let Err(reason) = listed_segment::check(data_dir, &listed)? else { continue };
+        if put_back(data_dir, &listed)? {
+            report.taken_back.push(SetAside {
+                source_name: Some(listed.source_name.clone()),
+                rows: Some(listed.rows),
+                ..SetAside::new(listed.id, listed.source, "")
+            });
+            continue;
+        }
+        // A crash in between leaves a file that no catalog names, which the next start settles.
+        conn.execute("DELETE FROM segments WHERE id = ?1", [listed.id])?;
+        let note = SetAside {
+            source_name: Some(listed.source_name.clone()),
+            rows: Some(listed.rows),
+            ..SetAside::new(listed.id, listed.source, reason)
+        };
+        report.set_aside.push(quarantine::put(data_dir, &listed.path(data_dir), note)?);
+    }
+    for note in quarantine::list(data_dir)? {
+        match take_back(&mut conn, data_dir, identity, &note)? {
+            Ok(()) => report.taken_back.push(note),
+            Err(reason) if before.contains(&note.segment) => report.left.push(SetAside { reason, ..note }),
+            Err(_) if report.set_aside.iter().any(|known| known.segment == note.segment) => {}
+            Err(reason) => report.set_aside.push(SetAside { reason, ..note }),
+        }
+    }
+    Ok(report)
+}
+
+/// Moves the file of a segment that the catalog names, and that is missing, back from the quarantine. Returns whether
+/// it was there and whole.
+fn put_back(data: &Path, listed: &ListedSegment) -> Result<bool> {
+    let (from, to) = (quarantine::file(data, listed.id), listed.path(data));
+    if to.exists() || !from.is_file() {
+        return Ok(false);
+    }
+    let whole = footer::check(&from, listed.id, listed.checksum);
+    if !whole.is_ok_and(|footer| footer.rows == listed.rows && footer.size == listed.bytes) {
+        return Ok(false);
+    }
+    sync::create_folder(&paths::source_folder(data, listed.source))?;
+    quarantine::take(data, listed.id, &to)?;
+    Ok(true)
+}
+
+/// Takes a segment back from the quarantine. The inner error says why it stays there.
+fn take_back(conn: &mut Connection, data: &Path, catalog: Uuid, note: &SetAside) -> Result<Result<(), String>> {
+    if !note.file {
+        return Ok(Err(note.reason.clone()));
+    }
+    let from = quarantine::file(data, note.segment);
+    let (footer, entry) = match whole(&from, note.segment) {
+        Ok(whole) => whole,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let named = "SELECT 1 FROM segments WHERE id = ?1";
+    if conn.query_row(named, [note.segment], |_| Ok(())).optional()?.is_some() {
+        return Ok(Err("the catalog names another file of this segment".to_owned()));
+    }
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let (key, source) = owner(&tx, &entry)?;
+    if entry.catalog == catalog {
+        let sql = "SELECT id FROM segments WHERE source = ?1 AND first_seq <= ?3 AND last_seq >= ?2 LIMIT 1";
+        let other: Option<Uuid> =
+            tx.query_row(sql, params![key, entry.first_seq, entry.last_seq], |row| row.get(0)).optional()?;
+        if let Some(other) = other {
+            return Ok(Err(format!("segment {other} has some of its rows already: they would be there twice")));
+        }
+        let file = Leftover { path: from, segment: note.segment, source: entry.source };
+        if let LoggedRows::Mismatch(reason) = leftovers::logged(&tx, key, &entry, &file)? {
+            return Ok(Err(reason));
+        }
+    }
+    let folder = paths::source_folder(data, source);
+    let to = folder.join(paths::segment_file(note.segment));
+    match settle::register(&tx, key, &to, note.segment, (&footer, &entry)) {
+        Ok(()) => {}
+        Err(StoreError::Corrupt { reason, .. }) => return Ok(Err(reason)),
+        Err(error) => return Err(error),
+    }
+    tx.execute("DELETE FROM dropped WHERE id = ?1", [note.segment])?;
+    sync::create_folder(&folder)?;
+    // The file is moved first. Without the commit no catalog names it, and it comes back here.
+    quarantine::take(data, note.segment, &to)?;
+    tx.commit()?;
+    Ok(Ok(()))
+}

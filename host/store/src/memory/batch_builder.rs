@@ -1,0 +1,86 @@
+//! Committed calls to sorted batches: each event is parsed and shredded; small batches are joined.
+
+use std::{mem, sync::Arc};
+
+use datafusion::error::DataFusionError;
+
+use crate::{
+    ingest::json_tree::stored_events,
+    memory::mem_batch::MemBatch,
+    schema::shape::Shape,
+    shred::{limits::ShapeLimits, shredder::Shredder},
+};
+
+/// Small batches are joined up to this number of rows. Otherwise a query after each ingest call would leave hundreds of
+/// batches.
+const JOIN_ROWS: usize = 32 << 10;
+
+/// The events of one committed ingest call, in the JSON of the write-ahead row. As trees they would take many times the
+/// memory.
+#[derive(Debug)]
+pub(crate) struct RawCall {
+    pub(crate) seq: i64,
+    pub(crate) rows: usize,
+    /// A JSON array of so many events.
+    pub(crate) body: Vec<u8>,
+}
+
+/// Shreds calls and appends the batches to `memory`. Returns the schema that they need.
+pub(crate) fn build(
+    raw: &[RawCall],
+    shape: &Arc<Shape>,
+    caps: &ShapeLimits,
+    memory: &mut Vec<Arc<MemBatch>>,
+) -> datafusion::error::Result<Arc<Shape>> {
+    let mut building = BatchBuilder { shape: Arc::clone(shape), shredder: None, bytes: 0, seqs: None };
+    for call in raw {
+        // Events are parsed one at a time. Each counts as an equal part of the bytes of its call.
+        let each = call.body.len() / call.rows.max(1);
+        for event in stored_events(&call.body, call.seq) {
+            let event = event.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            let new = || Shredder::new(&building.shape, caps.clone());
+            let shredder = building.shredder.get_or_insert_with(new);
+            shredder.add(&event);
+            let is_full = shredder.is_full();
+            building.bytes += each;
+            let (first, _) = building.seqs.unwrap_or((call.seq, call.seq));
+            building.seqs = Some((first.min(call.seq), call.seq));
+            if is_full {
+                building.end_batch(memory)?;
+            }
+        }
+    }
+    building.end_batch(memory)?;
+    Ok(building.shape)
+}
+
+struct BatchBuilder {
+    shape: Arc<Shape>,
+    /// The current batch; made with its first row.
+    shredder: Option<Shredder>,
+    bytes: usize,
+    seqs: Option<(i64, i64)>,
+}
+
+impl BatchBuilder {
+    fn end_batch(&mut self, memory: &mut Vec<Arc<MemBatch>>) -> datafusion::error::Result<()> {
+        let Some(shredder) = self.shredder.take() else { return Ok(()) };
+        let bytes = mem::take(&mut self.bytes);
+        let (rows, grown) = shredder.finish(bytes)?;
+        if let Some(grown) = grown {
+            self.shape = Arc::new(grown);
+        }
+        let seqs = self.seqs.take().unwrap_or_default();
+        memory.push(Arc::new(MemBatch::new(rows, bytes, seqs)?));
+        while let [.., left, right] = memory.as_slice()
+            && let (left_rows, right_rows) = (left.rows.num_rows(), right.rows.num_rows())
+            && left_rows <= 2 * right_rows
+            && left_rows + right_rows <= JOIN_ROWS
+        {
+            let joined = Arc::new(MemBatch::join(&[Arc::clone(left), Arc::clone(right)])?);
+            memory.truncate(memory.len() - 2);
+            memory.push(joined);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! A sorted batch of rows in memory: what queries read before a segment holds the rows.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use datafusion::{
+    arrow::{
+        array::{ArrayRef, AsArray, RecordBatch, UInt32Array, new_null_array},
+        compute::{concat_batches, take_record_batch},
+        datatypes::{DataType, Field, Schema, SchemaRef, TimestampMicrosecondType},
+    },
+    error::Result,
+};
+
+use crate::{
+    arrays::schema_evolution::{adapt, join_types},
+    field_names::{OVERFLOW, TIMESTAMP},
+    overflow::{sparse_columns, sparse_paths::SparsePaths, spill::spill},
+};
+
+/// The most values of `project` that the statistics list. With more of them the statistics say nothing.
+const MAX_PROJECTS: usize = 64;
+
+/// Rows in the columns that they have, newest first.
+#[derive(Debug)]
+pub(crate) struct MemBatch {
+    pub(crate) rows: RecordBatch,
+    /// Bytes of the events as JSON.
+    pub(crate) bytes: usize,
+    /// The first and last write-ahead row that the rows came from.
+    pub(crate) first_seq: i64,
+    pub(crate) last_seq: i64,
+    pub(crate) min_time: i64,
+    pub(crate) max_time: i64,
+}
+
+impl MemBatch {
+    pub(crate) fn new(rows: RecordBatch, bytes: usize, (first_seq, last_seq): (i64, i64)) -> Result<MemBatch> {
+        let rows = sort(rows)?;
+        let times = times(&rows);
+        let at = |i: usize| times.get(i).copied().unwrap_or(0);
+        let (max_time, min_time) = (at(0), at(times.len().saturating_sub(1)));
+        Ok(MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time })
+    }
+
+    /// Several batches as one, in the narrowest schema that holds them all. Columns with few values for their size are
+    /// moved to the overflow.
+    pub(crate) fn join(parts: &[Arc<MemBatch>]) -> Result<MemBatch> {
+        let rows: Vec<&RecordBatch> = parts.iter().map(|part| &part.rows).collect();
+        let bytes = parts.iter().map(|part| part.bytes).fold(0, usize::saturating_add);
+        let chosen = sparse_columns::choose(&rows, bytes);
+        let spilled = parts.iter().map(|part| spill(&part.rows, &chosen)).collect::<Result<Vec<_>>>()?;
+        let mut schema: Vec<Field> = Vec::new();
+        let mut known = SparsePaths::default();
+        spilled.iter().for_each(|rows| known.extend(&SparsePaths::of_schema(rows.schema_ref())));
+        for field in spilled.iter().flat_map(|rows| rows.schema_ref().fields()) {
+            match schema.iter_mut().find(|known| known.name() == field.name()) {
+                Some(known) => {
+                    let joined = join_types(known.data_type(), field.data_type());
+                    known.set_data_type(joined);
+                }
+                None => schema.push(field.as_ref().clone()),
+            }
+        }
+        // The overflow stays last, as in the logical schema.
+        schema.sort_by_key(|field| field.name() == OVERFLOW);
+        let schema = Arc::new(Schema::new_with_metadata(schema, known.metadata()));
+        let adapted = spilled.iter().map(|rows| conform(rows, &schema)).collect::<Result<Vec<_>>>()?;
+        let rows = concat_batches(&schema, &adapted)?;
+        let first = parts.iter().map(|part| part.first_seq).min().unwrap_or(0);
+        let last = parts.iter().map(|part| part.last_seq).max().unwrap_or(0);
+        MemBatch::new(rows, bytes, (first, last))
+    }
+
+    /// Bytes that the columns take in memory.
+    pub(crate) fn held(&self) -> usize {
+        self.rows.get_array_memory_size()
+    }
+
+    /// The distinct values of the column `project`; `None` if they are too many or not all text.
+    pub(crate) fn projects(&self) -> Option<Vec<String>> {
+        let Some(column) = self.rows.column_by_name("project") else { return Some(Vec::new()) };
+        let mut distinct = BTreeSet::new();
+        for project in column.as_string_view_opt()?.iter().flatten() {
+            if !distinct.contains(project) {
+                if distinct.len() == MAX_PROJECTS {
+                    return None;
+                }
+                distinct.insert(project.to_owned());
+            }
+        }
+        Some(distinct.into_iter().collect())
+    }
+}
+
+/// A column in the wanted type, or NULLs if the batch lacks it.
+fn column_as(rows: &RecordBatch, name: &str, data_type: &DataType) -> Result<ArrayRef> {
+    match rows.column_by_name(name) {
+        Some(column) => adapt(column, data_type),
+        None => Ok(new_null_array(data_type, rows.num_rows())),
+    }
+}
+
+fn conform(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = schema
+        .fields()
+        .iter()
+        .map(|field| column_as(rows, field.name(), field.data_type()))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}
+
+pub(crate) fn times(rows: &RecordBatch) -> &[i64] {
+    rows.column_by_name(TIMESTAMP)
+        .and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>())
+        .map(|column| column.values().as_ref())
+        .unwrap_or_default()
+}
+
+/// Sorts newest first. Rows with the same time stay in the order of their arrival.
+fn sort(rows: RecordBatch) -> Result<RecordBatch> {
+    let times = times(&rows);
+    if times.is_sorted_by(|a, b| a >= b) {
+        return Ok(rows);
+    }
+    let mut keyed: Vec<(i64, u32)> = times.iter().copied().zip(0..).collect();
+    keyed.sort_unstable_by_key(|(time, row)| (std::cmp::Reverse(*time), *row));
+    let order: UInt32Array = keyed.into_iter().map(|(_, row)| row).collect();
+    Ok(take_record_batch(&rows, &order)?)
+}

@@ -1,0 +1,9 @@
+//! Rows that are acknowledged and not yet in a segment, as sorted record batches.
+//!
+//! [`mem_batch`] is one sorted batch and the joining of several, [`batch_builder`] makes batches of the committed
+//! calls.
+//!
+//! Uses: `schema`, `arrays`, `overflow`, `shred`, `ingest` (to parse the bodies of calls).
+
+pub(crate) mod batch_builder;
+pub(crate) mod mem_batch;

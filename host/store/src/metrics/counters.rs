@@ -1,0 +1,83 @@
+//! Counters behind the totals of [`StoreStats`]. The writer thread, the flush thread and retention add to them; they
+//! are atomic, so that reading them takes no lock.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+
+use crate::metrics::stats::StoreStats;
+
+/// The totals while they are counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    commits: AtomicU64,
+    committed_rows: AtomicU64,
+    committed_bytes: AtomicU64,
+    commit_micros: AtomicU64,
+    failed_commits: AtomicU64,
+    failed_checkpoints: AtomicU64,
+    checkpoint_failing: AtomicBool,
+    flushes: AtomicU64,
+    failed_flushes: AtomicU64,
+    dropped_segments: AtomicU64,
+    dropped_rows: AtomicU64,
+    dropped_bytes: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, more: usize) {
+    counter.fetch_add(more as u64, Ordering::Relaxed);
+}
+
+impl Counters {
+    pub(crate) fn committed(&self, rows: usize, bytes: usize, took: Duration) {
+        add(&self.commits, 1);
+        add(&self.committed_rows, rows);
+        add(&self.committed_bytes, bytes);
+        add(&self.commit_micros, usize::try_from(took.as_micros()).unwrap_or(usize::MAX));
+    }
+
+    pub(crate) fn commit_failed(&self) {
+        add(&self.failed_commits, 1);
+    }
+
+    pub(crate) fn checkpoint(&self, failed: bool) {
+        add(&self.failed_checkpoints, usize::from(failed));
+        self.checkpoint_failing.store(failed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn flushed(&self) {
+        add(&self.flushes, 1);
+    }
+
+    pub(crate) fn flush_failed(&self) {
+        add(&self.failed_flushes, 1);
+    }
+
+    /// Counts a segment that retention dropped.
+    pub(crate) fn dropped(&self, rows: usize, bytes: u64) {
+        add(&self.dropped_segments, 1);
+        add(&self.dropped_rows, rows);
+        self.dropped_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The totals as they are now; all other fields are 0.
+    pub(crate) fn totals(&self) -> StoreStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        StoreStats {
+            commits: get(&self.commits),
+            committed_rows: get(&self.committed_rows),
+            committed_bytes: get(&self.committed_bytes),
+            commit_micros: get(&self.commit_micros),
+            failed_commits: get(&self.failed_commits),
+            failed_checkpoints: get(&self.failed_checkpoints),
+            checkpoint_failing: self.checkpoint_failing.load(Ordering::Relaxed),
+            flushes: get(&self.flushes),
+            failed_flushes: get(&self.failed_flushes),
+            dropped_segments: get(&self.dropped_segments),
+            dropped_rows: get(&self.dropped_rows),
+            dropped_bytes: get(&self.dropped_bytes),
+            ..StoreStats::default()
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The numbers of a store as its callers see them, for a page of metrics.
+
+/// Totals since the store was opened, and present values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Write-ahead transactions that were committed.
+    pub commits: u64,
+    /// Events in them.
+    pub committed_rows: u64,
+    /// Bytes of the events in them, as JSON.
+    pub committed_bytes: u64,
+    /// The sum of their durations, syncs included, in microseconds.
+    pub commit_micros: u64,
+    /// Write-ahead transactions that failed.
+    pub failed_commits: u64,
+    /// Checkpoints of the write-ahead log that failed.
+    pub failed_checkpoints: u64,
+    /// Segments that were written.
+    pub flushes: u64,
+    /// Attempts to write a segment that failed; they are repeated.
+    pub failed_flushes: u64,
+    /// Segments that retention dropped.
+    pub dropped_segments: u64,
+    /// Rows in them.
+    pub dropped_rows: u64,
+    /// Bytes of their files.
+    pub dropped_bytes: u64,
+    /// Now: sources.
+    pub sources: u64,
+    /// Now: sources with fields that have no column, which are slower to read.
+    pub overflowing_sources: u64,
+    /// Now: segments of all sources.
+    pub segments: u64,
+    /// Now: rows in segments.
+    pub segment_rows: u64,
+    /// Now: bytes of the segments' files.
+    pub segment_bytes: u64,
+    /// Now: bytes of memory for events that no segment holds yet.
+    pub unflushed_bytes: u64,
+    /// Now: nothing can be written; see [`StoreError::ReadOnly`](crate::StoreError).
+    pub read_only: bool,
+    /// Segments that were found damaged or missing since the store was opened. Every query that needs one of them
+    /// fails.
+    pub damaged_segments: u64,
+    /// Rows in them.
+    pub damaged_rows: u64,
+    /// Segments in the quarantine.
+    pub set_aside_segments: u64,
+    /// Rows in them, as far as known.
+    pub set_aside_rows: u64,
+    /// Transactions in a damaged write-ahead file of the catalog, which the start found lost. The last of them may
+    /// never have been acknowledged.
+    pub lost_transactions: u64,
+    /// Events in them that were in no segment, if known.
+    pub lost_events: Option<u64>,
+    /// Now: the last checkpoint failed, and the write-ahead log grows.
+    pub checkpoint_failing: bool,
+}

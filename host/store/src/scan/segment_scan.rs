@@ -1,0 +1,176 @@
+//! The Parquet scan of a source's segments, which keeps the order that it declares and whose limit counts its own rows.
+//!
+//! DataFusion's file scan declares the order of its files, and takes part in optimizations that lose the order while
+//! the operators above still rely on it. A merge of sorted streams then returns unsorted rows, and under a limit not
+//! the newest ones. So the file scan is wrapped, and each change that the optimizer requests passes here:
+//!
+//! - The limit of a merge reaches the scan together with the statement that the order does not matter (`LimitPushdown`
+//!   takes that from the nearest limit operator, and a merge with a limit is not one). Streams would then take files from
+//!   one another as they become free, and whole row groups would be skipped because others already satisfy the limit. Here,
+//!   a declared order is preserved.
+//! - A scan with a limit accepts no filter and no other order any more. Both would change which rows the limit counts:
+//!   `SELECT ... FROM (SELECT ... ORDER BY timestamp DESC LIMIT 100) ORDER BY id LIMIT 5` asks for rows of the newest
+//!   hundred, but the dynamic filter of the outer limit would let the scan go on to older rows. The operators above do the
+//!   work instead, over no more rows than the limit.
+//! - Limits only become smaller, and the reported number of rows takes the limit into account.
+//!
+//! Two things stay as they are in DataFusion. A scan gives up its order if another is requested that it cannot provide;
+//! files and row groups are then read in the most promising order, below a sort. And the files of a group follow each
+//! other in time, which DataFusion verifies by their bounds.
+
+use std::{any::Any, fmt, sync::Arc};
+
+use datafusion::{
+    common::{Statistics, config::ConfigOptions, tree_node::TreeNodeRecursion},
+    datasource::{
+        physical_plan::FileScanConfig,
+        source::{DataSource, DataSourceExec, OpenArgs},
+    },
+    error::Result,
+    execution::{SendableRecordBatchStream, TaskContext},
+    physical_expr::{
+        EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr, projection::ProjectionExprs,
+    },
+    physical_plan::{
+        DisplayFormatType, ExecutionPlan, SortOrderPushdownResult,
+        execution_plan::SchedulingType,
+        filter_pushdown::{FilterPushdownPropagation, PushedDown},
+        metrics::ExecutionPlanMetricsSet,
+    },
+};
+
+/// A scan of files that keeps the order and the limit that it declares.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentScan {
+    files: FileScanConfig,
+}
+
+impl SegmentScan {
+    /// The scan as an operator.
+    pub(crate) fn exec(files: FileScanConfig) -> Arc<dyn ExecutionPlan> {
+        DataSourceExec::from_data_source(SegmentScan::new(files))
+    }
+
+    /// All scans are made here, so that none can declare an order and lose it.
+    fn new(mut files: FileScanConfig) -> SegmentScan {
+        files.preserve_order |= !files.output_ordering.is_empty();
+        SegmentScan { files }
+    }
+
+    /// Wraps what DataFusion made of the file scan; `None` if it is not a file scan.
+    fn again(source: &Arc<dyn DataSource>) -> Option<Arc<dyn DataSource>> {
+        let files = source.downcast_ref::<FileScanConfig>()?;
+        Some(Arc::new(SegmentScan::new(files.clone())))
+    }
+}
+
+impl DataSource for SegmentScan {
+    fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.files.open(partition, context)
+    }
+
+    fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        self.files.open_with_args(args)
+    }
+
+    /// `None` for a scan that preserves an order: each stream reads the files of its own group.
+    fn create_sibling_state(&self, config: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.files.create_sibling_state(config)
+    }
+
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        DataSource::fmt_as(&self.files, format, f)
+    }
+
+    fn repartitioned(
+        &self,
+        target_partitions: usize,
+        repartition_file_min_size: usize,
+        output_ordering: Option<LexOrdering>,
+    ) -> Result<Option<Arc<dyn DataSource>>> {
+        let source = self.files.repartitioned(target_partitions, repartition_file_min_size, output_ordering)?;
+        Ok(source.as_ref().and_then(SegmentScan::again))
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        self.files.output_partitioning()
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        self.files.eq_properties()
+    }
+
+    fn scheduling_type(&self) -> SchedulingType {
+        self.files.scheduling_type()
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        let statistics = self.files.partition_statistics(partition)?;
+        // The limit holds for each partition.
+        let partitions = if partition.is_some() { 1 } else { self.files.file_groups.len() };
+        match self.files.limit.map(|limit| limit.saturating_mul(partitions)) {
+            Some(limit) => Ok(Arc::new(Arc::unwrap_or_clone(statistics).with_fetch(Some(limit), 0, 1)?)),
+            None => Ok(statistics),
+        }
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        let mut files = self.files.clone();
+        files.limit = match (files.limit, limit) {
+            (Some(own), Some(limit)) => Some(own.min(limit)),
+            (_, limit) => limit,
+        };
+        Some(Arc::new(SegmentScan::new(files)))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.files.limit
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        DataSource::metrics(&self.files)
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn DataSource>>> {
+        let source = self.files.try_swapping_with_projection(projection)?;
+        Ok(source.as_ref().and_then(SegmentScan::again))
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
+        let refused = vec![PushedDown::No; filters.len()];
+        if self.files.limit.is_some() {
+            return Ok(FilterPushdownPropagation::with_parent_pushdown_result(refused));
+        }
+        let pushed = self.files.try_pushdown_filters(filters, config)?;
+        match pushed.updated_node.as_ref().map(SegmentScan::again) {
+            None => Ok(FilterPushdownPropagation { filters: pushed.filters, updated_node: None }),
+            Some(Some(scan)) => Ok(FilterPushdownPropagation { filters: pushed.filters, updated_node: Some(scan) }),
+            Some(None) => Ok(FilterPushdownPropagation::with_parent_pushdown_result(refused)),
+        }
+    }
+
+    fn try_pushdown_sort(&self, order: &[PhysicalSortExpr]) -> Result<SortOrderPushdownResult<Arc<dyn DataSource>>> {
+        if self.files.limit.is_some() {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        }
+        let pushed = self.files.try_pushdown_sort(order)?.try_map(|source| SegmentScan::again(&source).ok_or(()));
+        Ok(pushed.unwrap_or(SortOrderPushdownResult::Unsupported))
+    }
+
+    fn with_preserve_order(&self, preserve_order: bool) -> Option<Arc<dyn DataSource>> {
+        let mut files = self.files.clone();
+        files.preserve_order = preserve_order;
+        Some(Arc::new(SegmentScan::new(files)))
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.files.apply_expressions(f)
+    }
+}

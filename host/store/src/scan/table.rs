@@ -1,0 +1,238 @@
+//! A source as a DataFusion table: a Parquet scan, plus the rows in memory.
+//!
+//! A table is a snapshot. It shows the rows that were acknowledged when it was made, however long the query takes. Both
+//! scans are sorted newest first and declare that, so that "newest 100" needs no sort and stops early.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::{
+    arrow::{compute::SortOptions, datatypes::SchemaRef},
+    catalog::{Session, TableProvider},
+    common::{DFSchema, Statistics, stats::Precision},
+    datasource::{
+        listing::PartitionedFile,
+        object_store::ObjectStoreUrl,
+        physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource},
+        source::DataSourceExec,
+    },
+    error::{DataFusionError, Result},
+    logical_expr::{Expr, TableProviderFilterPushDown, TableType},
+    physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction, expressions::Column},
+    physical_plan::{ExecutionPlan, empty::EmptyExec},
+    scalar::ScalarValue,
+};
+use object_store::{ObjectMeta, path::Path as ObjectPath};
+
+use crate::{
+    field_names::TIMESTAMP,
+    scan::{
+        expr_adapter::AdapterFactory,
+        memory_scan::MemoryScan,
+        prune::prune,
+        segment_reader::{SegmentOfFile, SegmentReaders},
+        segment_scan::SegmentScan,
+        source_union::SourceUnion,
+    },
+    segment::handle::Segment,
+    source::Snapshot,
+    source_info::SourceInfo,
+};
+
+/// The most groups of overlapping files that are merged in order. With more groups the scan gives up the order instead
+/// of opening hundreds of files at once.
+const MAX_ORDERED_GROUPS: usize = 32;
+
+/// A snapshot of a source.
+#[derive(Debug)]
+pub(crate) struct SourceTable {
+    info: Arc<SourceInfo>,
+    snapshot: Snapshot,
+}
+
+impl SourceTable {
+    pub(crate) fn new(info: Arc<SourceInfo>, snapshot: Snapshot) -> SourceTable {
+        SourceTable { info, snapshot }
+    }
+}
+
+/// A table of a source with fewer fields in its records, for a statement that reads no other fields, and no record as a
+/// whole that has other fields. `schema` is the schema of the table without those fields. `None` if the table is not
+/// one of a store.
+pub fn narrowed(table: &dyn TableProvider, schema: SchemaRef) -> Option<Arc<dyn TableProvider>> {
+    let SourceTable { info, snapshot } = table.downcast_ref()?;
+    let snapshot = Snapshot { schema, ..snapshot.clone() };
+    Some(Arc::new(SourceTable::new(Arc::clone(info), snapshot)))
+}
+
+#[async_trait]
+impl TableProvider for SourceTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.snapshot.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    /// Filters are used three times: here to skip segments, and by the Parquet scan to skip row groups and pages. None
+    /// of these looks at each row.
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = &self.snapshot.schema;
+        let predicate = predicate(state, schema, filters)?;
+        let segments = match predicate {
+            Some(predicate) => prune(&self.snapshot.segments, &predicate, schema, &self.snapshot.shape),
+            None => self.snapshot.segments.to_vec(),
+        };
+        let mut inputs = Vec::new();
+        if !segments.is_empty() {
+            inputs.push(self.scan_segments(state, &segments, projection, limit)?);
+        }
+        if !self.snapshot.memory.is_empty() {
+            inputs.push(self.scan_memory(projection, limit)?);
+        }
+        match inputs.len() {
+            0 => Ok(Arc::new(EmptyExec::new(projected(schema, projection)?))),
+            _ => SourceUnion::of(inputs),
+        }
+    }
+}
+
+impl SourceTable {
+    fn scan_segments(
+        &self,
+        state: &dyn Session,
+        segments: &[Arc<Segment>],
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = &self.snapshot.schema;
+        let url = ObjectStoreUrl::local_filesystem();
+        let runtime = state.runtime_env();
+        let readers = SegmentReaders {
+            files: runtime.object_store(&url)?,
+            footers: runtime.cache_manager.get_file_metadata_cache(),
+            source: self.info.name.as_str().into(),
+        };
+        let options = state.default_table_options().parquet;
+        let parquet = ParquetSource::new(Arc::clone(schema))
+            .with_table_parquet_options(options)
+            .with_parquet_file_reader_factory(Arc::new(readers));
+
+        let (groups, ordered) = group(segments, state.config().target_partitions());
+        let groups = groups
+            .into_iter()
+            .map(|group| Ok(FileGroup::new(group.into_iter().map(|s| self.file(s)).collect::<Result<_>>()?)))
+            .collect::<Result<Vec<_>>>()?;
+        let rows = segments.iter().map(|segment| segment.rows).sum();
+        let statistics = Statistics { num_rows: Precision::Exact(rows), ..Statistics::new_unknown(schema) };
+        let config = FileScanConfigBuilder::new(url, Arc::new(parquet))
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_expr_adapter(Some(Arc::new(AdapterFactory { shape: Arc::clone(&self.snapshot.shape) })))
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit);
+        let config = if ordered { config.with_output_ordering(vec![newest_first(schema)?]) } else { config };
+        Ok(SegmentScan::exec(config.build()))
+    }
+
+    /// A segment as a file of the scan, with the bounds of its times. The planner proves from them that the files of a
+    /// group follow each other.
+    fn file(&self, segment: &Arc<Segment>) -> Result<PartitionedFile> {
+        let schema = &self.snapshot.schema;
+        let meta = ObjectMeta {
+            location: ObjectPath::from_absolute_path(&segment.path)?,
+            // Segments never change, so that the footer cache may use any constant.
+            last_modified: chrono::DateTime::UNIX_EPOCH,
+            size: segment.bytes,
+            e_tag: None,
+            version: None,
+        };
+        let mut statistics = Statistics::new_unknown(schema);
+        statistics.num_rows = Precision::Exact(segment.rows);
+        if let Some(time) = statistics.column_statistics.get_mut(schema.index_of(TIMESTAMP)?) {
+            let bound = |at| Precision::Exact(ScalarValue::TimestampMicrosecond(Some(at), None));
+            time.min_value = bound(segment.min_time);
+            time.max_value = bound(segment.max_time);
+            time.null_count = Precision::Exact(0);
+        }
+        Ok(PartitionedFile::new_from_meta(meta)
+            .with_extension(SegmentOfFile(Arc::clone(segment)))
+            .with_statistics(Arc::new(statistics)))
+    }
+
+    fn scan_memory(&self, projection: Option<&Vec<usize>>, limit: Option<usize>) -> Result<Arc<dyn ExecutionPlan>> {
+        let Snapshot { memory, shape, schema, .. } = &self.snapshot;
+        let order = newest_first(schema)?;
+        let rows = MemoryScan::new(memory.clone(), Arc::clone(shape), Arc::clone(schema), projection, order, limit)?;
+        Ok(DataSourceExec::from_data_source(rows))
+    }
+}
+
+fn projected(schema: &SchemaRef, projection: Option<&Vec<usize>>) -> Result<SchemaRef> {
+    Ok(match projection {
+        Some(columns) => Arc::new(schema.project(columns)?),
+        None => Arc::clone(schema),
+    })
+}
+
+fn predicate(state: &dyn Session, schema: &SchemaRef, filters: &[Expr]) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    if filters.is_empty() {
+        return Ok(None);
+    }
+    let named = DFSchema::try_from(Arc::clone(schema))?;
+    let filters =
+        filters.iter().map(|filter| state.create_physical_expr(filter.clone(), &named)).collect::<Result<Vec<_>>>()?;
+    Ok(Some(conjunction(filters)))
+}
+
+fn newest_first(schema: &SchemaRef) -> Result<LexOrdering> {
+    let column = Column::new_with_schema(TIMESTAMP, schema)?;
+    let options = SortOptions { descending: true, nulls_first: false };
+    LexOrdering::new([PhysicalSortExpr::new(Arc::new(column), options)])
+        .ok_or_else(|| DataFusionError::Internal("an ordering of one column is empty".to_owned()))
+}
+
+/// Groups of files such that reading the files of a group one after the other is in order, and whether that was
+/// possible. At least `parallel` groups if there are as many files.
+fn group(segments: &[Arc<Segment>], parallel: usize) -> (Vec<Vec<&Arc<Segment>>>, bool) {
+    let parallel = parallel.max(1);
+    let mut sorted: Vec<&Arc<Segment>> = segments.iter().collect();
+    sorted.sort_by_key(|s| (std::cmp::Reverse(s.max_time), std::cmp::Reverse(s.min_time)));
+    let mut groups: Vec<Vec<&Arc<Segment>>> = Vec::new();
+    for segment in &sorted {
+        // The smallest group that this file can follow, unless there are fewer groups than cores.
+        let place = if groups.len() < parallel {
+            None
+        } else {
+            groups
+                .iter_mut()
+                .filter(|group| group.last().is_none_or(|last| last.min_time >= segment.max_time))
+                .min_by_key(|group| group.len())
+        };
+        match place {
+            Some(group) => group.push(segment),
+            None => groups.push(vec![segment]),
+        }
+    }
+    if groups.len() <= MAX_ORDERED_GROUPS.max(parallel) {
+        return (groups, true);
+    }
+    let mut groups: Vec<Vec<&Arc<Segment>>> = vec![Vec::new(); parallel];
+    for (segment, turn) in sorted.into_iter().zip((0..parallel).cycle()) {
+        if let Some(group) = groups.get_mut(turn) {
+            group.push(segment);
+        }
+    }
+    (groups, false)
+}

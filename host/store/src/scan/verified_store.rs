@@ -1,0 +1,283 @@
+//! An object store of one segment, which returns only bytes whose checksums are right.
+//!
+//! Everything that the engine reads of a segment passes here, including footer and page indexes, before a library
+//! interprets it. Ranges are widened to whole blocks, read once where they share blocks, checked, and cut to what was
+//! asked for.
+
+use std::{
+    any::Any,
+    fmt, io,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use datafusion::{
+    common::HashMap,
+    execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadata, FileMetadataCache},
+};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use object_store::{
+    Attributes, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
+};
+
+use crate::segment::{
+    checksum::{
+        file::check_root,
+        table::{ChecksumTable, TableParse},
+    },
+    file_error::{Damage, EIO},
+    handle::Segment,
+};
+
+/// The most bytes of a run. A run joins ranges that share a block; its bytes stay in memory until the last of its
+/// ranges is dropped.
+const LONGEST_RUN: u64 = 4 << 20;
+
+/// An object store with one file, which can only be read.
+#[derive(Debug)]
+pub(crate) struct VerifiedStore {
+    pub(crate) inner: Arc<dyn ObjectStore>,
+    /// The cache of footers. Tables of checksums are kept there too: they are smaller than footers, and are needed
+    /// together with them.
+    pub(crate) cache: Arc<FileMetadataCache>,
+    pub(crate) segment: Arc<Segment>,
+    checksums: OnceLock<Arc<ChecksumTable>>,
+    /// Why a read failed for a reason that may pass, in the words of the operating system.
+    transient: OnceLock<String>,
+}
+
+impl fmt::Display for VerifiedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "segment {}", self.segment.id)
+    }
+}
+
+/// A table of checksums as an entry of the cache.
+struct CachedTable(Arc<ChecksumTable>);
+
+impl FileMetadata for CachedTable {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn memory_size(&self) -> usize {
+        self.0.memory()
+    }
+
+    fn extra_info(&self) -> HashMap<String, String> {
+        HashMap::new()
+    }
+}
+
+fn damaged(wrong: Damage) -> Error {
+    Error::Generic { store: "segment", source: Box::new(wrong) }
+}
+
+impl VerifiedStore {
+    pub(crate) fn new(inner: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>, segment: Arc<Segment>) -> Self {
+        VerifiedStore { inner, cache, segment, checksums: OnceLock::new(), transient: OnceLock::new() }
+    }
+
+    /// Why a read failed for a reason that may pass; `None` if the segment is damaged.
+    pub(crate) fn transient(&self) -> Option<&str> {
+        self.transient.get().map(String::as_str)
+    }
+
+    /// Records why the segment cannot be read.
+    fn note(&self, error: &Error) {
+        if let Some(wrong) = of_kind::<Damage>(error) {
+            self.segment.note_damage(&wrong.0);
+        } else if matches!(error, Error::NotFound { .. }) {
+            self.segment.note_damage("its file is missing");
+        } else if let Some(io) = of_kind::<io::Error>(error) {
+            match io.kind() {
+                io::ErrorKind::UnexpectedEof => self.segment.note_damage("its file is shorter than the catalog says"),
+                _ if io.raw_os_error() == Some(EIO) => self.segment.note_damage("the disk cannot read it"),
+                _ => drop(self.transient.set(io.to_string())),
+            }
+        } else {
+            // The local file system refuses one thing by itself: a range beyond the end.
+            self.segment.note_damage("its file is shorter than the catalog says");
+        }
+        tracing::error!(segment = %self.segment.id, %error, "a segment cannot be read");
+    }
+
+    /// The table of checksums; `None` for a segment of a version without checksums.
+    async fn checksums(&self, location: &Path) -> Result<Option<Arc<ChecksumTable>>> {
+        if self.segment.checksum.is_none() {
+            return Ok(None);
+        }
+        if let Some(checksums) = self.checksums.get() {
+            return Ok(Some(Arc::clone(checksums)));
+        }
+        // No file has this name, because segments end in `.parquet`.
+        let key = Path::from(format!("{location}.checksums"));
+        let kept = self.cache.get(&key).and_then(|entry| {
+            let CachedTable(checksums) = entry.file_metadata.as_any().downcast_ref()?;
+            Some(Arc::clone(checksums))
+        });
+        let checksums = match kept {
+            Some(checksums) => checksums,
+            None => {
+                let checksums = Arc::new(self.read_table(location).await?);
+                let meta = ObjectMeta {
+                    location: key.clone(),
+                    last_modified: chrono::DateTime::UNIX_EPOCH,
+                    size: self.segment.bytes,
+                    e_tag: None,
+                    version: None,
+                };
+                self.cache.put(&key, CachedFileMetadataEntry::new(meta, Arc::new(CachedTable(Arc::clone(&checksums)))));
+                checksums
+            }
+        };
+        Ok(Some(Arc::clone(self.checksums.get_or_init(|| checksums))))
+    }
+
+    async fn read_table(&self, location: &Path) -> Result<ChecksumTable> {
+        let size = self.segment.bytes;
+        let mut from = ChecksumTable::guess(size);
+        loop {
+            let end = self.read(location, from..size).await?;
+            let found = match ChecksumTable::parse(&end, size, self.segment.id).map_err(damaged)? {
+                TableParse::NeedsFrom(earlier) if earlier < from => {
+                    from = earlier;
+                    continue;
+                }
+                TableParse::Complete(checksums) => Some(checksums),
+                TableParse::NeedsFrom(_) | TableParse::Absent => None,
+            };
+            let found = check_root(found, self.segment.checksum).map_err(damaged)?;
+            return found.ok_or_else(|| damaged(Damage("the table of its checksums is missing".to_owned())));
+        }
+    }
+
+    async fn read(&self, location: &Path, range: Range<u64>) -> Result<Bytes> {
+        let read = self.inner.get_ranges(location, std::slice::from_ref(&range)).await?;
+        let whole = read.into_iter().next().filter(|bytes| bytes.len() as u64 == range.end - range.start);
+        whole.ok_or_else(|| damaged(Damage("its file is shorter than the catalog says".to_owned())))
+    }
+
+    async fn ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let Some(checksums) = self.checksums(location).await? else {
+            return self.inner.get_ranges(location, ranges).await;
+        };
+        let runs = runs(&checksums, ranges);
+        let read = self.inner.get_ranges(location, &runs).await?;
+        for (run, bytes) in runs.iter().zip(&read) {
+            if bytes.len() as u64 != run.end - run.start {
+                return Err(damaged(Damage("its file is shorter than the catalog says".to_owned())));
+            }
+            checksums.check(run.start, bytes).map_err(damaged)?;
+        }
+        ranges
+            .iter()
+            .map(|range| {
+                let last = runs.partition_point(|run| run.start <= range.start).checked_sub(1);
+                let run = last.and_then(|last| Some((runs.get(last)?, read.get(last)?)));
+                run.and_then(|(run, bytes)| {
+                    let at = |position: u64| usize::try_from(position - run.start).ok();
+                    let (start, end) = (at(range.start)?, at(range.end)?);
+                    (start <= end && end <= bytes.len()).then(|| bytes.slice(start..end))
+                })
+                .ok_or_else(|| damaged(Damage(format!("bytes {} to {} are not in it", range.start, range.end))))
+            })
+            .collect()
+    }
+}
+
+/// The first error of a type in a chain of causes.
+fn of_kind<T: std::error::Error + 'static>(error: &Error) -> Option<&T> {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(current) = next {
+        if let Some(found) = current.downcast_ref() {
+            return Some(found);
+        }
+        next = current.source();
+    }
+    None
+}
+
+/// The ranges to read for `ranges`: whole units; those that overlap are joined. Each of `ranges` lies in one run.
+fn runs(checksums: &ChecksumTable, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut wide: Vec<Range<u64>> = ranges.iter().map(|range| checksums.widen(range)).collect();
+    wide.sort_by_key(|range| (range.start, range.end));
+    let mut runs: Vec<Range<u64>> = Vec::with_capacity(wide.len());
+    for range in wide {
+        match runs.last_mut() {
+            Some(last)
+                if range.end <= last.end || (range.start < last.end && range.end - last.start <= LONGEST_RUN) =>
+            {
+                last.end = last.end.max(range.end);
+            }
+            _ => runs.push(range),
+        }
+    }
+    runs
+}
+
+#[async_trait]
+impl ObjectStore for VerifiedStore {
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let read = self.ranges(location, ranges).await;
+        if let Err(error) = &read {
+            self.note(error);
+        }
+        read
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let Some(GetRange::Bounded(range)) = options.range else {
+            return Err(Error::NotImplemented {
+                operation: "reading a segment other than by ranges".to_owned(),
+                implementer: self.to_string(),
+            });
+        };
+        let bytes = self.get_ranges(location, std::slice::from_ref(&range)).await?.into_iter().next();
+        let meta = ObjectMeta {
+            location: location.clone(),
+            last_modified: chrono::DateTime::UNIX_EPOCH,
+            size: self.segment.bytes,
+            e_tag: None,
+            version: None,
+        };
+        let payload = GetResultPayload::Stream(stream::iter(bytes.map(Ok)).boxed());
+        Ok(GetResult { payload, meta, range, attributes: Attributes::default() })
+    }
+
+    async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
+        Err(self.read_only("writing"))
+    }
+
+    async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        Err(self.read_only("writing"))
+    }
+
+    fn delete_stream(&self, _: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        stream::iter([Err(self.read_only("deleting"))]).boxed()
+    }
+
+    fn list(&self, _: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        stream::iter([Err(self.read_only("listing"))]).boxed()
+    }
+
+    async fn list_with_delimiter(&self, _: Option<&Path>) -> Result<ListResult> {
+        Err(self.read_only("listing"))
+    }
+
+    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
+        Err(self.read_only("copying"))
+    }
+}
+
+impl VerifiedStore {
+    fn read_only(&self, operation: &str) -> Error {
+        Error::NotImplemented { operation: operation.to_owned(), implementer: self.to_string() }
+    }
+}

@@ -1,0 +1,80 @@
+//! The rows of the catalog's table `segments`.
+
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock, atomic::AtomicU8},
+};
+
+use datafusion::arrow::datatypes::Schema;
+use rusqlite::{Connection, Row, params};
+use uuid::Uuid;
+
+use crate::{
+    data_folder::paths::segment_file,
+    error::{Result, StoreError},
+    segment::handle::{FileRemoval, Segment},
+};
+
+/// Inserts the row of a segment, in a transaction of the caller.
+pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, schema: &Schema) -> Result<()> {
+    let projects = segment.projects.as_ref().map(|names| serde_json::Value::from(names.clone()).to_string());
+    let columns: serde_json::Map<_, _> =
+        schema.fields().iter().map(|field| (field.name().clone(), field.data_type().to_string().into())).collect();
+    conn.prepare_cached(
+        "INSERT INTO segments (id, source, rows, bytes, min_time, max_time, projects, columns, created_at,
+             checksum, first_seq, last_seq)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )?
+    .execute(params![
+        segment.id,
+        source_key,
+        segment.rows as i64,
+        segment.bytes as i64,
+        segment.min_time,
+        segment.max_time,
+        projects,
+        serde_json::Value::Object(columns).to_string(),
+        segment.created_at,
+        segment.checksum,
+        segment.seqs.map(|(first, _)| first),
+        segment.seqs.map(|(_, last)| last),
+    ])?;
+    Ok(())
+}
+
+/// The segments of a source, as the catalog names them. Of each file only the presence and the length are checked.
+pub(crate) fn load(conn: &Connection, source_key: i64, folder: &Path) -> Result<Vec<Arc<Segment>>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id, rows, bytes, min_time, max_time, projects, created_at, checksum, first_seq, last_seq FROM segments
+         WHERE source = ?1 ORDER BY max_time DESC",
+    )?;
+    let read = |row: &Row<'_>| -> rusqlite::Result<(Segment, Option<String>)> {
+        let id: Uuid = row.get(0)?;
+        let segment = Segment {
+            id,
+            path: folder.join(segment_file(id)),
+            rows: row.get::<_, i64>(1)? as usize,
+            bytes: row.get::<_, i64>(2)? as u64,
+            min_time: row.get(3)?,
+            max_time: row.get(4)?,
+            projects: None,
+            created_at: row.get(6)?,
+            checksum: row.get(7)?,
+            seqs: Option::zip(row.get(8)?, row.get(9)?),
+            damage: OnceLock::new(),
+            removal: AtomicU8::new(FileRemoval::Keep as u8),
+        };
+        Ok((segment, row.get(5)?))
+    };
+    let mut segments = Vec::new();
+    for row in statement.query_map([source_key], read)? {
+        let (mut segment, projects) = row?;
+        if let Some(projects) = projects {
+            segment.projects = serde_json::from_str(&projects)
+                .map_err(|e| StoreError::corrupt(format!("the catalog row of segment {}", segment.id), e))?;
+        }
+        segment.check_length();
+        segments.push(Arc::new(segment));
+    }
+    Ok(segments)
+}

@@ -1,0 +1,119 @@
+//! A segment in use: what the catalog says of it, and the lifetime of its file.
+
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU8, Ordering},
+    },
+};
+
+use uuid::Uuid;
+
+use crate::segment::footer_entry::FooterEntry;
+
+/// What the catalog says of a segment: enough to plan a query without opening the file.
+///
+/// Every reader of the file holds an `Arc` of the segment. If the catalog has forgotten the segment, the file is
+/// deleted when the last of them is dropped.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) id: Uuid,
+    pub(crate) path: PathBuf,
+    pub(crate) rows: usize,
+    pub(crate) bytes: u64,
+    pub(crate) min_time: i64,
+    pub(crate) max_time: i64,
+    /// The distinct values of `project`; `None` if they are too many or not all text.
+    pub(crate) projects: Option<Vec<String>>,
+    /// When it was written, in microseconds since 1970.
+    pub(crate) created_at: i64,
+    /// The root of its checksums; `None` for a file of a version without checksums.
+    pub(crate) checksum: Option<u32>,
+    /// The first and last write-ahead row that it was made of; `None` for a file of a version that did not record them.
+    pub(crate) seqs: Option<(i64, i64)>,
+    /// Why it cannot be read, once that was found.
+    pub(crate) damage: OnceLock<String>,
+    pub(crate) removal: AtomicU8,
+}
+
+/// What happens to the file when the last holder of the segment drops it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum FileRemoval {
+    Keep = 0,
+    File = 1,
+    /// The file is deleted, and the folder of the source if the file was the last in it.
+    FileAndFolder = 2,
+}
+
+impl Segment {
+    /// Requests the removal of the file when the last holder drops the segment: the catalog does not name it, or no
+    /// longer.
+    pub(crate) fn remove_on_drop(&self, removal: FileRemoval) {
+        self.removal.fetch_max(removal as u8, Ordering::AcqRel);
+    }
+
+    /// Why it cannot be read, if that was found since the start.
+    pub(crate) fn damage(&self) -> Option<&str> {
+        self.damage.get().map(String::as_str)
+    }
+
+    /// Records that it cannot be read; the first reason stays.
+    pub(crate) fn note_damage(&self, reason: &str) {
+        let _ = self.damage.set(reason.to_owned());
+    }
+
+    /// Records damage if the file is missing or has another length than the catalog says.
+    pub(crate) fn check_length(&self) {
+        let reason = match fs::metadata(&self.path) {
+            Ok(file) if file.len() == self.bytes => return,
+            Ok(file) => format!("its file has {} bytes, the catalog says {}", file.len(), self.bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "its file is missing".to_owned(),
+            // The first query that needs the file will find out.
+            Err(_) => return,
+        };
+        tracing::error!(segment = %self.id, path = %self.path.display(), reason, "a segment is damaged");
+        self.note_damage(&reason);
+    }
+
+    /// A segment from its file and its footer.
+    pub(crate) fn of_entry(id: Uuid, path: PathBuf, bytes: u64, checksum: u32, entry: &FooterEntry) -> Segment {
+        Segment {
+            id,
+            path,
+            rows: entry.rows,
+            bytes,
+            min_time: entry.min_time,
+            max_time: entry.max_time,
+            projects: entry.projects.clone(),
+            created_at: entry.created_at,
+            checksum: Some(checksum),
+            seqs: Some((entry.first_seq, entry.last_seq)),
+            damage: OnceLock::new(),
+            removal: AtomicU8::new(FileRemoval::Keep as u8),
+        }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        let removal = *self.removal.get_mut();
+        if removal == FileRemoval::Keep as u8 {
+            return;
+        }
+        if let Err(error) = fs::remove_file(&self.path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            // The next start finds a file that no catalog names, and deletes it because of its tombstone.
+            tracing::warn!(path = %self.path.display(), %error, "a dropped segment's file stays for now");
+        }
+        if removal == FileRemoval::FileAndFolder as u8
+            && let Some(folder) = self.path.parent()
+        {
+            // Fails while there are other files in it.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}

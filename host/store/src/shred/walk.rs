@@ -1,0 +1,239 @@
+//! Visits the fields of one event and appends each value to its column, or to the overflow of the row. New fields
+//! extend the schema.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+use tidegate_model::HIDDEN_FIELDS;
+
+use crate::{
+    field_names::{METADATA, OVERFLOW},
+    schema::{
+        json_pointer::push_pointer,
+        kind::{Fields, Kind, Scalar},
+        shape::Shape,
+    },
+    shred::{
+        batch_cost::BatchCost,
+        leaf_values::{Appended, append_list, append_scalar},
+        limits::MAX_KEY_BYTES,
+        record_column::{Cells, Column, RecordColumn},
+        value_class::{ValueClass, classify, is_sparse},
+    },
+};
+
+/// Top-level fields that always get a column. `project` distinguishes tenants; nearly every query reads `metadata`.
+const ALWAYS_COLUMNS: [&str; 2] = ["project", METADATA];
+
+/// The pointer of a field `_overflow` that the sender sent; see [`crate::ingest::normalise`].
+const OWN_OVERFLOW: &str = "/_overflow";
+
+enum Step<'v> {
+    Key(&'v str),
+    Index(usize),
+}
+
+/// Appends the fields of an event to the columns, as the given row. Returns what goes to the overflow of the row: values
+/// by JSON pointer.
+pub(crate) fn walk(
+    event: &Value,
+    row: usize,
+    fields: &mut Fields,
+    cells: &mut Cells,
+    cost: &mut BatchCost,
+) -> Map<String, Value> {
+    let mut walk = EventWalk { cost, path: Vec::new(), spilled: Map::new() };
+    if let Value::Object(event) = event {
+        walk.object(fields, cells, row, event, 0);
+    }
+    walk.spilled
+}
+
+struct EventWalk<'s, 'v> {
+    cost: &'s mut BatchCost,
+    path: Vec<Step<'v>>,
+    /// The overflow of the row.
+    spilled: Map<String, Value>,
+}
+
+impl<'v> EventWalk<'_, 'v> {
+    fn object(
+        &mut self,
+        fields: &mut Fields,
+        cells: &mut Cells,
+        slot: usize,
+        object: &'v Map<String, Value>,
+        depth: usize,
+    ) {
+        for (nth, (key, value)) in object.iter().enumerate() {
+            if depth == 0 && key == OVERFLOW {
+                if let Value::Object(earlier) = value {
+                    self.spilled.extend(earlier.iter().map(|(k, v)| (k.clone(), v.clone())));
+                    // A field of this name that the sender sent has no column; the reserved fields have one.
+                    if earlier.contains_key(OWN_OVERFLOW) {
+                        self.mark_rest(fields);
+                    }
+                }
+                continue;
+            }
+            self.path.push(Step::Key(key));
+            match cells.locate(fields, nth, key) {
+                Some(position) => {
+                    if let Some(kind) = fields.kind_mut(position) {
+                        self.value(kind, cells.at(position), slot, value, depth + 1);
+                    }
+                }
+                None => self.new_key(fields, cells, slot, key, value, depth),
+            }
+            self.path.pop();
+        }
+    }
+
+    /// A key that the source has not had before. Its first value decides what it is.
+    fn new_key(
+        &mut self,
+        fields: &mut Fields,
+        cells: &mut Cells,
+        slot: usize,
+        key: &str,
+        value: &'v Value,
+        depth: usize,
+    ) {
+        let unnameable = key.len() > MAX_KEY_BYTES || HIDDEN_FIELDS.contains(&key);
+        let found = classify(value);
+        let too_deep =
+            matches!(found, ValueClass::Record(_) | ValueClass::Records(_)) && depth + 1 >= self.cost.limits.depth;
+        let kind = match found {
+            ValueClass::Record(_) | ValueClass::Records(_) => (!too_deep).then(Kind::record),
+            // The value itself is handled below; it is not a record, and the path is marked `unlike` for it.
+            _ if depth == 0 && Shape::must_be_record(key) => Some(Kind::record()),
+            ValueClass::Scalar(atom) => Some(Kind::scalar(atom.ty())),
+            ValueClass::List(_, ty, _) => Some(Kind::List { ty, wide: false, mixed: false }),
+            ValueClass::Odd => Some(Kind::Scalar { ty: Scalar::Text, wide: false, mixed: true }),
+        };
+        let has_place = || (depth == 0 && ALWAYS_COLUMNS.contains(&key)) || self.is_reserved();
+        let fits = |kind: &Kind| !unnameable && (self.cost.has_room(kind.count()) || has_place());
+        let Some(kind) = kind.filter(fits) else {
+            self.mark_rest(fields);
+            if !unnameable && !too_deep && !fields.crowded {
+                fields.crowded = true;
+                self.cost.changed = true;
+            }
+            return self.spill(value);
+        };
+        self.cost.count += kind.count();
+        self.cost.changed = true;
+        let kind = if fields.crowded { kind.after_crowd() } else { kind };
+        let position = fields.push(key.to_owned(), kind);
+        if let Some(kind) = fields.kind_mut(position) {
+            self.value(kind, cells.at(position), slot, value, depth + 1);
+        }
+    }
+
+    fn value(&mut self, kind: &mut Kind, cell: &mut Option<Column>, row: usize, value: &'v Value, depth: usize) {
+        match (kind, classify(value)) {
+            (Kind::Scalar { ty, wide, mixed }, ValueClass::Scalar(atom)) => {
+                let appended = append_scalar(self.cost, (ty, wide, *mixed), cell, row, atom);
+                self.complete(appended, mixed, value);
+            }
+            (Kind::List { ty, wide, mixed }, ValueClass::List(items, found, found_wide)) => {
+                let appended = append_list(self.cost, (ty, wide, *mixed), cell, row, (items, found, found_wide));
+                self.complete(appended, mixed, value);
+            }
+            (Kind::Record { fields, .. }, ValueClass::Record(object)) => {
+                self.cost.records += usize::from(cell.is_none());
+                let Column::Record(column) = cell.get_or_insert_with(|| Column::Record(RecordColumn::new())) else {
+                    return self.spill(value);
+                };
+                let slot = column.open_row(row, 1);
+                self.object(fields, &mut column.cells, slot, object, depth);
+            }
+            (Kind::Record { many, fields, .. }, ValueClass::Records(items)) if !is_sparse(items) => {
+                self.cost.records += usize::from(cell.is_none());
+                let Column::Record(column) = cell.get_or_insert_with(|| Column::Record(RecordColumn::new())) else {
+                    return self.spill(value);
+                };
+                if items.len() > 1 {
+                    if !*many {
+                        *many = true;
+                        self.cost.changed = true;
+                    }
+                    self.cost.list_cells += items.len().saturating_mul(fields.iter().count().max(1));
+                }
+                let was_list = column.is_list();
+                let first = column.open_row(row, items.len());
+                self.cost.lists += usize::from(!was_list && column.is_list());
+                for (index, item) in items.iter().enumerate() {
+                    if items.len() > 1 {
+                        self.path.push(Step::Index(index));
+                    }
+                    if let Value::Object(object) = item {
+                        self.object(fields, &mut column.cells, first + index, object, depth);
+                    }
+                    if items.len() > 1 {
+                        self.path.pop();
+                    }
+                }
+            }
+            (
+                Kind::Scalar { mixed: unlike, .. } | Kind::List { mixed: unlike, .. } | Kind::Record { unlike, .. },
+                _,
+            ) => {
+                self.unlike(unlike, value);
+            }
+        }
+    }
+
+    /// Does what is left after a scalar or list was appended, or was not.
+    fn complete(&mut self, appended: Appended, mixed: &mut bool, value: &Value) {
+        match appended {
+            Appended::Whole => {}
+            Appended::Rounded | Appended::OtherColumn => self.spill(value),
+            Appended::OtherType => self.unlike(mixed, value),
+        }
+    }
+
+    /// Whether the current path is reserved (see [`crate::Store::reserve_fields`]).
+    fn is_reserved(&self) -> bool {
+        if self.cost.limits.reserved.is_empty() {
+            return false;
+        }
+        let mut pointer = String::new();
+        for step in &self.path {
+            if let Step::Key(key) = step {
+                push_pointer(&mut pointer, key);
+            }
+        }
+        self.cost.limits.reserved.contains(&pointer)
+    }
+
+    /// Records in the schema that a record has fields without a column.
+    fn mark_rest(&mut self, fields: &mut Fields) {
+        if !fields.rest {
+            fields.rest = true;
+            self.cost.changed = true;
+        }
+    }
+
+    /// Handles a value of another kind than the path has had so far.
+    fn unlike(&mut self, marked: &mut bool, value: &Value) {
+        if !*marked {
+            *marked = true;
+            self.cost.changed = true;
+        }
+        self.spill(value);
+    }
+
+    fn spill(&mut self, value: &Value) {
+        let mut pointer = String::new();
+        for step in &self.path {
+            match step {
+                Step::Key(key) => push_pointer(&mut pointer, key),
+                Step::Index(index) => {
+                    let _ = write!(pointer, "/{index}");
+                }
+            }
+        }
+        self.spilled.insert(pointer, value.clone());
+    }
+}

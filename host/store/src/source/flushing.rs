@@ -1,0 +1,97 @@
+//! The flush of a source, in three steps: when it is due, all rows in memory as one batch, and the swap for the segment
+//! (or back, if writing failed).
+
+use std::{
+    mem,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    error::{Result, StoreError},
+    memory::mem_batch::MemBatch,
+    options::StoreOptions,
+    schema::shape::Shape,
+    segment::handle::{FileRemoval, Segment},
+    source::{RawSize, Source},
+};
+
+/// A source with fewer rows in memory than this waits longer for its flush; see [`StoreOptions::flush_interval`].
+const TRICKLE_ROWS: usize = 1_000;
+
+const TRICKLE_PATIENCE: u32 = 12;
+
+/// The pause after a failed flush. A failed attempt costs as much as a successful one, and the next mostly fails too.
+const RETRY: Duration = Duration::from_secs(2);
+
+impl Source {
+    /// Whether the rows in memory should be flushed now.
+    pub(crate) fn is_due(&self, options: &StoreOptions) -> bool {
+        let lists = self.lists();
+        if lists.not_before.is_some_and(|at| Instant::now() < at) {
+            return false;
+        }
+        let RawSize { mut rows, mut bytes } = lists.raw_size;
+        for batch in &lists.memory {
+            rows += batch.rows.num_rows();
+            bytes += batch.bytes.max(batch.held());
+        }
+        let age = lists.since.map_or(Duration::ZERO, |since| since.elapsed());
+        let patience = if rows < TRICKLE_ROWS { TRICKLE_PATIENCE } else { 1 };
+        rows > 0
+            && (rows >= options.flush_rows
+                || bytes >= options.flush_bytes
+                || age >= options.flush_interval.saturating_mul(patience))
+    }
+
+    /// Starts a flush. Returns all rows in memory as one batch, with the schema that it needs. Queries read the old
+    /// batches until [`Self::end_flush`].
+    pub(crate) fn begin_flush(&self) -> Result<Option<(Arc<MemBatch>, Arc<Shape>)>> {
+        let mut shape = self.shape();
+        self.shred(&mut shape)?;
+        let parts = {
+            let mut lists = self.lists();
+            // Batches of a failed flush are still here, and come first.
+            let memory = mem::take(&mut lists.memory);
+            lists.flushing.extend(memory);
+            lists.since = (!lists.raw.is_empty()).then(Instant::now);
+            lists.flushing.clone()
+        };
+        let shape = Arc::clone(&shape);
+        match parts.as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some((Arc::clone(one), shape))),
+            many => match MemBatch::join(many) {
+                Ok(joined) => Ok(Some((Arc::new(joined), shape))),
+                Err(error) => {
+                    self.abort_flush();
+                    Err(StoreError::corrupt(format!("the memory of source `{}`", self.info().name), error))
+                }
+            },
+        }
+    }
+
+    /// Replaces the flushed batches by their segment.
+    pub(crate) fn end_flush(&self, segment: Arc<Segment>) {
+        let mut lists = self.lists();
+        if lists.cleared {
+            // Registered just before the source was deleted.
+            segment.remove_on_drop(FileRemoval::FileAndFolder);
+            return;
+        }
+        let bytes = lists.flushing.drain(..).map(|batch| batch.held()).sum();
+        self.unflushed.fetch_sub(bytes, Ordering::Relaxed);
+        let mut segments = Vec::clone(&lists.segments);
+        segments.push(segment);
+        lists.segments = Arc::new(segments);
+    }
+
+    /// Ends a flush that failed. Its batches wait for the next one.
+    pub(crate) fn abort_flush(&self) {
+        let mut lists = self.lists();
+        let flushing = mem::take(&mut lists.flushing);
+        lists.memory.splice(0..0, flushing);
+        lists.since = Some(Instant::now());
+        lists.not_before = Some(Instant::now() + RETRY);
+    }
+}

@@ -1,0 +1,335 @@
+//! One source while the store is open: its rows in memory, its segments, and the swap between the two.
+//!
+//! There are two locks. `shape` is held while rows are shredded, which may take long. `lists` is held only while
+//! pointers are moved, so that the writer thread can hand over committed rows at any time. What a query reads is copied
+//! under `lists` at once. A row is in `raw`, in `memory`, in `flushing` or in a segment, and moves between them only
+//! under that lock, so that no snapshot shows it twice or not at all.
+//!
+//! [`flushing`] is the part that the flush thread uses, [`sources`] is the directory of all sources, [`column_ages`]
+//! decides which columns nothing holds any more.
+//!
+//! Uses: `schema`, `overflow`, `shred`, `memory`, `segment`.
+
+pub(crate) mod column_ages;
+mod flushing;
+pub(crate) mod sources;
+
+use std::{
+    collections::HashSet,
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use uuid::Uuid;
+
+use crate::{
+    error::{Result, StoreError},
+    memory::{
+        batch_builder::{RawCall, build},
+        mem_batch::MemBatch,
+    },
+    options::StoreOptions,
+    schema::{json_pointer::push_pointer, shape::Shape},
+    segment::handle::{FileRemoval, Segment},
+    shred::limits::ShapeLimits,
+    source::column_ages::ColumnAges,
+    source_info::SourceInfo,
+};
+
+/// So many raw rows are shredded in the background, ahead of the next query.
+const RAW_ROWS: usize = 8 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) id: Uuid,
+    info: Mutex<Arc<SourceInfo>>,
+    /// Set by the writer thread right after the commit that deleted the source.
+    deleted: AtomicBool,
+    /// The short key of the source in the catalog's tables. SQLite may assign it to another source after a deletion.
+    pub(crate) key: i64,
+    caps: Mutex<ShapeLimits>,
+    shape: Mutex<Arc<Shape>>,
+    overflows: AtomicBool,
+    /// Locked alone or after `shape`.
+    seen: Mutex<ColumnAges>,
+    lists: Mutex<Lists>,
+    /// Bytes of rows that are in no segment, over all sources of the store.
+    unflushed: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    /// Committed calls that are not shredded yet.
+    raw: Vec<RawCall>,
+    /// Rows and bytes in `raw`. They are counted here because summing thousands of calls after each commit would be
+    /// slow.
+    raw_size: RawSize,
+    /// Rows that are being shredded.
+    shredding: usize,
+    memory: Vec<Arc<MemBatch>>,
+    /// Batches that are being written as a segment.
+    flushing: Vec<Arc<MemBatch>>,
+    segments: Arc<Vec<Arc<Segment>>>,
+    /// The source was deleted.
+    cleared: bool,
+    /// After a failed flush: the earliest time of the next one.
+    not_before: Option<Instant>,
+    /// When the oldest row outside of `flushing` arrived.
+    since: Option<Instant>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct RawSize {
+    rows: usize,
+    bytes: usize,
+}
+
+/// What a table reads. It stays the same for as long as the table exists.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) memory: Vec<Arc<MemBatch>>,
+    pub(crate) segments: Arc<Vec<Arc<Segment>>>,
+}
+
+impl Source {
+    pub(crate) fn new(
+        info: SourceInfo,
+        key: i64,
+        shape: Shape,
+        segments: Vec<Arc<Segment>>,
+        options: &StoreOptions,
+        unflushed: Arc<AtomicUsize>,
+    ) -> Source {
+        Source {
+            id: info.id,
+            info: Mutex::new(Arc::new(info)),
+            deleted: AtomicBool::new(false),
+            key,
+            caps: Mutex::new(ShapeLimits {
+                fields: options.max_fields,
+                depth: options.max_depth,
+                reserved: Arc::default(),
+            }),
+            overflows: AtomicBool::new(shape.overflows()),
+            shape: Mutex::new(Arc::new(shape)),
+            seen: Mutex::default(),
+            lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
+            unflushed,
+        }
+    }
+
+    /// With the ages of its columns as the catalog has them.
+    pub(crate) fn with_seen(self, seen: ColumnAges) -> Source {
+        Source { seen: Mutex::new(seen), ..self }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, ColumnAges> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that a segment with these columns was made at `at`, if half of the bound on fields is used. Returns the
+    /// ages of all columns for the catalog.
+    pub(crate) fn note_segment(&self, shape: &Shape, columns: &Schema, at: i64) -> Option<String> {
+        let mut seen = self.seen();
+        if shape.count().saturating_mul(2) > self.caps().fields {
+            seen.note(shape, columns, at);
+        }
+        seen.to_text()
+    }
+
+    /// Removes the columns from the schema that no segment and no batch in memory has. Returns the schema if it has
+    /// shrunk.
+    pub(crate) fn forget_columns(&self) -> Result<Option<Arc<Shape>>> {
+        let mut shape = self.shape();
+        self.shred(&mut shape)?;
+        let lists = self.lists();
+        let oldest = lists.segments.iter().map(|segment| segment.created_at).min().unwrap_or(i64::MAX);
+        let memory = lists.memory.iter().chain(&lists.flushing).map(|batch| batch.rows.schema_ref().as_ref());
+        let shrunk = self.seen().shrink(&shape, memory, oldest).map(Arc::new);
+        drop(lists);
+        if let Some(shrunk) = &shrunk {
+            *shape = Arc::clone(shrunk);
+        }
+        Ok(shrunk)
+    }
+
+    /// Name and limits as they are now.
+    pub(crate) fn info(&self) -> Arc<SourceInfo> {
+        Arc::clone(&self.info.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the information for callers. Only [`sources`] calls it, under its lock.
+    pub(crate) fn change_info(&self, change: impl FnOnce(&mut SourceInfo)) -> Arc<SourceInfo> {
+        let mut info = self.info.lock().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut info));
+        Arc::clone(&info)
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Fails once the source is deleted.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.is_deleted() {
+            return Err(StoreError::UnknownSource { name: self.info().name.clone(), known: Vec::new() });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn mark_deleted(&self) {
+        self.deleted.store(true, Ordering::Release);
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shape(&self) -> MutexGuard<'_, Arc<Shape>> {
+        self.shape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over a committed call. From now on queries see it.
+    pub(crate) fn push(&self, call: RawCall) {
+        let mut lists = self.lists();
+        lists.since.get_or_insert_with(Instant::now);
+        lists.raw_size.rows += call.rows;
+        lists.raw_size.bytes += call.body.len();
+        self.unflushed.fetch_add(call.body.len(), Ordering::Relaxed);
+        lists.raw.push(call);
+    }
+
+    /// Reserves columns for these fields and for the records that contain them, up to half of the bound on fields.
+    pub(crate) fn reserve(&self, paths: impl IntoIterator<Item = Vec<String>>) {
+        let mut caps = self.caps();
+        let most = caps.fields / 2;
+        let known = Arc::make_mut(&mut caps.reserved);
+        for path in paths {
+            let mut pointer = String::new();
+            for key in path {
+                push_pointer(&mut pointer, &key);
+                if known.len() < most {
+                    known.insert(pointer.clone());
+                }
+            }
+        }
+    }
+
+    fn caps(&self) -> MutexGuard<'_, ShapeLimits> {
+        self.caps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether some event has had fields without a column. Does not wait for rows that are being shredded.
+    pub(crate) fn overflows(&self) -> bool {
+        self.overflows.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn snapshot(&self) -> Result<Snapshot> {
+        let mut shape = self.shape();
+        self.shred(&mut shape)?;
+        let lists = self.lists();
+        let memory = lists.flushing.iter().chain(&lists.memory).cloned().collect();
+        let segments = Arc::clone(&lists.segments);
+        drop(lists);
+        let shape = Arc::clone(&shape);
+        Ok(Snapshot { schema: shape.schema(), shape, memory, segments })
+    }
+
+    /// Shreds the raw calls. The caller holds the lock of the schema, so that whoever finds `raw` empty also finds the
+    /// rows in `memory`.
+    fn shred(&self, shape: &mut Arc<Shape>) -> Result<()> {
+        let (raw, size, mut memory) = {
+            let mut lists = self.lists();
+            if lists.raw.is_empty() {
+                return Ok(());
+            }
+            lists.shredding = lists.raw_size.rows;
+            (mem::take(&mut lists.raw), mem::take(&mut lists.raw_size), lists.memory.clone())
+        };
+        let before: usize = memory.iter().map(|batch| batch.held()).sum();
+        let caps = self.caps().clone();
+        let built = build(&raw, shape, &caps, &mut memory);
+        let mut lists = self.lists();
+        lists.shredding = 0;
+        match built {
+            Ok(grown) => {
+                if grown.overflows() && !self.overflows.swap(true, Ordering::Relaxed) {
+                    let (source, fields, most) = (&self.info().name, grown.count(), self.caps().fields);
+                    tracing::warn!(source, fields, most, "events have fields without a column of their own");
+                }
+                *shape = grown;
+                // From now on the rows count as what their columns take.
+                let after: usize = memory.iter().map(|batch| batch.held()).sum();
+                self.unflushed.fetch_add(after, Ordering::Relaxed);
+                self.unflushed.fetch_sub(before + size.bytes, Ordering::Relaxed);
+                lists.memory = memory;
+                Ok(())
+            }
+            Err(error) => {
+                // Acknowledged rows must not be lost: they return to where they were, in their order.
+                let newer = mem::replace(&mut lists.raw, raw);
+                lists.raw.extend(newer);
+                lists.raw_size.rows += size.rows;
+                lists.raw_size.bytes += size.bytes;
+                Err(StoreError::Corrupt {
+                    what: format!("the memory of source `{}`", self.info().name),
+                    reason: error.to_string(),
+                })
+            }
+        }
+    }
+
+    /// Whether so many rows are raw that the next query would notice the time of shredding.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.lists().raw_size.rows >= RAW_ROWS
+    }
+
+    /// Fails while more rows wait to be shredded than may: they arrive faster than they can be shredded.
+    pub(crate) fn check_backlog(&self, limit: usize) -> Result<()> {
+        let lists = self.lists();
+        let rows = lists.raw_size.rows + lists.shredding;
+        if rows > limit { Err(StoreError::Backlog { rows, limit }) } else { Ok(()) }
+    }
+
+    /// Shreds the raw calls ahead of the next query.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.shred(&mut self.shape())
+    }
+
+    pub(crate) fn segments(&self) -> Arc<Vec<Arc<Segment>>> {
+        Arc::clone(&self.lists().segments)
+    }
+
+    /// Removes segments that the catalog no longer names.
+    pub(crate) fn drop_segments(&self, ids: &HashSet<Uuid>) {
+        let mut lists = self.lists();
+        let (gone, kept) = lists.segments.iter().cloned().partition(|segment| ids.contains(&segment.id));
+        lists.segments = Arc::new(kept);
+        drop(lists);
+        let gone: Vec<Arc<Segment>> = gone;
+        for segment in gone {
+            segment.remove_on_drop(FileRemoval::File);
+        }
+    }
+
+    /// Removes everything after the source was deleted. No more rows arrive.
+    pub(crate) fn clear(&self) {
+        // While this lock is held, no shredding is in progress.
+        let _shape = self.shape();
+        let mut lists = self.lists();
+        let raw = mem::take(&mut lists.raw_size).bytes;
+        let rest: usize = lists.memory.iter().chain(&lists.flushing).map(|batch| batch.held()).sum();
+        self.unflushed.fetch_sub(raw + rest, Ordering::Relaxed);
+        for segment in lists.segments.iter() {
+            segment.remove_on_drop(FileRemoval::FileAndFolder);
+        }
+        *lists = Lists { cleared: true, ..Lists::default() };
+    }
+}

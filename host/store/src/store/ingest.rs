@@ -1,0 +1,105 @@
+//! Ingest: events in, acknowledged when they are on stable storage.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::Value;
+
+use crate::{
+    clock::now_micros,
+    error::{Result, StoreError},
+    ingest::intake::{Ingested, Intake, PreparedCall},
+    store::Store,
+    wal::idempotency::{KeyedRequest, RequestKey},
+};
+
+/// The least number of events of a call that are normalised on a blocking thread.
+const BLOCKING_EVENTS: usize = 200;
+
+impl Store {
+    /// Stores events (JSON objects) and returns what became of them once they are on stable storage. Every table made
+    /// afterwards shows them. An event is refused alone if it is not an object, is longer than
+    /// [`StoreOptions::max_event_bytes`](crate::StoreOptions::max_event_bytes), is nested deeper than
+    /// [`MAX_NESTING`](crate::MAX_NESTING), or has more values than [`MAX_VALUES`](crate::MAX_VALUES). Of the others
+    /// either all are stored, or, with an error, none. After [`StoreError::Unconfirmed`], and for a caller that is
+    /// dropped while waiting, it is unknown which.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`]; [`StoreError::Overloaded`]; [`StoreError::Backlog`];
+    /// [`StoreError::DiskFull`]; [`StoreError::CommitFailed`], [`StoreError::ReadOnly`] and
+    /// [`StoreError::Unconfirmed`] when the disk fails;
+    /// [`StoreError::Closed`].
+    pub async fn ingest(&self, source: &str, events: Vec<Value>) -> Result<Ingested> {
+        self.ingest_at(source, events, now_micros()).await
+    }
+
+    /// [`Self::ingest`] of events that arrive at `now`, in microseconds since 1970. That is the time of events without
+    /// one of their own.
+    ///
+    /// # Errors
+    /// As [`Self::ingest`].
+    pub async fn ingest_at(&self, source: &str, events: Vec<Value>, now: i64) -> Result<Ingested> {
+        let mut intake = self.intake(now);
+        let large = events.len() >= BLOCKING_EVENTS;
+        let encode = move || {
+            for event in events {
+                intake.add(event);
+            }
+            intake
+        };
+        let intake = if large {
+            self.check_room()?;
+            tokio::task::spawn_blocking(encode).await.map_err(|e| StoreError::corrupt("a batch of events", e))?
+        } else {
+            encode()
+        };
+        self.ingest_intake(source, intake).await
+    }
+
+    /// An intake for a call whose events arrive one by one, all at `now` (microseconds since 1970).
+    pub fn intake(&self, now: i64) -> Intake {
+        Intake::new(now, self.options.max_event_bytes)
+    }
+
+    /// [`Self::ingest`] of the events of an intake.
+    ///
+    /// # Errors
+    /// As [`Self::ingest`].
+    pub async fn ingest_intake(&self, source: &str, intake: Intake) -> Result<Ingested> {
+        self.ingest_once(source, intake, None).await
+    }
+
+    /// [`Self::ingest_intake`] of a request that may be repeated. For a day, a request with the same key and body
+    /// stores nothing and gets the answer of the first. The key is stored in the transaction of the events; at least
+    /// 50,000 keys of a source are kept. If nothing of a request is stored, neither is its key.
+    ///
+    /// # Errors
+    /// As [`Self::ingest`]; [`StoreError::KeyReused`] when the key came with another body.
+    pub async fn ingest_once(&self, source: &str, intake: Intake, key: Option<RequestKey>) -> Result<Ingested> {
+        let source = self.find(source)?;
+        if intake.events() == 0 {
+            return Ok(Ingested::default());
+        }
+        self.check_room()?;
+        source.check_backlog(self.options.max_raw_rows)?;
+        let PreparedCall { body, rows, refused, times, now } = intake.finish();
+        let mut told = Ingested { stored: 0, refused, unread_times: times.unread, future_times: times.ahead };
+        if rows > 0 {
+            let once = key.map(|key| KeyedRequest { key, now, future_times: times.ahead });
+            let stored = self.writer.ingest(source, rows, body, once).await?;
+            told.stored = stored.rows;
+            told.future_times = stored.future_times.unwrap_or(told.future_times);
+        }
+        Ok(told)
+    }
+
+    fn check_room(&self) -> Result<()> {
+        let held = self.sources.unflushed.load(Ordering::Relaxed);
+        let limit = self.options.max_unflushed_bytes;
+        if held > limit { Err(StoreError::Overloaded { held, limit }) } else { Ok(()) }
+    }
+
+    /// Bytes that one event may have as JSON.
+    pub fn max_event_bytes(&self) -> usize {
+        self.options.max_event_bytes
+    }
+}

@@ -1,0 +1,177 @@
+//! The public store: opening a data folder, and what callers do with it.
+//!
+//! [`Store`] holds the parts; its methods are in the modules below, by subject: `ingest`, `sources` (create, rename,
+//! delete), `describe`, `stats`. `load` reads the sources from the catalog.
+//!
+//! Uses: every other module of the crate.
+
+pub(crate) mod describe;
+mod ingest;
+mod load;
+mod sources;
+mod stats;
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use datafusion::catalog::TableProvider;
+use uuid::Uuid;
+
+use crate::{
+    background::{
+        dropped::Dropped,
+        flusher::{self, Flusher},
+    },
+    catalog::{Catalog, database},
+    data_folder::{create::create_data_folder, lock::lock, paths, sync},
+    error::{Result, StoreError},
+    options::StoreOptions,
+    recovery::start::{self, Recovered},
+    scan::table::SourceTable,
+    source::{Source, sources::Sources},
+    store::load::load_sources,
+    wal::{rows, writer::Writer},
+};
+
+/// A log store in one folder; see the documentation of the crate.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) data: PathBuf,
+    pub(crate) sources: Arc<Sources>,
+    pub(crate) catalog: Catalog,
+    pub(crate) writer: Arc<Writer>,
+    flusher: Arc<Flusher>,
+    pub(crate) options: StoreOptions,
+    /// What the start found.
+    pub(crate) recovered: Recovered,
+    /// Held as long as the store exists, so that no second process writes here.
+    _lock: File,
+}
+
+impl Store {
+    /// Opens a data folder, creates it if need be (mode 0700), and recovers what a crash left. The write-ahead log is
+    /// loaded into memory. Files that the catalog does not name are deleted if their rows are certainly elsewhere, and
+    /// otherwise set aside in `quarantine/`. Segments that the catalog names are not read, so that a damaged one does
+    /// not prevent the start; [`Self::stats`] tells whether their files exist and have their length. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::CatalogMissing`] where there are segments and no catalog;
+    /// [`StoreError::Exposed`]; [`StoreError::Locked`] when another process has the folder; [`StoreError::Incompatible`],
+    /// [`StoreError::Corrupt`], [`StoreError::Io`], [`StoreError::Sqlite`].
+    pub fn open(dir: &Path, options: StoreOptions) -> Result<Arc<Store>> {
+        let dir = create_data_folder(dir)?;
+        let lock = lock(&dir)?;
+        sync::create_folder(&paths::segments_folder(&dir))?;
+        let may_be_new = start::may_create_catalog(&dir)?;
+        let log = start::check_wal_file(&dir)?;
+        let catalog = Catalog::open(&dir, may_be_new)?;
+        let identity = catalog.identity()?;
+        let mut conn = catalog.connect()?;
+        if !options.durable {
+            database::relax(&conn)?;
+            database::relax(&catalog.lock())?;
+        }
+        let recovered = start::recover(&mut conn, &dir, identity, log)?;
+        let sources = Arc::new(Sources::default());
+        for source in load_sources(&conn, &dir, &options, &sources.unflushed)? {
+            sources.insert(source);
+        }
+        let by_key: HashMap<i64, Arc<Source>> = sources.all().into_iter().map(|s| (s.key, s)).collect();
+        let replayed = rows::replay(&conn, |key| by_key.get(&key).cloned())?;
+        if replayed > 0 {
+            tracing::info!(rows = replayed, "recovered from the write-ahead log");
+        }
+
+        let (queue, waker) = flusher::queue();
+        let writer = {
+            let (sources, limits) = (Arc::clone(&sources), options.clone());
+            let committed = move || {
+                if sources.all().iter().any(|source| source.is_raw() || source.is_due(&limits)) {
+                    waker.wake();
+                }
+            };
+            Arc::new(Writer::start(conn, dir.clone(), &options, committed)?)
+        };
+        let (of_flusher, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
+        let flusher = Flusher::start(queue, (dir.clone(), identity), of_flusher, of_writer, options.clone())?;
+        let flusher = Arc::new(flusher);
+        Ok(Arc::new(Store { data: dir, sources, catalog, writer, flusher, options, recovered, _lock: lock }))
+    }
+
+    /// A snapshot of the source for queries: everything that is acknowledged by now. Shreds what is still JSON in
+    /// memory, which may take some milliseconds.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`].
+    pub fn table(&self, source: &str) -> Result<Arc<dyn TableProvider>> {
+        let source = self.find(source)?;
+        self.table_from(&source)
+    }
+
+    /// [`Self::table`] of the source with this identity, whatever its name is.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`].
+    pub fn table_of(&self, id: Uuid) -> Result<Arc<dyn TableProvider>> {
+        let source = self.get(id)?;
+        self.table_from(&source)
+    }
+
+    fn table_from(&self, source: &Source) -> Result<Arc<dyn TableProvider>> {
+        let (info, snapshot) = (source.info(), source.snapshot()?);
+        if source.is_deleted() {
+            // The snapshot may show only a part of the rows.
+            return Err(self.unknown(&info.name));
+        }
+        Ok(Arc::new(SourceTable::new(info, snapshot)))
+    }
+
+    /// Writes everything in memory to segments.
+    ///
+    /// # Errors
+    /// The first failure. Its rows stay in memory and in the write-ahead log.
+    pub async fn flush(&self) -> Result<()> {
+        self.flusher.flush().await
+    }
+
+    /// Drops the segments that are beyond the [`Retention`] of their sources, as the background does once a minute.
+    /// Files are deleted when the queries that read them have ended.
+    ///
+    /// # Errors
+    /// The first failure. The other sources are handled all the same.
+    pub async fn apply_retention(&self) -> Result<Dropped> {
+        self.flusher.retain().await
+    }
+
+    /// Stops the background threads. What is acknowledged but not flushed stays in the write-ahead log. Tables made
+    /// before remain readable; ingest fails from now on.
+    ///
+    /// # Errors
+    /// None today; later versions may report a failed last write.
+    pub async fn close(&self) -> Result<()> {
+        let (flusher, writer) = (Arc::clone(&self.flusher), Arc::clone(&self.writer));
+        tokio::task::spawn_blocking(move || {
+            flusher.stop();
+            writer.stop();
+        })
+        .await
+        .map_err(|e| StoreError::corrupt("closing the store", e))
+    }
+
+    /// Endpoints, tokens and settings.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Waits for the current commit or segment. The lock on the folder is released afterwards.
+        self.flusher.stop();
+        self.writer.stop();
+    }
+}

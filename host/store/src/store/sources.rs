@@ -1,0 +1,188 @@
+//! Creating, renaming and deleting sources.
+
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, TransactionBehavior, params};
+use uuid::Uuid;
+
+use crate::{
+    catalog::check_name,
+    clock::now_micros,
+    error::{Result, StoreError},
+    schema::shape::Shape,
+    source::Source,
+    source_info::{Retention, SourceInfo},
+    store::Store,
+};
+
+impl Store {
+    /// Reserves columns for these fields of a source, also if other fields come first. Each path is the keys of its
+    /// records and its own. At most half of [`StoreOptions::max_fields`](crate::StoreOptions::max_fields) fields can be
+    /// reserved, in addition to that bound. The reservation is kept until the store is closed. Values that arrived
+    /// before stay where they are and are read all the same.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`].
+    pub fn reserve_fields(&self, id: Uuid, paths: impl IntoIterator<Item = Vec<String>>) -> Result<()> {
+        self.get(id)?.reserve(paths);
+        Ok(())
+    }
+
+    /// Creates a source. Blocks for one commit.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`]; [`StoreError::InvalidName`] unless the name has 1 to 255 bytes and
+    /// no control characters.
+    pub fn create_source(&self, name: &str) -> Result<SourceInfo> {
+        let (source, created) = self.add_source(name)?;
+        if created { Ok(source) } else { Err(StoreError::Exists(name.to_owned())) }
+    }
+
+    /// The source with this name, created if there is none. Blocks for one commit if so.
+    ///
+    /// # Errors
+    /// [`StoreError::InvalidName`] as in [`Self::create_source`].
+    pub fn ensure_source(&self, name: &str) -> Result<SourceInfo> {
+        match self.sources.find(name) {
+            Some(source) => Ok(source.info().as_ref().clone()),
+            None => Ok(self.add_source(name)?.0),
+        }
+    }
+
+    fn add_source(&self, name: &str) -> Result<(SourceInfo, bool)> {
+        check_name(name)?;
+        let mut conn = self.catalog.lock();
+        if let Some(source) = self.sources.find(name) {
+            return Ok((source.info().as_ref().clone(), false));
+        }
+        let info = SourceInfo {
+            id: Uuid::new_v4(),
+            name: name.to_owned(),
+            created_at: now_micros(),
+            retention: Retention::default(),
+        };
+        let shape = Shape::default();
+        let json = serde_json::to_string(&shape).map_err(|e| StoreError::corrupt("a shape", e))?;
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let key = tx
+            .query_row(
+                "INSERT INTO sources (id, name, shape, created_at) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT DO NOTHING RETURNING key",
+                params![info.id, info.name, json, info.created_at],
+                |row| row.get(0),
+            )
+            .optional()?
+            .ok_or_else(|| StoreError::Exists(name.to_owned()))?;
+        tx.commit()?;
+        let unflushed = Arc::clone(&self.sources.unflushed);
+        let source = Source::new(info.clone(), key, shape, Vec::new(), &self.options, unflushed);
+        self.sources.insert(Arc::new(source));
+        Ok((info, true))
+    }
+
+    /// Renames a source. Its identity and its rows stay. Tables made before keep the old name. Blocks for one commit.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`]; [`StoreError::Exists`] when another source has the name;
+    /// [`StoreError::InvalidName`].
+    pub fn rename_source(&self, id: Uuid, new_name: &str) -> Result<SourceInfo> {
+        check_name(new_name)?;
+        let conn = self.catalog.lock();
+        if self.sources.find(new_name).is_some_and(|other| other.id != id) {
+            return Err(StoreError::Exists(new_name.to_owned()));
+        }
+        let changed = conn.execute("UPDATE OR IGNORE sources SET name = ?2 WHERE id = ?1", params![id, new_name])?;
+        if changed == 0 && self.sources.get(id).is_some() {
+            return Err(StoreError::Exists(new_name.to_owned()));
+        }
+        let info = self.sources.rename(id, new_name).ok_or_else(|| self.unknown(&id.to_string()))?;
+        Ok(info.as_ref().clone())
+    }
+
+    /// Sets the retention of a source. It takes effect when the background looks next. Blocks for one commit.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`].
+    pub fn set_retention(&self, id: Uuid, retention: Retention) -> Result<SourceInfo> {
+        let (seconds, bytes) = retention.to_columns();
+        let conn = self.catalog.lock();
+        conn.execute(
+            "UPDATE sources SET retention_seconds = ?2, retention_bytes = ?3 WHERE id = ?1",
+            params![id, seconds, bytes],
+        )?;
+        let info = self.sources.set_retention(id, Retention::of_columns(seconds, bytes));
+        Ok(info.ok_or_else(|| self.unknown(&id.to_string()))?.as_ref().clone())
+    }
+
+    /// Deletes a source with all its rows, for good. An event on its way to the source is either stored before and
+    /// deleted with it, or refused as for an unknown source. Running queries finish; a file is deleted when the last
+    /// query that reads it ends. Blocks for one commit.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`]; [`StoreError::DiskFull`], [`StoreError::ReadOnly`],
+    /// [`StoreError::Sqlite`] and [`StoreError::Closed`], upon which the source is still there.
+    pub fn delete_source(&self, id: Uuid) -> Result<()> {
+        let unknown = || self.unknown(&id.to_string());
+        let source = self.sources.get(id).ok_or_else(unknown)?;
+        let (victim, gone, sources) = (Arc::clone(&source), Arc::clone(&source), Arc::clone(&self.sources));
+        let deleted = self.writer.transact_then(
+            move |tx| {
+                if victim.is_deleted() {
+                    return Ok(false);
+                }
+                // Its files are deleted later. A start in between finds the tombstone.
+                tx.execute("INSERT OR IGNORE INTO dropped (id, source) VALUES (?1, ?1)", [victim.id])?;
+                for statement in [
+                    "DELETE FROM wal WHERE source = ?1",
+                    "DELETE FROM ingest_keys WHERE source = ?1",
+                    "DELETE FROM segments WHERE source = ?1",
+                    "DELETE FROM sources WHERE key = ?1",
+                ] {
+                    tx.execute(statement, [victim.key])?;
+                }
+                Ok(true)
+            },
+            // On the writer thread, before it looks at calls that wait for the source.
+            move || {
+                gone.mark_deleted();
+                sources.remove(&gone);
+            },
+        )?;
+        if !deleted {
+            return Err(unknown());
+        }
+        source.clear();
+        // If the source had no segment, nothing else removes the folder.
+        let _ = std::fs::remove_dir(crate::data_folder::paths::source_folder(&self.data, id));
+        tracing::info!(source = source.info().name, %id, "deleted a source");
+        Ok(())
+    }
+
+    /// All sources by name.
+    pub fn sources(&self) -> Vec<SourceInfo> {
+        let mut infos: Vec<SourceInfo> = self.sources.all().iter().map(|s| s.info().as_ref().clone()).collect();
+        infos.sort_by(|a, b| a.name.cmp(&b.name));
+        infos
+    }
+
+    /// The source with this name or, failing that, this UUID.
+    pub fn source(&self, name_or_id: &str) -> Option<SourceInfo> {
+        let source = self.sources.find(name_or_id).or_else(|| self.sources.get(Uuid::parse_str(name_or_id).ok()?))?;
+        Some(source.info().as_ref().clone())
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<Source>> {
+        self.sources.find(name).ok_or_else(|| self.unknown(name))
+    }
+
+    pub(crate) fn get(&self, id: Uuid) -> Result<Arc<Source>> {
+        self.sources.get(id).ok_or_else(|| self.unknown(&id.to_string()))
+    }
+
+    pub(crate) fn unknown(&self, name: &str) -> StoreError {
+        StoreError::UnknownSource {
+            name: name.to_owned(),
+            known: self.sources().into_iter().map(|info| info.name).collect(),
+        }
+    }
+}

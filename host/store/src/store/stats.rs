@@ -1,0 +1,38 @@
+//! [`Store::stats`]: totals from the counters, levels from the sources.
+
+use std::sync::atomic::Ordering;
+
+use crate::{metrics::stats::StoreStats, source::Source, store::Store};
+
+impl Store {
+    /// What the store has done since it was opened and what it holds now. Reads counters; opens no file.
+    pub fn stats(&self) -> StoreStats {
+        let mut stats = StoreStats {
+            unflushed_bytes: self.sources.unflushed.load(Ordering::Relaxed) as u64,
+            read_only: self.writer.check().is_err(),
+            set_aside_segments: self.recovered.set_aside,
+            set_aside_rows: self.recovered.set_aside_rows,
+            lost_transactions: self.recovered.log.map_or(0, |log| log.transactions),
+            lost_events: self.recovered.log.and_then(|log| log.events),
+            ..self.writer.counters().totals()
+        };
+        for source in self.sources.all() {
+            stats.sources += 1;
+            stats.overflowing_sources += u64::from(source.overflows());
+            add_segments(&mut stats, &source);
+        }
+        stats
+    }
+}
+
+fn add_segments(stats: &mut StoreStats, source: &Source) {
+    for segment in source.segments().iter() {
+        stats.segments += 1;
+        stats.segment_rows += segment.rows as u64;
+        stats.segment_bytes += segment.bytes;
+        if segment.damage().is_some() {
+            stats.damaged_segments += 1;
+            stats.damaged_rows += segment.rows as u64;
+        }
+    }
+}

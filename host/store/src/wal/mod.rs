@@ -1,0 +1,19 @@
+//! The write-ahead log: events are acknowledged when the transaction that holds them is on stable storage.
+//!
+//! The log is the table `wal` of the catalog's SQLite database: one row for each ingest call, whose body is a JSON
+//! array of normalised events. Its rows are deleted when a segment holds their events.
+//!
+//! [`writer`] is the handle by which callers reach the writer thread; it bounds the bytes that wait.
+//! [`writer_thread`] owns the connection, groups calls into transactions and handles failed writes. [`call`] is a
+//! call that waits. [`rows`] reads and writes rows of the table, [`idempotency`] stores the keys of requests that
+//! may be repeated.
+//!
+//! Uses: `catalog`, `data_folder`, `source`, `metrics`.
+
+pub(crate) mod call;
+#[cfg(test)]
+pub(crate) mod faults;
+pub(crate) mod idempotency;
+pub(crate) mod rows;
+pub(crate) mod writer;
+pub(crate) mod writer_thread;

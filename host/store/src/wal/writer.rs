@@ -1,0 +1,173 @@
+//! The handle to the writer thread ([`crate::wal::writer_thread`]). It bounds the bytes that wait for their commit.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError, mpsc::Sender},
+    thread::{self, JoinHandle},
+};
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::{
+    data_folder::disk_failure,
+    error::{Result, StoreError},
+    metrics::counters::Counters,
+    options::StoreOptions,
+    source::Source,
+    wal::{
+        call::{PendingCall, StoredCall, WriteFailure},
+        idempotency::KeyedRequest,
+        rows,
+        writer_thread::{CHECKPOINT_PAGES, Job, LEAST_PAGES, WriterMessage, WriterThread},
+    },
+};
+
+#[cfg(test)]
+use crate::wal::faults::Faults;
+
+/// Bytes for which one permit of the semaphore stands.
+const PERMIT_BYTES: usize = 1 << 10;
+
+/// The handle to the writer thread.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    queue: Sender<WriterMessage>,
+    room: Arc<Semaphore>,
+    room_size: usize,
+    failed: Arc<Mutex<Option<WriteFailure>>>,
+    counters: Arc<Counters>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    #[cfg(test)]
+    pub(crate) faults: Arc<Faults>,
+}
+
+impl Writer {
+    pub(crate) fn start(
+        conn: Connection,
+        data: PathBuf,
+        options: &StoreOptions,
+        committed: impl Fn() + Send + 'static,
+    ) -> Result<Writer> {
+        let (queue, receiver) = std::sync::mpsc::channel();
+        let failed = Arc::new(Mutex::new(None));
+        #[cfg(test)]
+        let faults = Arc::new(Faults::default());
+        let counters = Arc::new(Counters::default());
+        let last = rows::last_seq(&conn)?;
+        conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+        let room_size = (options.queue_bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
+        let run = WriterThread {
+            conn,
+            receiver,
+            failed: Arc::clone(&failed),
+            counters: Arc::clone(&counters),
+            commit_rows: options.commit_rows,
+            commit_bytes: options.commit_bytes,
+            data,
+            full: false,
+            last,
+            named: 0,
+            // A crash may have left a long log: the first commit is followed by a checkpoint.
+            pages: CHECKPOINT_PAGES,
+            log_stays: false,
+            #[cfg(test)]
+            faults: Arc::clone(&faults),
+        };
+        let thread = thread::Builder::new()
+            .name("store-commit".to_owned())
+            .spawn(move || run.run(committed))
+            .map_err(StoreError::io("starting the writer thread"))?;
+        Ok(Writer {
+            queue,
+            room: Arc::new(Semaphore::new(room_size)),
+            room_size,
+            failed,
+            counters,
+            thread: Mutex::new(Some(thread)),
+            #[cfg(test)]
+            faults,
+        })
+    }
+
+    /// Resolves when the events are on stable storage and visible, or certainly not stored.
+    pub(crate) async fn ingest(
+        &self,
+        source: Arc<Source>,
+        rows: usize,
+        body: Vec<u8>,
+        once: Option<KeyedRequest>,
+    ) -> Result<StoredCall> {
+        self.check()?;
+        // A call that is larger than the whole queue takes all permits.
+        let permits = (body.len() / PERMIT_BYTES + 1).min(self.room_size) as u32;
+        let room = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| StoreError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        let pending = PendingCall { source, rows, body, once, reply, room };
+        self.queue.send(WriterMessage::Ingest(pending)).map_err(|_| StoreError::Closed)?;
+        answer.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Runs a transaction on the writer's connection and waits for it. Blocks.
+    pub(crate) fn transact<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.transact_then(work, || ())
+    }
+
+    /// The same; once it is committed, `then` runs before the writer does anything else.
+    pub(crate) fn transact_then<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+        then: impl FnOnce() + Send + 'static,
+    ) -> Result<T> {
+        self.check()?;
+        let (reply, answer) = std::sync::mpsc::channel();
+        let job: Job = Box::new(move |run| {
+            let result = run
+                .conn
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(StoreError::from)
+                .and_then(|tx| {
+                    let value = work(&tx)?;
+                    tx.commit()?;
+                    then();
+                    Ok(value)
+                })
+                .map_err(|error| disk_failure::refine(error, &run.data));
+            if matches!(result, Err(StoreError::DiskFull(_))) {
+                disk_failure::recycle_log(&run.conn);
+            }
+            run.pages += LEAST_PAGES;
+            // The receiver is gone if the store is being dropped.
+            let _ = reply.send(run.settle(result));
+        });
+        self.queue.send(WriterMessage::Job(job)).map_err(|_| StoreError::Closed)?;
+        answer.recv().map_err(|_| StoreError::Closed)?
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Fails while nothing can be written.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.failed.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some(failed) => Err(StoreError::ReadOnly(failed.reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits what is queued and ends the thread. Blocks; a second call does nothing.
+    pub(crate) fn stop(&self) {
+        self.room.close();
+        let _ = self.queue.send(WriterMessage::Stop);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the writer thread panicked");
+        }
+    }
+}
