@@ -2,40 +2,41 @@
 //!
 //! DataFusion's own SQL front end cannot carry the dialect: it has no correlated `UNNEST`, lets
 //! columns win over aliases in `GROUP BY`, and knows tables by name in one shared catalog. So
-//! this room reads the syntax tree itself, in one pass with real scopes, and builds the logical
+//! this crate reads the syntax tree itself, in one pass with real scopes, and builds the logical
 //! plan directly:
 //!
 //! - [`text`](self) reads the text with limits and takes exactly one query, nothing else;
 //! - `resolve` gives every name its meaning: tables from the grants (there is nothing else to
 //!   find), columns, aliases, elements of `UNNEST`, parameters as typed values;
-//! - `functions` is the function library: an allow-list, each function built from the engine's
-//!   operators where those mean the same, so that filters still reach the storage;
-//! - `engine` runs a plan under limits and streams its rows; `stop` ends what nobody waits for;
+//! - `library` builds calls of functions: an allow-list, each function made of the engine's operators where those mean
+//!   the same, so that filters still reach the storage, else of the kernels of `tidegate_functions`;
+//! - `engine` runs a plan under limits and streams its rows;
 //! - `lineage` tells which columns of which tables a statement reads.
 //!
 //! In a resolved plan every column has a name of its own (`c1`, `c2`, ...) and no qualifier, so
 //! the engine never resolves a name again.
 
 mod catalog;
-mod encode;
 mod engine;
 mod fail;
-mod functions;
+mod library;
 mod lineage;
 mod named;
 mod resolve;
 mod shown;
-mod stop;
 mod text;
+mod typed;
 mod types;
 mod wanted;
 
+use library as functions;
+
 pub use catalog::{NoSources, SavedQuery, Sources, Tables, Unbound, Weak};
-pub use encode::{ColumnEncoder, Style};
 pub use engine::{Engine, EngineOptions, Narrow, Plan, ResultStream};
-pub use functions::functions;
+pub use library::functions;
 pub use lineage::Reads;
 pub use shown::{shown_array, shown_type};
-pub use stop::Stop;
+pub use tidegate_functions::context::Stop;
+pub use tidegate_functions::encode::{ColumnEncoder, Style};
 pub use types::{Field, Type};
 pub use wanted::FieldPath;

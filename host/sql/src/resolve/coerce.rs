@@ -114,7 +114,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         // People compare timestamps with the microseconds that results show them as.
         (Type::Int64, Type::Timestamp) if how.implicit => cast(expr, to),
         (Type::Record(fields), Type::Array(item))
-            if Type::Struct { fields: Arc::clone(fields), open: true }.arrow_ref() == item.arrow_ref() =>
+            if Type::Struct { fields: Arc::clone(fields), open: true }.arrow() == item.arrow() =>
         {
             list_of_record(expr)?
         }
@@ -132,7 +132,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
             let castable = |ty: &Type| ty.is_plain();
             if **from == Type::Null || (castable(from) && castable(item)) {
                 cast(expr, to)
-            } else if from.arrow_ref() == item.arrow_ref() {
+            } else if from.arrow() == item.arrow() {
                 expr
             } else {
                 return Err(no_conversion(&ty, target, how));
@@ -154,12 +154,6 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         _ => return Err(no_conversion(&ty, target, how)),
     };
     Ok(Typed::new(expr, target.clone()))
-}
-
-impl Type {
-    fn arrow_ref(&self) -> Box<DataType> {
-        Box::new(self.arrow())
-    }
 }
 
 /// A stored record as the real list of one element that it stands for.

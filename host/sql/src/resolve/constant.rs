@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use super::Typed;
 use crate::engine::planning;
+use crate::types::Type;
 
 /// The longest text or list that folding may make. Beyond it the expression stays as it is and
 /// is computed under the statement's limits.
@@ -37,6 +38,22 @@ pub(crate) fn folded(value: Typed) -> Typed {
             Typed::new(Expr::Literal(scalar, None), value.ty)
         }
         _ => value,
+    }
+}
+
+impl Typed {
+    /// The value with its text held as all text is, in views: the engine's functions return one
+    /// or the other form of text, and CASE arms and set operations must agree.
+    pub(crate) fn uniform(self) -> Self {
+        let of_text = match &self.ty {
+            Type::Array(item) => **item == Type::String,
+            ty => *ty == Type::String,
+        };
+        if !of_text {
+            return self;
+        }
+        let expr = datafusion::logical_expr::cast(self.expr, self.ty.arrow());
+        folded(Self::new(expr, self.ty))
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, cast, lit, when};
 
 use super::scope::{Relation, Scope};
-use crate::engine::border::expr_may_fail;
+use crate::engine::security_barrier::expr_may_fail;
 use crate::fail::{Planning, Result};
 
 /// The most conditions that guard each other: each is computed within the one before.

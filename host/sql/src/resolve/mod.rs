@@ -33,63 +33,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Cte, Ident, Query};
 use tidegate_model::{Arguments, Code, Failure, Position, TextLimits, nearest};
 
 use crate::catalog::{SavedQuery, Sources, Tables};
-use crate::engine::border::bordered;
 use crate::engine::planning;
+use crate::engine::security_barrier::above_barrier;
 use crate::fail::{Planning, Result, fail, place_of};
-use crate::stop::Stop;
 use crate::types::Type;
 
+pub(crate) use crate::typed::Typed;
 pub(crate) use aggregate::AGGREGATES;
 pub(crate) use coerce::{Conversion, compare, list_of_record, unify};
 pub(crate) use constant::folded;
 pub(crate) use window::WINDOW_FUNCTIONS;
-
-/// An engine expression and its type in the dialect.
-#[derive(Debug, Clone)]
-pub(crate) struct Typed {
-    pub(crate) expr: Expr,
-    pub(crate) ty: Type,
-}
-
-impl Typed {
-    pub(crate) fn new(expr: Expr, ty: Type) -> Self {
-        Self { expr, ty }
-    }
-
-    pub(crate) fn null() -> Self {
-        Self::new(Expr::Literal(ScalarValue::Null, None), Type::Null)
-    }
-
-    pub(crate) fn text(text: impl Into<String>) -> Self {
-        Self::new(Expr::Literal(ScalarValue::Utf8View(Some(text.into())), None), Type::String)
-    }
-
-    /// The value with its text held as all text is, in views: the engine's functions return one
-    /// or the other form of text, and CASE arms and set operations must agree.
-    pub(crate) fn uniform(self) -> Self {
-        let of_text = match &self.ty {
-            Type::Array(item) => **item == Type::String,
-            ty => *ty == Type::String,
-        };
-        if !of_text {
-            return self;
-        }
-        let expr = datafusion::logical_expr::cast(self.expr, self.ty.arrow());
-        folded(Self::new(expr, self.ty))
-    }
-
-    pub(crate) fn literal(&self) -> Option<&ScalarValue> {
-        match &self.expr {
-            Expr::Literal(value, _) => Some(value),
-            _ => None,
-        }
-    }
-}
 
 /// A column of a resolved query.
 #[derive(Debug, Clone)]
@@ -220,8 +177,6 @@ pub(crate) struct Resolver<'a> {
     pub(crate) now: i64,
     /// Whether base tables may be named at the place being resolved.
     sees_sources: bool,
-    /// Seen by what computes for long when the statement runs.
-    pub(crate) stop: Stop,
     /// The endpoints that are being read as tables, outermost first.
     reading: Vec<String>,
     next_column: usize,
@@ -257,7 +212,6 @@ impl<'a> Resolver<'a> {
             sources,
             arguments,
             now,
-            stop: Stop::current(),
             sees_sources: false,
             reading: Vec::new(),
             next_column: 0,
@@ -425,9 +379,9 @@ impl<'a> Resolver<'a> {
             }
         };
         // A grant that is read by a statement that sees no sources itself; within another grant there is
-        // no border.
+        // no barrier.
         let crossed = visible.sources && !self.sees_sources;
-        let plan = if crossed { bordered(resolved.plan) } else { resolved.plan };
+        let plan = if crossed { above_barrier(resolved.plan) } else { resolved.plan };
         let mut exprs = Vec::with_capacity(resolved.columns.len());
         let mut columns = Vec::with_capacity(resolved.columns.len());
         for output in resolved.columns {

@@ -3,7 +3,7 @@
 //! They become expressions over the row. A record has one element or none, so a subquery over
 //! records alone is a plain CASE (`EXISTS (SELECT 1 FROM UNNEST(t.metadata) AS m WHERE m.level =
 //! 'error')` is a condition on a leaf that the storage can prune by). With real lists it is a
-//! [`RowQuery`].
+//! [`ArraySubquery`].
 
 use std::borrow::Cow;
 
@@ -25,13 +25,12 @@ use super::select::nth;
 use super::subquery::one_column;
 use super::{Conversion, Resolver, Typed, folded};
 use crate::fail::{Planning, Result, place, unsupported};
-use crate::functions::{Finish, RowQuery, Step};
-use crate::stop::Stop;
+use crate::functions::{ArraySubquery, Finish, Step};
 use crate::types::{Field, Type, is_there};
 
 /// A subquery over the arrays of a row.
 pub(crate) struct OfRow {
-    query: RowQuery,
+    query: ArraySubquery,
     /// What the subquery gives for each of its rows.
     columns: Vec<Typed>,
     at: Option<Position>,
@@ -136,7 +135,7 @@ impl Resolver<'_> {
         // NULL selects nothing.
         let filter = filter.map(|filter| boolean(core::coalesce(vec![filter, lit(false)])).expr);
         let query =
-            RowQuery { steps, filter, aggregates: calls.aggregates, sorts, distinct, skip, limit, value, finish };
+            ArraySubquery { steps, filter, aggregates: calls.aggregates, sorts, distinct, skip, limit, value, finish };
         let of_row = OfRow { query, columns, at };
         // Without anything of the row, it is computed once, not for every row.
         if !of_row.reads_the_row() && !of_row.query.steps.is_empty() {
@@ -194,7 +193,7 @@ pub(crate) fn filtered(array: Expr, element: String, condition: Expr) -> Result<
 }
 
 fn over_list(array: Expr, element: String, condition: Option<Expr>, value: Expr, finish: Finish) -> Result<Expr> {
-    let query = RowQuery {
+    let query = ArraySubquery {
         steps: vec![Step { array, keep: false, element, offset: None }],
         filter: condition.map(|condition| core::coalesce(vec![condition, lit(false)])),
         aggregates: Vec::new(),
@@ -205,7 +204,7 @@ fn over_list(array: Expr, element: String, condition: Option<Expr>, value: Expr,
         value,
         finish,
     };
-    query.into_expr(Stop::current()).planned()
+    query.into_expr().planned()
 }
 
 impl OfRow {
@@ -280,7 +279,7 @@ impl OfRow {
     }
 
     fn run(self, value: Expr, finish: Finish) -> Result<Expr> {
-        RowQuery { value, finish, ..self.query }.into_expr(Stop::current()).planned()
+        ArraySubquery { value, finish, ..self.query }.into_expr().planned()
     }
 
     fn exprs(&self) -> impl Iterator<Item = &Expr> {

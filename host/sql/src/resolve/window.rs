@@ -87,7 +87,7 @@ impl Resolver<'_> {
         };
         if let WindowFunctionDefinition::AggregateUDF(aggregate) = function.fun {
             let whole = over.frame.start_bound.is_unbounded() && over.frame.end_bound.is_unbounded();
-            function.fun = WindowFunctionDefinition::AggregateUDF(watched(aggregate, whole, self.stop.clone()));
+            function.fun = WindowFunctionDefinition::AggregateUDF(watched(aggregate, whole));
         }
         let params = &mut function.params;
         if params.distinct && over.framed {
