@@ -12,8 +12,9 @@ use super::kernels::Entry;
 use super::rows::{Body, Item, Items, Made, Out, Row};
 use super::{Builder, Call, all_or_null, bounded, kernel};
 use crate::fail::{Planning, Result, fail};
-use crate::resolve::{Conversion, Typed, list_of_record, unify};
+use crate::typed::Typed;
 use crate::types::{Type, is_there};
+use crate::typing::{Conversion, list_of_record, unify};
 
 /// The most elements of one generated array.
 pub(super) const MAX_MADE: u32 = 100_000;

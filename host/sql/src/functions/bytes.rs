@@ -6,7 +6,7 @@ use super::kernels::Entry;
 use super::rows::{Bad, Body, Made, Out, Row};
 use super::{Builder, Call, kernel};
 use crate::fail::Result;
-use crate::resolve::Typed;
+use crate::typed::Typed;
 use crate::types::Type;
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[

@@ -18,8 +18,9 @@ use tidegate_model::parse_timestamp;
 use super::rows::Body;
 use super::udf::{Compute, Kernel, RowKernel};
 use crate::fail::value_error;
-use crate::resolve::{Typed, folded};
+use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::folded;
 
 /// A kernel that computes a row at a time.
 #[derive(Debug)]

@@ -46,8 +46,7 @@ pub(crate) use row_query::{Finish, RowQuery, Step};
 pub(crate) use sums::{interval_sum, whole_sum};
 pub(crate) use text::{like_pattern, regexp_contains};
 pub(crate) use time::{
-    at_time_zone, computed_interval, interval_length, interval_over, interval_range, interval_texts, interval_times,
-    time_arithmetic,
+    at_time_zone, computed_interval, interval_over, interval_range, interval_texts, interval_times, time_arithmetic,
 };
 pub(crate) use top::top;
 pub(crate) use udf::{all_or_null, bounded, copied_size, counted};
@@ -56,8 +55,9 @@ pub(crate) use unnamed::field;
 pub(crate) use watched::watched;
 
 use crate::fail::{Result, fail, invalid};
-use crate::resolve::{Conversion, Typed};
+use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
 
 /// An argument of a call: a value, or a date part such as `HOUR`, which is a word.
 #[derive(Debug, Clone)]
@@ -197,18 +197,16 @@ fn table() -> impl Iterator<Item = &'static (&'static str, Builder)> {
 /// The functions whose arguments may stay uncomputed: the resolver builds them.
 const CONDITIONAL: [&str; 3] = ["IF", "COALESCE", "IFNULL"];
 
-/// The names of all functions that a statement can call, in no order: the document of the
-/// dialect is checked against them.
-pub fn functions() -> Vec<&'static str> {
-    let scalar = table().map(|(name, _)| *name).chain(CONDITIONAL);
-    scalar.chain(crate::resolve::AGGREGATES).chain(crate::resolve::WINDOW_FUNCTIONS).collect()
+/// The names of all scalar functions, in no order.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    table().map(|(name, _)| *name).chain(CONDITIONAL)
 }
 
-/// Builds a call.
+/// Builds a call. `all` gives the names of all functions, aggregates included: a message names the nearest.
 ///
 /// # Errors
 /// Unknown functions, with the nearest name; wrong counts and types of arguments.
-pub(crate) fn build(call: Call<'_>) -> Result<Typed> {
+pub(crate) fn build(call: Call<'_>, all: impl FnOnce() -> Vec<&'static str>) -> Result<Typed> {
     if let Some((_, builder)) = table().find(|(name, _)| *name == call.name) {
         return builder(&call);
     }
@@ -225,7 +223,7 @@ pub(crate) fn build(call: Call<'_>) -> Result<Typed> {
     let mut message = format!("there is no function {}", call.name);
     if let Some(ours) = foreign::spelling(call.name) {
         message.push_str(&format!("; write {ours}"));
-    } else if let Some(near) = nearest(call.name, functions()) {
+    } else if let Some(near) = nearest(call.name, all()) {
         message.push_str(&format!("; did you mean {near}?"));
     }
     Err(fail(Code::UnknownFunction, message, call.at).about(call.name))
@@ -233,5 +231,5 @@ pub(crate) fn build(call: Call<'_>) -> Result<Typed> {
 
 /// A comparison operator's use by builders.
 pub(crate) fn compare(left: Typed, op: Operator, right: Typed, at: Option<Position>) -> Result<Typed> {
-    crate::resolve::compare(left, op, right, at)
+    crate::typing::compare(left, op, right, at)
 }

@@ -8,7 +8,7 @@ use super::{Builder, Call, kernel};
 use tidegate_model::Code;
 
 use crate::fail::{Result, fail};
-use crate::resolve::Typed;
+use crate::typed::Typed;
 use crate::types::Type;
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[

@@ -9,22 +9,18 @@ use datafusion::logical_expr::{
 
 use super::kernels::texts;
 use crate::fail::value_error;
-use crate::resolve::Typed;
-use crate::types::Type;
 
 const NAME: &str = "raise_error";
 
 /// The error of a message, before it is known what it stands for.
-pub(super) fn raised(message: Expr) -> Typed {
-    Typed::new(call(DataType::Null, vec![message]), Type::Null)
+pub(super) fn raised(message: Expr) -> Expr {
+    call(DataType::Null, vec![message])
 }
 
-/// An error in the place of a `ty`; `None` if the value is none.
-pub(crate) fn raised_as(value: &Typed, ty: &Type) -> Option<Typed> {
-    match &value.expr {
-        Expr::ScalarFunction(error) if error.func.name() == NAME => {
-            Some(Typed::new(call(ty.arrow(), error.args.clone()), ty.clone()))
-        }
+/// The error as one in place of a value that `returns` holds; `None` if the value is no error.
+pub(crate) fn raised_as(value: &Expr, returns: &DataType) -> Option<Expr> {
+    match value {
+        Expr::ScalarFunction(error) if error.func.name() == NAME => Some(call(returns.clone(), error.args.clone())),
         _ => None,
     }
 }

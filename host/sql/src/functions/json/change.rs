@@ -12,8 +12,9 @@ use crate::fail::Result;
 use crate::functions::kernels::Entry;
 use crate::functions::rows::{Bad, Body, Made, Out, Row};
 use crate::functions::{Builder, Call, kernel};
-use crate::resolve::{Conversion, Typed};
+use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
 
 pub(in crate::functions) const FUNCTIONS: &[(&str, Builder)] = &[
     ("JSON_SET", |call| pairs(call, "json_set")),

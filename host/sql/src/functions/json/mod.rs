@@ -14,8 +14,9 @@ use tidegate_model::{Code, Position};
 
 use super::{Builder, Call, kernel};
 use crate::fail::{Planning, Result, fail};
-use crate::resolve::{Conversion, Typed};
+use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
 
 pub(super) use read::KERNELS;
 pub(crate) use write::to_json_string;

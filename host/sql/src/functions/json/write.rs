@@ -12,7 +12,7 @@ use crate::encode::{ColumnEncoder, Style};
 use crate::engine::memory::count_made;
 use crate::functions::kernels::arity;
 use crate::functions::rows::{MAX_BATCH, MAX_VALUE, limit};
-use crate::resolve::Typed;
+use crate::typed::Typed;
 use crate::types::Type;
 
 /// TO_JSON_STRING: a function of its own for each type, because the text depends on it.

@@ -11,8 +11,9 @@ pub(super) use kernels::KERNELS;
 
 use super::{Builder, Call, kernel};
 use crate::fail::{Planning, Result};
-use crate::resolve::{Conversion, Typed, folded, unify};
+use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::{Conversion, folded, unify};
 
 const INT: Type = Type::Int64;
 const FLOAT: Type = Type::Float64;
@@ -107,7 +108,7 @@ pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("ERROR", |call| {
         call.count(1, 1)?;
         // A call of ERROR is meant, also where other values would be NULL.
-        Ok(super::raised::raised(call.text(0)?))
+        Ok(Typed::new(super::raised::raised(call.text(0)?), Type::Null))
     }),
     ("PARSE_NUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], FLOAT)),
     ("PARSE_BIGNUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], FLOAT)),

@@ -22,8 +22,9 @@ use std::sync::Arc;
 use super::patterns::{Compiled, compiled, given};
 use super::{Builder, Call, kernel};
 use crate::fail::{Result, fail};
-use crate::resolve::{Conversion, Typed};
+use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
 
 const TEXT: Type = Type::String;
 const INT: Type = Type::Int64;
@@ -107,7 +108,7 @@ fn extract(call: &Call<'_>) -> Result<Typed> {
         return Err(call.fails(format!("the pattern of {} of BYTES is a constant", call.name)));
     };
     if call.arguments.len() > 2 {
-        return Err(crate::fail::unsupported(format!("{} of BYTES with a position", call.name), call.at));
+        return Err(crate::fail::unsupported(format!("{} of BYTES with a position", call.name), None, call.at));
     }
     let pattern = Typed::text(regexps::pattern_of_bytes(bytes));
     let subject = call.typed(0, &Type::Bytes)?;
@@ -249,7 +250,7 @@ pub(crate) fn regexp_contains(
         };
         kernel("regexp_contains", false, vec![subject.expr, pattern])
     };
-    Ok(crate::resolve::folded(Typed::new(expr, Type::Bool)))
+    Ok(crate::typing::folded(Typed::new(expr, Type::Bool)))
 }
 
 /// LIKE: the engine's for short literal patterns, which it knows to prune by; see [`like`].

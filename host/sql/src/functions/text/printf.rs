@@ -8,8 +8,9 @@ use crate::fail::Result;
 use crate::functions::kernels::Entry;
 use crate::functions::rows::{Bad, Body, Made, Out, Row};
 use crate::functions::{Call, kernel};
-use crate::resolve::{Conversion, Typed};
+use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
 
 pub(in crate::functions) const KERNELS: &[Entry] = &[Entry::with_nulls("format_values", Body::Text(format))];
 

@@ -6,8 +6,9 @@ use tidegate_model::Position;
 use super::{INT, from_micros, micros, moment};
 use crate::fail::{Result, invalid};
 use crate::functions::{Builder, Call, kernel};
-use crate::resolve::{Conversion, Typed, folded};
+use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::{Conversion, folded};
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("TIMESTAMP_ADD", |call| shift(call, &Type::Timestamp, false)),
@@ -88,11 +89,6 @@ fn series(call: &Call<'_>, ty: &Type) -> Result<Typed> {
 /// `INTERVAL n PART` with an `n` that is computed; the part in months, days and nanoseconds.
 pub(crate) fn computed(count: Expr, (months, days, nanos): (i64, i64, i64), safe: bool) -> Typed {
     Typed::new(kernel("interval_of", safe, vec![count, lit(months), lit(days), lit(nanos)]), Type::Interval)
-}
-
-/// What INTERVALs are compared by: 24 hours are a day, 30 days a month.
-pub(crate) fn length(interval: Typed) -> Typed {
-    folded(Typed::new(kernel("interval_length", false, vec![interval.expr]), INT))
 }
 
 /// `n * INTERVAL 1 DAY`, in either order.

@@ -17,16 +17,16 @@ use datafusion::scalar::ScalarValue;
 use tidegate_model::{Code, Position};
 
 pub(crate) use interval::{
-    computed as computed_interval, interval_over, interval_range, interval_times, length as interval_length,
-    time_arithmetic,
+    computed as computed_interval, interval_over, interval_range, interval_times, time_arithmetic,
 };
 pub(crate) use kernels::interval_texts;
 pub(super) use kernels::{KERNELS, divided};
 
 use super::{Argument, Builder, Call, kernel};
 use crate::fail::{Result, fail};
-use crate::resolve::{Conversion, Typed, folded};
+use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::{Conversion, folded};
 use calendar::{DAY, Part, SECOND};
 use zone::Zone;
 

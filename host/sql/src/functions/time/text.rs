@@ -6,8 +6,9 @@ use datafusion::logical_expr::{cast, lit};
 use super::{micros, moment, zone};
 use crate::fail::Result;
 use crate::functions::{Builder, Call, kernel};
-use crate::resolve::{Conversion, Typed};
+use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("FORMAT_TIMESTAMP", |call| format(call, &Type::Timestamp)),
