@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use tidegate_lql::{Mode, Position, Schema, parse, parse_line, to_sql};
 use tidegate_model::{Arguments, Code, Failure, Value};
-use tidegate_sql::{ColumnEncoder, Plan, Style, Tables};
+use tidegate_sql::{Binding, ColumnEncoder, Plan, Style};
 
 pub use crate::tokens::Tokens;
 pub use crate::upload::upload;
@@ -45,8 +45,8 @@ pub fn sql(text: &str) {
         return;
     }
     let world = World::shared();
-    let granted = Tables::Granted(&world.saved);
-    let planned = world.engine.plan(text, granted, world, &world.arguments, world::NOW);
+    let binding = Binding::new(world, &world.arguments, world::NOW).granted(&world.saved);
+    let planned = world.engine.plan(text, binding);
     let outcome = planned.and_then(|plan| run(world, plan));
     judge(text, outcome.map(|_| ()));
 }
@@ -81,8 +81,8 @@ pub fn lql(text: &str) {
         Ok(translation) => translation,
         Err(error) => return placed(text, error.position, &error.message),
     };
-    let granted = Tables::Granted(&world.saved);
-    let planned = world.engine.plan_query(&translation.statement, granted, world, &world.arguments, world::NOW);
+    let binding = Binding::new(world, &world.arguments, world::NOW).granted(&world.saved);
+    let planned = world.engine.plan_query(&translation.statement, binding);
     let outcome = planned.and_then(|plan| {
         let names: Vec<&String> = plan.columns().iter().map(|(name, _)| name).collect();
         assert!(translation.columns.iter().eq(names), "the columns of {text:?} are not the ones promised");

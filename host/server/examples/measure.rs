@@ -16,7 +16,7 @@ use datafusion::catalog::TableProvider;
 use futures::TryStreamExt;
 use serde_json::{Value as Json, json};
 use tidegate_model::{Arguments, Value};
-use tidegate_sql::{Engine, EngineOptions, Plan, SavedQuery, Sources, Tables};
+use tidegate_sql::{Binding, Engine, EngineOptions, Plan, SavedQuery, Sources};
 use tidegate_store::{Store, StoreOptions};
 
 const EDGE: &str = "cloudflare.logs.prod";
@@ -146,16 +146,15 @@ async fn main() {
     };
     let one = with(&[("project", "project07")]);
     let counts = |interval: &str, project: &str| {
-        engine.plan_saved(&api_counts, &sources, &with(&[("interval", interval), ("project", project)]), now).unwrap()
+        let arguments = with(&[("interval", interval), ("project", project)]);
+        engine.plan_saved(&api_counts, Binding::new(&sources, &arguments, now)).unwrap()
     };
-    let adhoc = |sql: &str| engine.plan(sql, Tables::Granted(&logs_all), &sources, &one, now).unwrap();
-    let whole = |sql: &str| engine.plan(sql, Tables::Sources, &sources, &one, now).unwrap();
+    let binding = Binding::new(&sources, &one, now);
+    let adhoc = |sql: &str| engine.plan(sql, binding.granted(&logs_all)).unwrap();
+    let whole = |sql: &str| engine.plan(sql, binding).unwrap();
     type Job<'j> = (&'static str, Box<dyn Fn() -> Plan + 'j>);
     let jobs: Vec<Job<'_>> = vec![
-        (
-            "logs.all, newest 100 of one project",
-            Box::new(|| engine.plan_saved(&logs_all, &sources, &one, now).unwrap()),
-        ),
+        ("logs.all, newest 100 of one project", Box::new(|| engine.plan_saved(&logs_all, binding).unwrap())),
         ("usage.api-counts, daily, one project", Box::new(|| counts("daily", "project07"))),
         ("usage.api-counts, daily, every request", Box::new(|| counts("daily", "."))),
         ("usage.api-counts, minutely, every request", Box::new(|| counts("minutely", "."))),

@@ -4,12 +4,11 @@
 //! which are CTEs, elements or aliases where they stand.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::catalog::TableProvider;
 use tidegate_model::{Failure, Manifest};
-use tidegate_sql::{SavedQuery, Sources, Tables};
+use tidegate_sql::{Binding, SavedQuery, SavedTable, Sources};
 use uuid::Uuid;
 
 use crate::app::App;
@@ -50,15 +49,16 @@ pub(crate) async fn make(
     // Where statements are planned: plans may be deep.
     let work = async move {
         let stored = StoredTables::all(&this.store, &this.registry);
-        let sources = Demanded { app: &this, stored, known, inside: AtomicUsize::new(0), made: Mutex::default() };
+        let sources = Demanded { app: &this, stored, known, made: Mutex::default() };
         let (engine, now) = (&this.engine, this.clock.now());
         if let Ok(saved) = SavedQuery::parse_within(&manifest.query, &this.options.limits.text) {
             let arguments = example_arguments(&manifest);
             // Resolving ends at the first mistake, such as a column that no log has had yet; so each
             // table is also resolved alone.
-            let _ = engine.check_saved(&saved, &sources, &arguments, now);
+            let binding = Binding::new(&sources, &arguments, now);
+            let _ = engine.check(&saved, binding);
             for sql in granted_whole(&saved) {
-                let _ = engine.plan(&sql, Tables::Granted(&saved), &sources, &arguments, now);
+                let _ = engine.plan(&sql, binding.granted(&saved));
             }
             if !manifest.settings.sandboxable {
                 // Ad-hoc text of a private token may read these.
@@ -78,8 +78,6 @@ struct Demanded<'a> {
     stored: StoredTables<'a>,
     /// What names mean already, should nothing have them now.
     known: BTreeMap<String, Uuid>,
-    /// How many queries of other endpoints the name at hand stands in: what it means there was settled when they were saved.
-    inside: AtomicUsize,
     made: Mutex<BTreeSet<String>>,
 }
 
@@ -89,7 +87,7 @@ impl Sources for Demanded<'_> {
             return Some(there);
         }
         let App { store, registry, .. } = self.app;
-        if self.inside.load(Ordering::Relaxed) > 0 || registry.find(name).is_some() {
+        if registry.find(name).is_some() {
             return None;
         }
         if let Some(renamed) = self.known.get(name) {
@@ -105,17 +103,8 @@ impl Sources for Demanded<'_> {
         Vec::new()
     }
 
-    fn saved(&self, name: &str) -> Option<Arc<SavedQuery>> {
+    // What names mean in the queries of other endpoints was settled when those were saved: nothing is made for them.
+    fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
         self.stored.saved(name)
-    }
-
-    fn enter(&self, name: &str) {
-        self.inside.fetch_add(1, Ordering::Relaxed);
-        self.stored.enter(name);
-    }
-
-    fn leave(&self) {
-        self.inside.fetch_sub(1, Ordering::Relaxed);
-        self.stored.leave();
     }
 }

@@ -10,7 +10,7 @@ use sqlparser::ast::Query;
 use tidegate_compiler::DEFAULT_STATEMENT;
 use tidegate_model::{Code, Failure, Kind, Value};
 use tidegate_runtime::{Column, Rows, Statement, Statements};
-use tidegate_sql::{ColumnEncoder, Plan, ResultStream, Stop, Style, Tables, Type};
+use tidegate_sql::{Binding, ColumnEncoder, Plan, ResultStream, Stop, Style, Type};
 
 use crate::admission::Permit;
 use crate::app::App;
@@ -132,16 +132,18 @@ impl RequestStatements {
         // A caller's text that may read all sources names them as they are called now.
         let bound = !(*unrestricted && matches!(statement, Statement::Text(_)));
         let sources = StoredTables::of(&self.app.store, &self.app.registry, endpoint, bound).held_to(pins.columns());
-        let granted = if *unrestricted { Tables::Sources } else { Tables::Granted(saved) };
+        let binding = Binding::new(&sources, &arguments, self.now);
+        // What ad-hoc text may read.
+        let of_text = if *unrestricted { binding } else { binding.granted(saved) };
         match statement {
             Statement::Named(name) if name == DEFAULT_STATEMENT => {
                 pins.allow_body()?;
-                self.app.engine.plan_saved(saved, &sources, &arguments, self.now)
+                self.app.engine.plan_saved(saved, binding)
             }
             Statement::Named(name) => match endpoint.manifest.statements.get(&name) {
                 Some(sql) => {
                     pins.allow_fixed(sql, text_limits)?;
-                    self.app.engine.plan(sql, Tables::Granted(saved), &sources, &arguments, self.now)
+                    self.app.engine.plan(sql, binding.granted(saved))
                 }
                 None => {
                     let message = format!("the endpoint has no statement {name}");
@@ -150,7 +152,7 @@ impl RequestStatements {
             },
             Statement::Text(sql) if self.language == Language::Sql => {
                 pins.allow_text(&sql, text_limits)?;
-                self.app.engine.plan(&sql, granted, &sources, &arguments, self.now)
+                self.app.engine.plan(&sql, of_text)
             }
             Statement::Text(text) => {
                 let tables = if *unrestricted {
@@ -160,7 +162,7 @@ impl RequestStatements {
                 };
                 let plan = |query: &Query| {
                     pins.allow_query(query)?;
-                    self.app.engine.plan_query(query, granted, &sources, &arguments, self.now)
+                    self.app.engine.plan_query(query, of_text)
                 };
                 plan(&lql::translate(&text, &tables, self.now, plan)?)
             }

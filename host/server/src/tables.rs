@@ -4,7 +4,7 @@
 //! endpoint breaks nobody who reads it, and what takes the old name later is not read by mistake.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::catalog::TableProvider;
@@ -12,7 +12,7 @@ use datafusion::common::{Column, ScalarValue};
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::{ViewTable, provider_as_source};
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, lit};
-use tidegate_sql::{SavedQuery, Sources};
+use tidegate_sql::{SavedQuery, SavedTable, Sources};
 use uuid::Uuid;
 
 use crate::admit::Saving;
@@ -47,7 +47,8 @@ pub(crate) struct StoredTables<'a> {
     columns: &'a Columns,
     /// Whether messages may name what else there is: callers of an endpoint do not learn it.
     tells_names: bool,
-    state: Mutex<State>,
+    /// What the statement's own text named so far, and which it was.
+    named: Mutex<BTreeMap<String, Uuid>>,
 }
 
 /// An endpoint that is being saved.
@@ -58,13 +59,22 @@ struct Own<'a> {
     saved: &'a Arc<SavedQuery>,
 }
 
-#[derive(Default)]
-struct State {
-    /// What was named, and which it was.
-    named: BTreeMap<String, Uuid>,
-    /// The endpoints in whose queries names stand just now, outermost first; nothing for the one that
-    /// is being saved.
-    inside: Vec<Option<Arc<Entry>>>,
+/// The text in which a name stands.
+#[derive(Clone, Copy)]
+enum Place<'p> {
+    /// The statement's own.
+    Statement,
+    /// The saved query of an endpoint that is read as a table.
+    Endpoint(&'p Entry),
+    /// That of the endpoint that is being saved, read as a table.
+    Own,
+}
+
+/// The tables that names mean in the saved query of an endpoint, which a statement reads as a table.
+struct TablesWithin<'t> {
+    tables: &'t StoredTables<'t>,
+    /// The endpoint; `None` is the one that is being saved.
+    endpoint: Option<Arc<Entry>>,
 }
 
 impl<'a> StoredTables<'a> {
@@ -82,7 +92,7 @@ impl<'a> StoredTables<'a> {
 
     /// All sources and endpoints, as they are called now.
     pub(crate) fn all(store: &'a Store, registry: &'a Registry) -> Self {
-        let (known, columns, state) = (&NOTHING, &NO_COLUMNS, Mutex::default());
+        let (known, columns, named) = (&NOTHING, &NO_COLUMNS, Mutex::default());
         Self {
             store,
             registry,
@@ -94,7 +104,7 @@ impl<'a> StoredTables<'a> {
             endpoint: None,
             columns,
             tells_names: true,
-            state,
+            named,
         }
     }
 
@@ -113,43 +123,45 @@ impl<'a> StoredTables<'a> {
 
     /// The same without any log: what is wrong with a query over these is wrong whatever logs come in.
     pub(crate) fn without_logs(self) -> Self {
-        Self { empty: true, state: Mutex::default(), ..self }
+        Self { empty: true, named: Mutex::default(), ..self }
     }
 
     /// What the query itself named so far, and which it was.
     pub(crate) fn named(&self) -> BTreeMap<String, Uuid> {
-        self.state().named.clone()
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The columns to which the rows of a source are held, where the query at hand reads it.
-    fn columns_of(&self, name: &str) -> Option<&'a BTreeMap<String, String>> {
+    /// The columns to which the rows of a source are held where a text reads it.
+    fn columns_of(&self, name: &str, place: Place<'_>) -> Option<&'a BTreeMap<String, String>> {
         if self.columns.is_empty() {
             return None;
         }
-        let endpoint = match self.state().inside.last() {
-            Some(endpoint) => endpoint.as_ref().map(|entry| entry.id),
-            None => self.endpoint,
+        let endpoint = match place {
+            Place::Statement => self.endpoint?,
+            Place::Endpoint(entry) => entry.id,
+            Place::Own => return None,
         };
-        self.columns.get(&(endpoint?, name.to_lowercase()))
+        self.columns.get(&(endpoint, name.to_lowercase()))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note(&self, name: &str, id: Uuid) {
-        let mut state = self.state();
-        if state.inside.is_empty() {
-            state.named.insert(name.to_owned(), id);
+    fn note(&self, name: &str, id: Uuid, place: Place<'_>) {
+        if let Place::Statement = place {
+            self.named.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), id);
         }
     }
 
     /// What a name means, of a kind: by its binding or by who has it now, in the order that holds
     /// where it stands.
-    fn find<T>(&self, name: &str, by_id: impl Fn(Uuid) -> Option<T>, by_name: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let (known, bound) = match self.state().inside.last() {
-            Some(Some(endpoint)) => (endpoint.tables.get(name).copied(), true),
-            _ => (self.known.get(name).copied(), self.bound),
+    fn find<T>(
+        &self,
+        name: &str,
+        place: Place<'_>,
+        by_id: impl Fn(Uuid) -> Option<T>,
+        by_name: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let (known, bound) = match place {
+            Place::Endpoint(endpoint) => (endpoint.tables.get(name).copied(), true),
+            Place::Statement | Place::Own => (self.known.get(name).copied(), self.bound),
         };
         match known {
             // What a name meant is gone: nothing that has the name now takes its place.
@@ -159,7 +171,7 @@ impl<'a> StoredTables<'a> {
     }
 
     /// The endpoint of a name; or that it is the one being saved.
-    fn endpoint(&self, name: &str) -> Option<Option<Arc<Entry>>> {
+    fn endpoint(&self, name: &str, place: Place<'_>) -> Option<Option<Arc<Entry>>> {
         let own = |id: Option<Uuid>, name: Option<&str>| {
             self.own.is_some_and(|own| own.id.is_some() && own.id == id || name == Some(own.name))
         };
@@ -172,7 +184,40 @@ impl<'a> StoredTables<'a> {
             // The one being saved may be getting another name: its old one means nothing then.
             (!own(Some(found.id), None)).then_some(Some(found))
         };
-        self.find(name, by_id, by_name)
+        self.find(name, place, by_id, by_name)
+    }
+
+    fn table_at(&self, name: &str, place: Place<'_>) -> Option<Arc<dyn TableProvider>> {
+        let by_id = |id: Uuid| Some((id, self.store.table_of(id).ok()?));
+        let by_name = |name: &str| by_id(self.store.source(name).filter(|source| source.name == name)?.id);
+        let (id, table) = self.find(name, place, by_id, by_name)?;
+        self.note(name, id, place);
+        let table = if self.empty { without_logs(&table) } else { table };
+        match self.columns_of(name, place) {
+            Some(columns) => held_to(table, columns),
+            None => Some(table),
+        }
+    }
+
+    fn has_rows_at(&self, name: &str, place: Place<'_>) -> bool {
+        let by_name = |name: &str| Some(self.store.source(name)?.id);
+        let has_rows = |id: Uuid| self.store.describe(id).is_ok_and(|described| described.rows > 0);
+        self.tells_rows && self.find(name, place, Some, by_name).is_some_and(has_rows)
+    }
+
+    fn saved_at(&self, name: &str, place: Place<'_>) -> Option<SavedTable<'_>> {
+        let endpoint = self.endpoint(name, place)?;
+        let query = match &endpoint {
+            Some(entry) => {
+                self.note(name, entry.id, place);
+                // Plans are made where it does no harm to wait for the catalog.
+                let saved = |endpoint: Arc<Endpoint>| endpoint.saved().map(Arc::clone);
+                let saved = self.registry.load(self.store, entry).and_then(saved);
+                saved.inspect_err(|failure| tracing::error!(endpoint = name, %failure, "it cannot be read")).ok()?
+            }
+            None => self.own.map(|own| Arc::clone(own.saved))?,
+        };
+        Some(SavedTable { query, sources: Box::new(TablesWithin { tables: self, endpoint }) })
     }
 }
 
@@ -212,21 +257,11 @@ fn held_to(table: Arc<dyn TableProvider>, columns: &BTreeMap<String, String>) ->
 
 impl Sources for StoredTables<'_> {
     fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        let by_id = |id: Uuid| Some((id, self.store.table_of(id).ok()?));
-        let by_name = |name: &str| by_id(self.store.source(name).filter(|source| source.name == name)?.id);
-        let (id, table) = self.find(name, by_id, by_name)?;
-        self.note(name, id);
-        let table = if self.empty { without_logs(&table) } else { table };
-        match self.columns_of(name) {
-            Some(columns) => held_to(table, columns),
-            None => Some(table),
-        }
+        self.table_at(name, Place::Statement)
     }
 
     fn has_rows(&self, name: &str) -> bool {
-        let by_name = |name: &str| Some(self.store.source(name)?.id);
-        let has_rows = |id: Uuid| self.store.describe(id).is_ok_and(|described| described.rows > 0);
-        self.tells_rows && self.find(name, Some, by_name).is_some_and(has_rows)
+        self.has_rows_at(name, Place::Statement)
     }
 
     fn names(&self) -> Vec<String> {
@@ -237,25 +272,31 @@ impl Sources for StoredTables<'_> {
         sources.chain(self.registry.all().iter().map(|endpoint| endpoint.name.clone())).collect()
     }
 
-    fn saved(&self, name: &str) -> Option<Arc<SavedQuery>> {
-        match self.endpoint(name)? {
-            Some(entry) => {
-                self.note(name, entry.id);
-                // Plans are made where it does no harm to wait for the catalog.
-                let saved = |endpoint: Arc<Endpoint>| endpoint.saved().map(Arc::clone);
-                let saved = self.registry.load(self.store, &entry).and_then(saved);
-                saved.inspect_err(|failure| tracing::error!(endpoint = name, %failure, "it cannot be read")).ok()
-            }
-            None => self.own.map(|own| Arc::clone(own.saved)),
-        }
+    fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
+        self.saved_at(name, Place::Statement)
+    }
+}
+
+impl TablesWithin<'_> {
+    fn place(&self) -> Place<'_> {
+        self.endpoint.as_deref().map_or(Place::Own, Place::Endpoint)
+    }
+}
+
+impl Sources for TablesWithin<'_> {
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        self.tables.table_at(name, self.place())
     }
 
-    fn enter(&self, name: &str) {
-        let endpoint = self.endpoint(name).flatten();
-        self.state().inside.push(endpoint);
+    fn has_rows(&self, name: &str) -> bool {
+        self.tables.has_rows_at(name, self.place())
     }
 
-    fn leave(&self) {
-        self.state().inside.pop();
+    fn names(&self) -> Vec<String> {
+        self.tables.names()
+    }
+
+    fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
+        self.tables.saved_at(name, self.place())
     }
 }

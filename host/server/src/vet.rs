@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_model::{Arguments, Code, Failure, Manifest, Parameter, Value};
-use tidegate_sql::{SavedQuery, Sources, Weak};
+use tidegate_sql::{Binding, SavedQuery, Sources, Weak};
 use uuid::Uuid;
 
 use crate::admit::refused;
@@ -37,7 +37,7 @@ impl App {
         };
         let now = self.clock.now();
         let own = example_arguments(manifest);
-        note(self.engine.check_saved(saved, sources, &own, now))?;
+        note(self.engine.check(saved, Binding::new(sources, &own, now)))?;
         // Now it is known which tables are read, and which parameters endpoints among them bring. Resolving
         // has ended at the first unknown column, so that tables behind it are looked up by their names.
         for relation in saved.relations() {
@@ -63,7 +63,7 @@ impl App {
             for name in statement.parameters() {
                 arguments.entry(name).or_insert(Value::Null);
             }
-            let checked = self.engine.check_granted(&statement, saved, sources, &arguments, now);
+            let checked = self.engine.check(&statement, Binding::new(sources, &arguments, now).granted(saved));
             note(checked.map_err(of_statement).map(|remarks| remarks.into_iter().map(of_statement).collect()))?;
         }
         warnings.extend(past_grants(saved, &named));

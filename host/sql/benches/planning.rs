@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{MemTable, TableProvider};
 use tidegate_model::{Arguments, Value};
-use tidegate_sql::{Engine, EngineOptions, SavedQuery, Sources, Tables};
+use tidegate_sql::{Binding, Engine, EngineOptions, SavedQuery, Sources};
 
 // The one of the binary.
 #[global_allocator]
@@ -146,13 +146,14 @@ fn main() {
         ("iso_timestamp_end".to_owned(), text("")),
     ]);
     let now = 1_763_633_702_000_000;
+    let binding = Binding::new(&sources, &arguments, now);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     println!("{:<26} {:>10} {:>10} {:>10}", "", "resolved", "planned", "p99");
     for (name, sql) in QUERIES {
         let (mut resolving, mut planning) = (Vec::new(), Vec::new());
         for _ in 0..RUNS {
             let began = Instant::now();
-            let plan = engine.plan(sql, Tables::Granted(&saved), &sources, &arguments, now).unwrap();
+            let plan = engine.plan(sql, binding.granted(&saved)).unwrap();
             resolving.push(began.elapsed());
             runtime.block_on(engine.explain(&plan)).unwrap();
             planning.push(began.elapsed());

@@ -5,14 +5,15 @@
 //! endpoint; there is no catalog behind them that a clever name could reach.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use sqlparser::ast::{Cte, Query};
-use tidegate_model::TextLimits;
+use tidegate_model::{Arguments, TextLimits};
 
 use crate::fail::Result;
-use crate::named::Named;
+use crate::named::{Named, Weak};
 use crate::text;
 
 /// The sources of a data folder, as tables over one consistent snapshot each.
@@ -27,14 +28,59 @@ pub trait Sources: Send + Sync {
     }
     /// The saved query of another endpoint, which can be read under its name as a table. A source of
     /// the same name hides it.
-    fn saved(&self, _name: &str) -> Option<Arc<SavedQuery>> {
+    fn saved(&self, _name: &str) -> Option<SavedTable<'_>> {
         None
     }
-    /// From here on names stand in the saved query that [`Sources::saved`] gave for this name, and
-    /// mean what they mean there, until [`Sources::leave`].
-    fn enter(&self, _name: &str) {}
-    /// The end of what [`Sources::enter`] began.
-    fn leave(&self) {}
+}
+
+/// A saved query that is read as a table: its text, and what table names mean there.
+pub struct SavedTable<'s> {
+    /// The query.
+    pub query: Arc<SavedQuery>,
+    /// What the names of tables in its text mean.
+    pub sources: Box<dyn Sources + 's>,
+}
+
+impl fmt::Debug for SavedTable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SavedTable").field("query", &self.query).finish_non_exhaustive()
+    }
+}
+
+impl<S: Sources + ?Sized> Sources for &S {
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        (**self).table(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        (**self).names()
+    }
+
+    fn has_rows(&self, name: &str) -> bool {
+        (**self).has_rows(name)
+    }
+
+    fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
+        (**self).saved(name)
+    }
+}
+
+impl<S: Sources + ?Sized> Sources for Box<S> {
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        (**self).table(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        (**self).names()
+    }
+
+    fn has_rows(&self, name: &str) -> bool {
+        (**self).has_rows(name)
+    }
+
+    fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
+        (**self).saved(name)
+    }
 }
 
 /// No sources: for statements that need none, and for tests.
@@ -75,15 +121,6 @@ pub struct Unbound {
     pub searched: BTreeSet<String>,
 }
 
-/// How a piece of a saved query uses a parameter that a token may fix, where that binds its rows to nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weak {
-    /// It is only searched for in a text, as by `REGEXP_CONTAINS` or `LIKE`.
-    Searched,
-    /// It only stands in for another parameter that is not sent, as in `COALESCE(@other, @own)`.
-    Default,
-}
-
 /// What a statement may read.
 #[derive(Debug, Clone, Copy)]
 pub enum Tables<'a> {
@@ -91,6 +128,44 @@ pub enum Tables<'a> {
     Sources,
     /// The granted tables of a saved query and nothing else.
     Granted(&'a SavedQuery),
+}
+
+/// What a statement is bound to when it is planned.
+#[derive(Clone, Copy)]
+pub struct Binding<'a> {
+    /// What the statement may read.
+    pub tables: Tables<'a>,
+    /// What table names mean where sources may be read: in the statement, or in the texts of granted tables.
+    pub sources: &'a dyn Sources,
+    /// The values of parameters, by name. One that is missing is NULL.
+    pub arguments: &'a Arguments,
+    /// The time of the request, in microseconds since the Unix epoch.
+    pub now: i64,
+}
+
+impl<'a> Binding<'a> {
+    /// A statement that may read the sources.
+    pub fn new(sources: &'a dyn Sources, arguments: &'a Arguments, now: i64) -> Self {
+        Self { tables: Tables::Sources, sources, arguments, now }
+    }
+
+    /// The same over other tables.
+    pub fn over(self, tables: Tables<'a>) -> Self {
+        Self { tables, ..self }
+    }
+
+    /// The same over the granted tables of a saved query.
+    pub fn granted(self, saved: &'a SavedQuery) -> Self {
+        self.over(Tables::Granted(saved))
+    }
+}
+
+impl fmt::Debug for Binding<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tables, sources: _, arguments, now } = self;
+        let mut shown = f.debug_struct("Binding");
+        shown.field("tables", tables).field("arguments", arguments).field("now", now).finish_non_exhaustive()
+    }
 }
 
 impl SavedQuery {

@@ -32,11 +32,11 @@ use futures::{Stream, StreamExt};
 use sqlparser::ast::Query;
 use tidegate_functions::context::planning::within_budget;
 use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory, check_planning};
-use tidegate_model::{Arguments, Code, Failure, Limits, TextLimits};
+use tidegate_model::{Code, Failure, Limits, TextLimits};
 
-use crate::catalog::{SavedQuery, Sources, Tables};
+use crate::catalog::{Binding, SavedQuery};
 use crate::fail::{Planning, Result, from_running};
-use crate::resolve::{Resolved, Resolver};
+use crate::resolve::{self, Output};
 use crate::text;
 use crate::types::Type;
 pub use narrow::Narrow;
@@ -157,118 +157,54 @@ impl Engine {
         Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), half))
     }
 
-    /// Reads and resolves a statement over what it may read. `now` is the time of the request in
-    /// microseconds; at most `rows` rows will come, and one more to tell that there were more.
+    /// Reads and resolves a statement.
     ///
     /// # Errors
     /// Everything that can be wrong with the text, with its place.
-    pub fn plan(
-        &self,
-        sql: &str,
-        tables: Tables<'_>,
-        sources: &dyn Sources,
-        arguments: &Arguments,
-        now: i64,
-    ) -> Result<Plan> {
+    pub fn plan(&self, sql: &str, binding: Binding<'_>) -> Result<Plan> {
         let query = text::parse(sql, &self.text)?;
         check_planning()?;
-        self.plan_query(&query, tables, sources, arguments, now)
+        self.plan_query(&query, binding)
     }
 
     /// Resolves a statement that was read already.
     ///
     /// # Errors
     /// As [`Engine::plan`].
-    pub fn plan_query(
-        &self,
-        query: &Query,
-        tables: Tables<'_>,
-        sources: &dyn Sources,
-        arguments: &Arguments,
-        now: i64,
-    ) -> Result<Plan> {
-        self.planned(sources, arguments, now, |resolver| resolver.statement(query, tables))
+    pub fn plan_query(&self, query: &Query, binding: Binding<'_>) -> Result<Plan> {
+        self.planned(|| resolve::statement(query, binding, &self.text))
     }
 
-    /// Resolves the body of a saved query: its CTEs over the sources, the body over its CTEs.
+    /// Resolves the body of a saved query. Whatever the tables of the binding are, the body reads the query's own CTEs and
+    /// the sources.
     ///
     /// # Errors
     /// As [`Engine::plan`].
-    pub fn plan_saved(
-        &self,
-        saved: &SavedQuery,
-        sources: &dyn Sources,
-        arguments: &Arguments,
-        now: i64,
-    ) -> Result<Plan> {
-        self.planned(sources, arguments, now, |resolver| resolver.saved(saved))
+    pub fn plan_saved(&self, saved: &SavedQuery, binding: Binding<'_>) -> Result<Plan> {
+        self.planned(|| resolve::saved_body(saved, binding, &self.text))
     }
 
     /// Resolves under the limits of planning.
-    fn planned(
-        &self,
-        sources: &dyn Sources,
-        arguments: &Arguments,
-        now: i64,
-        resolve: impl FnOnce(&mut Resolver<'_>) -> Result<Resolved>,
-    ) -> Result<Plan> {
+    fn planned(&self, resolve: impl FnOnce() -> Result<resolve::Statement>) -> Result<Plan> {
         let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
         let context = ExecutionContext::of_planning(&budget);
-        let mut resolver = Resolver::new(sources, arguments, now, &self.text);
-        let Resolved { plan, columns, .. } = context.enter(|| {
-            let resolved = resolve(&mut resolver)?;
+        let resolve::Statement { resolved, never_seen } = context.enter(|| {
+            let statement = resolve()?;
             within_budget()?;
-            Ok::<_, Failure>(resolved)
+            Ok::<_, Failure>(statement)
         })?;
-        let columns = columns.into_iter().map(|column| (column.name, column.ty)).collect();
-        Ok(Plan { logical: plan, columns, budget, never_seen: resolver.take_alone() })
+        let columns = resolved.columns.into_iter().map(|Output { name, column: _, ty }| (name, ty)).collect();
+        Ok(Plan { logical: resolved.plan, columns, budget, never_seen })
     }
 
-    /// Resolves all of a saved query, also the CTEs that its body does not read, and tells which of its
-    /// names may be misspelt: no row has had them, and some have had one that is near.
+    /// Resolves all of a query, also the CTEs that its body does not read, and tells which of its names may be
+    /// misspelt: no row has had them, and some have had one that is near. The texts of granted tables are not checked.
     ///
     /// # Errors
     /// As [`Engine::plan`].
-    pub fn check_saved(
-        &self,
-        saved: &SavedQuery,
-        sources: &dyn Sources,
-        arguments: &Arguments,
-        now: i64,
-    ) -> Result<Vec<Failure>> {
-        self.check(&saved.query, Tables::Sources, sources, arguments, now)
-    }
-
-    /// The same for a statement over the granted tables of a saved query. What stands in these is not
-    /// told: it is another text.
-    ///
-    /// # Errors
-    /// As [`Engine::plan`].
-    pub fn check_granted(
-        &self,
-        statement: &SavedQuery,
-        saved: &SavedQuery,
-        sources: &dyn Sources,
-        arguments: &Arguments,
-        now: i64,
-    ) -> Result<Vec<Failure>> {
-        self.check(&statement.query, Tables::Granted(saved), sources, arguments, now)
-    }
-
-    fn check(
-        &self,
-        query: &Query,
-        tables: Tables<'_>,
-        sources: &dyn Sources,
-        arguments: &Arguments,
-        now: i64,
-    ) -> Result<Vec<Failure>> {
+    pub fn check(&self, query: &SavedQuery, binding: Binding<'_>) -> Result<Vec<Failure>> {
         let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
-        ExecutionContext::of_planning(&budget).enter(|| {
-            let mut resolver = Resolver::new(sources, arguments, now, &self.text).remarking();
-            resolver.statement(query, tables)?;
-            Ok(resolver.remarks())
-        })
+        ExecutionContext::of_planning(&budget).enter(|| resolve::remarks(&query.query, binding, &self.text))
     }
 
     /// Starts a statement. At most `rows` rows come out.

@@ -1,5 +1,7 @@
 //! Building the failures of this crate (code, message, place), and translating errors of the engine into such.
 
+use std::fmt;
+
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use sqlparser::ast::Spanned;
@@ -28,11 +30,11 @@ pub(crate) fn invalid(message: impl Into<String>, at: Option<Position>) -> Failu
     fail(Code::InvalidQuery, message, at)
 }
 
-/// A construct that is read but not run. After a semicolon in `what` comes what to write instead.
-pub(crate) fn unsupported(what: impl AsRef<str>, at: Option<Position>) -> Failure {
-    let message = match what.as_ref().split_once("; ") {
-        Some((what, instead)) => format!("{what} is not supported; {instead}"),
-        None => format!("{} is not supported", what.as_ref()),
+/// A construct that the parser reads and the dialect does not have; `instead` says what to write, if that is known.
+pub(crate) fn unsupported(what: impl fmt::Display, instead: Option<&str>, at: Option<Position>) -> Failure {
+    let message = match instead {
+        Some(instead) => format!("{what} is not supported; {instead}"),
+        None => format!("{what} is not supported"),
     };
     fail(Code::Unsupported, message, at)
 }

@@ -27,14 +27,14 @@ mod shown;
 mod text;
 mod typed;
 mod types;
+mod typing;
 mod wanted;
 
-use library as functions;
-
-pub use catalog::{NoSources, SavedQuery, Sources, Tables, Unbound, Weak};
+pub use catalog::{Binding, NoSources, SavedQuery, SavedTable, Sources, Tables, Unbound};
 pub use engine::{Engine, EngineOptions, Narrow, Plan, ResultStream};
-pub use library::functions;
 pub use lineage::Reads;
+pub use named::Weak;
+pub use resolve::functions;
 pub use shown::{shown_array, shown_type};
 pub use tidegate_functions::context::Stop;
 pub use tidegate_functions::encode::{ColumnEncoder, Style};

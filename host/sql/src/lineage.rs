@@ -20,12 +20,12 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, TableType, Unnest};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::scalar::ScalarValue;
-use tidegate_model::{Arguments, PRESENCE_FIELD};
+use tidegate_model::PRESENCE_FIELD;
 
-use crate::catalog::{SavedQuery, Sources, Tables};
+use crate::catalog::{Binding, SavedQuery, SavedTable, Sources, Tables};
 use crate::engine::{Engine, Plan};
 use crate::fail::{Planning, Result};
-use crate::functions::UNITED;
+use crate::library::UNITED;
 
 /// What is read of each table: columns, and fields within them as `column.field.field`, in order. A
 /// column that stands alone is read as a whole.
@@ -39,16 +39,10 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::plan`].
-    pub fn reads_of_grant(
-        &self,
-        saved: &SavedQuery,
-        grant: &str,
-        sources: &dyn Sources,
-        arguments: &Arguments,
-        now: i64,
-    ) -> Result<Reads> {
-        let sql = format!("SELECT * FROM `{}`", grant.replace('`', "\\`"));
-        reads(&self.plan(&sql, Tables::Granted(saved), &Named(sources), arguments, now)?.logical)
+    pub fn reads_of_grant(&self, saved: &SavedQuery, grant: &str, binding: Binding<'_>) -> Result<Reads> {
+        let sources = NamedSources(binding.sources);
+        let plan = self.plan(&whole(grant), Binding { sources: &sources, ..binding }.granted(saved))?;
+        reads(&plan.logical)
     }
 
     /// What a statement reads of the granted tables: of the body of the saved query, or of `sql`. Where
@@ -57,31 +51,26 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::plan`].
-    pub fn reads_of_statement(
-        &self,
-        saved: &SavedQuery,
-        sql: Option<&str>,
-        sources: &dyn Sources,
-        arguments: &Arguments,
-        now: i64,
-    ) -> Result<Reads> {
-        let named = Named(sources);
+    pub fn reads_of_statement(&self, saved: &SavedQuery, sql: Option<&str>, binding: Binding<'_>) -> Result<Reads> {
+        let sources = NamedSources(binding.sources);
+        let granted = Binding { sources: &sources, ..binding }.granted(saved);
         let mut grants = Grants(BTreeMap::new());
         for name in saved.tables() {
-            let sql = format!("SELECT * FROM `{}`", name.replace('`', "\\`"));
-            let plan = self.plan(&sql, Tables::Granted(saved), &named, arguments, now)?;
+            let plan = self.plan(&whole(&name), granted)?;
             grants.0.insert(name.clone(), Arc::new(Table { name, schema: plan.schema() }));
         }
-        let over_grants = match sql {
-            Some(sql) => self.plan(sql, Tables::Sources, &grants, arguments, now),
-            None => self.plan_query(&saved.body, Tables::Sources, &grants, arguments, now),
+        let over_grants = Binding { sources: &grants, ..binding }.over(Tables::Sources);
+        let plan = match sql {
+            Some(sql) => self.plan(sql, over_grants).or_else(|_| self.plan(sql, granted)),
+            None => self.plan_query(&saved.body, over_grants).or_else(|_| self.plan_saved(saved, granted)),
         };
-        let plan = over_grants.or_else(|_| match sql {
-            Some(sql) => self.plan(sql, Tables::Granted(saved), &named, arguments, now),
-            None => self.plan_saved(saved, &named, arguments, now),
-        })?;
-        reads(&plan.logical)
+        reads(&plan?.logical)
     }
+}
+
+/// The statement that reads all columns of a table.
+fn whole(table: &str) -> String {
+    format!("SELECT * FROM `{}`", table.replace('`', "\\`"))
 }
 
 impl Plan {
@@ -95,9 +84,9 @@ impl Plan {
 }
 
 /// Sources whose tables know their names.
-struct Named<'a>(&'a dyn Sources);
+struct NamedSources<S>(S);
 
-impl Sources for Named<'_> {
+impl<S: Sources> Sources for NamedSources<S> {
     fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
         let schema = self.0.table(name)?.schema();
         Some(Arc::new(Table { name: name.to_owned(), schema }))
@@ -107,16 +96,9 @@ impl Sources for Named<'_> {
         self.0.names()
     }
 
-    fn saved(&self, name: &str) -> Option<Arc<SavedQuery>> {
-        self.0.saved(name)
-    }
-
-    fn enter(&self, name: &str) {
-        self.0.enter(name);
-    }
-
-    fn leave(&self) {
-        self.0.leave();
+    fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
+        let SavedTable { query, sources } = self.0.saved(name)?;
+        Some(SavedTable { query, sources: Box::new(NamedSources(sources)) })
     }
 }
 

@@ -10,7 +10,14 @@ use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Visit, Visitor,
 };
 
-use crate::catalog::Weak;
+/// How a piece of a saved query uses a parameter that a token may fix, where that binds its rows to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weak {
+    /// It is only searched for in a text, as by `REGEXP_CONTAINS` or `LIKE`.
+    Searched,
+    /// It only stands in for another parameter that is not sent, as in `COALESCE(@other, @own)`.
+    Default,
+}
 
 /// The names in a piece of a query.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use futures::TryStreamExt;
 use tidegate_model::{Arguments, Code, Failure, TextLimits};
-use tidegate_sql::{Engine, EngineOptions, NoSources, SavedQuery, Tables};
+use tidegate_sql::{Binding, Engine, EngineOptions, NoSources, SavedQuery};
 
 thread_local! {
     /// Bytes that this thread has allocated so far, those that it has let go of included.
@@ -108,7 +108,7 @@ fn most_held(sql: &str, memory: usize) -> (usize, Result<usize, Failure>) {
     let before = HELD.get();
     MOST.set(before);
     let ended = runtime.block_on(async {
-        let plan = engine.plan(sql, Tables::Sources, &NoSources, &Arguments::new(), 0)?;
+        let plan = engine.plan(sql, Binding::new(&NoSources, &Arguments::new(), 0))?;
         let batches: Vec<_> = engine.run(plan, None).await?.try_collect().await?;
         Ok(batches.iter().map(datafusion::arrow::array::RecordBatch::num_rows).sum())
     });

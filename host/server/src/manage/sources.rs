@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_model::{Arguments, Code, Failure};
 use tidegate_runtime::Body;
-use tidegate_sql::{Stop, Tables};
+use tidegate_sql::{Binding, Stop};
 use tidegate_store::{Retention, SourceDescription, SourceInfo};
 use uuid::Uuid;
 
@@ -265,8 +265,8 @@ pub(crate) async fn recent(
             let name = &source.name;
             let sql = format!("SELECT * FROM `{name}` ORDER BY timestamp DESC LIMIT {rows}");
             let tables = StoredTables::all(&reader.store, &reader.registry);
-            let now = reader.clock.now();
-            let plan = reader.engine.plan(&sql, Tables::Sources, &tables, &Arguments::new(), now)?;
+            let arguments = Arguments::new();
+            let plan = reader.engine.plan(&sql, Binding::new(&tables, &arguments, reader.clock.now()))?;
             Ok(Body::Rows(rows_of(reader.engine.run(plan, Some(rows)).await?)).into())
         };
         let newest = encode(newest, Shape { format: Format::Json, rows, bytes, redact: false }, share);

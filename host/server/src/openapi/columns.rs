@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Failure, Manifest};
-use tidegate_sql::Type;
+use tidegate_sql::{Binding, Type};
 use uuid::Uuid;
 
 use crate::app::App;
@@ -116,8 +116,8 @@ fn planned(app: &App, endpoint: &Endpoint) -> Answer {
     let manifest = with_parameters_of(&endpoint.manifest, &reads);
     let arguments = example_arguments(&manifest);
     let tables = StoredTables::of(&app.store, &app.registry, endpoint, true);
-    let now = app.clock.now();
-    let planned = endpoint.saved().and_then(|saved| app.engine.plan_saved(saved, &tables, &arguments, now));
+    let binding = Binding::new(&tables, &arguments, app.clock.now());
+    let planned = endpoint.saved().and_then(|saved| app.engine.plan_saved(saved, binding));
     let Ok(plan) = planned else { return Answer::SomeRows };
     let mut parts = MOST_PARTS;
     let columns: Map<String, Value> =

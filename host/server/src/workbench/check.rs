@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_compiler::DEFAULT_STATEMENT;
 use tidegate_model::{Code, Failure, Manifest, Parameter};
-use tidegate_sql::{Reads, SavedQuery};
+use tidegate_sql::{Binding, Reads, SavedQuery};
 
 use super::{Scene, Stage, TrialError, Workbench};
 use crate::app::App;
@@ -111,9 +111,9 @@ impl Statements<'_> {
     fn check(&self, checked: &mut Checked) {
         let Self { app, manifest, saved, sources } = *self;
         let (arguments, now) = (example_arguments(manifest), app.clock.now());
-        let engine = &app.engine;
+        let (engine, binding) = (&app.engine, Binding::new(sources, &arguments, now));
         // What fails is told below, piece by piece.
-        if let Ok(remarks) = engine.check_saved(saved, sources, &arguments, now) {
+        if let Ok(remarks) = engine.check(saved, binding) {
             remarks.into_iter().for_each(|remark| checked.warn(Part::Query, remark));
             checked
                 .warnings
@@ -122,7 +122,7 @@ impl Statements<'_> {
             weak.into_iter().for_each(|warning| checked.warn(Part::Query, warning));
         }
         for grant in saved.tables() {
-            match engine.reads_of_grant(saved, &grant, sources, &arguments, now) {
+            match engine.reads_of_grant(saved, &grant, binding) {
                 Ok(reads) => {
                     checked.grants.push((grant, reads));
                 }
@@ -141,11 +141,11 @@ impl Statements<'_> {
             let part = sql.map_or(Part::Query, |_| Part::Statement(name.to_owned()));
             let resolved = match sql {
                 Some(sql) => SavedQuery::parse_within(sql, &app.options.limits.text)
-                    .and_then(|statement| engine.check_granted(&statement, saved, sources, &arguments, now))
+                    .and_then(|statement| engine.check(&statement, binding.granted(saved)))
                     .map(|remarks| remarks.into_iter().for_each(|remark| checked.warn(part.clone(), remark))),
-                None => engine.plan_saved(saved, sources, &arguments, now).map(drop),
+                None => engine.plan_saved(saved, binding).map(drop),
             };
-            let reads = resolved.and_then(|_| engine.reads_of_statement(saved, sql, sources, &arguments, now));
+            let reads = resolved.and_then(|_| engine.reads_of_statement(saved, sql, binding));
             match reads {
                 Ok(reads) => checked.statements.push((name.to_owned(), reads)),
                 // A mistake in a grant is met again by each statement that reads it.

@@ -10,11 +10,11 @@ use tidegate_functions::scalar::{all_or_null, bounded};
 use tidegate_model::Code;
 
 use super::call::{Builder, Call};
-use super::kernel::kernel;
 use crate::fail::{Planning, Result, fail};
-use crate::resolve::{Conversion, list_of_record, unify};
 use crate::typed::Typed;
 use crate::types::{Type, is_there};
+use crate::typing::kernel;
+use crate::typing::{Conversion, list_of_record, unify};
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("ARRAY_LENGTH", |call| {

@@ -1,10 +1,10 @@
 //! Bytes: hashes, and bytes as text.
 
 use super::call::{Builder, Call};
-use super::kernel::kernel;
 use crate::fail::Result;
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::kernel;
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("MD5", |call| of_bytes(call, "md5_bytes", Type::Bytes)),

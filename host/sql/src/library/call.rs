@@ -3,11 +3,11 @@
 use datafusion::logical_expr::Expr;
 use tidegate_model::{Failure, Position};
 
-use super::kernel::kernel;
 use crate::fail::{Result, invalid};
-use crate::resolve::Conversion;
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
+use crate::typing::kernel;
 
 /// Builds a call of one function.
 pub(super) type Builder = fn(&Call<'_>) -> Result<Typed>;

@@ -3,12 +3,12 @@
 use datafusion::logical_expr::{Expr, lit};
 
 use super::call::Call;
-use super::helpers::to_json_string;
-use super::kernel::kernel;
 use crate::fail::Result;
-use crate::resolve::Conversion;
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
+use crate::typing::kernel;
+use crate::typing::to_json_string;
 
 /// Each value is given as three arguments: as a number if it is one, else as its text; as its text; and how its
 /// literal is written (`%T`).

@@ -10,9 +10,7 @@ mod bytes;
 mod call;
 mod foreign;
 mod format;
-mod helpers;
 mod json;
-mod kernel;
 mod net;
 mod number;
 mod text;
@@ -21,15 +19,13 @@ mod time;
 use tidegate_model::{Code, nearest};
 
 pub(crate) use call::{Argument, Call};
-pub(crate) use helpers::{interval_length, raised_as, to_json_string};
-pub(crate) use kernel::kernel;
 pub(crate) use number::arithmetic;
 pub(crate) use text::{like_pattern, regexp_contains};
 pub(crate) use tidegate_functions::aggregate::{
     collecting, first, interval_sum, percentile, quantiles, top, watched, whole_sum,
 };
 pub(crate) use tidegate_functions::array_subquery::{ArraySubquery, Finish, Step};
-pub(crate) use tidegate_functions::scalar::{UNITED, bounded, counted, field, nullable, only, united};
+pub(crate) use tidegate_functions::scalar::{UNITED, bounded, counted, nullable, only};
 pub(crate) use tidegate_functions::time::interval_range;
 pub(crate) use time::{at_time_zone, computed_interval, interval_over, interval_times, time_arithmetic};
 
@@ -82,18 +78,16 @@ fn table() -> impl Iterator<Item = &'static (&'static str, Builder)> {
 /// The functions whose arguments may stay uncomputed: the resolver builds them.
 const CONDITIONAL: [&str; 3] = ["IF", "COALESCE", "IFNULL"];
 
-/// The names of all functions that a statement can call, in no order: the document of the
-/// dialect is checked against them.
-pub fn functions() -> Vec<&'static str> {
-    let scalar = table().map(|(name, _)| *name).chain(CONDITIONAL);
-    scalar.chain(crate::resolve::AGGREGATES).chain(crate::resolve::WINDOW_FUNCTIONS).collect()
+/// The names of all scalar functions, in no order.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    table().map(|(name, _)| *name).chain(CONDITIONAL)
 }
 
-/// Builds a call.
+/// Builds a call. `all` gives the names of all functions, aggregates included: a message names the nearest.
 ///
 /// # Errors
 /// Unknown functions, with the nearest name; wrong counts and types of arguments.
-pub(crate) fn build(call: Call<'_>) -> Result<Typed> {
+pub(crate) fn build(call: Call<'_>, all: impl FnOnce() -> Vec<&'static str>) -> Result<Typed> {
     if let Some((_, builder)) = table().find(|(name, _)| *name == call.name) {
         return builder(&call);
     }
@@ -110,7 +104,7 @@ pub(crate) fn build(call: Call<'_>) -> Result<Typed> {
     let mut message = format!("there is no function {}", call.name);
     if let Some(ours) = foreign::spelling(call.name) {
         message.push_str(&format!("; write {ours}"));
-    } else if let Some(near) = nearest(call.name, functions()) {
+    } else if let Some(near) = nearest(call.name, all()) {
         message.push_str(&format!("; did you mean {near}?"));
     }
     Err(fail(Code::UnknownFunction, message, call.at).about(call.name))

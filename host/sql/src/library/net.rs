@@ -3,10 +3,10 @@
 use tidegate_model::Code;
 
 use super::call::{Builder, Call};
-use super::kernel::kernel;
 use crate::fail::{Result, fail};
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::kernel;
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("NET.HOST", |call| call.run("net_host", 1, &[Type::String], Type::String)),

@@ -7,11 +7,11 @@ use tidegate_functions::scalar::raised;
 use tidegate_model::Position;
 
 use super::call::{Builder, Call};
-use super::kernel::kernel;
 use crate::fail::{Planning, Result};
-use crate::resolve::{Conversion, compare, folded, unify};
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::kernel;
+use crate::typing::{Conversion, compare, folded, unify};
 
 const INT: Type = Type::Int64;
 const FLOAT: Type = Type::Float64;

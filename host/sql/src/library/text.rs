@@ -18,12 +18,12 @@ use tidegate_model::{Code, Position};
 
 use super::call::{Argument, Builder, Call};
 use super::format;
-use super::helpers::to_json_string;
-use super::kernel::kernel;
 use crate::fail::{Result, fail, unsupported};
-use crate::resolve::{Conversion, folded};
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::kernel;
+use crate::typing::to_json_string;
+use crate::typing::{Conversion, folded};
 
 const TEXT: Type = Type::String;
 const INT: Type = Type::Int64;
@@ -107,7 +107,7 @@ fn extract(call: &Call<'_>) -> Result<Typed> {
         return Err(call.fails(format!("the pattern of {} of BYTES is a constant", call.name)));
     };
     if call.arguments.len() > 2 {
-        return Err(unsupported(format!("{} of BYTES with a position", call.name), call.at));
+        return Err(unsupported(format!("{} of BYTES with a position", call.name), None, call.at));
     }
     let pattern = Typed::text(pattern_of_bytes(bytes));
     let subject = call.typed(0, &Type::Bytes)?;

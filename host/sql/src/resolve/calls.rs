@@ -7,30 +7,30 @@ use datafusion::logical_expr::{Expr, col};
 
 /// The calls of one SELECT, each with the plan column that carries its result.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
+pub(super) struct Calls {
     /// Aggregate calls over the rows.
-    pub(crate) aggregates: Vec<(String, Expr)>,
+    pub(super) aggregates: Vec<(String, Expr)>,
     /// Window calls over the rows or, in a grouped SELECT, over the groups.
-    pub(crate) windows: Vec<(String, Expr)>,
+    pub(super) windows: Vec<(String, Expr)>,
     /// `GROUPING(key)`: the key that each asks about.
-    pub(crate) groupings: Vec<(String, Expr)>,
+    pub(super) groupings: Vec<(String, Expr)>,
 }
 
 impl Calls {
     /// Whether an expression needs the result of an aggregation.
-    pub(crate) fn aggregated(&self, expr: &Expr) -> bool {
+    pub(super) fn aggregated(&self, expr: &Expr) -> bool {
         uses(expr, &self.aggregates)
             || uses(expr, &self.groupings)
             || self.windows.iter().any(|(name, call)| names(expr, name) && self.aggregated(call))
     }
 
     /// Whether an expression needs the result of a window call.
-    pub(crate) fn windowed(&self, expr: &Expr) -> bool {
+    pub(super) fn windowed(&self, expr: &Expr) -> bool {
         uses(expr, &self.windows)
     }
 
     /// Whether a plan column carries the result of a call.
-    pub(crate) fn carries(&self, column: &str) -> bool {
+    pub(super) fn carries(&self, column: &str) -> bool {
         let lists = [&self.aggregates, &self.windows, &self.groupings];
         lists.iter().any(|calls| calls.iter().any(|(name, _)| name == column))
     }
@@ -38,7 +38,7 @@ impl Calls {
 
 /// The column that carries a call's result; equal calls share one. `fresh` is its name if the
 /// call is new.
-pub(crate) fn carried(calls: &mut Vec<(String, Expr)>, call: Expr, fresh: String) -> Expr {
+pub(super) fn carried(calls: &mut Vec<(String, Expr)>, call: Expr, fresh: String) -> Expr {
     let name = match calls.iter().find(|(_, known)| *known == call) {
         Some((name, _)) => name.clone(),
         None => {
@@ -58,7 +58,7 @@ fn names(expr: &Expr, column: &str) -> bool {
 }
 
 /// Whether some part of an expression is such a one.
-pub(crate) fn any(expr: &Expr, is: impl Fn(&Expr) -> bool) -> bool {
+pub(super) fn any(expr: &Expr, is: impl Fn(&Expr) -> bool) -> bool {
     // The closure never fails, so neither does the walk.
     expr.exists(|part| Ok(is(part))).unwrap_or(false)
 }

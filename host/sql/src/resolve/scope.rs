@@ -9,29 +9,33 @@
 //! 5. the same in the enclosing query (a correlated subquery),
 //! 6. NULL, if an element or table of stored records is in scope: a path that no record ever had.
 
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field as ArrowField};
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::Expr;
 use sqlparser::ast::Ident;
-use tidegate_model::{Code, nearest};
+use tidegate_model::{Code, Failure, nearest};
 
-use super::Typed;
 use crate::fail::{Planning, Result, fail, place_of};
+use crate::typed::Typed;
 use crate::types::{Field, Type};
+use crate::typing::stored_field;
 
 /// A named column of a table in scope.
 #[derive(Debug, Clone)]
-pub(crate) struct ScopeColumn {
-    pub(crate) name: String,
-    pub(crate) value: Typed,
+pub(super) struct ScopeColumn {
+    pub(super) name: String,
+    pub(super) value: Typed,
     /// Not part of `*`.
-    pub(crate) hidden: bool,
+    pub(super) hidden: bool,
     /// Found only behind its table's alias: the other side of a USING stands for it.
-    pub(crate) qualified_only: bool,
+    pub(super) qualified_only: bool,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Relation {
+pub(super) enum Relation {
     /// A table, CTE or subquery.
     Table {
         alias: Option<String>,
@@ -45,17 +49,17 @@ pub(crate) enum Relation {
 
 /// What is in scope at a place.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scope<'p> {
-    pub(crate) relations: Vec<Relation>,
-    pub(crate) parent: Option<&'p Scope<'p>>,
+pub(super) struct Scope<'p> {
+    pub(super) relations: Vec<Relation>,
+    pub(super) parent: Option<&'p Scope<'p>>,
     /// Whether what stands here becomes an expression over the rows of the enclosing scope, whose
     /// columns are then columns here too.
-    pub(crate) inline: bool,
+    pub(super) inline: bool,
 }
 
 /// What a name was found to be.
 #[derive(Debug, Clone)]
-pub(crate) enum Found {
+pub(super) enum Found {
     Value(Typed),
     /// A table alias: its columns, which make up the row.
     Row(Vec<ScopeColumn>, bool),
@@ -64,7 +68,7 @@ pub(crate) enum Found {
 }
 
 impl Relation {
-    pub(crate) fn alias(&self) -> Option<&str> {
+    pub(super) fn alias(&self) -> Option<&str> {
         match self {
             Self::Table { alias, .. } | Self::Element { alias, .. } => alias.as_deref(),
         }
@@ -77,7 +81,7 @@ impl Relation {
         }
     }
 
-    /// The fields of an element by which it can be read without its alias.
+    /// The fields of an element, which can be read without its alias.
     fn element_fields(&self) -> &[Field] {
         match self {
             Self::Element { value: Typed { ty: Type::Struct { fields, .. }, .. }, .. } => fields,
@@ -88,7 +92,7 @@ impl Relation {
 
 impl Scope<'_> {
     /// Whether a plan column carries something of what is in scope here.
-    pub(crate) fn has_column(&self, name: &str) -> bool {
+    pub(super) fn has_column(&self, name: &str) -> bool {
         let reads = |value: &Typed| value.expr.column_refs().iter().any(|column| column.name == name);
         let here = self.relations.iter().any(|relation| match relation {
             Relation::Table { columns, .. } => columns.iter().any(|column| reads(&column.value)),
@@ -98,14 +102,14 @@ impl Scope<'_> {
     }
 
     /// Whether a table or element has this alias, here or around.
-    pub(crate) fn has_alias(&self, name: &str) -> bool {
+    pub(super) fn has_alias(&self, name: &str) -> bool {
         let is = |relation: &Relation| relation.alias().is_some_and(|alias| alias.eq_ignore_ascii_case(name));
         self.relations.iter().any(is) || self.parent.is_some_and(|parent| parent.has_alias(name))
     }
 
     /// Looks up the first part of a path. `alone` tells whether nothing follows: then an unknown
     /// name may be a path that no record ever had.
-    pub(crate) fn find(&self, name: &Ident, alone: bool) -> Result<Found> {
+    pub(super) fn find(&self, name: &Ident, alone: bool) -> Result<Found> {
         if let Some(found) = self.find_here(name, alone)? {
             return Ok(found);
         }
@@ -129,7 +133,7 @@ impl Scope<'_> {
     }
 
     /// What a name that stands alone could be, here and around.
-    pub(crate) fn all_names(&self) -> Vec<&str> {
+    pub(super) fn all_names(&self) -> Vec<&str> {
         self.chain().flat_map(|scope| scope.names(true)).collect()
     }
 
@@ -170,7 +174,7 @@ impl Scope<'_> {
         let mut fields = self.relations.iter().filter_map(|relation| {
             let (_, field) = Type::field(relation.element_fields(), wanted)?;
             match relation {
-                Relation::Element { value, .. } => Some(super::access::stored_field(value, &field)),
+                Relation::Element { value, .. } => Some(stored_field(value, &field)),
                 Relation::Table { .. } => None,
             }
         });
@@ -183,7 +187,7 @@ impl Scope<'_> {
         Ok(row())
     }
 
-    fn ambiguous(&self, name: &Ident) -> tidegate_model::Failure {
+    fn ambiguous(&self, name: &Ident) -> Failure {
         let homes: Vec<String> = self
             .relations
             .iter()
@@ -197,7 +201,7 @@ impl Scope<'_> {
         fail(Code::UnknownColumn, message, place_of(name.span)).about(&name.value)
     }
 
-    fn unknown(&self, name: &Ident, alone: bool) -> tidegate_model::Failure {
+    fn unknown(&self, name: &Ident, alone: bool) -> Failure {
         let known: Vec<&str> =
             if alone { self.all_names() } else { self.chain().flat_map(|scope| scope.names(false)).collect() };
         let what = if alone { "column" } else { "table alias or column" };
@@ -229,7 +233,7 @@ impl Scope<'_> {
 }
 
 /// A table's column by name: exactly, else without case.
-pub(crate) fn column<'c>(columns: &'c [ScopeColumn], name: &str) -> Option<&'c ScopeColumn> {
+pub(super) fn column<'c>(columns: &'c [ScopeColumn], name: &str) -> Option<&'c ScopeColumn> {
     columns
         .iter()
         .find(|column| column.name == name)
@@ -252,7 +256,7 @@ fn outer(found: Found) -> Result<Found> {
 }
 
 /// The same for one value.
-pub(crate) fn outer_value(value: Typed) -> Result<Typed> {
+pub(super) fn outer_value(value: Typed) -> Result<Typed> {
     let data_type = value.ty.arrow();
     let expr = value
         .expr
@@ -267,7 +271,6 @@ pub(crate) fn outer_value(value: Typed) -> Result<Typed> {
     Ok(Typed::new(expr, value.ty))
 }
 
-fn outer_column(column: Column, data_type: &datafusion::arrow::datatypes::DataType) -> Expr {
-    use datafusion::arrow::datatypes::Field;
-    Expr::OuterReferenceColumn(std::sync::Arc::new(Field::new(&column.name, data_type.clone(), true)), column)
+fn outer_column(column: Column, data_type: &DataType) -> Expr {
+    Expr::OuterReferenceColumn(Arc::new(ArrowField::new(&column.name, data_type.clone(), true)), column)
 }

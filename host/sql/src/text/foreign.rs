@@ -9,43 +9,47 @@ use tidegate_model::Failure;
 
 use crate::fail::{Result, place_of, unsupported};
 
-/// What is said of each: what it is elsewhere, and after the semicolon what to write here.
-const OPERATORS: &[(&[&str], &str)] = &[
-    (&["#>", "#>>"], " for a path in JSON; write JSON_VALUE(text, '$.a.b'), or a.b after CROSS JOIN UNNEST(m.a) AS a"),
-    (&["#-"], " that removes a path; write JSON_REMOVE(text, '$.a.b')"),
-    (&["@>", "<@"], " for containment; write value IN UNNEST(list), or compare the fields: m.key = 'value'"),
-    (&["?", "?|", "?&"], " for keys that exist; write m.key IS NOT NULL, or JSON_QUERY(text, '$.key') IS NOT NULL"),
-    (&["@?", "@@"], " for paths in JSON; write JSON_VALUE(text, '$.key') = 'value'"),
-    (&["&&"], "; write AND, and of lists EXISTS (SELECT 1 FROM UNNEST(a) AS x WHERE x IN UNNEST(b))"),
-    (&["~~"], "; write LIKE"),
-    (&["~~*"], "; write ILIKE"),
-    (&["!~~"], "; write NOT LIKE"),
-    (&["!~~*"], "; write NOT ILIKE"),
-    (&["^@"], "; write STARTS_WITH(text, 'prefix')"),
-    (&["<=>"], "; write IS NOT DISTINCT FROM"),
-    (&["//", "DIV"], "; write DIV(a, b)"),
-    (&["**"], "; write POW(a, b)"),
-    (&["MOD"], "; write MOD(a, b)"),
-    (&["XOR"], "; write a != b"),
-    (&["REGEXP", "RLIKE", "MATCH", "GLOB"], "; write REGEXP_CONTAINS(text, r'pattern')"),
-    (&["OVERLAPS"], "; write start1 < end2 AND start2 < end1"),
-    (&["!"], "; write NOT"),
-    (&["|/"], "; write SQRT(x)"),
-    (&["||/"], "; write CBRT(x)"),
-    (&["@"], "; write ABS(x)"),
-    (&["<->"], "; there are no distances"),
-    (&[":="], "; write ="),
-    (&["ISNULL"], "; write IS NULL"),
-    (&["NOTNULL"], "; write IS NOT NULL"),
-    (&["SYMMETRIC"], "; write BETWEEN LEAST(a, b) AND GREATEST(a, b)"),
-    (&["OPERATOR"], "; write the operator alone"),
+/// Operators of other dialects: their spellings, what they do where that is not clear, and what to write instead.
+const OPERATORS: &[(&[&str], &str, &str)] = &[
+    (
+        &["#>", "#>>"],
+        " for a path in JSON",
+        "write JSON_VALUE(text, '$.a.b'), or a.b after CROSS JOIN UNNEST(m.a) AS a",
+    ),
+    (&["#-"], " that removes a path", "write JSON_REMOVE(text, '$.a.b')"),
+    (&["@>", "<@"], " for containment", "write value IN UNNEST(list), or compare the fields: m.key = 'value'"),
+    (&["?", "?|", "?&"], " for keys that exist", "write m.key IS NOT NULL, or JSON_QUERY(text, '$.key') IS NOT NULL"),
+    (&["@?", "@@"], " for paths in JSON", "write JSON_VALUE(text, '$.key') = 'value'"),
+    (&["&&"], "", "write AND, and of lists EXISTS (SELECT 1 FROM UNNEST(a) AS x WHERE x IN UNNEST(b))"),
+    (&["~~"], "", "write LIKE"),
+    (&["~~*"], "", "write ILIKE"),
+    (&["!~~"], "", "write NOT LIKE"),
+    (&["!~~*"], "", "write NOT ILIKE"),
+    (&["^@"], "", "write STARTS_WITH(text, 'prefix')"),
+    (&["<=>"], "", "write IS NOT DISTINCT FROM"),
+    (&["//", "DIV"], "", "write DIV(a, b)"),
+    (&["**"], "", "write POW(a, b)"),
+    (&["MOD"], "", "write MOD(a, b)"),
+    (&["XOR"], "", "write a != b"),
+    (&["REGEXP", "RLIKE", "MATCH", "GLOB"], "", "write REGEXP_CONTAINS(text, r'pattern')"),
+    (&["OVERLAPS"], "", "write start1 < end2 AND start2 < end1"),
+    (&["!"], "", "write NOT"),
+    (&["|/"], "", "write SQRT(x)"),
+    (&["||/"], "", "write CBRT(x)"),
+    (&["@"], "", "write ABS(x)"),
+    (&["<->"], "", "there are no distances"),
+    (&[":="], "", "write ="),
+    (&["ISNULL"], "", "write IS NULL"),
+    (&["NOTNULL"], "", "write IS NOT NULL"),
+    (&["SYMMETRIC"], "", "write BETWEEN LEAST(a, b) AND GREATEST(a, b)"),
+    (&["OPERATOR"], "", "write the operator alone"),
 ];
 
-/// What is said of an operator that other dialects have.
-pub(crate) fn foreign_operator(operator: &str) -> Option<String> {
+/// An operator that other dialects have, as a message names it, and what to write instead.
+pub(crate) fn foreign_operator(operator: &str) -> Option<(String, &'static str)> {
     let is = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(operator));
-    let (_, said) = OPERATORS.iter().find(|(names, _)| is(names))?;
-    Some(format!("the operator {operator}{said}"))
+    let (_, does, instead) = OPERATORS.iter().find(|(names, ..)| is(names))?;
+    Some((format!("the operator {operator}{does}"), instead))
 }
 
 /// Refuses comments that are operators in Postgres: `#>> '{a,b}'`.
@@ -56,8 +60,9 @@ pub(super) fn refuse_hidden(tokens: &[TokenWithSpan]) -> Result<()> {
             let rest = operator.strip_prefix(prefix.as_str()).and_then(|rest| comment.strip_prefix(rest))?;
             rest.trim_start().starts_with(['\'', '"']).then_some(operator)
         });
-        if let Some(said) = operator.and_then(foreign_operator) {
-            return Err(unsupported(format!("{said}; # begins a comment"), place_of(token.span)));
+        if let Some((what, instead)) = operator.and_then(foreign_operator) {
+            let instead = format!("{instead}; # begins a comment");
+            return Err(unsupported(what, Some(&instead), place_of(token.span)));
         }
     }
     Ok(())
@@ -91,6 +96,6 @@ pub(super) fn at_operator(failure: Failure, tokens: &[TokenWithSpan]) -> Failure
         (here.clone(), !is_word(&here) || after_operand(stopped.checked_sub(1))),
         (before.clone(), is_word(&before) && after_operand(stopped.checked_sub(2))),
     ];
-    let said = candidates.into_iter().filter(|(_, fits)| *fits).find_map(|(operator, _)| foreign_operator(&operator));
-    said.map_or(failure, |said| unsupported(said, Some(at)))
+    let found = candidates.into_iter().filter(|(_, fits)| *fits).find_map(|(operator, _)| foreign_operator(&operator));
+    found.map_or(failure, |(what, instead)| unsupported(what, Some(instead), Some(at)))
 }

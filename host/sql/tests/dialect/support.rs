@@ -11,7 +11,10 @@ use datafusion::catalog::{MemTable, TableProvider};
 use futures::TryStreamExt;
 use serde_json::Value as Json;
 use tidegate_model::{Arguments, Failure, Value};
-use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, Plan, Reads, SavedQuery, Sources, Stop, Style, Tables, Type};
+use tidegate_sql::{
+    Binding, ColumnEncoder, Engine, EngineOptions, Plan, Reads, SavedQuery, SavedTable, Sources, Stop, Style, Tables,
+    Type,
+};
 
 pub(crate) struct World {
     tables: BTreeMap<String, Arc<dyn TableProvider>>,
@@ -32,8 +35,9 @@ impl Sources for World {
     fn names(&self) -> Vec<String> {
         self.tables.keys().cloned().collect()
     }
-    fn saved(&self, name: &str) -> Option<Arc<SavedQuery>> {
-        self.endpoints.get(name).cloned()
+    fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
+        let query = self.endpoints.get(name).cloned()?;
+        Some(SavedTable { query, sources: Box::new(self) })
     }
 }
 
@@ -174,7 +178,11 @@ impl World {
     }
 
     pub(crate) fn plan(&self, sql: &str, tables: Tables<'_>) -> Result<Plan, Failure> {
-        self.engine.plan(sql, tables, self, &self.arguments, self.now)
+        self.engine.plan(sql, self.binding().over(tables))
+    }
+
+    fn binding(&self) -> Binding<'_> {
+        Binding::new(self, &self.arguments, self.now)
     }
 
     /// The rows of a statement over the sources.
@@ -189,7 +197,7 @@ impl World {
 
     /// What a statement over the grants of a saved query reads of them.
     pub(crate) fn reads(&self, saved: &SavedQuery, sql: Option<&str>) -> Reads {
-        self.engine.reads_of_statement(saved, sql, self, &self.arguments, self.now).unwrap()
+        self.engine.reads_of_statement(saved, sql, self.binding()).unwrap()
     }
 
     /// The names that stand alone in a statement over the grants of a saved query and were never seen.
@@ -201,14 +209,14 @@ impl World {
     pub(crate) fn remarks(&self, saved: &str, sql: Option<&str>) -> Vec<Failure> {
         let saved = SavedQuery::parse(saved).unwrap();
         match sql.map(|sql| SavedQuery::parse(sql).unwrap()) {
-            Some(sql) => self.engine.check_granted(&sql, &saved, self, &self.arguments, self.now).unwrap(),
-            None => self.engine.check_saved(&saved, self, &self.arguments, self.now).unwrap(),
+            Some(sql) => self.engine.check(&sql, self.binding().granted(&saved)).unwrap(),
+            None => self.engine.check(&saved, self.binding()).unwrap(),
         }
     }
 
     /// What a grant reads of the sources.
     pub(crate) fn reads_of_grant(&self, saved: &SavedQuery, grant: &str) -> Reads {
-        self.engine.reads_of_grant(saved, grant, self, &self.arguments, self.now).unwrap()
+        self.engine.reads_of_grant(saved, grant, self.binding()).unwrap()
     }
 
     /// The physical plan of a statement over the grants of a saved query.

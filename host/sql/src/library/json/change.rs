@@ -3,13 +3,13 @@
 use datafusion::logical_expr::{Expr, lit};
 
 use super::super::call::{Builder, Call};
-use super::super::helpers::to_json_string;
-use super::super::kernel::kernel;
 use super::{check_path, text_of};
 use crate::fail::Result;
-use crate::resolve::Conversion;
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
+use crate::typing::kernel;
+use crate::typing::to_json_string;
 
 pub(in crate::library) const FUNCTIONS: &[(&str, Builder)] = &[
     ("JSON_SET", |call| pairs(call, "json_set")),

@@ -8,12 +8,12 @@ use tidegate_functions::json::path::steps;
 use tidegate_model::{Code, Position};
 
 use super::call::{Builder, Call};
-use super::helpers::to_json_string;
-use super::kernel::kernel;
 use crate::fail::{Planning, Result, fail};
-use crate::resolve::Conversion;
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
+use crate::typing::kernel;
+use crate::typing::to_json_string;
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("JSON_VALUE", |call| path(call, "json_value", Type::String)),

@@ -5,12 +5,12 @@ use tidegate_functions::time::DAY;
 use tidegate_model::Position;
 
 use super::super::call::{Builder, Call};
-use super::super::kernel::kernel;
 use super::{INT, from_micros, micros, moment};
 use crate::fail::{Result, invalid};
-use crate::resolve::{Conversion, folded};
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::kernel;
+use crate::typing::{Conversion, folded};
 
 pub(in crate::library) const FUNCTIONS: &[(&str, Builder)] = &[
     ("TIMESTAMP_ADD", |call| shift(call, &Type::Timestamp, false)),

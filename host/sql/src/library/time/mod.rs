@@ -16,11 +16,11 @@ use tidegate_model::{Code, Position};
 pub(crate) use interval::{computed as computed_interval, interval_over, interval_times, time_arithmetic};
 
 use super::call::{Argument, Builder, Call};
-use super::kernel::kernel;
 use crate::fail::{Result, fail};
-use crate::resolve::{Conversion, folded};
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::kernel;
+use crate::typing::{Conversion, folded};
 
 pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
     ("CURRENT_TIMESTAMP", |call| {

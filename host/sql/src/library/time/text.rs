@@ -5,12 +5,12 @@ use datafusion::logical_expr::{cast, lit};
 
 use super::super::call::{Builder, Call};
 use super::super::json::text_in;
-use super::super::kernel::kernel;
 use super::{micros, moment, zone};
 use crate::fail::Result;
-use crate::resolve::Conversion;
 use crate::typed::Typed;
 use crate::types::Type;
+use crate::typing::Conversion;
+use crate::typing::kernel;
 
 pub(in crate::library) const FUNCTIONS: &[(&str, Builder)] = &[
     ("FORMAT_TIMESTAMP", |call| format(call, &Type::Timestamp)),

@@ -14,7 +14,7 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use serde_json::{Value as Json, json};
 use tidegate_model::{Arguments, Failure};
-use tidegate_sql::{ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, Style, Tables};
+use tidegate_sql::{Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, Style, Tables};
 use tidegate_store::{Store, StoreOptions};
 
 use crate::tape::Tape;
@@ -249,7 +249,8 @@ async fn one_batch(store: &Arc<Store>) -> Arc<dyn TableProvider> {
 fn plan(engine: &Engine, sources: &One, sql: &str, grant: Option<&str>) -> Result<tidegate_sql::Plan, Failure> {
     let grant = grant.map(|grant| SavedQuery::parse(grant).unwrap());
     let tables = grant.as_ref().map_or(Tables::Sources, Tables::Granted);
-    engine.plan(sql, tables, sources, &Arguments::new(), (START + 1_000) * 1_000_000)
+    let arguments = Arguments::new();
+    engine.plan(sql, Binding::new(sources, &arguments, (START + 1_000) * 1_000_000).over(tables))
 }
 
 async fn answer(engine: &Engine, sources: &One, sql: &str, grant: Option<&str>) -> Result<Vec<Vec<String>>, Failure> {

@@ -1,0 +1,108 @@
+//! The tables that a name can mean at a place of a text: CTEs, grants and sources.
+//!
+//! An environment belongs to a place in a text, not to the moment at which that text is resolved: each CTE keeps
+//! the environment in which it was written, and a saved query that is read as a table has an environment of its
+//! own sources. So nothing has to be restored when a text ends.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use sqlparser::ast::Cte;
+
+use super::resolved::{Order, Resolved};
+use crate::catalog::Sources;
+
+/// The tables that are visible at a place.
+#[derive(Clone, Default)]
+pub(super) struct Environment<'e> {
+    /// The CTEs, innermost first.
+    frame: Option<Arc<Frame<'e>>>,
+    /// What table names mean that no CTE has; `None` where a text may read granted tables only.
+    pub(super) sources: Option<&'e dyn Sources>,
+    /// The endpoints in whose saved queries the place is, outermost first.
+    pub(super) endpoints: Arc<[String]>,
+}
+
+struct Frame<'e> {
+    tables: HashMap<String, Visible<'e>>,
+    parent: Environment<'e>,
+}
+
+/// A CTE and the environment of its own text: the CTEs before it, never itself.
+#[derive(Clone)]
+pub(super) struct Visible<'e> {
+    pub(super) cte: Arc<Cte>,
+    pub(super) environment: Environment<'e>,
+    /// The name as it was written, for messages.
+    pub(super) name: String,
+    /// The plans of the CTE so far: one for each [`Order`] in which it is read. A CTE that nothing reads is
+    /// resolved once too, so that mistakes in it are reported.
+    pub(super) unfolded: Arc<Mutex<Vec<Unfolded>>>,
+}
+
+/// A CTE's plan, which is copied to each place that reads it.
+#[derive(Debug, Clone)]
+pub(super) struct Unfolded {
+    pub(super) order: Order,
+    pub(super) resolved: Resolved,
+    /// How many relations each copy counts as, and how many bytes of plan.
+    pub(super) relations: usize,
+    pub(super) bytes: usize,
+}
+
+impl<'e> Environment<'e> {
+    /// The environment of a text that reads these sources, and no CTEs yet.
+    pub(super) fn over(sources: &'e dyn Sources) -> Self {
+        Self { sources: Some(sources), ..Self::default() }
+    }
+
+    /// The environment of the saved query of an endpoint, which is read from this one and over other sources.
+    pub(super) fn of_endpoint<'s>(&self, name: &str, sources: &'s dyn Sources) -> Environment<'s> {
+        let endpoints = self.endpoints.iter().cloned().chain([name.to_owned()]).collect();
+        Environment { frame: None, sources: Some(sources), endpoints }
+    }
+
+    /// The same CTEs for a text that sees no sources.
+    pub(super) fn without_sources(self) -> Self {
+        Self { sources: None, ..self }
+    }
+
+    /// The environment with the CTEs of a WITH clause, each seeing those before it.
+    pub(super) fn with(&self, ctes: &[Arc<Cte>]) -> Self {
+        let mut environment = self.clone();
+        for cte in ctes {
+            let name = cte.alias.name.value.clone();
+            let key = name.to_lowercase();
+            let visible =
+                Visible { cte: Arc::clone(cte), environment: environment.clone(), name, unfolded: Arc::default() };
+            let frame = Frame { tables: HashMap::from([(key, visible)]), parent: environment.clone() };
+            environment.frame = Some(Arc::new(frame));
+        }
+        environment
+    }
+
+    /// The CTE of a name, in any case.
+    pub(super) fn find(&self, name: &str) -> Option<Visible<'e>> {
+        let name = name.to_lowercase();
+        let mut environment = self;
+        while let Some(frame) = &environment.frame {
+            if let Some(visible) = frame.tables.get(&name) {
+                return Some(visible.clone());
+            }
+            environment = &frame.parent;
+        }
+        None
+    }
+
+    /// The names of all CTEs, outermost first.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut environment = self;
+        while let Some(frame) = &environment.frame {
+            names.extend(frame.tables.values().map(|visible| visible.name.clone()));
+            environment = &frame.parent;
+        }
+        names.reverse();
+        names
+    }
+}

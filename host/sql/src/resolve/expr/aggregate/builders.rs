@@ -1,0 +1,249 @@
+//! How aggregate functions are built that do more than convert their arguments.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::functions_aggregate as engine;
+use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit};
+use datafusion::scalar::ScalarValue;
+use tidegate_model::Position;
+
+use super::call::{Built, Call, Clauses, collected};
+use crate::fail::{Result, invalid, unsupported};
+use crate::library::{collecting, first, interval_sum, quantiles, top, whole_sum};
+use crate::resolve::sorting::sort_options;
+use crate::typed::Typed;
+use crate::types::{Field, Type};
+use crate::typing::{Conversion, folded, interval_length, list_of_record, plan_column};
+
+/// The largest number that APPROX_QUANTILES and APPROX_TOP_COUNT take.
+const MOST: i64 = 10_000;
+
+/// COUNT(*).
+pub(super) fn count_rows(clauses: &Clauses, at: Option<Position>) -> Result<Built> {
+    if clauses.distinct {
+        return Err(invalid("COUNT(DISTINCT *) is not possible; name a column", at));
+    }
+    Ok((collected(engine::count::count_udaf(), vec![lit(1_i64)], clauses), Type::Int64))
+}
+
+pub(super) fn count(call: Call<'_>) -> Result<Built> {
+    if call.clauses.distinct {
+        call.check_comparable(&call.first)?;
+    }
+    let value = plan_column(call.first).expr;
+    Ok((collected(engine::count::count_udaf(), vec![value], call.clauses), Type::Int64))
+}
+
+pub(super) fn count_if(call: Call<'_>) -> Result<Built> {
+    let how = call.how();
+    let condition = call.first.convert(&Type::Bool, how)?.expr;
+    let filter = match &call.clauses.filter {
+        Some(filter) => condition.clone().and((**filter).clone()),
+        None => condition.clone(),
+    };
+    let distinct = call.clauses.distinct;
+    let clauses = Clauses { filter: Some(Box::new(filter)), distinct, ..Clauses::default() };
+    let counted = if distinct { condition } else { lit(1_i64) };
+    Ok((collected(engine::count::count_udaf(), vec![counted], &clauses), Type::Int64))
+}
+
+pub(super) fn sum(call: Call<'_>) -> Result<Built> {
+    if call.first.ty == Type::Interval {
+        return of_intervals(call, interval_sum(false));
+    }
+    let how = call.how();
+    let value = number(call.first, how)?;
+    let function = if value.ty == Type::Int64 { whole_sum() } else { engine::sum::sum_udaf() };
+    Ok(of_value(function, value, call.clauses))
+}
+
+pub(super) fn average(call: Call<'_>) -> Result<Built> {
+    if call.first.ty == Type::Interval {
+        return of_intervals(call, interval_sum(true));
+    }
+    call.of_type(engine::average::avg_udaf(), &Type::Float64)
+}
+
+fn of_intervals(call: Call<'_>, function: Arc<AggregateUDF>) -> Result<Built> {
+    if call.clauses.distinct {
+        return Err(invalid(format!("{} cannot compare values of type INTERVAL", call.name), call.at));
+    }
+    Ok(of_value(function, call.first, call.clauses))
+}
+
+pub(super) fn minimum(call: Call<'_>) -> Result<Built> {
+    if call.first.ty == Type::Interval {
+        return minimum_by(by_length(call));
+    }
+    call.check_comparable(&call.first)?;
+    Ok(of_value(engine::min_max::min_udaf(), call.first, call.clauses))
+}
+
+pub(super) fn maximum(call: Call<'_>) -> Result<Built> {
+    if call.first.ty == Type::Interval {
+        return maximum_by(by_length(call));
+    }
+    call.check_comparable(&call.first)?;
+    Ok(of_value(engine::min_max::max_udaf(), call.first, call.clauses))
+}
+
+/// Intervals are ordered by their lengths.
+fn by_length(call: Call<'_>) -> Call<'_> {
+    let by = interval_length(call.first.expr.clone());
+    Call { second: Some(by), ..call }
+}
+
+pub(super) fn minimum_by(call: Call<'_>) -> Result<Built> {
+    first_by(call, true)
+}
+
+pub(super) fn maximum_by(call: Call<'_>) -> Result<Built> {
+    first_by(call, false)
+}
+
+/// The first argument of the row whose second one is the smallest or largest.
+fn first_by(call: Call<'_>, ascending: bool) -> Result<Built> {
+    let Some(by) = call.second.clone() else {
+        return Err(invalid(format!("{} takes two arguments", call.name), call.at));
+    };
+    let by = if by.ty == Type::Interval { interval_length(by.expr) } else { by };
+    call.check_comparable(&by)?;
+    let order_by = vec![by.expr.clone().sort(ascending, false)];
+    let clauses = Clauses { filter: present(&by, call.clauses), order_by, ..Clauses::default() };
+    Ok(of_value(engine::first_last::first_value_udaf(), call.first, &clauses))
+}
+
+pub(super) fn any_value(call: Call<'_>) -> Result<Built> {
+    let clauses = Clauses { filter: call.clauses.filter.clone(), ignore_nulls: true, ..Clauses::default() };
+    Ok(of_value(engine::first_last::first_value_udaf(), call.first, &clauses))
+}
+
+pub(super) fn array_agg(call: Call<'_>) -> Result<Built> {
+    let clauses = call.clauses;
+    let ty = call.first.ty.clone();
+    if matches!(ty, Type::Array(_) | Type::Record(_)) {
+        return Err(invalid("ARRAY_AGG cannot collect arrays; collect STRUCTs or one field", call.at));
+    }
+    let value = plan_column(call.first).expr;
+    let list = match clauses.limit.and_then(|limit| usize::try_from(limit).ok()) {
+        Some(limit) if !clauses.distinct => first_of(limit, value, clauses),
+        _ => collected(list_function(clauses), vec![value], clauses),
+    };
+    Ok((list, Type::Array(Box::new(ty))))
+}
+
+pub(super) fn array_concat_agg(call: Call<'_>) -> Result<Built> {
+    let value = match &call.first.ty {
+        Type::Array(_) => call.first,
+        Type::Record(fields) => {
+            let element = Type::Struct { fields: Arc::clone(fields), open: true };
+            Typed::new(list_of_record(call.first.expr)?, Type::Array(Box::new(element)))
+        }
+        ty => return Err(invalid(format!("ARRAY_CONCAT_AGG takes arrays, not values of type {ty}"), call.at)),
+    };
+    let order_by = call.clauses.order_by.clone();
+    let clauses = Clauses { filter: present(&value, call.clauses), order_by, ..Clauses::default() };
+    Ok((collected(list_function(&clauses), vec![value.expr], &clauses), value.ty))
+}
+
+pub(super) fn string_agg(call: Call<'_>) -> Result<Built> {
+    let how = call.how();
+    let separator = call.second.unwrap_or_else(|| Typed::text(",")).convert(&Type::String, how)?;
+    let value = call.first.convert(&Type::String, how)?;
+    // The engine takes the separator as plain UTF-8 only, not as a view.
+    let separator = folded(Typed::new(cast(separator.expr, DataType::Utf8), Type::String));
+    if separator.literal().is_none() {
+        return Err(invalid("the separator of STRING_AGG is a constant: a text or a parameter", call.at));
+    }
+    let arguments = vec![value.expr, separator.expr];
+    Ok((collected(engine::string_agg::string_agg_udaf(), arguments, call.clauses), Type::String))
+}
+
+pub(super) fn approx_count_distinct(call: Call<'_>) -> Result<Built> {
+    call.check_comparable(&call.first)?;
+    let (expr, _) = of_value(engine::approx_distinct::approx_distinct_udaf(), call.first, call.clauses);
+    Ok((expr, Type::Int64))
+}
+
+pub(super) fn approx_quantiles(call: Call<'_>) -> Result<Built> {
+    call.check_comparable(&call.first)?;
+    let how = call.how();
+    let parts = match call.second.as_ref().and_then(Typed::literal) {
+        Some(ScalarValue::Int64(Some(parts @ 1..=MOST))) => usize::try_from(*parts).unwrap_or(1),
+        _ => return Err(invalid("APPROX_QUANTILES(x, n) takes a number n from 1 to 10000", call.at)),
+    };
+    let value = if call.first.ty == Type::Null { call.first.convert(&Type::Float64, how)? } else { call.first };
+    let ty = value.ty.clone();
+    Ok((collected(quantiles(parts), vec![value.expr], call.clauses), Type::Array(Box::new(ty))))
+}
+
+pub(super) fn approx_top_count(call: Call<'_>) -> Result<Built> {
+    let number = call.second.clone();
+    top_values(call, None, number)
+}
+
+pub(super) fn approx_top_sum(call: Call<'_>) -> Result<Built> {
+    let (weight, number) = (call.second.clone(), call.third.clone());
+    top_values(call, weight, number)
+}
+
+/// The values with the largest sums of weights, or the most frequent ones.
+fn top_values(call: Call<'_>, weight: Option<Typed>, number: Option<Typed>) -> Result<Built> {
+    call.check_comparable(&call.first)?;
+    let number = match number.as_ref().and_then(Typed::literal) {
+        Some(ScalarValue::Int64(Some(n @ 1..=MOST))) => usize::try_from(*n).unwrap_or(1),
+        _ => {
+            let message = format!("{} takes a number from 1 to 10000 as its last argument", call.name);
+            return Err(invalid(message, call.at));
+        }
+    };
+    let how = call.how();
+    let weight = weight.map(|weight| self::number(weight, how)).transpose()?;
+    let value = plan_column(call.first);
+    let sum = weight.as_ref().map_or(Type::Int64, |weight| weight.ty.clone());
+    let label = if weight.is_some() { "sum" } else { "count" };
+    let fields = [Field { name: "value".to_owned(), ty: value.ty.clone() }, Field { name: label.to_owned(), ty: sum }];
+    let function = top(number, weight.is_some());
+    let arguments = std::iter::once(value.expr).chain(weight.map(|weight| weight.expr)).collect();
+    let element = Type::Struct { fields: fields.into(), open: false };
+    Ok((collected(function, arguments, call.clauses), Type::Array(Box::new(element))))
+}
+
+/// Over a window; in a grouping it is resolved before it is built.
+pub(super) fn grouping(call: Call<'_>) -> Result<Built> {
+    Err(unsupported(format!("the aggregate function {}", call.name), None, call.at))
+}
+
+/// A function that gives a value of its argument's type.
+fn of_value(function: Arc<AggregateUDF>, value: Typed, clauses: &Clauses) -> Built {
+    let ty = value.ty.clone();
+    (collected(function, vec![plan_column(value).expr], clauses), ty)
+}
+
+/// A value as a number: INT64 and FLOAT64 as they are, others as FLOAT64.
+fn number(value: Typed, how: Conversion) -> Result<Typed> {
+    if value.ty.is_number() { Ok(value) } else { value.convert(&Type::Float64, how) }
+}
+
+/// The filter of a call, and that a value is not NULL.
+fn present(value: &Typed, clauses: &Clauses) -> Option<Box<Expr>> {
+    let there = value.expr.clone().is_not_null();
+    Some(Box::new(match &clauses.filter {
+        Some(filter) => there.and((**filter).clone()),
+        None => there,
+    }))
+}
+
+/// ARRAY_AGG with a LIMIT, which holds no more values than that.
+fn first_of(limit: usize, value: Expr, clauses: &Clauses) -> Expr {
+    let with = Clauses { filter: clauses.filter.clone(), ..Clauses::default() };
+    let (order, keys): (Vec<_>, Vec<_>) =
+        clauses.order_by.iter().map(|key| (sort_options(key), key.expr.clone())).unzip();
+    let arguments = std::iter::once(value).chain(keys).collect();
+    collected(first(limit, order, clauses.ignore_nulls), arguments, &with)
+}
+
+fn list_function(clauses: &Clauses) -> Arc<AggregateUDF> {
+    collecting(!clauses.distinct && clauses.order_by.is_empty())
+}

@@ -1,0 +1,83 @@
+//! A call of an aggregate function: its resolved arguments and clauses, and the engine's call that it becomes.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment};
+use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
+use tidegate_model::Position;
+
+use crate::fail::{Result, invalid};
+use crate::typed::Typed;
+use crate::types::Type;
+use crate::typing::{Conversion, plan_column};
+
+/// The engine's call of an aggregate function, and the type of its value.
+pub(super) type Built = (Expr, Type);
+
+/// What stands beside an aggregate's arguments.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Clauses {
+    pub(super) distinct: bool,
+    pub(super) filter: Option<Box<Expr>>,
+    pub(super) order_by: Vec<SortExpr>,
+    pub(super) limit: Option<i64>,
+    pub(super) ignore_nulls: bool,
+}
+
+/// A call with resolved arguments, as many as the function takes.
+pub(super) struct Call<'c> {
+    pub(super) name: &'static str,
+    pub(super) first: Typed,
+    pub(super) second: Option<Typed>,
+    pub(super) third: Option<Typed>,
+    pub(super) clauses: &'c Clauses,
+    pub(super) at: Option<Position>,
+}
+
+impl Call<'_> {
+    /// How arguments are converted.
+    pub(super) fn how(&self) -> Conversion {
+        Conversion::implicit(self.at)
+    }
+
+    /// Checks that values can be compared with each other.
+    ///
+    /// # Errors
+    /// If they cannot.
+    pub(super) fn check_comparable(&self, value: &Typed) -> Result<()> {
+        if value.ty.is_groupable() {
+            return Ok(());
+        }
+        Err(invalid(format!("{} cannot compare values of type {}", self.name, value.ty), self.at))
+    }
+
+    /// A function of the first argument as a type, which gives a value of that type.
+    ///
+    /// # Errors
+    /// If the argument does not convert.
+    pub(super) fn of_type(self, function: Arc<AggregateUDF>, ty: &Type) -> Result<Built> {
+        let value = self.first.convert(ty, Conversion::implicit(self.at))?;
+        Ok((collected(function, vec![plan_column(value).expr], self.clauses), ty.clone()))
+    }
+
+    /// A function of two FLOAT64, which gives one.
+    ///
+    /// # Errors
+    /// As [`Call::of_type`].
+    pub(super) fn of_two_floats(self, function: Arc<AggregateUDF>) -> Result<Built> {
+        let how = self.how();
+        let Some(second) = self.second else {
+            return Err(invalid(format!("{} takes two arguments", self.name), self.at));
+        };
+        let (one, other) = (self.first.convert(&Type::Float64, how)?, second.convert(&Type::Float64, how)?);
+        Ok((collected(function, vec![one.expr, other.expr], self.clauses), Type::Float64))
+    }
+}
+
+/// The engine's call of an aggregate function.
+pub(super) fn collected(function: Arc<AggregateUDF>, arguments: Vec<Expr>, clauses: &Clauses) -> Expr {
+    let Clauses { distinct, filter, order_by, limit: _, ignore_nulls } = clauses;
+    let nulls = ignore_nulls.then_some(NullTreatment::IgnoreNulls);
+    let call = AggregateFunction::new_udf(function, arguments, *distinct, filter.clone(), order_by.clone(), nulls);
+    Expr::AggregateFunction(call)
+}

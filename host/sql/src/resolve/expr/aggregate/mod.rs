@@ -1,0 +1,259 @@
+//! Aggregate calls: their arguments and clauses are resolved here, and `table` knows the functions.
+
+mod builders;
+mod call;
+mod table;
+
+use std::ops::ControlFlow;
+
+use datafusion::functions_nested::expr_fn as nested;
+use datafusion::logical_expr::{Expr, lit};
+use datafusion::scalar::ScalarValue;
+use sqlparser::ast::{
+    DuplicateTreatment, Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, HavingBound, HavingBoundKind, NullTreatment, Visit, Visitor,
+};
+use tidegate_model::Position;
+
+use self::call::Clauses;
+use crate::fail::{Result, invalid, place, unsupported};
+use crate::library::Argument;
+use crate::resolve::calls::carried;
+use crate::resolve::context::{Clause, Context};
+use crate::resolve::resolver::Resolver;
+use crate::resolve::sorting::sorted;
+use crate::typed::Typed;
+use crate::types::Type;
+
+pub(super) use table::{Aggregate, Frames, find, names};
+
+/// Whether some expression in `tree` calls an aggregate function.
+pub(in crate::resolve) fn calls_aggregate(tree: &impl Visit) -> bool {
+    struct Calls;
+    impl Visitor for Calls {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Ast) -> ControlFlow<()> {
+            match expr {
+                Ast::Function(call) if call.over.is_none() && find(&call.name.to_string().to_uppercase()).is_some() => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    tree.visit(&mut Calls).is_break()
+}
+
+/// An aggregate call that has no column of the plan yet.
+struct Built {
+    expr: Expr,
+    ty: Type,
+    limit: Option<i64>,
+}
+
+impl Resolver<'_> {
+    /// An aggregate call of a SELECT; the value is the plan column that carries its result.
+    pub(super) fn aggregate(
+        &mut self,
+        function: &'static Aggregate,
+        call: &Function,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let name = function.name;
+        if cx.calls.is_none() {
+            return Err(invalid(format!("the aggregate function {name} is not allowed in {}", cx.clause), at));
+        }
+        if name == table::GROUPING.name {
+            return self.grouping(call, at, cx);
+        }
+        // STRING_AGG with LIMIT is the list of the first texts, joined.
+        let has_limit = |list: &FunctionArgumentList| {
+            list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::Limit(_)))
+        };
+        if let FunctionArguments::List(list) = &call.args
+            && name == table::STRING_AGG.name
+            && has_limit(list)
+        {
+            return self.string_agg_limited(call, list, at, cx);
+        }
+        let Built { expr, ty, limit } = self.build_aggregate(function, call, false, at, cx)?;
+        let fresh = self.fresh();
+        let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported(name, None, at)) };
+        let value = (function.finish)(Typed::new(carried(&mut calls.aggregates, expr, fresh), ty));
+        Ok(match limit {
+            // No array is longer, and the engine counts on from the end.
+            Some(limit) => {
+                let end = lit(limit.min(i64::from(i32::MAX)));
+                Typed::new(nested::array_slice(value.expr, lit(1_i64), end, None), value.ty)
+            }
+            None => value,
+        })
+    }
+
+    /// An aggregate call for a window: it is carried by no column of a grouping.
+    pub(super) fn aggregate_call(
+        &mut self,
+        function: &'static Aggregate,
+        call: &Function,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<(Expr, Type)> {
+        let name = function.name;
+        let Built { expr, ty, limit } = self.build_aggregate(function, call, true, at, cx)?;
+        if limit.is_some() {
+            return Err(invalid(format!("{name} ... OVER takes no LIMIT"), at));
+        }
+        if ty == Type::Interval && function.by_order {
+            return Err(unsupported(format!("{name} of INTERVAL ... OVER"), None, at));
+        }
+        if function.frames == Frames::None {
+            return Err(unsupported(format!("{name} ... OVER"), None, at));
+        }
+        Ok((expr, ty))
+    }
+
+    /// `GROUPING(key)`: 1 where the key is rolled up. Which key it is is known after grouping.
+    fn grouping(&mut self, call: &Function, at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
+        let FunctionArguments::List(list) = &call.args else { return Err(invalid("GROUPING needs an argument", at)) };
+        let [FunctionArg::Unnamed(FunctionArgExpr::Expr(key))] = list.args.as_slice() else {
+            return Err(invalid("GROUPING takes one GROUP BY key", at));
+        };
+        let aliases = cx.aliases;
+        let mut inner = Context { aliases, ..Context::new(cx.scope, cx.environment, Clause::Grouping) };
+        let key = self.expr(key, &mut inner)?.expr;
+        let fresh = self.fresh();
+        let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported("GROUPING", None, at)) };
+        Ok(Typed::new(carried(&mut calls.groupings, key, fresh), Type::Int64))
+    }
+
+    fn string_agg_limited(
+        &mut self,
+        call: &Function,
+        list: &FunctionArgumentList,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let separator = match list.args.get(1) {
+            None => Typed::text(","),
+            Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(ast))) => self.expr(ast, cx)?,
+            Some(other) => return Err(unsupported(format!("the argument {other} of STRING_AGG"), None, at)),
+        };
+        let mut list = list.clone();
+        list.args.truncate(1);
+        list.clauses.push(FunctionArgumentClause::IgnoreOrRespectNulls(NullTreatment::IgnoreNulls));
+        let call = Function { args: FunctionArguments::List(list), ..call.clone() };
+        let texts = self.aggregate(&table::ARRAY_AGG, &call, at, cx)?;
+        let arguments = vec![Argument::Value(texts), Argument::Value(separator)];
+        self.build("ARRAY_TO_STRING", arguments, at, cx)
+    }
+
+    fn build_aggregate(
+        &mut self,
+        function: &'static Aggregate,
+        call: &Function,
+        over: bool,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Built> {
+        let name = function.name;
+        let FunctionArguments::List(list) = &call.args else {
+            return Err(invalid(format!("{name} needs arguments"), at));
+        };
+        // The arguments are over the rows: no aliases, no aggregates inside. Those of a window
+        // are over the groups, and may use aggregates.
+        let clause = if over { cx.clause } else { Clause::AggregateArgument };
+        let calls = if over { cx.calls.as_deref_mut() } else { None };
+        let mut inner = Context { calls, guarded: cx.guarded, ..Context::new(cx.scope, cx.environment, clause) };
+        let mut extreme: Option<(bool, Typed)> = None;
+        let mut clauses = Clauses {
+            distinct: matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct)),
+            ignore_nulls: ignores_nulls(call, list),
+            ..Clauses::default()
+        };
+        if let Some(filter) = &call.filter {
+            clauses.filter = Some(Box::new(self.condition(filter, &mut inner)?));
+        }
+        let mut ordered_by = Vec::new();
+        if !call.within_group.is_empty() {
+            return Err(unsupported(
+                "WITHIN GROUP",
+                Some("write the ORDER BY inside, STRING_AGG(x ORDER BY y), or PERCENTILE_CONT(x, 0.5) OVER ()"),
+                at,
+            ));
+        }
+        for clause in &list.clauses {
+            match clause {
+                FunctionArgumentClause::OrderBy(keys) => {
+                    for key in keys {
+                        let value = self.expr(&key.expr, &mut inner)?;
+                        ordered_by.push((value.expr.clone(), place(&key.expr)));
+                        let key = sorted(value, key)?;
+                        // A key that stands twice decides nothing the second time, and the engine fails on it.
+                        if clauses.order_by.iter().all(|before| before.expr != key.expr) {
+                            clauses.order_by.push(key);
+                        }
+                    }
+                }
+                FunctionArgumentClause::IgnoreOrRespectNulls(nulls) => {
+                    clauses.ignore_nulls = matches!(nulls, NullTreatment::IgnoreNulls);
+                }
+                FunctionArgumentClause::Limit(limit) => {
+                    let value = self.expr(limit, &mut inner)?;
+                    match value.literal() {
+                        Some(ScalarValue::Int64(Some(limit @ 0..))) => clauses.limit = Some(*limit),
+                        _ => return Err(invalid("LIMIT in an aggregate takes a number, 0 or more", at)),
+                    }
+                }
+                FunctionArgumentClause::Having(HavingBound(kind, by)) if function.takes_having => {
+                    extreme = Some((matches!(kind, HavingBoundKind::Max), self.expr(by, &mut inner)?));
+                }
+                other => return Err(unsupported(format!("{other} in {name}"), None, at)),
+            }
+        }
+        let mut arguments = Vec::new();
+        for argument in &list.args {
+            match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(ast)) => {
+                    arguments.push(if matches!(ast, Ast::Wildcard(_)) {
+                        None
+                    } else {
+                        Some(self.expr(ast, &mut inner)?)
+                    });
+                }
+                FunctionArg::Unnamed(FunctionArgExpr::Wildcard | FunctionArgExpr::WildcardWithOptions(_)) => {
+                    arguments.push(None)
+                }
+                other => return Err(unsupported(format!("the argument {other} of {name}"), None, at)),
+            }
+        }
+        let is_argument = |key: &Expr| arguments.iter().flatten().any(|argument| argument.expr == *key);
+        if let Some((_, at)) = ordered_by.iter().find(|(key, _)| clauses.distinct && !is_argument(key)) {
+            return Err(invalid(format!("{name} with DISTINCT can only be ordered by its arguments"), *at));
+        }
+        if clauses.limit.is_some() && !function.takes_limit {
+            return Err(unsupported(format!("LIMIT in {name}"), None, at));
+        }
+        let (expr, ty) = match extreme {
+            Some((largest, by)) => {
+                arguments.push(Some(by));
+                let function = if largest { &table::MAX_BY } else { &table::MIN_BY };
+                function.call(arguments, &clauses, at)?
+            }
+            None => function.call(arguments, &clauses, at)?,
+        };
+        Ok(Built { expr, ty, limit: clauses.limit })
+    }
+}
+
+/// Whether a call has IGNORE NULLS. Behind an argument that is a call itself, the parser takes the words for that
+/// call's: `ARRAY_AGG(NULLIF(x, '') IGNORE NULLS)`.
+pub(super) fn ignores_nulls(call: &Function, list: &FunctionArgumentList) -> bool {
+    let of_argument = match list.args.last() {
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Ast::Function(inner)))) if inner.over.is_none() => {
+            inner.null_treatment
+        }
+        _ => None,
+    };
+    matches!(call.null_treatment.or(of_argument), Some(NullTreatment::IgnoreNulls))
+}

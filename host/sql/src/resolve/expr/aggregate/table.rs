@@ -1,0 +1,178 @@
+//! The aggregate functions: one row for each, with its arguments, its flags and its builder.
+
+use datafusion::functions_aggregate as engine;
+use datafusion::functions_nested::expr_fn as nested;
+use datafusion::logical_expr::cast;
+use tidegate_model::Position;
+
+use super::builders as build;
+use super::call::{Built, Call, Clauses};
+use crate::fail::{Result, invalid};
+use crate::typed::Typed;
+use crate::types::Type::{Bool, Float64, Int64};
+
+/// An aggregate function.
+#[derive(Debug)]
+pub(in crate::resolve::expr) struct Aggregate {
+    pub(in crate::resolve::expr) name: &'static str,
+    /// The least and the most arguments.
+    least: usize,
+    most: usize,
+    /// Whether `*` may stand for the argument.
+    pub(super) takes_star: bool,
+    /// Whether it takes a LIMIT, whose rows are then the first of the result.
+    pub(super) takes_limit: bool,
+    /// Whether it takes HAVING MAX or HAVING MIN.
+    pub(super) takes_having: bool,
+    /// Whether it gives the first of its values by their order. INTERVALs are ordered by their lengths, which takes
+    /// another function of the engine, and one that windows do not have.
+    pub(super) by_order: bool,
+    pub(in crate::resolve::expr) frames: Frames,
+    build: fn(Call<'_>) -> Result<Built>,
+    /// What the value becomes that the engine's function gives.
+    pub(super) finish: fn(Typed) -> Typed,
+}
+
+/// The frames of windows over which an aggregate function can be computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::resolve::expr) enum Frames {
+    None,
+    /// Those that start at UNBOUNDED PRECEDING.
+    Growing,
+    All,
+}
+
+pub(super) const ARRAY_AGG: Aggregate = Aggregate::new("ARRAY_AGG", 1, build::array_agg).with_limit();
+/// Which key it is about is known after grouping only, so [`super`] resolves it.
+pub(super) const GROUPING: Aggregate = Aggregate::new("GROUPING", 1, build::grouping);
+pub(super) const MAX_BY: Aggregate = Aggregate::new("MAX_BY", 2, build::maximum_by);
+pub(super) const MIN_BY: Aggregate = Aggregate::new("MIN_BY", 2, build::minimum_by);
+/// With a LIMIT it is the list of the first texts, joined, which [`super`] makes.
+pub(super) const STRING_AGG: Aggregate =
+    Aggregate::new("STRING_AGG", 2, build::string_agg).at_least(1).finished_by(Typed::uniform);
+
+/// Every aggregate function, in alphabetical order.
+static TABLE: [Aggregate; 33] = [
+    Aggregate::new("ANY_VALUE", 1, build::any_value).with_having(),
+    Aggregate::new("APPROX_COUNT_DISTINCT", 1, build::approx_count_distinct)
+        // The engine's number has no sign, and cannot be negated.
+        .finished_by(|value| Typed::new(cast(value.expr, value.ty.arrow()), value.ty)),
+    Aggregate::new("APPROX_QUANTILES", 2, build::approx_quantiles),
+    Aggregate::new("APPROX_TOP_COUNT", 2, build::approx_top_count),
+    Aggregate::new("APPROX_TOP_SUM", 3, build::approx_top_sum),
+    ARRAY_AGG,
+    Aggregate::new("ARRAY_CONCAT_AGG", 1, build::array_concat_agg)
+        .over(Frames::None)
+        .finished_by(|value| Typed::new(nested::flatten(value.expr), value.ty)),
+    Aggregate::new("AVG", 1, build::average).over(Frames::All),
+    Aggregate::new("BIT_AND", 1, |call| call.of_type(engine::bit_and_or_xor::bit_and_udaf(), &Int64)),
+    Aggregate::new("BIT_OR", 1, |call| call.of_type(engine::bit_and_or_xor::bit_or_udaf(), &Int64)),
+    Aggregate::new("BIT_XOR", 1, |call| call.of_type(engine::bit_and_or_xor::bit_xor_udaf(), &Int64)),
+    Aggregate::new("BOOL_AND", 1, |call| call.of_type(engine::bool_and_or::bool_and_udaf(), &Bool)),
+    Aggregate::new("BOOL_OR", 1, |call| call.of_type(engine::bool_and_or::bool_or_udaf(), &Bool)),
+    Aggregate::new("CORR", 2, |call| call.of_two_floats(engine::correlation::corr_udaf())),
+    Aggregate::new("COUNT", 1, build::count).with_star().over(Frames::All),
+    Aggregate::new("COUNTIF", 1, build::count_if).over(Frames::All),
+    Aggregate::new("COVAR_POP", 2, |call| call.of_two_floats(engine::covariance::covar_pop_udaf())),
+    Aggregate::new("COVAR_SAMP", 2, |call| call.of_two_floats(engine::covariance::covar_samp_udaf())),
+    GROUPING,
+    Aggregate::new("LOGICAL_AND", 1, |call| call.of_type(engine::bool_and_or::bool_and_udaf(), &Bool)),
+    Aggregate::new("LOGICAL_OR", 1, |call| call.of_type(engine::bool_and_or::bool_or_udaf(), &Bool)),
+    Aggregate::new("MAX", 1, build::maximum).over(Frames::All).of_order(),
+    MAX_BY,
+    Aggregate::new("MIN", 1, build::minimum).over(Frames::All).of_order(),
+    MIN_BY,
+    Aggregate::new("STDDEV", 1, |call| call.of_type(engine::stddev::stddev_udaf(), &Float64)),
+    Aggregate::new("STDDEV_POP", 1, |call| call.of_type(engine::stddev::stddev_pop_udaf(), &Float64)),
+    Aggregate::new("STDDEV_SAMP", 1, |call| call.of_type(engine::stddev::stddev_udaf(), &Float64)),
+    STRING_AGG,
+    Aggregate::new("SUM", 1, build::sum).over(Frames::All),
+    Aggregate::new("VARIANCE", 1, |call| call.of_type(engine::variance::var_samp_udaf(), &Float64)),
+    Aggregate::new("VAR_POP", 1, |call| call.of_type(engine::variance::var_pop_udaf(), &Float64)),
+    Aggregate::new("VAR_SAMP", 1, |call| call.of_type(engine::variance::var_samp_udaf(), &Float64)),
+];
+
+/// The aggregate function of a name, in capitals.
+pub(in crate::resolve::expr) fn find(name: &str) -> Option<&'static Aggregate> {
+    TABLE.iter().find(|function| function.name == name)
+}
+
+/// The names of all aggregate functions.
+pub(in crate::resolve::expr) fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|function| function.name)
+}
+
+impl Aggregate {
+    /// A function of so many arguments, over frames that start at UNBOUNDED PRECEDING, without other flags.
+    const fn new(name: &'static str, arguments: usize, build: fn(Call<'_>) -> Result<Built>) -> Self {
+        Self {
+            name,
+            least: arguments,
+            most: arguments,
+            takes_star: false,
+            takes_limit: false,
+            takes_having: false,
+            by_order: false,
+            frames: Frames::Growing,
+            build,
+            finish: |value| value,
+        }
+    }
+
+    const fn at_least(self, least: usize) -> Self {
+        Self { least, ..self }
+    }
+
+    const fn with_star(self) -> Self {
+        Self { takes_star: true, ..self }
+    }
+
+    const fn with_limit(self) -> Self {
+        Self { takes_limit: true, ..self }
+    }
+
+    const fn with_having(self) -> Self {
+        Self { takes_having: true, ..self }
+    }
+
+    const fn of_order(self) -> Self {
+        Self { by_order: true, ..self }
+    }
+
+    const fn over(self, frames: Frames) -> Self {
+        Self { frames, ..self }
+    }
+
+    const fn finished_by(self, finish: fn(Typed) -> Typed) -> Self {
+        Self { finish, ..self }
+    }
+
+    /// Builds a call; an argument that is `None` is `*`.
+    ///
+    /// # Errors
+    /// If the function does not take the arguments.
+    pub(super) fn call(&self, arguments: Vec<Option<Typed>>, clauses: &Clauses, at: Option<Position>) -> Result<Built> {
+        let name = self.name;
+        if self.takes_star && matches!(arguments.as_slice(), [None]) {
+            return build::count_rows(clauses, at);
+        }
+        let arguments = arguments
+            .into_iter()
+            .map(|argument| argument.ok_or_else(|| invalid(format!("{name} cannot take *"), at)))
+            .collect::<Result<Vec<_>>>()?;
+        let count = arguments.len();
+        let mut arguments = arguments.into_iter();
+        let Some(first) = arguments.next() else {
+            return Err(invalid(format!("{name} needs an argument"), at));
+        };
+        if !(self.least..=self.most).contains(&count) {
+            let wanted = match self.most {
+                1 => "one argument",
+                2 => "two arguments",
+                _ => "three arguments",
+            };
+            return Err(invalid(format!("{name} takes {wanted}, not {count}"), at));
+        }
+        (self.build)(Call { name, first, second: arguments.next(), third: arguments.next(), clauses, at })
+    }
+}

@@ -1,0 +1,105 @@
+//! Function calls: which kind a call is of, and the functions that do not compute all of their arguments.
+
+use sqlparser::ast::{Expr as Ast, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
+use tidegate_model::{Code, Position};
+
+use super::literal::date_part;
+use super::{aggregate, plain_argument, window};
+use crate::fail::{Result, invalid, unsupported};
+use crate::library::{self, Argument};
+use crate::resolve::context::Context;
+use crate::resolve::resolver::Resolver;
+use crate::typed::Typed;
+
+impl Resolver<'_> {
+    /// A function call, an aggregate, or one of the forms whose arguments are conditional.
+    pub(super) fn call(&mut self, call: &Function, at: Option<Position>, cx: &mut Context<'_, '_>) -> Result<Typed> {
+        let name = call.name.to_string().replace('`', "").to_uppercase();
+        let (safe, bare) = match name.strip_prefix("SAFE.") {
+            Some(bare) => (true, bare.to_owned()),
+            None => (false, name.clone()),
+        };
+        if let Some(over) = &call.over {
+            return self.window(&bare, call, over, at, cx);
+        }
+        if window::find(&bare).is_some() {
+            let message =
+                format!("{bare} is a window function; write {bare}(...) OVER (PARTITION BY ... ORDER BY ...)");
+            return Err(invalid(message, at));
+        }
+        if let Some(function) = aggregate::find(&bare) {
+            return self.aggregate(function, call, at, cx);
+        }
+        let list = match &call.args {
+            FunctionArguments::None => &[][..],
+            FunctionArguments::List(list) => {
+                if list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
+                    return Err(invalid(
+                        format!("{bare} is no aggregate function; it takes no DISTINCT or ORDER BY"),
+                        at,
+                    ));
+                }
+                list.args.as_slice()
+            }
+            FunctionArguments::Subquery(query) if bare == "ARRAY" => return self.array_of(query, cx),
+            FunctionArguments::Subquery(_) => {
+                return Err(unsupported(format!("a subquery as the argument of {bare}"), None, at));
+            }
+        };
+        let is_star = |argument: &FunctionArg| matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Wildcard));
+        if list.iter().any(is_star)
+            && let Err(failure) = self.build(&bare, Vec::new(), at, cx)
+            && failure.code == Code::UnknownFunction
+        {
+            return Err(failure);
+        }
+        if bare == "UNNEST" {
+            let message = "UNNEST stands in FROM, such as FROM t CROSS JOIN UNNEST(t.list) AS item, or behind IN";
+            return Err(invalid(message, at));
+        }
+        let asts = list.iter().map(|argument| argument_of(&bare, argument)).collect::<Result<Vec<_>>>()?;
+        match (bare.as_str(), asts.as_slice()) {
+            ("IF", [condition, then, otherwise]) => self.if_then(condition, then, otherwise, at, cx),
+            ("COALESCE" | "IFNULL", [first, rest @ ..]) if bare == "COALESCE" || rest.len() == 1 => {
+                self.coalesce(first, rest, at, cx)
+            }
+            _ => {
+                // A text that begins with a digit is a date and not a part of one.
+                let quoted = match asts.first() {
+                    Some(Ast::Value(value)) => !value
+                        .value
+                        .clone()
+                        .into_string()
+                        .is_some_and(|s| s.trim().starts_with(|c: char| c.is_ascii_digit())),
+                    _ => false,
+                };
+                let part_at = library::part_argument(&bare, quoted);
+                let before = cx.guarded;
+                cx.guarded |= safe;
+                let mut arguments = Vec::with_capacity(asts.len());
+                for (i, ast) in asts.iter().enumerate() {
+                    let part = (part_at == Some(i)).then(|| date_part(ast)).flatten();
+                    arguments.push(match part {
+                        Some(part) => Argument::Part(part),
+                        None => Argument::Value(self.expr(ast, cx)?),
+                    });
+                }
+                let result = self.build(&bare, arguments, at, cx);
+                cx.guarded = before;
+                result
+            }
+        }
+    }
+}
+
+/// An argument of a function, with its name where the function has one of that name.
+fn argument_of<'a>(function: &str, argument: &'a FunctionArg) -> Result<&'a Ast> {
+    match (argument, library::named_argument(function)) {
+        (FunctionArg::Named { name, arg: FunctionArgExpr::Expr(ast), .. }, Some(known))
+            if name.value.eq_ignore_ascii_case(known) =>
+        {
+            Ok(ast)
+        }
+        _ => plain_argument(argument),
+    }
+}

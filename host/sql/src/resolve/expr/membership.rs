@@ -1,0 +1,131 @@
+//! Whether a value is one of others, or matches a pattern: IN, IN UNNEST, LIKE.
+
+use datafusion::functions_nested::expr_fn as nested;
+use datafusion::logical_expr::{Expr, lit, when};
+use datafusion::scalar::ScalarValue;
+use sqlparser::ast::{Expr as Ast, Function, FunctionArguments};
+use tidegate_model::{Code, Position};
+
+use super::{boolean, negate_if, plain_argument};
+use crate::fail::{Planning, Result, fail, invalid, unsupported};
+use crate::library::like_pattern;
+use crate::resolve::context::Context;
+use crate::resolve::resolver::Resolver;
+use crate::typed::Typed;
+use crate::types::Type;
+use crate::typing::{Conversion, comparable};
+
+impl Resolver<'_> {
+    /// `value IN UNNEST(array)`: true if an element is equal, else NULL if one might be.
+    pub(super) fn in_array(&mut self, value: Typed, array: Typed, item: Type, at: Option<Position>) -> Result<Expr> {
+        if let Type::Record(_) = array.ty {
+            return Err(invalid("IN UNNEST takes an array of values, not of records", at));
+        }
+        if item == Type::Interval {
+            return Err(invalid("IN UNNEST cannot compare values of type INTERVAL; write IN (a, b)", at));
+        }
+        let null = Expr::Literal(ScalarValue::Null, None);
+        let (value, item) = comparable(value, Typed::new(null.clone(), item), at)?;
+        let array = array.convert(&Type::Array(Box::new(item.ty)), Conversion::implicit(at))?;
+        let found = nested::array_has(array.expr.clone(), value.expr.clone());
+        let empty = nested::array_empty(array.expr.clone());
+        let unknown = nested::array_position(array.expr.clone(), null, lit(1_i64)).is_not_null();
+        let unknown_value = Expr::Literal(ScalarValue::Boolean(None), None);
+        let value = when(array.expr.is_null().or(empty), lit(false))
+            .when(found.is_true(), lit(true))
+            .when(unknown.or(value.expr.is_null()), unknown_value)
+            .otherwise(lit(false));
+        Ok(boolean(value.planned()?).expr)
+    }
+
+    /// LIKE and ILIKE, also of several patterns: `LIKE ANY (...)`, `LIKE ALL (...)`.
+    pub(super) fn like(
+        &mut self,
+        (value, pattern): (&Ast, &Ast),
+        any: bool,
+        (negated, without_case): (bool, bool),
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let how = Conversion::implicit(at);
+        let value = self.expr(value, cx)?.convert(&Type::String, how)?;
+        // The parser takes ALL and SOME for functions.
+        let quantified = |call: &Function| match call.name.to_string().to_uppercase().as_str() {
+            "ALL" => Some(false),
+            "ANY" | "SOME" => Some(true),
+            _ => None,
+        };
+        let (any, patterns): (bool, Vec<&Ast>) = match pattern {
+            Ast::Tuple(patterns) if any => (true, patterns.iter().collect()),
+            Ast::Nested(pattern) if any => (true, vec![pattern]),
+            Ast::Function(call) if quantified(call).is_some() => match &call.args {
+                FunctionArguments::List(list) => {
+                    let patterns = list.args.iter().map(plain_argument).collect::<Result<_>>()?;
+                    (quantified(call).unwrap_or(any), patterns)
+                }
+                _ => return Err(unsupported("LIKE of a subquery", Some("write EXISTS (...)"), at)),
+            },
+            _ if any => {
+                let instead = Some("write LIKE ANY ('a%', 'b%')");
+                return Err(unsupported("LIKE ANY of other than a list", instead, at));
+            }
+            pattern => (true, vec![pattern]),
+        };
+        let mut all = Vec::new();
+        for pattern in patterns {
+            let pattern = self.expr(pattern, cx)?.convert(&Type::String, how)?;
+            all.push(like_pattern(value.expr.clone(), pattern, negated, without_case));
+        }
+        let all = balanced(all, if any { Expr::or } else { Expr::and }, at)?;
+        all.map(boolean).ok_or_else(|| invalid("LIKE needs a pattern", at))
+    }
+}
+
+/// Conditions joined as a balanced tree, because trees are walked by recursion.
+fn balanced(mut conditions: Vec<Expr>, join: fn(Expr, Expr) -> Expr, at: Option<Position>) -> Result<Option<Expr>> {
+    const MOST: usize = 5_000;
+    if conditions.len() > MOST {
+        let message = format!("a list of {} computed values is too long; at most {MOST} are taken", conditions.len());
+        return Err(fail(Code::LimitExceeded, message, at));
+    }
+    while conditions.len() > 1 {
+        let mut pairs = conditions.into_iter();
+        conditions = std::iter::from_fn(|| {
+            let first = pairs.next()?;
+            Some(match pairs.next() {
+                Some(second) => join(first, second),
+                None => first,
+            })
+        })
+        .collect();
+    }
+    Ok(conditions.pop())
+}
+
+/// `value IN (list)`.
+///
+/// # Errors
+/// If the value and an item of the list cannot be compared.
+pub(super) fn in_list(value: &Typed, list: Vec<Typed>, negated: bool, at: Option<Position>) -> Result<Typed> {
+    // Items of one type become one list, which the engine can look up; the others are compared
+    // one by one with the conversions of a comparison.
+    let mut plain = Vec::new();
+    let mut computed = Vec::new();
+    for item in list {
+        let (left, right) = comparable(value.clone(), item, at)?;
+        // The engine's list loses the NULL of an item that it has to compute.
+        if left.expr == value.expr && right.literal().is_some() {
+            plain.push(right.expr);
+        } else {
+            computed.push(left.expr.eq(right.expr));
+        }
+    }
+    let any = balanced(computed, Expr::or, at)?;
+    let listed = (!plain.is_empty()).then(|| value.expr.clone().in_list(plain, false));
+    let expr = match (listed, any) {
+        (Some(listed), Some(any)) => listed.or(any),
+        (Some(expr), None) | (None, Some(expr)) => expr,
+        (None, None) => return Err(invalid("IN needs at least one value", at)),
+    };
+    Ok(negate_if(negated, expr))
+}

@@ -1,0 +1,202 @@
+//! Window functions: `call OVER (PARTITION BY ... ORDER BY ... frame)`, and QUALIFY, which filters by them.
+//!
+//! A call is collected like an aggregate and computed after grouping, so that its arguments may
+//! be aggregates themselves (`RANK() OVER (ORDER BY COUNT(*) DESC)`).
+
+mod spec;
+mod table;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::logical_expr::expr::WindowFunction;
+use datafusion::logical_expr::{Expr, WindowFunctionDefinition, cast};
+use sqlparser::ast::{
+    Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, NamedWindowDefinition,
+    NullTreatment, WindowType,
+};
+use tidegate_model::{Position, nearest};
+
+use super::aggregate::{self, Aggregate, Frames};
+use crate::fail::{Result, invalid, place_of, unsupported};
+use crate::library::watched;
+use crate::resolve::calls::{Calls, carried};
+use crate::resolve::context::{Clause, Context};
+use crate::resolve::environment::Environment;
+use crate::resolve::resolver::Resolver;
+use crate::resolve::scope::Scope;
+use crate::typed::Typed;
+use crate::types::Type;
+
+use self::spec::Over;
+use self::table::Call;
+
+pub(super) use table::{find, names};
+
+impl Resolver<'_> {
+    /// `name(...) OVER ...`.
+    pub(super) fn window(
+        &mut self,
+        name: &str,
+        call: &Function,
+        over: &WindowType,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Typed> {
+        let Some(named) = cx.windows.filter(|_| cx.calls.is_some()) else {
+            let message = format!("the window function {name} is not allowed in {}; QUALIFY filters by it", cx.clause);
+            return Err(invalid(message, at));
+        };
+        let over = self.over(over, named, at, cx)?;
+        let aggregate = aggregate::find(name);
+        let (expr, ty) = match aggregate {
+            Some(function) => self.aggregate_over(function, call, at, cx)?,
+            None => self.window_call(name, call, &over, at, cx)?,
+        };
+        let Expr::WindowFunction(mut function) = expr else {
+            return Err(unsupported(format!("{name} ... OVER"), None, at));
+        };
+        if let WindowFunctionDefinition::AggregateUDF(udaf) = function.fun {
+            let whole = over.frame.start_bound.is_unbounded() && over.frame.end_bound.is_unbounded();
+            function.fun = WindowFunctionDefinition::AggregateUDF(watched(udaf, whole));
+        }
+        let params = &mut function.params;
+        if params.distinct && over.framed {
+            return Err(invalid(format!("{name}(DISTINCT ...) OVER takes no ORDER BY and no frame"), at));
+        }
+        let growing_only = aggregate.is_some_and(|function| function.frames != Frames::All);
+        if growing_only && !over.frame.start_bound.is_unbounded() {
+            let what = format!("{name} over a frame that does not start at UNBOUNDED PRECEDING");
+            return Err(unsupported(what, None, at));
+        }
+        params.partition_by = over.partition_by;
+        params.order_by = over.order_by;
+        params.window_frame = over.frame;
+        let fresh = self.fresh();
+        let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported("OVER", None, at)) };
+        let column = carried(&mut calls.windows, Expr::WindowFunction(function), fresh);
+        // The engine counts in unsigned numbers.
+        let expr = if ty == Type::Int64 { cast(column, DataType::Int64) } else { column };
+        Ok(Typed::new(expr, ty).uniform())
+    }
+
+    /// Checks the windows of a WINDOW clause, used or not.
+    pub(in crate::resolve) fn named_windows(
+        &mut self,
+        named: &[NamedWindowDefinition],
+        scope: &Scope<'_>,
+        environment: &Environment<'_>,
+    ) -> Result<()> {
+        for NamedWindowDefinition(name, _) in named {
+            let mut calls = Calls::default();
+            let mut cx = Context { calls: Some(&mut calls), ..Context::new(scope, environment, Clause::Window) };
+            self.over(&WindowType::NamedWindow(name.clone()), named, place_of(name.span), &mut cx)?;
+        }
+        Ok(())
+    }
+
+    /// An aggregate over a window: built as the aggregate, then given a window instead of groups.
+    fn aggregate_over(
+        &mut self,
+        function: &'static Aggregate,
+        call: &Function,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<(Expr, Type)> {
+        // Of a grouped SELECT the arguments may be aggregates, but not window calls again.
+        let windows = cx.windows.take();
+        let built = self.aggregate_call(function, call, at, cx);
+        cx.windows = windows;
+        let (expr, ty) = built?;
+        let name = function.name;
+        let Expr::AggregateFunction(aggregate) = expr else {
+            return Err(unsupported(format!("{name} ... OVER"), None, at));
+        };
+        let params = aggregate.params;
+        if !params.order_by.is_empty() {
+            return Err(invalid(format!("{name} ... OVER takes its ORDER BY inside of OVER (...)"), at));
+        }
+        let mut function = WindowFunction::new(WindowFunctionDefinition::AggregateUDF(aggregate.func), params.args);
+        function.params.distinct = params.distinct;
+        function.params.filter = params.filter;
+        function.params.null_treatment = params.null_treatment;
+        Ok((Expr::WindowFunction(Box::new(function)), ty))
+    }
+
+    /// A call of a function that only windows have.
+    fn window_call(
+        &mut self,
+        name: &str,
+        call: &Function,
+        over: &Over,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<(Expr, Type)> {
+        let Some(function) = table::find(name) else {
+            let hint = nearest(name, table::names()).map_or(String::new(), |near| format!("; did you mean {near}?"));
+            return Err(invalid(format!("{name} cannot be used with OVER; it is no window function{hint}"), at));
+        };
+        let (arguments, ignore_nulls) = self.window_arguments(name, call, at, cx)?;
+        if over.framed && !function.takes_frame {
+            return Err(invalid(format!("{name} takes no frame (ROWS or RANGE)"), at));
+        }
+        function.call(&Call {
+            name: function.name,
+            arguments: &arguments,
+            ordered: !over.order_by.is_empty(),
+            ignore_nulls,
+            respect_nulls: respects_nulls(call),
+            at,
+        })
+    }
+
+    /// The arguments of a call, and whether it has IGNORE NULLS.
+    fn window_arguments(
+        &mut self,
+        name: &str,
+        call: &Function,
+        at: Option<Position>,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<(Vec<Typed>, bool)> {
+        let mut ignore_nulls = match &call.args {
+            FunctionArguments::List(list) => aggregate::ignores_nulls(call, list),
+            _ => false,
+        };
+        let mut arguments = Vec::new();
+        let windows = cx.windows.take();
+        let mut read = || -> Result<()> {
+            let FunctionArguments::List(list) = &call.args else { return Ok(()) };
+            if list.duplicate_treatment.is_some() || call.filter.is_some() {
+                return Err(invalid(format!("{name} takes neither DISTINCT nor FILTER"), at));
+            }
+            for clause in &list.clauses {
+                match clause {
+                    FunctionArgumentClause::IgnoreOrRespectNulls(nulls) => {
+                        ignore_nulls = matches!(nulls, NullTreatment::IgnoreNulls);
+                    }
+                    other => return Err(unsupported(format!("{other} in {name}"), None, at)),
+                }
+            }
+            for argument in &list.args {
+                let FunctionArg::Unnamed(FunctionArgExpr::Expr(ast)) = argument else {
+                    return Err(unsupported(format!("the argument {argument} of {name}"), None, at));
+                };
+                arguments.push(self.expr(ast, cx)?);
+            }
+            Ok(())
+        };
+        let outcome = read();
+        cx.windows = windows;
+        outcome.map(|()| (arguments, ignore_nulls))
+    }
+}
+
+/// Whether a call has RESPECT NULLS.
+fn respects_nulls(call: &Function) -> bool {
+    let inside = match &call.args {
+        FunctionArguments::List(list) => list.clauses.as_slice(),
+        _ => &[],
+    };
+    let respects = |clause: &FunctionArgumentClause| {
+        matches!(clause, FunctionArgumentClause::IgnoreOrRespectNulls(NullTreatment::RespectNulls))
+    };
+    matches!(call.null_treatment, Some(NullTreatment::RespectNulls)) || inside.iter().any(respects)
+}

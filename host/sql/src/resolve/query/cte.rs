@@ -1,0 +1,94 @@
+//! CTEs, grants, and saved queries of other endpoints, where they are read as tables.
+
+use std::sync::PoisonError;
+
+use datafusion::common::Column;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use tidegate_model::{Code, Position};
+
+use crate::catalog::SavedTable;
+use crate::engine::planning;
+use crate::engine::security_barrier::above_barrier;
+use crate::fail::{Planning, Result, fail};
+use crate::resolve::environment::{Environment, Unfolded, Visible};
+use crate::resolve::resolved::{Order, Output, Resolved};
+use crate::resolve::resolver::Resolver;
+
+impl Resolver<'_> {
+    /// The rows of a CTE or grant that is read within `environment`: as if its text stood there, the same plan under
+    /// fresh column names.
+    pub(super) fn expand(
+        &mut self,
+        visible: &Visible<'_>,
+        environment: &Environment<'_>,
+        order: Order,
+        at: Option<Position>,
+    ) -> Result<Resolved> {
+        let before = {
+            let all = visible.unfolded.lock().unwrap_or_else(PoisonError::into_inner);
+            all.iter().find(|unfolded| unfolded.order == order).cloned()
+        };
+        // A grant: its text sees sources, which the statement that reads it does not see. A grant that reads
+        // another one is no barrier.
+        let is_granted = visible.environment.sources.is_some() && environment.sources.is_none();
+        let resolved = match before {
+            Some(Unfolded { order: _, resolved, relations, bytes }) => {
+                planning::charge(bytes);
+                self.count_relations(relations, at)?;
+                resolved
+            }
+            None => {
+                let (before, charged, mark) = (self.relations(), planning::charged(), self.remarks.mark());
+                let resolved = self.query(&visible.cte.query, &visible.environment, None, order);
+                if is_granted {
+                    self.remarks.forget(mark);
+                }
+                let resolved = resolved?;
+                let (relations, bytes) = (self.relations() - before, planning::charged() - charged);
+                let unfolded = Unfolded { order, resolved: resolved.clone(), relations, bytes };
+                visible.unfolded.lock().unwrap_or_else(PoisonError::into_inner).push(unfolded);
+                resolved
+            }
+        };
+        let Resolved { plan, columns: outputs, row } = resolved;
+        let plan = if is_granted { above_barrier(plan) } else { plan };
+        let mut exprs = Vec::with_capacity(outputs.len());
+        let mut columns = Vec::with_capacity(outputs.len());
+        for Output { name, column, ty } in outputs {
+            let unique = self.fresh();
+            exprs.push(Expr::Column(column).alias(&unique));
+            self.labels.insert(unique.clone(), name.clone());
+            columns.push(Output { name, column: Column::new_unqualified(unique), ty });
+        }
+        let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
+        Ok(Resolved { plan: plan.planned()?, columns, row })
+    }
+
+    /// The rows of another endpoint's saved query. It sees its own CTEs and sources, and nothing of the place
+    /// where it is read.
+    pub(super) fn endpoint(
+        &mut self,
+        name: &str,
+        table: &SavedTable<'_>,
+        environment: &Environment<'_>,
+        order: Order,
+        at: Option<Position>,
+    ) -> Result<Resolved> {
+        self.count_relation(at)?;
+        if environment.endpoints.iter().any(|outer| outer == name) {
+            let message = format!("the endpoint {name} reads itself, by way of {}", environment.endpoints.join(", "));
+            return Err(fail(Code::InvalidQuery, message, at).about(name));
+        }
+        let inside = environment.of_endpoint(name, table.sources.as_ref());
+        let mark = self.remarks.mark();
+        let resolved = self.query(&table.query.query, &inside, None, order);
+        self.remarks.forget(mark);
+        resolved.map_err(|mut failure| {
+            // Places in that text mean nothing to the reader of this one: the failure is where the endpoint is named.
+            let inside =
+                failure.position.map(|Position { line, column }| format!(" (its line {line}, column {column})"));
+            failure.message = format!("in the endpoint {name}{}: {}", inside.unwrap_or_default(), failure.message);
+            failure.at(at)
+        })
+    }
+}

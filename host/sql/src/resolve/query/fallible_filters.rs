@@ -1,0 +1,89 @@
+//! Conditions of a WHERE that may fail are computed only for the rows that the other conditions keep.
+//!
+//! `WHERE STARTS_WITH(line, 'took ') AND CAST(SUBSTR(line, 6) AS INT64) > 5` promises no order, and the engine computes
+//! both for all rows of a batch. But authors mean the first to protect the second.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, cast, lit, when};
+
+use crate::engine::security_barrier::expr_may_fail;
+use crate::fail::{Planning, Result};
+use crate::resolve::calls::any;
+use crate::resolve::scope::{Relation, Scope};
+
+/// The most conditions that may fail and are ordered: each is nested in the one before.
+const MOST: usize = 32;
+
+/// A condition that keeps the same rows and fails on fewer; `schema` is that of the rows.
+///
+/// # Errors
+/// If the engine does not take an expression, which is a bug.
+pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> Result<Expr> {
+    let mut fail = Vec::new();
+    let mut safe = Vec::new();
+    for part in split_conjunction_owned(condition.clone()) {
+        // The engine makes joins of some conditions, which stay as they are: those with subqueries, those that read
+        // the outer row, and those that read several tables.
+        let list =
+            if is_of_rows(&part) && tables_of(&part, scope).len() < 2 && expr_may_fail(&part, schema).planned()? {
+                &mut fail
+            } else {
+                &mut safe
+            };
+        list.push(part);
+    }
+    if fail.is_empty() || fail.len() > MOST || safe.len() + fail.len() < 2 {
+        return Ok(condition);
+    }
+    let mut all = safe.clone();
+    for (tables, parts) in by_tables(fail, scope) {
+        // What reads another table would keep the condition from being computed before the join.
+        let beside =
+            |part: &&Expr| is_of_rows(part) && tables_of(part, scope).iter().all(|table| tables.contains(table));
+        let before = conjunction(safe.iter().filter(beside).cloned());
+        let parts: Vec<Expr> = before.into_iter().chain(parts).collect();
+        let Some((last, parts)) = parts.split_last() else { continue };
+        // As numbers: of conditions in conditions the optimizer would make an AND again.
+        let mut kept = cast(last.clone(), DataType::Int64);
+        for part in parts.iter().rev() {
+            kept = when(part.clone(), kept).otherwise(lit(0_i64)).planned()?;
+        }
+        all.push(if parts.is_empty() { last.clone() } else { kept.eq(lit(1_i64)) });
+    }
+    Ok(conjunction(all).unwrap_or(condition))
+}
+
+/// Whether a condition reads nothing but the rows at hand.
+fn is_of_rows(part: &Expr) -> bool {
+    let beyond = |part: &Expr| {
+        matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::OuterReferenceColumn(..))
+    };
+    !any(part, beyond)
+}
+
+/// The conditions that read the same tables, together.
+fn by_tables(parts: Vec<Expr>, scope: &Scope<'_>) -> Vec<(Vec<usize>, Vec<Expr>)> {
+    let mut groups: Vec<(Vec<usize>, Vec<Expr>)> = Vec::new();
+    for part in parts {
+        let tables = tables_of(&part, scope);
+        match groups.iter_mut().find(|(known, _)| *known == tables) {
+            Some((_, parts)) => parts.push(part),
+            None => groups.push((tables, vec![part])),
+        }
+    }
+    groups
+}
+
+/// The tables of a FROM that an expression reads, by their places.
+fn tables_of(expr: &Expr, scope: &Scope<'_>) -> Vec<usize> {
+    let columns = expr.column_refs();
+    let reads = |relation: &Relation| match relation {
+        Relation::Table { columns: own, .. } => {
+            own.iter().any(|own| matches!(&own.value.expr, Expr::Column(column) if columns.contains(column)))
+        }
+        Relation::Element { .. } => false,
+    };
+    scope.relations.iter().enumerate().filter(|(_, relation)| reads(relation)).map(|(place, _)| place).collect()
+}

@@ -1,0 +1,298 @@
+//! FROM: tables, joined from left to right.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::{Column, JoinType};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, col};
+use sqlparser::ast::{
+    Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, TableAlias, TableFactor, TableWithJoins,
+};
+use tidegate_model::{Code, nearest};
+
+use super::join::Source;
+use super::unnest::{Keep, unnest_of};
+use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
+use crate::resolve::environment::Environment;
+use crate::resolve::resolved::{Order, Resolved, Row};
+use crate::resolve::resolver::Resolver;
+use crate::resolve::scope::{Relation, Scope, ScopeColumn};
+use crate::typed::Typed;
+use crate::types::Type;
+
+/// Columns of text that are never anything else.
+const PLAIN_COLUMNS: [&str; 3] = ["id", "event_message", "_overflow"];
+
+/// Columns of stored tables that are the store's own: readable by name, not part of `*`.
+const HIDDEN_COLUMNS: [&str; 2] = ["_overflow", tidegate_model::REST_FIELD];
+
+impl Resolver<'_> {
+    /// Resolves a FROM clause; `order` tells whether the order of its rows matters above.
+    pub(super) fn from<'p>(
+        &mut self,
+        tables: &[TableWithJoins],
+        environment: &Environment<'_>,
+        parent: Option<&'p Scope<'p>>,
+        order: Order,
+    ) -> Result<Source<'p>> {
+        let mut source = Source::one_row(parent)?;
+        for (i, table) in tables.iter().enumerate() {
+            source = self.joined(source, i == 0, table, environment, order)?;
+        }
+        Ok(source)
+    }
+
+    fn joined<'p>(
+        &mut self,
+        left: Source<'p>,
+        first: bool,
+        table: &TableWithJoins,
+        environment: &Environment<'_>,
+        order: Order,
+    ) -> Result<Source<'p>> {
+        let mut source =
+            self.join(left, first, &table.relation, JoinType::Inner, &JoinConstraint::None, environment, order)?;
+        for Join { relation, join_operator, .. } in &table.joins {
+            let (kind, constraint) = match join_operator {
+                JoinOperator::Join(on) | JoinOperator::Inner(on) => (JoinType::Inner, on),
+                JoinOperator::CrossJoin(on) => (JoinType::Inner, on),
+                JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => (JoinType::Left, on),
+                JoinOperator::Right(on) | JoinOperator::RightOuter(on) => (JoinType::Right, on),
+                JoinOperator::FullOuter(on) => (JoinType::Full, on),
+                _ => {
+                    let instead = "there are JOIN, LEFT, RIGHT and FULL JOIN, and CROSS JOIN; for SEMI and ANTI joins write \
+                                   EXISTS or IN";
+                    return Err(unsupported("this kind of join", Some(instead), place(relation)));
+                }
+            };
+            let plain = matches!(join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_));
+            if plain && *constraint == JoinConstraint::None && unnest_of(relation, &source.scope)?.is_none() {
+                let message = "JOIN needs ON or USING; to join every row with every other, write CROSS JOIN";
+                return Err(invalid(message, place(relation)));
+            }
+            source = self.join(source, false, relation, kind, constraint, environment, order)?;
+        }
+        Ok(source)
+    }
+
+    /// Joins one factor to what stands to its left.
+    #[expect(clippy::too_many_arguments, reason = "a join is all of these")]
+    fn join<'p>(
+        &mut self,
+        left: Source<'p>,
+        first: bool,
+        factor: &TableFactor,
+        kind: JoinType,
+        constraint: &JoinConstraint,
+        environment: &Environment<'_>,
+        order: Order,
+    ) -> Result<Source<'p>> {
+        let at = place(factor);
+        if let Some(unnest) = unnest_of(factor, &left.scope)? {
+            let keep = match kind {
+                JoinType::Inner => Keep::Matching,
+                JoinType::Left => Keep::Left,
+                _ => return Err(unsupported("RIGHT or FULL JOIN of an UNNEST", None, at)),
+            };
+            return self.unnest(left, &unnest, keep, constraint, environment);
+        }
+        let order = if first { order } else { Order::Dropped };
+        let parent = left.scope.parent;
+        let right = self.factor(factor, environment, parent, order)?;
+        if first {
+            return Ok(right);
+        }
+        self.joined_to(left, right, kind, constraint, environment, at)
+    }
+
+    /// A factor that stands on its own.
+    fn factor<'p>(
+        &mut self,
+        factor: &TableFactor,
+        environment: &Environment<'_>,
+        parent: Option<&'p Scope<'p>>,
+        order: Order,
+    ) -> Result<Source<'p>> {
+        let at = place(factor);
+        self.count_relation(at)?;
+        match factor {
+            TableFactor::Table { name, alias, args, version, sample, with_hints, json_path, .. } => {
+                if args.is_some() {
+                    return Err(unsupported(format!("the table function {name}"), None, at));
+                }
+                if version.is_some() {
+                    return Err(unsupported("FOR SYSTEM_TIME AS OF (time travel)", None, at));
+                }
+                if sample.is_some() || !with_hints.is_empty() || json_path.is_some() {
+                    return Err(unsupported(
+                        "TABLESAMPLE or another option of a table",
+                        Some("filter with WHERE RAND() < 0.1"),
+                        at,
+                    ));
+                }
+                self.table(name, alias.as_ref(), environment, parent, order)
+            }
+            TableFactor::Derived { lateral: false, subquery, alias, sample: None } => {
+                let resolved = self.query(subquery, environment, parent, order)?;
+                source_of(resolved, alias.as_ref(), None, &[], parent)
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                self.joined(Source::one_row(parent)?, true, table_with_joins, environment, order)
+            }
+            TableFactor::Unpivot { .. } => Err(unsupported(
+                "UNPIVOT",
+                Some("write CROSS JOIN UNNEST([STRUCT('a' AS name, a AS value), ('b', b)])"),
+                at,
+            )),
+            TableFactor::Pivot { .. } => Err(unsupported(
+                "PIVOT",
+                Some("write COUNTIF(condition) or SUM(IF(condition, value, 0)) for each column"),
+                at,
+            )),
+            other => {
+                let text: String = other.to_string().chars().take(60).collect();
+                Err(unsupported(format!("reading from {text}"), None, at))
+            }
+        }
+    }
+
+    /// A table by name: a CTE or grant, or, where they are visible, a source.
+    fn table<'p>(
+        &mut self,
+        name: &ObjectName,
+        alias: Option<&TableAlias>,
+        environment: &Environment<'_>,
+        parent: Option<&'p Scope<'p>>,
+        order: Order,
+    ) -> Result<Source<'p>> {
+        let at = place(name);
+        let mut parts = Vec::new();
+        for part in &name.0 {
+            match part {
+                ObjectNamePart::Identifier(ident) => parts.push(ident.value.as_str()),
+                ObjectNamePart::Function(_) => return Err(unsupported(format!("the table function {name}"), None, at)),
+            }
+        }
+        let full = parts.join(".");
+        if let Some(visible) = environment.find(&full) {
+            let resolved = self.expand(&visible, environment, order, at)?;
+            let columns: Vec<&str> = visible.cte.alias.columns.iter().map(|c| c.name.value.as_str()).collect();
+            return source_of(resolved, alias, Some(&visible.name), &columns, parent);
+        }
+        if let Some(sources) = environment.sources {
+            if let Some(table) = sources.table(&full) {
+                if self.remarks.keeps_all() && !sources.has_rows(&full) {
+                    self.remarks.note_empty_source();
+                }
+                let alias = alias.map_or_else(|| last_part(&full), |alias| alias.name.value.clone());
+                return self.scan(table, alias, parent);
+            }
+            if let Some(table) = sources.saved(&full) {
+                let resolved = self.endpoint(&full, &table, environment, order, at)?;
+                return source_of(resolved, alias, Some(last_part(&full).as_str()), &[], parent);
+            }
+        }
+        let mut known = environment.names();
+        known.extend(environment.sources.into_iter().flat_map(|sources| sources.names()));
+        let mut message = format!("there is no table {full}");
+        match nearest(&full, known.iter().map(String::as_str)) {
+            Some(near) => message.push_str(&format!("; did you mean {near}?")),
+            None if known.is_empty() => message.push_str("; this query may read no tables"),
+            None => message.push_str(&format!("; there are {}", known.join(", "))),
+        }
+        Err(fail(Code::UnknownTable, message, at).about(full))
+    }
+
+    /// The rows of a source, each column under a unique name.
+    fn scan<'p>(
+        &mut self,
+        table: Arc<dyn TableProvider>,
+        alias: String,
+        parent: Option<&'p Scope<'p>>,
+    ) -> Result<Source<'p>> {
+        let name = self.fresh();
+        let schema = table.schema();
+        let mut columns = Vec::new();
+        let mut exprs = Vec::new();
+        for field in schema.fields() {
+            let unique = self.fresh();
+            let ty = Type::of_stored(field.data_type());
+            let stored = Expr::Column(Column::new(Some(name.as_str()), field.name()));
+            let canonical = ty.arrow();
+            let expr = match &ty {
+                Type::Int64 | Type::Float64 | Type::Timestamp | Type::Date | Type::Time
+                    if *field.data_type() != canonical =>
+                {
+                    cast(stored, canonical)
+                }
+                _ => stored,
+            };
+            exprs.push(expr.alias(&unique));
+            columns.push(ScopeColumn {
+                name: field.name().clone(),
+                value: Typed::new(col(Column::new_unqualified(unique)), ty),
+                hidden: HIDDEN_COLUMNS.contains(&field.name().as_str()),
+                qualified_only: false,
+            });
+        }
+        // A field at the top of an event may be anything; the fields that each event has are what they are.
+        for column in columns.iter().filter(|column| !PLAIN_COLUMNS.contains(&column.name.as_str())) {
+            self.note_path(&column.value);
+        }
+        self.label(&columns);
+        let plan = LogicalPlanBuilder::scan(name.as_str(), provider_as_source(table), None)
+            .and_then(|plan| plan.project(exprs))
+            .and_then(LogicalPlanBuilder::build)
+            .planned()?;
+        Ok(Source {
+            plan,
+            scope: Scope {
+                relations: vec![Relation::Table { alias: Some(alias), columns, open: true }],
+                parent,
+                inline: false,
+            },
+        })
+    }
+}
+
+fn last_part(name: &str) -> String {
+    name.rsplit('.').next().unwrap_or(name).to_owned()
+}
+
+/// A resolved query as a table in scope.
+fn source_of<'p>(
+    resolved: Resolved,
+    alias: Option<&TableAlias>,
+    name: Option<&str>,
+    renamed: &[&str],
+    parent: Option<&'p Scope<'p>>,
+) -> Result<Source<'p>> {
+    let own: Vec<&str> = alias.map(|a| a.columns.iter().map(|c| c.name.value.as_str()).collect()).unwrap_or_default();
+    let names = if own.is_empty() { renamed } else { own.as_slice() };
+    if !names.is_empty() && names.len() != resolved.columns.len() {
+        let at = alias.and_then(|alias| place_of(alias.name.span));
+        let message = format!("{} column names are given for {} columns", names.len(), resolved.columns.len());
+        return Err(invalid(message, at));
+    }
+    let alias_name = alias.map(|alias| alias.name.value.clone()).or_else(|| name.map(str::to_owned));
+    // A value table: the alias is the value, its fields hang off it.
+    if let (Row::Value, [output]) = (resolved.row, resolved.columns.as_slice()) {
+        let value = Typed::new(Expr::Column(output.column.clone()), output.ty.clone());
+        let relations = vec![Relation::Element { alias: alias_name, value }];
+        return Ok(Source { plan: resolved.plan, scope: Scope { relations, parent, inline: false } });
+    }
+    let columns = resolved
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(i, output)| ScopeColumn {
+            name: names.get(i).map_or_else(|| output.name.clone(), |name| (*name).to_owned()),
+            value: Typed::new(Expr::Column(output.column.clone()), output.ty.clone()),
+            hidden: false,
+            qualified_only: false,
+        })
+        .collect();
+    let relations = vec![Relation::Table { alias: alias_name, columns, open: false }];
+    Ok(Source { plan: resolved.plan, scope: Scope { relations, parent, inline: false } })
+}

@@ -1,0 +1,221 @@
+//! One SELECT: FROM, WHERE, grouping, HAVING, the select list, DISTINCT, ORDER BY and LIMIT.
+
+use datafusion::common::Column;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, SortExpr, col};
+use sqlparser::ast::{
+    Distinct, Expr as Ast, GroupByExpr, OrderBy, Select, SelectFlavor, TableFactor, ValueTableMode as Mode,
+};
+
+use super::fallible_filters::guarded;
+use super::group::Grouped;
+use super::join::Source;
+use super::windows::windowed;
+use crate::fail::{Planning, Result, invalid, place, unsupported};
+use crate::resolve::calls::Calls;
+use crate::resolve::context::{Clause, Context};
+use crate::resolve::environment::Environment;
+use crate::resolve::expr::{Item, Limit, calls_aggregate, nth_item, unique_names};
+use crate::resolve::resolved::{Order, Output, Resolved, Row};
+use crate::resolve::resolver::Resolver;
+use crate::resolve::scope::Scope;
+use crate::resolve::sorting::{ordinal, sort_keys, sorted};
+use crate::typed::Typed;
+use crate::typing::plan_column;
+
+impl Resolver<'_> {
+    pub(super) fn select(
+        &mut self,
+        select: &Select,
+        order_by: Option<&OrderBy>,
+        limit: Limit,
+        environment: &Environment<'_>,
+        parent: Option<&Scope<'_>>,
+        order: Order,
+    ) -> Result<Resolved> {
+        refuse_foreign_clauses(select)?;
+        let distinct = match &select.distinct {
+            None | Some(Distinct::All) => {
+                matches!(select.value_table_mode, Some(Mode::DistinctAsStruct | Mode::DistinctAsValue))
+            }
+            Some(Distinct::Distinct) => true,
+            Some(Distinct::On(_)) => {
+                let instead = Some("write QUALIFY ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) = 1");
+                return Err(unsupported("DISTINCT ON", instead, place(select)));
+            }
+        };
+        let inner_order = if keeps_order(select, order_by, distinct) { order } else { Order::Dropped };
+        let Source { plan, scope } = self.from(&select.from, environment, parent, inner_order)?;
+        let mut builder = LogicalPlanBuilder::from(plan);
+        if let Some(condition) = &select.selection {
+            let condition = self.condition(condition, &mut Context::new(&scope, environment, Clause::Where))?;
+            let condition = guarded(condition, &scope, builder.schema())?;
+            builder = builder.filter(condition).planned()?;
+        }
+
+        let named = select.named_window.as_slice();
+        let mut calls = Calls::default();
+        self.named_windows(named, &scope, environment)?;
+        let items = self.items(&select.projection, &scope, environment, &mut calls, Some(named), false)?;
+        let keys = self.keys(&select.group_by, &items, &scope, environment, &calls)?;
+        let aliases: Vec<(String, Typed)> =
+            items.iter().filter_map(|item| Some((item.name.clone()?, item.value.clone()))).collect();
+        let mut conditional = |this: &mut Self, ast: &Option<Ast>, clause, windows| -> Result<Option<Expr>> {
+            let Some(ast) = ast else { return Ok(None) };
+            let (aliases, calls) = (aliases.as_slice(), Some(&mut calls));
+            let mut cx = Context { aliases, calls, windows, ..Context::new(&scope, environment, clause) };
+            this.condition(ast, &mut cx).map(Some)
+        };
+        let having = conditional(self, &select.having, Clause::Having, None)?;
+        let qualify = conditional(self, &select.qualify, Clause::Qualify, Some(named))?;
+        if let Some(having) = &having
+            && calls.windowed(having)
+        {
+            return Err(invalid("HAVING cannot use a window function; QUALIFY can", place(select)));
+        }
+        let mut sorts: Vec<SortExpr> = Vec::new();
+        for key in sort_keys(order_by)? {
+            let value = match ordinal(&key.expr) {
+                Some(n) => nth_item(&items, n, place(&key.expr))?.value.clone(),
+                None => {
+                    let calls = Some(&mut calls);
+                    let mut cx = Context {
+                        aliases: &aliases,
+                        calls,
+                        windows: Some(named),
+                        ..Context::new(&scope, environment, Clause::OrderBy)
+                    };
+                    self.expr(&key.expr, &mut cx)?
+                }
+            };
+            sorts.push(sorted(value, key)?);
+        }
+        if order == Order::Dropped && limit.rows.is_none() && limit.skip == 0 {
+            sorts.clear();
+        }
+
+        let mut values: Vec<Typed> = items.iter().map(|item| plan_column(item.value.clone())).collect();
+        let mut qualify = qualify;
+        let groups = !keys.is_empty() || !calls.aggregates.is_empty() || having.is_some() || select_groups(select);
+        if groups {
+            let prefix = self.fresh();
+            let grouped = Grouped { keys, calls: &calls, labels: &self.labels };
+            builder = grouped.plan(builder, &prefix)?;
+            for (value, item) in values.iter_mut().zip(&items) {
+                value.expr = grouped.over(value.expr.clone(), item.at)?;
+            }
+            for sort in &mut sorts {
+                sort.expr = grouped.over(sort.expr.clone(), None)?;
+            }
+            if let Some(condition) = having {
+                builder = builder.filter(grouped.over(condition, None)?).planned()?;
+            }
+            qualify = qualify.map(|condition| grouped.over(condition, None)).transpose()?;
+            builder = windowed(builder, &calls, |call| grouped.over(call, None))?;
+        } else {
+            if !calls.groupings.is_empty() {
+                return Err(invalid("GROUPING needs a GROUP BY", place(select)));
+            }
+            builder = windowed(builder, &calls, Ok)?;
+        }
+        if let Some(condition) = qualify {
+            builder = builder.filter(condition).planned()?;
+        }
+        let row = match select.value_table_mode {
+            None => Row::Columns,
+            Some(Mode::AsStruct | Mode::DistinctAsStruct) => Row::Struct,
+            Some(Mode::AsValue | Mode::DistinctAsValue) if values.len() == 1 => Row::Value,
+            Some(_) => return Err(invalid("SELECT AS VALUE takes exactly one value", place(select))),
+        };
+        let resolved = self.project(builder, items, values, sorts, distinct, limit)?;
+        Ok(Resolved { row, ..resolved })
+    }
+
+    /// Select list, DISTINCT, ORDER BY and LIMIT over the grouped or plain rows.
+    fn project(
+        &mut self,
+        builder: LogicalPlanBuilder,
+        items: Vec<Item>,
+        values: Vec<Typed>,
+        mut sorts: Vec<SortExpr>,
+        distinct: bool,
+        limit: Limit,
+    ) -> Result<Resolved> {
+        let mut exprs = Vec::new();
+        let mut columns = Vec::new();
+        let names = unique_names(&items);
+        for ((item, value), name) in items.iter().zip(&values).zip(names) {
+            if distinct && !value.ty.is_groupable() {
+                return Err(invalid(format!("DISTINCT cannot compare values of type {}", value.ty), item.at));
+            }
+            let unique = self.fresh();
+            self.labels.insert(unique.clone(), name.clone());
+            exprs.push(value.expr.clone().alias(&unique));
+            columns.push(Output { name, column: Column::new_unqualified(unique), ty: value.ty.clone() });
+        }
+        let shown_columns = exprs.len();
+        for sort in &mut sorts {
+            let at = values.iter().position(|value| value.expr == sort.expr);
+            let column = match at.and_then(|at| columns.get(at)) {
+                Some(output) => output.column.clone(),
+                None if distinct => {
+                    return Err(invalid("with SELECT DISTINCT, ORDER BY can only use selected columns", None));
+                }
+                None => {
+                    let unique = self.fresh();
+                    exprs.push(sort.expr.clone().alias(&unique));
+                    Column::new_unqualified(unique)
+                }
+            };
+            sort.expr = col(column);
+        }
+        let extended = exprs.len() > shown_columns;
+        let mut builder = builder.project(exprs).planned()?;
+        if distinct {
+            builder = builder.distinct().planned()?;
+        }
+        if !sorts.is_empty() {
+            builder = builder.sort(sorts).planned()?;
+        }
+        let mut plan = limit.applied_to(builder)?;
+        if extended {
+            let shown = columns.iter().map(|output| Expr::Column(output.column.clone()));
+            plan = LogicalPlanBuilder::from(plan).project(shown).and_then(LogicalPlanBuilder::build).planned()?;
+        }
+        Ok(Resolved { plan, columns, row: Row::Columns })
+    }
+}
+
+fn refuse_foreign_clauses(select: &Select) -> Result<()> {
+    let at = place(select);
+    let clustered = !select.cluster_by.is_empty() || !select.distribute_by.is_empty() || !select.sort_by.is_empty();
+    let foreign: [(bool, &str, Option<&str>); 8] = [
+        (select.into.is_some(), "SELECT INTO", None),
+        (select.top.is_some(), "TOP", Some("write LIMIT at the end")),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW", Some("write CROSS JOIN UNNEST(...) AS x")),
+        (select.prewhere.is_some(), "PREWHERE", Some("write WHERE")),
+        (!select.connect_by.is_empty(), "CONNECT BY", None),
+        (clustered, "CLUSTER BY", None),
+        (select.flavor != SelectFlavor::Standard, "FROM before SELECT", Some("write SELECT ... FROM ...")),
+        (select.exclude.is_some() || select.select_modifiers.is_some(), "a modifier of SELECT", None),
+    ];
+    match foreign.into_iter().find(|(there, ..)| *there) {
+        Some((_, what, instead)) => Err(unsupported(what, instead, at)),
+        None => Ok(()),
+    }
+}
+
+fn select_groups(select: &Select) -> bool {
+    match &select.group_by {
+        GroupByExpr::All(_) => true,
+        GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
+    }
+}
+
+/// Whether the rows leave this SELECT in the order in which its FROM delivers them.
+fn keeps_order(select: &Select, order_by: Option<&OrderBy>, distinct: bool) -> bool {
+    let one_table = matches!(select.from.as_slice(), [table] if table
+        .joins
+        .iter()
+        .all(|join| matches!(join.relation, TableFactor::UNNEST { .. })));
+    one_table && order_by.is_none() && !distinct && !select_groups(select) && !calls_aggregate(&select.projection)
+}

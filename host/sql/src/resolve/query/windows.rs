@@ -1,0 +1,91 @@
+//! The plan of window calls: calls of the same window are computed together, and sorted for once.
+
+use datafusion::common::Column;
+use datafusion::logical_expr::expr::WindowFunctionParams;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use tidegate_model::{Code, Failure};
+
+use crate::engine::planning;
+use crate::fail::{Planning, Result};
+use crate::resolve::calls::Calls;
+
+/// How many different windows one SELECT may have. The rows are sorted for each of them, and the time to plan them
+/// grows faster than the square of their number.
+const MAX_WINDOWS: usize = 64;
+
+/// The plan with the window calls computed, each in the column that carries it. Calls of the
+/// same window are computed together.
+pub(super) fn windowed(
+    mut builder: LogicalPlanBuilder,
+    calls: &Calls,
+    over: impl Fn(Expr) -> Result<Expr>,
+) -> Result<LogicalPlanBuilder> {
+    let mut groups: Vec<Vec<(String, Expr)>> = Vec::new();
+    let mut keys: Vec<(Expr, String)> = Vec::new();
+    let mut windows = Vec::with_capacity(calls.windows.len());
+    for (name, call) in &calls.windows {
+        windows.push((name.clone(), keyed_by_columns(over(call.clone())?, name, &mut keys)));
+    }
+    if !keys.is_empty() {
+        let all = builder.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
+        let keys = keys.into_iter().map(|(key, name)| key.alias(name));
+        builder = builder.project(all.into_iter().chain(keys)).planned()?;
+    }
+    for (name, call) in windows {
+        let same = |group: &&mut Vec<(String, Expr)>| group.first().is_some_and(|(_, first)| same_window(first, &call));
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push((name, call)),
+            None => groups.push(vec![(name, call)]),
+        }
+    }
+    if groups.len() > MAX_WINDOWS {
+        let message = format!(
+            "a SELECT computes over {} different windows; at most {MAX_WINDOWS} are allowed: let calls share a PARTITION BY and ORDER BY",
+            groups.len()
+        );
+        return Err(Failure::new(Code::TooLarge, message));
+    }
+    for group in groups {
+        planning::check()?;
+        // Named, because the engine tells calls apart by their text, which does not say everything.
+        let calls: Vec<Expr> = group.into_iter().map(|(name, call)| call.alias(name)).collect();
+        builder = builder.window(calls).planned()?;
+    }
+    Ok(builder)
+}
+
+/// The call with columns in the place of keys that are computed. `keys` collects what these are; each has one column.
+///
+/// The engine sorts for a window and then checks that it is sorted. Of a key that is computed from what a function
+/// gives, such as a field of a record, it loses track in between.
+fn keyed_by_columns(call: Expr, name: &str, keys: &mut Vec<(Expr, String)>) -> Expr {
+    let Expr::WindowFunction(mut function) = call else { return call };
+    let params = &mut function.params;
+    let sorted = params.order_by.iter_mut().map(|sort| &mut sort.expr);
+    for key in params.partition_by.iter_mut().chain(sorted) {
+        if matches!(key, Expr::Column(_) | Expr::Literal(..)) {
+            continue;
+        }
+        let column = match keys.iter().find(|(known, _)| known == key) {
+            Some((_, column)) => column.clone(),
+            None => {
+                let column = format!("{name}_key{}", keys.len());
+                keys.push((key.clone(), column.clone()));
+                column
+            }
+        };
+        *key = Expr::Column(Column::new_unqualified(column));
+    }
+    Expr::WindowFunction(function)
+}
+
+fn same_window(one: &Expr, other: &Expr) -> bool {
+    let window = |expr: &Expr| match expr {
+        Expr::WindowFunction(function) => {
+            let WindowFunctionParams { partition_by, order_by, .. } = &function.params;
+            Some((partition_by.clone(), order_by.clone()))
+        }
+        _ => None,
+    };
+    window(one) == window(other)
+}

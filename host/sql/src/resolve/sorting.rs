@@ -1,0 +1,54 @@
+//! Sort keys: how ORDER BY sorts, in queries, aggregates and windows.
+
+use datafusion::arrow::compute::SortOptions;
+use datafusion::logical_expr::SortExpr;
+use sqlparser::ast::{Expr as Ast, OrderBy, OrderByExpr, OrderByKind, Value};
+
+use crate::fail::{Result, invalid, place, unsupported};
+use crate::typed::Typed;
+use crate::types::Type;
+use crate::typing::{interval_length, plan_column};
+
+/// The keys of an ORDER BY; none without one.
+///
+/// # Errors
+/// For `ORDER BY ALL`.
+pub(super) fn sort_keys(order_by: Option<&OrderBy>) -> Result<&[OrderByExpr]> {
+    match order_by {
+        None => Ok(&[]),
+        Some(OrderBy { kind: OrderByKind::Expressions(keys), interpolate: None }) => Ok(keys),
+        Some(_) => Err(unsupported("ORDER BY ALL", Some("name the columns, or their numbers"), None)),
+    }
+}
+
+/// A resolved key with the direction that `key` says. Unless it says otherwise, NULL is the smallest value.
+///
+/// # Errors
+/// If values of the type cannot be sorted.
+pub(super) fn sorted(value: Typed, key: &OrderByExpr) -> Result<SortExpr> {
+    if key.with_fill.is_some() {
+        return Err(unsupported("WITH FILL", None, place(&key.expr)));
+    }
+    let value = if value.ty == Type::Interval { interval_length(value.expr) } else { value };
+    if !value.ty.is_groupable() {
+        return Err(invalid(format!("ORDER BY cannot sort values of type {}", value.ty), place(&key.expr)));
+    }
+    let ascending = key.options.asc.unwrap_or(true);
+    Ok(plan_column(value).expr.sort(ascending, key.options.nulls_first.unwrap_or(ascending)))
+}
+
+/// The direction of a key, as kernels take it.
+pub(super) fn sort_options(key: &SortExpr) -> SortOptions {
+    SortOptions { descending: !key.asc, nulls_first: key.nulls_first }
+}
+
+/// The number of a column, counted from 1: `GROUP BY 1`, `ORDER BY 2`.
+pub(super) fn ordinal(ast: &Ast) -> Option<usize> {
+    match ast {
+        Ast::Value(value) => match &value.value {
+            Value::Number(text, _) => text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}

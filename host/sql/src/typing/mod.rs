@@ -1,0 +1,30 @@
+//! Types of the dialect over expressions of the engine: conversions, comparisons, constants.
+//!
+//! This layer lies between the kernels (which know Arrow arrays only) and both the builders of
+//! functions and the resolver (which read calls and syntax trees). Nothing here knows a syntax tree
+//! or a scope. From the lowest file to the highest:
+//!
+//! - `constant` computes expressions of literals while a statement is planned;
+//! - `kernel` calls a kernel of `tidegate_functions` by its name;
+//! - `records` reads stored log records: fields, a record as a list, a record as text;
+//! - `list` maps and filters the elements of a list;
+//! - `record_union` and `common` find the type that values of different types take together;
+//! - `coerce` converts a value to a type, and several values to their common type;
+//! - `compare` compares two values.
+
+mod coerce;
+mod common;
+mod compare;
+mod constant;
+mod kernel;
+mod list;
+mod record_union;
+mod records;
+
+pub(crate) use coerce::{Conversion, plan_column, unify};
+pub(crate) use common::common;
+pub(crate) use compare::{comparable, compare, interval_length};
+pub(crate) use constant::folded;
+pub(crate) use kernel::{kernel, to_json_string};
+pub(crate) use list::{filtered, over_list};
+pub(crate) use records::{list_of_record, stored_field};
