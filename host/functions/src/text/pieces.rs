@@ -99,7 +99,7 @@ fn reverse(row: &Row, out: &mut Out) -> RowResult<()> {
     Ok(Some(()))
 }
 
-/// What begins a word, where no delimiters are given.
+/// The characters after which a word begins, where no delimiters are given.
 const DELIMITERS: &str = "[](){}/|<>!?@\"^#$&~_,.:;*%+-";
 
 fn title(row: &Row, out: &mut Out) -> RowResult<()> {
@@ -132,8 +132,8 @@ pub(super) fn boundary(text: &str, n: usize) -> usize {
     text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
 }
 
-/// How many characters are skipped: positions count from 1, a negative one from the end; 0 and
-/// what lies before the text are the beginning.
+/// How many characters are skipped: positions count from 1, negative ones from the end; 0 and positions before the text
+/// are its beginning.
 fn skipped(position: i64, size: impl FnOnce() -> usize) -> usize {
     if position > 0 {
         return usize::try_from(position - 1).unwrap_or(usize::MAX);
@@ -172,7 +172,7 @@ fn pad(row: &Row, out: &mut Out, left: bool) -> RowResult<()> {
     if pattern.is_empty() {
         return Err("the pattern of a pad is empty".into());
     }
-    // A character has a byte at least.
+    // A character has at least one byte.
     out.room(wanted)?;
     if !left {
         out.text(text)?;
@@ -349,7 +349,7 @@ fn soundex(row: &Row, out: &mut Out) -> RowResult<()> {
         {
             out.char(digit)?;
         }
-        // H and W do not part equal codes; vowels do.
+        // Equal codes count once if H or W is between them, twice if a vowel is.
         if !matches!(c, 'h' | 'H' | 'w' | 'W') {
             last = next;
         }
