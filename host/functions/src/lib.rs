@@ -4,6 +4,10 @@
 //! that runs (memory, stop sign, compiled patterns) it takes from the current [`context::ExecutionContext`]. So every
 //! function of a plan can be made again elsewhere from its name and parameters ([`make`]).
 //!
+//! To add a kernel: a row in `KERNELS` of its subject, with the fewest and the most arguments; then a builder in the
+//! `library` of the crate `tidegate-sql`, which makes calls of it. A function with parameters of its own (in [`scalar`] or
+//! [`aggregate`]) also needs a variant in [`make`].
+//!
 //! The files, each of which uses only those before it:
 //!
 //! - `wording`, `base64`, `re2`, [`types`]: messages, texts, the types of the dialect;

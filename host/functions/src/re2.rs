@@ -1,9 +1,8 @@
-//! Regular expressions as BigQuery reads them: RE2's syntax, in that of the crate that runs them.
+//! Translating regular expressions from the syntax of RE2, which BigQuery has, to that of the regex crate.
 //!
-//! The two are nearly one. What is written here otherwise: a `{` that counts nothing is a brace (log
-//! viewers search for the beginnings of JSON), `[` is itself in a class, `&&`, `--` and `~~` are no
-//! operations on classes, a `-` behind `\w` and its like is one, `\<` and `\>` are no bounds of words,
-//! `\Q...\E` quotes, and `\d`, `\s`, `\w` and `\b` know ASCII only.
+//! The two differ in few places. In RE2: a `{` that is no repetition is a brace (log viewers search for the beginnings of
+//! JSON); `[` is itself in a class; `&&`, `--` and `~~` are no operations on classes; a `-` after `\w` and the like is
+//! itself; `\<` and `\>` are no word boundaries; `\Q...\E` quotes; `\d`, `\s`, `\w` and `\b` are ASCII only.
 
 use std::borrow::Cow;
 
@@ -50,7 +49,7 @@ fn count(text: &str) -> Option<usize> {
     (!low.is_empty() && digits(low) && digits(high)).then_some(inner.len() + 2)
 }
 
-/// What a backslash begins, outside or inside of a class; what comes after it.
+/// Translates an escape, outside or inside of a class. Returns the rest of the pattern.
 fn escape<'t>(text: &'t str, in_class: bool, made: &mut String) -> &'t str {
     let behind = after(text, '\\');
     let Some(c) = behind.chars().next() else {
@@ -99,7 +98,7 @@ fn escape<'t>(text: &'t str, in_class: bool, made: &mut String) -> &'t str {
             return rest;
         }
     };
-    // A class of its own also within a class: a `-` behind it makes no range of its last.
+    // A nested class: a `-` after it makes no range of its last character.
     made.push('[');
     made.push_str(ascii);
     made.push(']');
@@ -111,7 +110,7 @@ fn is_set(text: &str) -> bool {
     text.strip_prefix('\\').is_some_and(|behind| behind.starts_with(['d', 's', 'w', 'D', 'S', 'W', 'p', 'P']))
 }
 
-/// A class: `[` up to its `]`; what comes after it.
+/// Translates a class, `[` up to its `]`. Returns the rest of the pattern.
 fn class<'t>(text: &'t str, made: &mut String) -> &'t str {
     made.push('[');
     let mut rest = after(text, '[');
@@ -121,7 +120,7 @@ fn class<'t>(text: &'t str, made: &mut String) -> &'t str {
     }
     let mut first = true;
     while let Some(c) = rest.chars().next() {
-        // The first is a member even if it is the bracket that closes.
+        // A bracket at the beginning is a member, also a closing one.
         if c == ']' && !first {
             made.push(']');
             return after(rest, c);
@@ -139,19 +138,19 @@ fn class<'t>(text: &'t str, made: &mut String) -> &'t str {
         };
         first = false;
     }
-    // Not closed: the crate says so.
+    // Not closed: the regex crate refuses it.
     rest
 }
 
-/// A character of a class, or a range of them; what comes after it.
+/// Translates a character of a class, or a range. Returns the rest of the pattern.
 fn members<'t>(text: &'t str, first: bool, made: &mut String) -> &'t str {
-    // What the range goes up to, if it is one: a `-` before the end of the class is itself.
+    // The end of the range, if it is one: a `-` before the end of the class is itself.
     let high = |rest: &'t str| rest.strip_prefix('-').filter(|high| !high.is_empty() && !high.starts_with(']'));
     if let Some(rest) = text.strip_prefix('-')
         && high(rest).is_none()
         && (first || rest.starts_with(']'))
     {
-        // Where both read it as itself.
+        // Both syntaxes read it as itself.
         made.push('-');
         return rest;
     }
@@ -159,14 +158,14 @@ fn members<'t>(text: &'t str, first: bool, made: &mut String) -> &'t str {
     let Some(high) = high(rest) else { return rest };
     made.push('-');
     if is_set(high) {
-        // Refused there. The crate refuses it too as long as it is an escape.
+        // RE2 refuses it. The regex crate does so too if it stays an escape.
         made.push('\\');
         return after(high, '\\');
     }
     member(high, made)
 }
 
-/// One character of a class, written so that it is no operator; what comes after it.
+/// Translates one character of a class, so that it is no operator. Returns the rest of the pattern.
 fn member<'t>(text: &'t str, made: &mut String) -> &'t str {
     match text.chars().next() {
         Some('\\') => escape(text, true, made),

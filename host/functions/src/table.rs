@@ -16,6 +16,7 @@ pub fn kernels() -> impl Iterator<Item = &'static Kernel> {
         arithmetic::KERNELS,
         number::KERNELS,
         text::pieces::KERNELS,
+        text::search::KERNELS,
         text::like::KERNELS,
         text::regexps::KERNELS,
         text::codes::KERNELS,

@@ -121,8 +121,8 @@ impl Type {
         }
     }
 
-    /// How many columns the type is held in: one, or those of all its fields. Counting ends at
-    /// `most`, because fields that share a type may be more than can be walked.
+    /// How many columns the type is held in: one, or those of all its fields. Counting ends at `most`, because types that
+    /// fields share may have too many in total.
     pub fn width(&self, most: usize) -> usize {
         match self {
             Self::Array(item) => item.width(most),
@@ -165,7 +165,7 @@ pub fn has_hidden(fields: &[Field], name: &str) -> bool {
 }
 
 impl Field {
-    /// Whether the field is the store's own; no name of a statement means it.
+    /// Whether the field is the store's own, which no name in a statement refers to.
     pub fn is_hidden(&self) -> bool {
         HIDDEN_FIELDS.contains(&self.name.as_str())
     }

@@ -1,4 +1,4 @@
-//! The function over columns of known types: compiled once, run batch by batch.
+//! A subquery over the arrays of a row, compiled for arguments of known types, and its computation batch by batch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::wording::MORE_THAN_ONE_ROW;
 
 use super::{ArraySubquery, Finish, argument};
 
-/// How many elements are held at once; rows that come to more are taken in smaller parts.
+/// How many elements are held at once; batches with more are computed in smaller parts.
 const ELEMENTS_AT_ONCE: usize = 64 << 10;
 /// How many elements one row may unnest to.
 const MAX_ELEMENTS: usize = 4 << 20;
@@ -131,7 +131,7 @@ impl Compiled {
         }
     }
 
-    /// The values of some rows, unless they come to too many elements at once.
+    /// The values of some rows; `None` if they have too many elements for one part.
     pub(super) fn run(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<Option<ArrayRef>> {
         let row = batch(&self.row, arrays, rows)?;
         let Some((mut elements, mut owners)) = self.unnested(row.clone())? else { return Ok(None) };
@@ -242,8 +242,8 @@ impl Compiled {
         Ok(results)
     }
 
-    /// The places of the elements that come out, in their order: by row, then as sorted, without
-    /// doubles, from the first that is not skipped to the limit.
+    /// The positions of the elements of the result: by row, then as sorted, without duplicates, after OFFSET and within
+    /// LIMIT.
     fn order(&self, elements: &RecordBatch, owners: &UInt32Array, values: &ArrayRef) -> Result<Vec<u32>> {
         let count = owners.len();
         let mut order: Vec<u32> = if self.sorts.is_empty() {
@@ -303,7 +303,7 @@ impl Compiled {
     }
 }
 
-/// The elements of each row, as ranges: the numbers of their rows never fall.
+/// The elements of each row, as ranges: the numbers of their rows are in ascending order.
 fn ranges(owners: &[u32], rows: usize) -> Vec<Range<usize>> {
     let mut start = 0;
     let mut ranges = Vec::with_capacity(rows);

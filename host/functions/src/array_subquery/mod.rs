@@ -23,13 +23,13 @@ use crate::context;
 
 use self::compiled::Compiled;
 
-/// How many rows are unnested at once, as long as they do not come to too many elements.
+/// How many rows are unnested at once, unless they have too many elements.
 const ROWS_AT_ONCE: usize = 1024;
 
 /// The subquery: expressions over what it uses of the row and over its own columns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ArraySubquery {
-    /// The real lists to unnest, each within what the ones before it gave.
+    /// The lists to unnest; each may use the elements of those before it.
     pub steps: Vec<Step>,
     /// The condition on elements.
     pub filter: Option<Expr>,
@@ -98,12 +98,12 @@ impl ArraySubquery {
     }
 }
 
-/// The name under which an argument is known inside.
+/// The name of an argument within the subquery.
 fn argument(i: usize) -> String {
     format!("row_{i}")
 }
 
-/// The expression with every largest part that needs nothing of the elements handed in.
+/// The expression, of which each largest part that does not depend on the elements is replaced by an argument.
 fn captured(expr: &Expr, own: &[String], arguments: &mut Vec<Expr>) -> Result<Expr> {
     let transformed = expr.clone().transform_down(|part| {
         // An aggregate stays where it is; its arguments are looked at.

@@ -140,7 +140,7 @@ fn within(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// `missing` tells whether what is not there is made.
+/// `missing` tells whether a value that does not exist is created.
 fn set(place: Place<'_, '_>, new: New, missing: bool) -> std::result::Result<(), RowError> {
     let mut value = place.whole;
     if !missing && at(value, place.steps).is_none() {
@@ -171,7 +171,7 @@ fn set(place: Place<'_, '_>, new: New, missing: bool) -> std::result::Result<(),
     Ok(())
 }
 
-/// The elements of an array of the statement one by one, or the value.
+/// The elements of an ARRAY of the dialect one by one, or the value.
 fn elements(new: New, each: bool) -> Vec<Value> {
     match new.value {
         Value::Array(items) if new.is_list && each => items,
@@ -220,7 +220,7 @@ fn strip(value: &mut Value) {
 /// `JSON_OBJECT(keys, values)`: the values as a JSON array. The first of equal keys wins.
 fn zipped(row: &Row, out: &mut Out) -> RowResult<()> {
     let keys = row.texts(0);
-    // A value has two bytes of text at least, and a list grows by doubling.
+    // A value has at least two bytes of text, and a list grows by doubling.
     row.hold(row.text(1).len().saturating_mul(size_of::<&RawValue>()))?;
     let Ok(values) = serde_json::from_str::<Vec<&RawValue>>(row.text(1)) else { return Ok(None) };
     if keys.len() != values.len() {

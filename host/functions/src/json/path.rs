@@ -14,8 +14,8 @@ pub enum Step {
     Index(usize),
 }
 
-/// The most steps of a path: what JSON_SET makes at its end is as deep, and what is deeper than
-/// [`MAX_DEPTH`] cannot be read.
+/// The most steps of a path: JSON_SET makes a value that is as deep, and a value deeper than [`MAX_DEPTH`] cannot be
+/// read.
 const MAX_STEPS: usize = 100;
 
 /// The most levels of objects and arrays that the parser reads.
@@ -33,7 +33,7 @@ pub fn steps(path: &str) -> Result<Vec<Step>, String> {
     }
 }
 
-/// A path may be as long as any text; a message is not.
+/// The beginning of a path, for a message.
 fn short(path: &str) -> Cow<'_, str> {
     const SHOWN: usize = 60;
     match path.char_indices().nth(SHOWN) {
@@ -42,7 +42,7 @@ fn short(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// `$.a.b`, `$['a']`, `$."a.b"`, `$.list[0]`; one step more than may be stands for all that follow.
+/// `$.a.b`, `$['a']`, `$."a.b"`, `$.list[0]`; stops after one step more than is allowed.
 fn split(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.trim().strip_prefix('$')?;
     let mut steps = Vec::new();
@@ -75,7 +75,7 @@ fn split(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// The path that an argument is, kept for the rows that follow.
+/// An argument as a path, kept for the next rows.
 pub(super) fn read_path(row: &Row, i: usize) -> Result<Arc<Vec<Step>>, RowError> {
     row.remember(i, |path| steps(path).map_err(RowError::from))
 }

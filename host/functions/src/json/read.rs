@@ -16,8 +16,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
         2..=3,
         Body::Text(|row, out| {
             let Some(value) = found(row, Shallow)? else { return Ok(None) };
-            // A number keeps its digits: 1.10 is no 1.1 where it is a version. That of a JSON, which the
-            // third argument tells, is a number and no more.
+            // A number keeps its digits: 1.10 may be a version. In a value of type JSON, which the third argument tells,
+            // it is only a number.
             if value.is_f64()
                 && !row.bool(2)
                 && let Some(digits) = found(row, Written)?
@@ -175,10 +175,10 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
 ];
 
-/// What is made of the value at the path of the second argument.
+/// The value at the path of the second argument, in the form that `end` makes of it.
 fn found<E: End>(row: &Row, end: E) -> Result<Option<E::Output>, RowError> {
     let (steps, text) = (read_path(row, 1)?, row.text(0));
-    // Most log lines are no JSON: do not parse what cannot be.
+    // Most log lines are not JSON: they are not parsed.
     let first = text.trim_start().as_bytes().first().copied();
     if !steps.is_empty() && !matches!(first, Some(b'{' | b'[')) {
         return Ok(None);
@@ -196,7 +196,7 @@ fn found_tree(row: &Row) -> Result<Option<Value>, RowError> {
     found(row, Tree)
 }
 
-/// A scalar as text; nothing for objects, arrays and null.
+/// A scalar as text; `None` for objects, arrays and null.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -206,7 +206,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// The scalars of an array; nothing if it has others.
+/// The scalars of an array; NULL if it has other elements.
 fn values(row: &Row, items: &mut Items<'_>) -> RowResult<()> {
     let Some(Value::Array(values)) = found_tree(row)? else { return Ok(None) };
     for value in &values {
@@ -225,7 +225,7 @@ fn keys(row: &Row, value: &Value, above: &str, depth: usize, found: &mut BTreeSe
         let plain = key.chars().all(|c| c.is_alphanumeric() || c == '_');
         let key = if plain { key.clone() } else { format!("\"{key}\"") };
         let path = if above.is_empty() { key } else { format!("{above}.{key}") };
-        // Each has the keys above it in it.
+        // Each key contains those above it.
         row.hold(2 * size_of::<String>() + path.len())?;
         if depth > 1 {
             keys(row, value, &path, depth - 1, found)?;

@@ -1,8 +1,8 @@
-//! JSON that is read without making a tree of it.
+//! Reading JSON without making a tree of it.
 //!
-//! A tree takes up to a hundred times as much as its text: `[0],` is four bytes, and a list of one number takes
-//! two hundred. Most functions want one scalar, or the kind of a value: these read over the text, by the same
-//! parser, and keep nothing. Where a tree is wanted, what it will take is counted by reading over the text first.
+//! A tree takes up to a hundred times the memory of its text: `[0],` is four bytes, and a list of one number takes two
+//! hundred. Most functions need one scalar, or the kind of a value: they read the text with the same parser and keep
+//! nothing else. Where a tree is needed, its memory is counted by reading the text once before.
 
 use std::fmt;
 
@@ -13,21 +13,21 @@ use serde_json::{Map, Value};
 
 use super::path::Step;
 
-/// What a value takes in a tree, a list and an object beside their values, and a key beside its text, in
-/// bytes: the room that lists and tables keep for more is counted too.
+/// Bytes of a tree: of a value, of a list and an object without their values, of a key without its text, of the text of
+/// a string. The spare capacity of lists and tables is included.
 const VALUE: usize = 2 * size_of::<Value>();
 const LIST: usize = 160;
 const OBJECT: usize = 256;
 const KEY: usize = 160;
 const TEXT: usize = 32;
 
-/// What is made of a value.
+/// A form in which a value is read.
 pub(super) trait End: Copy {
     type Output;
     fn end<'de, D: Deserializer<'de>>(self, value: D) -> Result<Self::Output, D::Error>;
 }
 
-/// All of it.
+/// The whole value.
 #[derive(Clone, Copy)]
 pub(super) struct Tree;
 
@@ -38,7 +38,7 @@ impl End for Tree {
     }
 }
 
-/// A scalar, or which kind of value it is otherwise: lists and objects come out empty.
+/// A scalar; lists and objects are empty.
 #[derive(Clone, Copy)]
 pub(super) struct Shallow;
 
@@ -71,7 +71,7 @@ impl End for Written {
     }
 }
 
-/// What is at a path of a text; the outer `None` is a text that is no JSON, the inner one that there is nothing.
+/// The value at a path of a text. The outer `None` is a text that is not JSON, the inner one a path without a value.
 pub(super) fn at<E: End>(text: &str, steps: &[Step], end: E) -> Option<Option<E::Output>> {
     let mut parser = serde_json::Deserializer::from_str(text);
     let found = At { steps, end }.deserialize(&mut parser).ok()?;
@@ -157,7 +157,7 @@ impl<'de, E: End> Visitor<'de> for AtVisitor<'_, E> {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
         while let Some(here) = fields.next_key_seed(Is(self.step))? {
-            // The last of equal keys counts.
+            // Of equal keys the last one is used.
             if here {
                 found = fields.next_value_seed(At { steps: self.steps, end: self.end })?;
             } else {
@@ -208,7 +208,7 @@ impl Visitor<'_> for Length {
     }
 }
 
-/// A value that is read as strictly as one that is kept.
+/// Skips a value, but checks it as strictly as one that is kept.
 struct Skipped;
 
 impl<'de> Deserialize<'de> for Skipped {
@@ -283,7 +283,7 @@ impl<'de> Visitor<'de> for ShallowVisitor {
 mod tests {
     use super::*;
 
-    /// What the tree says, which the stream must say too.
+    /// The result by way of a tree, which that of the stream must equal.
     fn of_tree(text: &str, steps: &[Step]) -> Option<Option<Value>> {
         let mut value = serde_json::from_str::<Value>(text).ok()?;
         for step in steps {

@@ -7,7 +7,7 @@ use crate::rows::{Row, RowError};
 
 /// The longest text that is read as JSON.
 const MAX_TEXT: usize = 4 << 20;
-/// Texts up to so many bytes make no tree that is worth counting.
+/// The trees of shorter texts are not counted.
 pub(super) const COUNTED_FROM: usize = 4 << 10;
 
 pub(super) fn bounded(text: &str) -> Result<(), RowError> {
@@ -17,7 +17,7 @@ pub(super) fn bounded(text: &str) -> Result<(), RowError> {
     Ok(())
 }
 
-/// Counts what the tree of a text will take.
+/// Counts the memory of the tree of a text, before it is made.
 pub(super) fn counted(row: &Row, text: &str) -> Result<(), RowError> {
     bounded(text)?;
     if text.len() < COUNTED_FROM {
@@ -26,18 +26,18 @@ pub(super) fn counted(row: &Row, text: &str) -> Result<(), RowError> {
     row.hold(stream::whole(text, Size).unwrap_or_default())
 }
 
-/// The JSON that a text is, if it is one, as a tree that is counted until the row is done.
+/// A text as a tree, whose memory counts until the row is done; `None` if it is not JSON.
 pub(super) fn tree(row: &Row, text: &str) -> Result<Option<Value>, RowError> {
     counted(row, text)?;
     Ok(stream::whole(text, Tree))
 }
 
-/// The JSON that the first argument is, if it is one.
+/// The first argument as a tree; `None` if it is not JSON.
 pub(super) fn parsed(row: &Row) -> Result<Option<Value>, RowError> {
     tree(row, row.text(0))
 }
 
-/// The same where only a scalar is wanted: lists and objects are empty.
+/// The same where only a scalar is needed: lists and objects are empty.
 pub(super) fn shallow(row: &Row) -> Result<Option<Value>, RowError> {
     bounded(row.text(0))?;
     Ok(stream::whole(row.text(0), Shallow))

@@ -16,7 +16,7 @@ struct Element {
     alternate: bool,
     zero: bool,
     grouped: bool,
-    /// `None` in the inner place for `*`, which takes an argument.
+    /// `Some(None)` is `*`, which takes an argument.
     width: Option<Option<usize>>,
     precision: Option<Option<usize>>,
     conversion: char,
@@ -140,7 +140,7 @@ fn format(row: &Row, out: &mut Out) -> RowResult<()> {
     Ok(Some(()))
 }
 
-/// The longest number of digits behind a point.
+/// The most decimal digits.
 const MAX_PRECISION: usize = 1_000;
 
 fn write(
@@ -151,7 +151,7 @@ fn write(
     precision: Option<usize>,
     out: &mut Out,
 ) -> std::result::Result<(), RowError> {
-    // Padding is added to what is there already.
+    // Padding goes around the text of this element only.
     out.room(width)?;
     if precision.is_some_and(|precision| precision > MAX_PRECISION) && element.conversion != 's' {
         return Err(format!("a precision of FORMAT is at most {MAX_PRECISION}").into());
@@ -307,7 +307,7 @@ fn shortest(value: f64, precision: usize, zeros: bool) -> String {
     cut(&format!("{value:.places$}"))
 }
 
-/// Thousands parted by commas.
+/// Thousands separated by commas.
 fn grouped(digits: &str) -> String {
     let end = digits.find(['.', 'e']).unwrap_or(digits.len());
     let (whole, rest) = digits.split_at(end);

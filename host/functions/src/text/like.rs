@@ -1,7 +1,7 @@
-//! LIKE with a pattern that is computed, or is long.
+//! LIKE with a computed or a long pattern.
 //!
-//! The engine compiles a regular expression from such a pattern, for every row anew: seconds for
-//! a batch. Here the pieces between the `%` are looked for one after the other.
+//! The engine compiles a regular expression of such a pattern for every row, which takes seconds for a batch. This kernel
+//! searches the pieces between the `%` one after the other.
 
 use crate::kernel::Kernel;
 use crate::rows::{Body, Row, RowError, RowResult};
@@ -21,8 +21,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
     ),
 ];
 
-/// A character that stands for all of its cases. Only what is one character in another case has
-/// one, so that `_` stays one character.
+/// A character that is the same for all of its cases. Characters whose other case is several characters stay as they
+/// are, so that `_` stays one character.
 fn caseless(c: char) -> char {
     fn single(mut cases: impl Iterator<Item = char>) -> Option<char> {
         cases.next().filter(|_| cases.next().is_none())
@@ -31,11 +31,11 @@ fn caseless(c: char) -> char {
     single(upper.to_lowercase()).unwrap_or(upper)
 }
 
-/// What a pattern is made of, between its `%`.
+/// A part of a piece of a pattern, between its `%`.
 #[derive(Debug, PartialEq)]
 enum Part {
     Text(String),
-    /// `_`: so many characters, whatever they are.
+    /// So many `_`: any characters.
     Any(usize),
 }
 
@@ -59,7 +59,7 @@ fn like(row: &Row, text: &str, pieces: &[Vec<Part>]) -> RowResult<bool> {
     Ok(Some(end.is_some_and(str::is_empty)))
 }
 
-/// The pieces of a pattern: what stands before, between and behind its `%`.
+/// The pieces of a pattern: before, between and after its `%`.
 fn pieces(pattern: &str) -> Result<Vec<Vec<Part>>, RowError> {
     if pattern.len() > MAX_PATTERN {
         return Err(RowError::Limit(format!("a LIKE pattern has at most {} KiB", MAX_PATTERN >> 10)));
@@ -69,7 +69,7 @@ fn pieces(pattern: &str) -> Result<Vec<Vec<Part>>, RowError> {
     while let Some(c) = characters.next() {
         let escaped = match c {
             '%' => {
-                // Several of them are as one.
+                // Several `%` are as one.
                 if pieces.len() == 1 || pieces.last().is_some_and(|piece| !piece.is_empty()) {
                     pieces.push(Vec::new());
                 }
@@ -98,7 +98,7 @@ impl Part {
     }
 }
 
-/// What stands behind a piece that the text begins with.
+/// The rest of a text that begins with a piece.
 fn after<'a>(text: &'a str, piece: &[Part]) -> Option<&'a str> {
     piece.iter().try_fold(text, |text, part| match part {
         Part::Text(part) => text.strip_prefix(part.as_str()),
@@ -110,9 +110,9 @@ fn after<'a>(text: &'a str, piece: &[Part]) -> Option<&'a str> {
     })
 }
 
-/// What stands behind the first place of a piece in the text.
+/// The rest of a text after the first match of a piece.
 fn found<'a>(row: &Row, text: &'a str, piece: &[Part]) -> Result<Option<&'a str>, RowError> {
-    /// Bytes that are compared in the time in which one character is passed over.
+    /// Bytes that are compared in the time of one step.
     const STEP: usize = 8;
     let size = piece.iter().map(|part| match part {
         Part::Text(text) => text.len(),

@@ -6,3 +6,4 @@ pub(crate) mod format;
 pub(crate) mod like;
 pub(crate) mod pieces;
 pub mod regexps;
+pub(crate) mod search;

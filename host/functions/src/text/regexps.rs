@@ -32,7 +32,7 @@ fn next<'t>(regex: &Regex, text: &'t str, at: usize) -> Option<(Captures<'t>, us
     Some((captures, end))
 }
 
-/// What a match gives: the group if the pattern has one, else all of it.
+/// The result of a match: the first group if the pattern has one, else the whole match.
 fn wanted<'t>(captures: &Captures<'t>) -> Option<regex::Match<'t>> {
     captures.get(usize::from(captures.len() > 1))
 }
@@ -67,8 +67,7 @@ fn extract(row: &Row, out: &mut Out) -> RowResult<()> {
     }
 }
 
-/// A pattern of bytes for the engine of regular expressions, which takes text: bytes that are no
-/// ASCII are written as escapes.
+/// A pattern of bytes for the regex crate, whose patterns are text: bytes that are not ASCII are written as escapes.
 pub fn pattern_of_bytes(bytes: &[u8]) -> String {
     bytes
         .iter()

@@ -68,7 +68,7 @@ impl Part {
         })
     }
 
-    /// When the part of a number begins.
+    /// The first microsecond of the part with a number.
     pub(super) fn start(self, index: i64) -> Option<i64> {
         let months = match self {
             Self::Micros(unit) => return index.checked_mul(unit),
@@ -85,7 +85,7 @@ impl Part {
         day(NaiveDate::from_ymd_opt(year, month, 1)?).checked_mul(DAY)
     }
 
-    /// When the part that a time lies in began.
+    /// The first microsecond of the part that a time lies in.
     pub(super) fn floor(self, micros: i64) -> Option<i64> {
         self.start(self.index(micros)?)
     }
@@ -96,7 +96,7 @@ pub(super) fn day(date: NaiveDate) -> i64 {
     i64::from(date.to_epoch_days())
 }
 
-/// A time moved by months; the day is that of the month's end where the month is shorter.
+/// A time moved by months. Where the month is shorter, the day is its last.
 pub(super) fn add_months(micros: i64, months: i64) -> Option<i64> {
     use chrono::Months;
     let time = DateTime::from_timestamp_micros(micros)?;

@@ -83,7 +83,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
         1..=1,
         Body::Int(|row| {
             let (months, days, nanos) = row.interval(0);
-            // Intervals that BigQuery has are far below the end.
+            // Intervals within BigQuery's range do not reach the limit.
             let days = (months * 30 + days).saturating_mul(DAY);
             Ok(Some(days.saturating_add(nanos.div_euclid(1_000))))
         }),
@@ -114,8 +114,8 @@ fn scaled(unit: (i64, i64, i64), count: i64) -> RowResult<(i64, i64, i64)> {
     Ok(Some((times(unit.0)?, times(unit.1)?, times(unit.2)?)))
 }
 
-/// An interval divided: what is left of the months goes to the days, what is left of them to the
-/// hours. Whole microseconds.
+/// An interval divided by a number: the remainder of the months is added to the days, that of the days to the
+/// nanoseconds. The result is in whole microseconds.
 pub(crate) fn divided((months, days, nanos): (i128, i128, i128), by: i128) -> (i128, i128, i128) {
     let days = days.saturating_add(30 * (months % by));
     let nanos = nanos.saturating_add(86_400 * i128::from(NANO) * (days % by));

@@ -85,7 +85,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
         Body::Date(|row| {
             let by = row.int(1);
             let moved = if row.bool(2) { row.int(0).checked_sub(by) } else { row.int(0).checked_add(by) };
-            // What is no number of days at all is beyond all dates.
+            // An overflow is beyond all dates.
             Ok(Some(moved.unwrap_or(i64::MAX)))
         }),
     ),
@@ -104,7 +104,7 @@ fn part(row: &Row, i: usize) -> Result<Part, RowError> {
     Part::read(row.text(i)).ok_or_else(|| format!("there is no date part {}", row.text(i)).into())
 }
 
-/// Below a day by what the clocks show, so that an hour that is shown twice stays two hours.
+/// Parts below a day keep the offset of the time, so that an hour that the clocks show twice stays two hours.
 fn floor_in_zone(row: &Row) -> RowResult<i64> {
     let (part, micros, zone) = (part(row, 0)?, row.int(1), Zone::of(row, 2)?);
     let Some(offset) = zone.offset(micros) else { return Ok(None) };
@@ -136,8 +136,7 @@ fn clock(row: &Row, i: usize) -> Result<i64, RowError> {
     }
 }
 
-/// A time moved by the interval of argument 1, back if argument 2 says so: by months first, then
-/// by the rest.
+/// A time moved by the interval of argument 1, backwards if argument 2 is true: by months first, then by the rest.
 fn shifted(row: &Row, micros: i64) -> Result<i64, RowError> {
     let (months, days, nanos) = row.interval(1);
     let sign = if row.bool(2) { -1 } else { 1 };

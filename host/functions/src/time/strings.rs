@@ -1,4 +1,4 @@
-//! FORMAT_TIMESTAMP and PARSE_TIMESTAMP: BigQuery's format elements on chrono's.
+//! FORMAT_TIMESTAMP and PARSE_TIMESTAMP: BigQuery's format elements, by means of chrono's.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ const MAX_FORMAT: usize = 4 << 10;
 #[derive(Debug)]
 enum Piece {
     Plain(Vec<Item<'static>>),
-    /// Seconds with so many digits behind the point, or as many as there are.
+    /// Seconds with so many decimal digits, or as many as the time has.
     Seconds(Option<usize>),
     Quarter,
     IsoDayOfYear,
@@ -136,7 +136,7 @@ pub(super) fn format(row: &Row, out: &mut Out) -> RowResult<()> {
     Ok(Some(()))
 }
 
-/// `zoned_text(micros, zone)`: as a TIMESTAMP is shown, with what the clocks of the zone show.
+/// `zoned_text(micros, zone)`: the text of a TIMESTAMP in the local time of a zone.
 pub(super) fn zoned(row: &Row, out: &mut Out) -> RowResult<()> {
     let (micros, zone) = (row.int(0), Zone::of(row, 1)?);
     let Some(offset) = zone.offset(micros) else { return Ok(None) };
@@ -174,7 +174,7 @@ impl Reading {
     }
 }
 
-/// BigQuery's elements in chrono's words, for reading.
+/// BigQuery's elements as those of chrono, for parsing.
 fn translated(format: &str) -> Option<String> {
     let mut out = String::with_capacity(format.len());
     let mut rest = format.chars();

@@ -39,7 +39,7 @@ impl Zone {
             return Ok(Self::Named(*zone));
         }
         let short: String = text.chars().take(60).collect();
-        // People type a city without its continent.
+        // A city without its continent.
         let city = |zone: &&Tz| {
             zone.name().rsplit('/').next().is_some_and(|city| city.eq_ignore_ascii_case(&short.replace(' ', "_")))
         };
@@ -78,13 +78,13 @@ impl Zone {
         Some(i64::from(seconds) * SECOND)
     }
 
-    /// What the clocks show at an instant.
+    /// The local time at an instant.
     pub(super) fn local(self, micros: i64) -> Option<i64> {
         micros.checked_add(self.offset(micros)?)
     }
 
-    /// The instant at which the clocks show a time: the first one where they show it twice; where
-    /// they skip it, as if they had not been set yet.
+    /// The instant of a local time: the first one of two; for a time that the clocks skip, with the offset before the
+    /// gap.
     pub(super) fn instant(self, local: i64) -> Option<i64> {
         let zone = match self {
             Self::Fixed(_) => return local.checked_sub(self.offset(0)?),
@@ -128,7 +128,7 @@ fn fixed(text: &str) -> Option<FixedOffset> {
     FixedOffset::east_opt(sign * (hours * 3600 + minutes * 60))
 }
 
-/// A text with an offset behind it that is written short, or behind a date alone: `2026-01-31-8:00`.
+/// A time with a short offset, or a date with an offset: `2026-01-31-8:00`.
 fn with_offset(text: &str) -> Option<i64> {
     const DATE: usize = "2026-01-31".len();
     let at = text.rfind(['+', '-']).filter(|at| *at >= DATE)?;
@@ -139,7 +139,7 @@ fn with_offset(text: &str) -> Option<i64> {
     Zone::Fixed(fixed(offset)?).instant(tidegate_model::parse_timestamp(time)?)
 }
 
-/// A text with the name of a zone behind it: `2026-01-31 12:00:00 Europe/Berlin`.
+/// A time with the name of a zone: `2026-01-31 12:00:00 Europe/Berlin`.
 pub(crate) fn with_name(text: &str) -> Option<i64> {
     if let Some(micros) = with_offset(text.trim()) {
         return Some(micros);
@@ -152,7 +152,7 @@ pub(crate) fn with_name(text: &str) -> Option<i64> {
     zone.instant(tidegate_model::parse_timestamp(time)?)
 }
 
-/// A text as an instant; `zone` is for a text that names none itself.
+/// A text as an instant; `zone` is that of texts without a zone.
 pub(super) fn instant_of(text: &str, zone: Zone) -> Option<i64> {
     let text = text.trim();
     let behind = text.get(10..).unwrap_or_default();
