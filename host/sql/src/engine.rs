@@ -30,9 +30,10 @@ use futures::{Stream, StreamExt};
 use sqlparser::ast::Query;
 use tidegate_model::{Code, Failure, Limits, TextLimits};
 
-use crate::catalog::{Binding, SavedQuery};
+use crate::catalog::Binding;
 use crate::fail::{Planning, Result, from_running};
-use crate::resolve::{self, Output};
+use crate::resolve::{self, Output, ResolvedStatement};
+use crate::saved_query::SavedQuery;
 use crate::types::Type;
 use crate::{stop, text};
 pub use narrow::Narrow;
@@ -182,10 +183,10 @@ impl Engine {
     }
 
     /// Resolves under the limits of planning.
-    fn planned(&self, resolve: impl FnOnce() -> Result<resolve::Statement>) -> Result<Plan> {
+    fn planned(&self, resolve: impl FnOnce() -> Result<ResolvedStatement>) -> Result<Plan> {
         let budget = Budget::new(&self.total_memory, self.statement_memory);
         let statement = budget.statement();
-        let resolve::Statement { resolved, never_seen } = statement.cover(resolve)?;
+        let ResolvedStatement { resolved, never_seen } = statement.cover(resolve)?;
         statement.planned()?;
         let columns = resolved.columns.into_iter().map(|Output { name, column: _, ty }| (name, ty)).collect();
         Ok(Plan { logical: resolved.plan, columns, budget, never_seen })

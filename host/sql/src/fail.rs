@@ -1,4 +1,4 @@
-//! Building the failures of this room: code, text, place; and hiding the engine's own words.
+//! The failures of this crate (code, text, place), and what a caller is told of an error of the engine.
 
 use std::fmt;
 

@@ -5,18 +5,14 @@
 //! 'error')` is a condition on a leaf that the storage can prune by). With real lists it is a
 //! [`RowQuery`].
 
-use std::borrow::Cow;
-
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, Operator, SortExpr, col, lit, when};
 use datafusion::scalar::ScalarValue;
-use sqlparser::ast::{
-    Expr as Ast, GroupByExpr, Ident, JoinConstraint, JoinOperator, OrderBy, Query, Select, SetExpr, TableFactor,
-    ValueTableMode as Mode,
-};
+use sqlparser::ast::{GroupByExpr, OrderBy, Query, SetExpr, ValueTableMode as Mode};
 use tidegate_model::{Failure, Position};
 
+use super::array_from::unnested_arrays;
 use super::boolean;
 use super::limit::Limit;
 use super::select_list::{Item, nth_item, unique_names};
@@ -40,15 +36,6 @@ pub(super) struct ArraySubquery {
     at: Option<Position>,
 }
 
-/// One `UNNEST` of a FROM clause.
-struct Unnested<'a> {
-    array: Cow<'a, Ast>,
-    alias: Option<String>,
-    offset: Option<String>,
-    keep: bool,
-    on: Option<&'a Ast>,
-}
-
 impl Resolver<'_> {
     /// The subquery as one over the arrays of the row; `None` if it reads anything else.
     pub(super) fn array_subquery(&mut self, query: &Query, cx: &mut Context<'_, '_>) -> Result<Option<ArraySubquery>> {
@@ -58,7 +45,7 @@ impl Resolver<'_> {
             // A table of that name would be meant first.
             cx.environment.find(name).is_none() && cx.scope.has_alias(name)
         };
-        let Some(arrays) = unnested(select, of_outer).filter(|_| !foreign) else { return Ok(None) };
+        let Some(arrays) = unnested_arrays(select, of_outer).filter(|_| !foreign) else { return Ok(None) };
         let at = place(query);
         let mut scope = Scope { relations: Vec::new(), parent: Some(cx.scope), inline: true };
         let mut steps = Vec::new();
@@ -293,53 +280,6 @@ fn three_valued(found: Expr, unknown: Expr) -> Result<Expr> {
     let null = Expr::Literal(ScalarValue::Boolean(None), None);
     let value = when(found, lit(true)).when(unknown, null).otherwise(lit(false)).planned()?;
     Ok(folded(Typed::new(value, Type::Bool)).expr)
-}
-
-/// The arrays of a FROM that is nothing but UNNESTs, or paths into rows outside: `FROM t.tags AS tag`.
-fn unnested(select: &Select, of_outer: impl Fn(&str) -> bool) -> Option<Vec<Unnested<'_>>> {
-    let mut arrays = Vec::new();
-    for table in &select.from {
-        let joined = table.joins.iter().map(|join| {
-            let (keep, on) = match &join.join_operator {
-                JoinOperator::CrossJoin(on) | JoinOperator::Inner(on) | JoinOperator::Join(on) => (false, on),
-                JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => (true, on),
-                _ => return None,
-            };
-            match on {
-                JoinConstraint::None => Some((&join.relation, keep, None)),
-                JoinConstraint::On(on) => Some((&join.relation, keep, Some(on))),
-                _ => None,
-            }
-        });
-        for factor in std::iter::once(Some((&table.relation, false, None))).chain(joined) {
-            let (relation, keep, on) = factor?;
-            let (array, alias, offset) = match relation {
-                TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, .. } => {
-                    let [array] = array_exprs.as_slice() else { return None };
-                    let named =
-                        || with_offset_alias.as_ref().map_or_else(|| "offset".to_owned(), |name| name.value.clone());
-                    (Cow::Borrowed(array), alias, with_offset.then(named))
-                }
-                TableFactor::Table { name, alias, args: None, version: None, .. } if name.0.len() > 1 => {
-                    let parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
-                    if parts.len() < name.0.len() || !parts.first().is_some_and(|first| of_outer(&first.value)) {
-                        return None;
-                    }
-                    (Cow::Owned(Ast::CompoundIdentifier(parts)), alias, None)
-                }
-                _ => return None,
-            };
-            let implied = || match array.as_ref() {
-                Ast::CompoundIdentifier(parts) => parts.last().map(|part| part.value.clone()),
-                _ => None,
-            };
-            let is_path = matches!(relation, TableFactor::Table { .. });
-            let alias = alias.as_ref().map(|alias| alias.name.value.clone());
-            let alias = alias.or_else(|| implied().filter(|_| is_path));
-            arrays.push(Unnested { array, alias, offset, keep, on });
-        }
-    }
-    Some(arrays)
 }
 
 /// The failure of a subquery used as a value that has not one column but `columns`.

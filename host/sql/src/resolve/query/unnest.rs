@@ -14,7 +14,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, col,
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Expr as Ast, Ident, JoinConstraint, TableFactor, Value};
 
-use super::join::Source;
+use super::join::Input;
 use crate::fail::{Planning, Result, invalid, place, unsupported};
 use crate::resolve::calls::any;
 use crate::resolve::context::{Clause, Context};
@@ -77,12 +77,12 @@ pub(super) fn unnest_of(factor: &TableFactor, left: &Scope<'_>) -> Result<Option
 impl Resolver<'_> {
     pub(super) fn unnest<'p>(
         &mut self,
-        left: Source<'p>,
+        left: Input<'p>,
         unnest: &Unnest,
         keep: Keep,
         constraint: &JoinConstraint,
         environment: &Environment<'_>,
-    ) -> Result<Source<'p>> {
+    ) -> Result<Input<'p>> {
         let at = place(&unnest.array);
         self.count_relation(at)?;
         let array = self.expr(&unnest.array, &mut Context::new(&left.scope, environment, Clause::Unnest))?;
@@ -92,13 +92,13 @@ impl Resolver<'_> {
     /// Unnests the array that the text of the UNNEST was resolved to.
     fn unnest_array<'p>(
         &mut self,
-        left: Source<'p>,
+        left: Input<'p>,
         unnest: &Unnest,
         array: Typed,
         keep: Keep,
         constraint: &JoinConstraint,
         environment: &Environment<'_>,
-    ) -> Result<Source<'p>> {
+    ) -> Result<Input<'p>> {
         let at = place(&unnest.array);
         let whole = array.clone();
         let (mut array, of_path) = self.as_array(array);
@@ -125,13 +125,13 @@ impl Resolver<'_> {
         // An array that needs nothing of the row is unnested once and joined, not once a row. Its text may name
         // paths of the row all the same, which are NULL because no record ever had them: it is not read again.
         if is_list && !left.scope.relations.is_empty() && !any(&array.expr, reads) {
-            let start = Source::one_row(left.scope.parent)?;
+            let start = Input::one_row(left.scope.parent)?;
             let none = &JoinConstraint::None;
             let right = self.unnest_array(start, unnest, whole, Keep::Matching, none, environment)?;
             let kind = if keep == Keep::Left { JoinType::Left } else { JoinType::Inner };
             return self.joined_to(left, right, kind, constraint, environment, at);
         }
-        let Source { plan, mut scope } = left;
+        let Input { plan, mut scope } = left;
         let plan = if keep == Keep::Matching { without_implied(plan, &array.expr) } else { plan };
         let builder = LogicalPlanBuilder::from(plan);
         let (builder, element, offset) = match &array.ty {
@@ -183,7 +183,7 @@ impl Resolver<'_> {
             // Done to the list already.
             (Some(_), Keep::Left) => builder,
         };
-        Ok(Source { plan: builder.build().planned()?, scope })
+        Ok(Input { plan: builder.build().planned()?, scope })
     }
 
     fn unnest_list(

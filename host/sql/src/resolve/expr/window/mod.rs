@@ -27,7 +27,7 @@ use crate::typed::Typed;
 use crate::types::Type;
 
 use self::spec::Over;
-use self::table::Call;
+use self::table::WindowCall;
 
 pub(super) use table::{find, names};
 
@@ -138,7 +138,7 @@ impl Resolver<'_> {
         if over.framed && !function.takes_frame {
             return Err(invalid(format!("{name} takes no frame (ROWS or RANGE)"), at));
         }
-        function.call(&Call {
+        function.call(&WindowCall {
             name: function.name,
             arguments: &arguments,
             ordered: !over.order_by.is_empty(),

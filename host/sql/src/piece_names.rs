@@ -1,4 +1,4 @@
-//! The names in a piece of a query: tables, parameters, and which of these may bind its rows.
+//! The names in a piece of a query: tables, parameters, and which parameters may bind its rows.
 //!
 //! Whether a parameter that a token fixes narrows what a piece reads is told by where it stands. To compare it with
 //! something may narrow; to search for it in a text, or to take it where another parameter is not sent, does not.
@@ -21,31 +21,33 @@ pub enum Weak {
 
 /// The names in a piece of a query.
 #[derive(Debug, Default)]
-pub(crate) struct Named {
+pub(crate) struct PieceNames {
     /// All parameters.
     pub(crate) parameters: BTreeSet<String>,
-    /// Those, in lower case, that are compared, or used in any other way that may bind rows.
+    /// The parameters, in lower case, that are compared, or used in any other way that may bind rows.
     bound: BTreeSet<String>,
-    /// Those, in lower case, that stand in for another one somewhere.
+    /// The parameters, in lower case, that replace another one that is not sent.
     defaults: BTreeSet<String>,
-    /// What stands where a table can stand, as it is written.
+    /// The names of tables, and paths in places of tables, as they are written.
     pub(crate) written: BTreeSet<String>,
     /// The same in lower case.
     pub(crate) tables: BTreeSet<String>,
 }
 
-impl Named {
+impl PieceNames {
+    /// The names in `piece`, which is a query or a part of one.
     pub(crate) fn within(piece: &impl Visit) -> Self {
         let mut namer = Namer::default();
         let _ = piece.visit(&mut namer);
-        namer.named
+        namer.names
     }
 
+    /// Whether a parameter, in any case, is used in a way that may bind rows.
     pub(crate) fn binds(&self, parameter: &str) -> bool {
         self.bound.contains(&parameter.to_lowercase())
     }
 
-    /// How it is used, where that binds nothing.
+    /// How a parameter is used that binds nothing; `None` if it may bind rows or is not used.
     pub(crate) fn weakly(&self, parameter: &str) -> Option<Weak> {
         if self.binds(parameter) || !self.parameters.iter().any(|own| own.eq_ignore_ascii_case(parameter)) {
             return None;
@@ -77,7 +79,7 @@ const FIRST_OF: [&str; 2] = ["COALESCE", "IFNULL"];
 /// Finds the names in a piece.
 #[derive(Default)]
 struct Namer {
-    named: Named,
+    names: PieceNames,
     /// Expressions ahead whose parameters bind nothing, by where they are in memory: the tree does not move.
     weak: Vec<(*const Expr, Weak)>,
     /// Those of them that the expression at hand is in.
@@ -180,10 +182,10 @@ impl Visitor for Namer {
             self.inside.push(part);
         }
         if let Some(name) = parameter_of(expr) {
-            self.named.parameters.insert(name.to_owned());
+            self.names.parameters.insert(name.to_owned());
             match self.inside.last() {
-                None => drop(self.named.bound.insert(name.to_lowercase())),
-                Some((_, Weak::Default)) => drop(self.named.defaults.insert(name.to_lowercase())),
+                None => drop(self.names.bound.insert(name.to_lowercase())),
+                Some((_, Weak::Default)) => drop(self.names.defaults.insert(name.to_lowercase())),
                 Some((_, Weak::Searched)) => {}
             }
         }
@@ -202,8 +204,8 @@ impl Visitor for Namer {
         // As the resolver does: first joined, then in lower case, for that depends on what stands around.
         let parts = relation.0.iter().filter_map(|part| part.as_ident()).map(|ident| ident.value.as_str());
         let written = parts.collect::<Vec<_>>().join(".");
-        self.named.tables.insert(written.to_lowercase());
-        self.named.written.insert(written);
+        self.names.tables.insert(written.to_lowercase());
+        self.names.written.insert(written);
         ControlFlow::Continue(())
     }
 }
