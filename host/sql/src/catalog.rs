@@ -18,7 +18,7 @@ pub trait Sources: Send + Sync {
     fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>>;
     /// The names of all sources, for messages.
     fn names(&self) -> Vec<String>;
-    /// Whether a source is known to have rows: then a column that it has not is one that no row has had.
+    /// Whether a source is known to have rows. A name that is no column of it is then one that no row has had.
     fn has_rows(&self, _name: &str) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 //! The names in a piece of a query: tables, parameters, and which parameters may bind its rows.
 //!
-//! Whether a parameter that a token fixes narrows what a piece reads is told by where it stands. To compare it with
-//! something may narrow; to search for it in a text, or to take it where another parameter is not sent, does not.
+//! Whether a parameter that a token fixes narrows the rows of a piece depends on how it is used. A comparison may narrow
+//! them; a search for it in a text does not, nor does its use where another parameter is not sent.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -80,9 +80,9 @@ const FIRST_OF: [&str; 2] = ["COALESCE", "IFNULL"];
 #[derive(Default)]
 struct Namer {
     names: PieceNames,
-    /// Expressions ahead whose parameters bind nothing, by where they are in memory: the tree does not move.
+    /// Expressions that are not visited yet and whose parameters bind nothing, by their addresses: the tree does not move.
     weak: Vec<(*const Expr, Weak)>,
-    /// Those of them that the expression at hand is in.
+    /// Those of them around the expression that is visited.
     inside: Vec<(*const Expr, Weak)>,
 }
 
@@ -176,7 +176,7 @@ impl Visitor for Namer {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         let here = std::ptr::from_ref(expr);
-        // What was noted last comes first, or soon.
+        // The expressions that were noted last are visited next.
         if let Some(at) = self.weak.iter().rposition(|(part, _)| *part == here) {
             let part = self.weak.swap_remove(at);
             self.inside.push(part);
@@ -201,7 +201,7 @@ impl Visitor for Namer {
     }
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-        // As the resolver does: first joined, then in lower case, for that depends on what stands around.
+        // As the resolver does: joined first, then in lower case, which depends on the neighbouring characters.
         let parts = relation.0.iter().filter_map(|part| part.as_ident()).map(|ident| ident.value.as_str());
         let written = parts.collect::<Vec<_>>().join(".");
         self.names.tables.insert(written.to_lowercase());

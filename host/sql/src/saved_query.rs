@@ -90,8 +90,8 @@ impl SavedQuery {
         parameters.into_iter().collect()
     }
 
-    /// What stands where a table can stand and is none of the query's CTEs: tables that it reads, and
-    /// paths into their columns. As it is written, once.
+    /// The names in FROM that are none of the query's CTEs: tables that it reads, and paths into their columns. Each once,
+    /// as it is written.
     pub fn relations(&self) -> BTreeSet<&str> {
         let pieces = self.pieces.iter().enumerate();
         let all = pieces.flat_map(|(i, named)| named.written.iter().map(move |written| (i, written.as_str())));
@@ -106,7 +106,7 @@ impl SavedQuery {
         tables.into_iter().filter(|table| relations.contains(&table.to_lowercase())).collect()
     }
 
-    /// Which of these tables the body names itself: what it reads of them, no CTE narrows.
+    /// Which of these tables the body itself names. No CTE narrows the rows that it reads of them.
     pub fn names_in_body<'t>(&self, tables: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
         let Some(body) = self.pieces.last() else { return Vec::new() };
         let named = |table: &&str| {
@@ -116,11 +116,10 @@ impl SavedQuery {
         tables.into_iter().filter(named).collect()
     }
 
-    /// Which pieces hand on rows of the tables `outside` without the parameter having been used on the
-    /// way. A piece that uses it, anywhere, is taken at its word; but to search for it in a text, or to take it
-    /// where another parameter is not sent, is no such use. Of `outside`, `stored` are those whose rows can be held
-    /// to the parameter by a column: where they are all that a piece reads and searches, they are told as
-    /// [`Unbound::searched`] instead.
+    /// Which pieces hand on rows of the tables `outside` on whose way the parameter is not used. Any use counts, apart from
+    /// two: searching a text for the parameter, and taking it where another parameter is not sent. Of `outside`, `stored`
+    /// are the tables whose rows can be limited to the parameter by a column. Where a piece only searches, and reads no
+    /// other tables, these tables are told as [`Unbound::searched`] instead.
     pub fn unbound<'t>(
         &self,
         parameter: &str,
@@ -159,8 +158,8 @@ impl SavedQuery {
         found
     }
 
-    /// The parameters that pieces which read one of the tables `outside` use in a way that binds nothing, each with
-    /// the piece: the name of a granted table, or nothing for the body.
+    /// The parameters that bind no rows in a piece that reads one of the tables `outside`, each with the piece: the name of a
+    /// granted table, or `None` for the body.
     pub fn weakly_bound<'t>(&self, outside: impl IntoIterator<Item = &'t str>) -> Vec<(String, Weak, Option<&str>)> {
         let outside: BTreeSet<String> = outside.into_iter().map(str::to_lowercase).collect();
         let mut found = Vec::new();
@@ -186,7 +185,7 @@ impl SavedQuery {
         before.iter().any(|cte| cte.alias.name.value.to_lowercase() == name)
     }
 
-    /// What a CTE names, by its own name in lower case.
+    /// The names in a CTE, which is found by its own name in lower case.
     fn names_of(&self, cte: &str) -> Option<&PieceNames> {
         let mut all = self.ctes.iter().zip(self.pieces.iter());
         all.find(|(known, _)| known.alias.name.value.to_lowercase() == cte).map(|(_, named)| named)

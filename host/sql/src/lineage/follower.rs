@@ -19,9 +19,9 @@ const MOST_FIELDS: usize = 32;
 
 /// Where the values of a column come from.
 enum Origin {
-    /// They are computed, or handed on.
+    /// Another expression of the plan.
     Computed(Expr),
-    /// They are a column of a table.
+    /// A column of a table.
     Stored { table: String, column: String },
 }
 
@@ -31,7 +31,7 @@ type ColumnKey = (Option<String>, String);
 #[derive(Default)]
 struct Follower {
     origins: HashMap<ColumnKey, Vec<Origin>>,
-    /// What decides about rows.
+    /// Expressions that decide about rows.
     used: Vec<Expr>,
     found: BTreeMap<String, BTreeSet<Vec<String>>>,
     followed: HashSet<(ColumnKey, Vec<String>)>,
@@ -107,7 +107,7 @@ impl Follower {
             | LogicalPlan::Limit(_)
             | LogicalPlan::Repartition(_)
             | LogicalPlan::Distinct(Distinct::On(_)) => self.use_expressions(node),
-            // Whatever the inputs are called, columns come from those of the same place.
+            // The columns are those of the inputs at the same positions, whatever their names.
             _ => {
                 for input in node.inputs() {
                     self.hand_on(node.schema(), input.schema());
@@ -192,9 +192,9 @@ impl Follower {
                 self.follow(&of.expr, &[]);
                 self.follow_outputs(&of.subquery.subquery);
             }
-            // Whether it is there, not what it is.
+            // This reads whether the value is there, not the value.
             Expr::IsNull(of) | Expr::IsNotNull(of) => self.follow(of, &[PRESENCE_FIELD.to_owned()]),
-            // Whether there is a row; what decides about that is among what is used.
+            // The expressions that decide whether there is a row are noted as used.
             Expr::Exists(_) => {}
             _ => {
                 let mut parts = Vec::new();
@@ -222,7 +222,7 @@ impl Follower {
                 self.follow(of, path);
                 at.iter().for_each(|arg| self.follow(arg, &[]));
             }
-            // Fields keep their names.
+            // These functions keep the names of fields.
             ("coalesce" | "nullable" | UNITED, args) => args.iter().for_each(|arg| self.follow(arg, path)),
             ("named_struct", args) if !path.is_empty() => {
                 let (field, rest) = path.split_first().map_or((None, path), |(field, rest)| (Some(field), rest));

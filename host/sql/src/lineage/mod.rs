@@ -28,7 +28,7 @@ use crate::saved_query::SavedQuery;
 pub type Reads = BTreeMap<String, BTreeSet<String>>;
 
 impl Engine {
-    /// What a granted table reads of the sources.
+    /// What a granted table of `saved` reads of the sources. The tables of the binding are not used.
     ///
     /// # Errors
     /// As [`Engine::plan`].
@@ -38,9 +38,9 @@ impl Engine {
         reads(&plan.logical)
     }
 
-    /// What a statement reads of the granted tables: of the body of the saved query, or of `sql`. Where
-    /// a grant has a column that no table can have, such as an interval, it is told what the statement
-    /// reads of the sources.
+    /// What a statement reads of the granted tables of `saved`: `sql`, or without it the body of the saved query. Where a
+    /// grant has a column that no table can have, such as an interval, this gives what the statement reads of the sources.
+    /// The tables of the binding are not used.
     ///
     /// # Errors
     /// As [`Engine::plan`].
@@ -67,7 +67,7 @@ fn whole(table: &str) -> String {
 }
 
 impl Plan {
-    /// The columns under the names that the statement gives them, as they are held.
+    /// The columns under the names that the statement gives them, with their Arrow types.
     fn schema(&self) -> SchemaRef {
         let held = self.logical.schema().fields();
         let fields = held.iter().zip(self.columns());

@@ -69,8 +69,8 @@ impl Typed {
         Ok(folded(convert_value(self, target, how)?))
     }
 
-    /// The value with its text held as all text is, in views: the engine's functions return one
-    /// or the other form of text, and CASE arms and set operations must agree.
+    /// The value with text as a view array. The engine's functions return text in several forms, and the arms of a CASE and
+    /// the sides of a set operation must have the same one.
     pub(crate) fn uniform(self) -> Self {
         let of_text = match &self.ty {
             Type::Array(item) => **item == Type::String,
@@ -93,7 +93,7 @@ impl Typed {
 }
 
 fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> {
-    // A path that holds records and other values is read as text wherever it is not unnested.
+    // A mixed record that is not unnested is read as text.
     if target.is_plain()
         && let Some(text) = text_of_mixed(&value)?
     {
@@ -125,7 +125,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         (Type::Timestamp, Type::Datetime) | (Type::Datetime, Type::Timestamp) => expr,
         (Type::Date, Type::Timestamp | Type::Datetime)
         | (Type::Timestamp | Type::Datetime, Type::Date | Type::Time) => cast(expr, to),
-        // People compare timestamps with the microseconds that results show them as.
+        // Timestamps are compared with microseconds, because results show them so.
         (Type::Int64, Type::Timestamp) if how.implicit => cast(expr, to),
         (Type::Record(fields), Type::Array(item))
             if Type::Struct { fields: Arc::clone(fields), open: true }.arrow() == item.arrow() =>
@@ -136,7 +136,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         (Type::Array(from), Type::Array(item))
             if matches!((&**from, &**item), (Type::Struct { .. }, Type::Struct { .. })) && from != item =>
         {
-            // Element by element, as one struct becomes another.
+            // Each element is converted as one struct to another.
             let name = "item".to_owned();
             let element = Typed::new(col(&name), (**from).clone()).convert(item, how)?;
             let list = mapped(expr.clone(), name, element.expr)?;
@@ -208,15 +208,18 @@ fn is_error(value: &Typed) -> bool {
     raised_as(&value.expr, &DataType::Null).is_some()
 }
 
-/// All values in their common type.
+/// All values, converted to their common type, and that type; `at` is the place for messages.
+///
+/// # Errors
+/// If there is no common type.
 pub(crate) fn unify(values: Vec<Typed>, at: Option<Position>) -> Result<(Vec<Typed>, Type)> {
-    // A literal's text takes the type of what it stands beside, where it can be read as it.
+    // A text literal takes the type of the other values, where it can be read as that type.
     let firm = common(values.iter().filter(|v| v.literal_text().is_none()).map(|v| v.ty.clone()), at)?;
     let ty = match firm {
         Type::Timestamp | Type::Datetime | Type::Date if values.iter().all(|v| reads_as(v, &firm)) => firm,
         _ => common(values.iter().map(|v| v.ty.clone()), at)?,
     };
-    // An error beside nothing but NULL is a value all the same.
+    // ERROR(...) among nothing but NULLs still needs a type that holds values.
     let ty = if ty == Type::Null && values.iter().any(is_error) { Type::String } else { ty };
     let values =
         values.into_iter().map(|value| value.convert(&ty, Conversion::implicit(at))).collect::<Result<Vec<_>>>()?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use sqlparser::ast::{Expr as Ast, Ident, JoinConstraint, JoinOperator, Select, TableFactor};
 
-/// One `UNNEST` of a FROM clause.
+/// An array of a FROM clause: one `UNNEST`, or a path into an outer row.
 pub(super) struct UnnestedArray<'a> {
     pub(super) array: Cow<'a, Ast>,
     pub(super) alias: Option<String>,

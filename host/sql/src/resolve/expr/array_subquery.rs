@@ -28,8 +28,8 @@ use crate::typed::Typed;
 use crate::types::{Field, Type, is_there};
 use crate::typing::{Conversion, compare, folded, over_list, plan_column};
 
-/// A subquery over the arrays of a row.
-pub(super) struct ArraySubquery {
+/// A subquery over the arrays of a row; how it is used decides what it becomes: a value, EXISTS, an array or IN.
+pub(super) struct ArraySubqueryBuilder {
     query: RowQuery,
     /// The columns of the subquery.
     columns: Vec<Typed>,
@@ -38,11 +38,15 @@ pub(super) struct ArraySubquery {
 
 impl Resolver<'_> {
     /// The subquery as one over the arrays of the row; `None` if it reads anything else.
-    pub(super) fn array_subquery(&mut self, query: &Query, cx: &mut Context<'_, '_>) -> Result<Option<ArraySubquery>> {
+    pub(super) fn array_subquery(
+        &mut self,
+        query: &Query,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Option<ArraySubqueryBuilder>> {
         let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
         let foreign = query.with.is_some() || query.fetch.is_some() || !query.pipe_operators.is_empty();
         let of_outer = |name: &str| {
-            // A table of that name would be meant first.
+            // A CTE of that name hides the alias.
             cx.environment.find(name).is_none() && cx.scope.has_alias(name)
         };
         let Some(arrays) = unnested_arrays(select, of_outer).filter(|_| !foreign) else { return Ok(None) };
@@ -104,7 +108,7 @@ impl Resolver<'_> {
         if let Some(condition) = &select.selection {
             and(self.condition(condition, &mut Context::new(&scope, cx.environment, Clause::Where))?);
         }
-        // A record's values are computed whether it is there or not: what does not convert is NULL.
+        // The values of a record are computed also where the record is missing, so a value that does not convert is NULL.
         let guarded = steps.is_empty();
         let mut calls = Calls::default();
         let items = self.items(&select.projection, &scope, cx.environment, &mut calls, None, guarded)?;
@@ -122,12 +126,12 @@ impl Resolver<'_> {
         let distinct = select.distinct.is_some()
             || matches!(select.value_table_mode, Some(Mode::DistinctAsStruct | Mode::DistinctAsValue));
         let (value, finish) = (lit(1_i64), Finish::Exists);
-        // NULL selects nothing.
+        // A condition that is NULL keeps no element.
         let filter = filter.map(|filter| boolean(core::coalesce(vec![filter, lit(false)])).expr);
         let query =
             RowQuery { steps, filter, aggregates: calls.aggregates, sorts, distinct, skip, limit, value, finish };
-        let subquery = ArraySubquery { query, columns, at };
-        // Without anything of the row, it is computed once, not for every row.
+        let subquery = ArraySubqueryBuilder { query, columns, at };
+        // A subquery that reads nothing of the row is computed once, by the layer of queries.
         if !subquery.reads_the_row() && !subquery.query.steps.is_empty() {
             return Ok(None);
         }
@@ -137,7 +141,7 @@ impl Resolver<'_> {
             return Err(unsupported(what, Some("unnest them in FROM"), at));
         }
         if subquery.holds_subquery() {
-            // Without arrays it is one over tables, which may hold others.
+            // Without arrays it is a subquery over tables, which may hold other subqueries.
             if arrays.is_empty() {
                 return Ok(None);
             }
@@ -172,7 +176,7 @@ impl Resolver<'_> {
     }
 }
 
-impl ArraySubquery {
+impl ArraySubqueryBuilder {
     /// `(SELECT ...)`
     pub(super) fn scalar(self) -> Result<Typed> {
         let value = self.one()?;
@@ -213,7 +217,7 @@ impl ArraySubquery {
     /// `value IN (SELECT ...)`: true if an item is equal, else NULL if one might be, else false.
     pub(super) fn contains(self, value: Typed, at: Option<Position>) -> Result<Expr> {
         if !self.is_plain() {
-            // The items as a list first: they may come from aggregates or under a LIMIT.
+            // The items are made a list first, because they may come from aggregates or under a LIMIT.
             let items = self.array()?;
             let Some(element) = items.ty.element() else { return Err(one_column(0, at)) };
             let name = "item".to_owned();
@@ -237,7 +241,7 @@ impl ArraySubquery {
         }
     }
 
-    /// Whether there is one element at most, and nothing to do with it.
+    /// Whether there is at most one element, and no aggregate, OFFSET or LIMIT 0.
     fn is_plain(&self) -> bool {
         let query = &self.query;
         query.steps.is_empty() && query.aggregates.is_empty() && query.skip == 0 && query.limit != Some(0)

@@ -125,7 +125,7 @@ impl Resolver<'_> {
         match count.literal() {
             Some(ScalarValue::Int64(Some(count))) => {
                 match scale(unit, *count, at).and_then(|parts| interval_literal(parts, at)) {
-                    // In an arm that may not be taken, and under SAFE, there is none.
+                    // In an arm that may not be taken and under SAFE, an interval that is too large is NULL.
                     Err(_) if cx.guarded => Typed::null().convert(&Type::Interval, Conversion::implicit(at)),
                     interval => interval,
                 }

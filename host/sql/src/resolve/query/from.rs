@@ -21,7 +21,7 @@ use crate::resolve::scope::{Relation, Scope, ScopeColumn};
 use crate::typed::Typed;
 use crate::types::Type;
 
-/// Columns of text that are never anything else.
+/// Columns of stored tables that always hold text, never another kind of value.
 const PLAIN_COLUMNS: [&str; 3] = ["id", "event_message", "_overflow"];
 
 /// Columns of stored tables that are the store's own: readable by name, not part of `*`.
@@ -76,7 +76,7 @@ impl Resolver<'_> {
         Ok(source)
     }
 
-    /// Joins one factor to what stands to its left.
+    /// Joins one factor to the input on its left.
     #[expect(clippy::too_many_arguments, reason = "a join is all of these")]
     fn join<'p>(
         &mut self,
@@ -106,7 +106,7 @@ impl Resolver<'_> {
         self.joined_to(left, right, kind, constraint, environment, at)
     }
 
-    /// A factor that stands on its own.
+    /// A factor that reads nothing of the tables to its left.
     fn factor<'p>(
         &mut self,
         factor: &TableFactor,
@@ -236,7 +236,7 @@ impl Resolver<'_> {
                 qualified_only: false,
             });
         }
-        // A field at the top of an event may be anything; the fields that each event has are what they are.
+        // A top-level field of an event may hold any kind of value; the fields that every event has do not.
         for column in columns.iter().filter(|column| !PLAIN_COLUMNS.contains(&column.name.as_str())) {
             self.note_path(&column.value);
         }
@@ -276,7 +276,7 @@ fn source_of<'p>(
         return Err(invalid(message, at));
     }
     let alias_name = alias.map(|alias| alias.name.value.clone()).or_else(|| name.map(str::to_owned));
-    // A value table: the alias is the value, its fields hang off it.
+    // Of a value table the alias is the value itself, whose fields are read as alias.field.
     if let (Row::Value, [output]) = (resolved.row, resolved.columns.as_slice()) {
         let value = Typed::new(Expr::Column(output.column.clone()), output.ty.clone());
         let relations = vec![Relation::Element { alias: alias_name, value }];

@@ -59,7 +59,7 @@ pub(super) struct Grouped<'l> {
 }
 
 impl Grouped<'_> {
-    /// The aggregation. What is computed below it is called by `prefix` and a number.
+    /// The plan of the aggregation. Columns that are computed below it are named by `prefix` and a number.
     pub(super) fn plan(&self, builder: LogicalPlanBuilder, prefix: &str) -> Result<LogicalPlanBuilder> {
         let mut keys: Vec<Expr> = self.keys.keys.iter().map(|key| key.expr.clone().alias(&key.column)).collect();
         let mut calls: Vec<Expr> = self.calls.aggregates.iter().map(|(name, call)| call.clone().alias(name)).collect();
@@ -70,7 +70,7 @@ impl Grouped<'_> {
             }
             return builder.aggregate(keys, calls).planned();
         };
-        // The engine groups sets by columns only.
+        // The engine takes nothing but columns in grouping sets.
         let mut columns: Vec<Expr> = builder.schema().columns().into_iter().map(Expr::Column).collect();
         columns.extend(keys);
         builder = builder.project(columns).planned()?;
@@ -134,7 +134,7 @@ impl Grouped<'_> {
         }
     }
 
-    /// A subquery that reads the row, which is a group now: of its columns it has the keys.
+    /// A correlated subquery over a group instead of a row: it can read the keys of the group only.
     fn over_groups(&self, subquery: Subquery, stray: &mut Option<String>) -> datafusion::common::Result<Subquery> {
         if subquery.outer_ref_columns.is_empty() {
             return Ok(subquery);
@@ -161,8 +161,8 @@ impl Grouped<'_> {
         Ok(Subquery { subquery: Arc::new(plan.data), outer_ref_columns, spans: subquery.spans })
     }
 
-    /// Whether a key is rolled up in the group at hand, as 0 or 1. The engine numbers the sets by
-    /// a bit for each column, in the order in which the sets name them, the last the lowest.
+    /// Whether a key is rolled up in a group, as 0 or 1; `None` if `asked` is no key. The engine's grouping id has a bit for
+    /// each column, in the order in which the sets name the columns, the last one the lowest.
     fn rolled_up(&self, asked: &Expr) -> Option<Expr> {
         let key = self.keys.keys.iter().position(|key| key.expr == *asked)?;
         let Some(sets) = &self.keys.sets else { return Some(lit(0_i64)) };

@@ -30,7 +30,7 @@ impl<'p> Input<'p> {
 }
 
 impl Resolver<'_> {
-    /// Two sources side by side.
+    /// The join of two inputs.
     pub(super) fn joined_to<'p>(
         &mut self,
         left: Input<'p>,
@@ -70,12 +70,12 @@ impl Resolver<'_> {
         let builder = LogicalPlanBuilder::from(left.plan);
         let plan = match (kind, on) {
             (JoinType::Inner, None) => builder.cross_join(right.plan),
-            // The engine has no plan for subqueries in the condition itself.
+            // The engine cannot plan subqueries in the condition of a join; it can in a filter.
             (JoinType::Inner, Some(on)) if any(&on, is_subquery) => {
                 builder.cross_join(right.plan).and_then(|joined| joined.filter(on))
             }
             (kind, Some(on)) => builder.join_on(right.plan, kind, [on]),
-            // Of an array that needs nothing of the row.
+            // The UNNEST of an array that reads nothing of the row.
             (JoinType::Left, None) if right_is_element => builder.join_on(right.plan, kind, [lit(true)]),
             (_, None) => return Err(invalid("an outer join needs ON or USING", at)),
         };
