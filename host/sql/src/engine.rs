@@ -6,7 +6,6 @@ mod correlated;
 mod distinct;
 mod limits;
 mod narrow;
-pub(crate) mod planning;
 pub(crate) mod security_barrier;
 mod stoppable_join;
 mod stoppable_rules;
@@ -34,9 +33,10 @@ use tidegate_functions::context::planning::within_budget;
 use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory, check_planning};
 use tidegate_model::{Code, Failure, Limits, TextLimits};
 
-use crate::catalog::{Binding, SavedQuery};
+use crate::catalog::Binding;
 use crate::fail::{Planning, Result, from_running};
-use crate::resolve::{self, Output};
+use crate::resolve::{self, Output, ResolvedStatement};
+use crate::saved_query::SavedQuery;
 use crate::text;
 use crate::types::Type;
 pub use narrow::Narrow;
@@ -185,10 +185,10 @@ impl Engine {
     }
 
     /// Resolves under the limits of planning.
-    fn planned(&self, resolve: impl FnOnce() -> Result<resolve::Statement>) -> Result<Plan> {
+    fn planned(&self, resolve: impl FnOnce() -> Result<ResolvedStatement>) -> Result<Plan> {
         let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
         let context = ExecutionContext::of_planning(&budget);
-        let resolve::Statement { resolved, never_seen } = context.enter(|| {
+        let ResolvedStatement { resolved, never_seen } = context.enter(|| {
             let statement = resolve()?;
             within_budget()?;
             Ok::<_, Failure>(statement)

@@ -3,13 +3,16 @@
 //! DataFusion's own SQL front end cannot carry the dialect: it has no correlated `UNNEST`, lets
 //! columns win over aliases in `GROUP BY`, and knows tables by name in one shared catalog. So
 //! this crate reads the syntax tree itself, in one pass with real scopes, and builds the logical
-//! plan directly:
+//! plan directly. Its layers, from the lowest:
 //!
-//! - [`text`](self) reads the text with limits and takes exactly one query, nothing else;
-//! - `resolve` gives every name its meaning: tables from the grants (there is nothing else to
-//!   find), columns, aliases, elements of `UNNEST`, parameters as typed values;
+//! - `types` are the types of the dialect, and `typed` is an expression with its type;
+//! - `text` reads the text with limits and takes exactly one query, nothing else; `saved_query` knows the
+//!   parts of a saved query and the names in them, `catalog` what a statement may read;
+//! - `typing` converts and compares values;
 //! - `library` builds calls of functions: an allow-list, each function made of the engine's operators where those mean
 //!   the same, so that filters still reach the storage, else of the kernels of `tidegate_functions`;
+//! - `resolve` gives every name its meaning: tables from the grants (there is nothing else to
+//!   find), columns, aliases, elements of `UNNEST`, parameters as typed values;
 //! - `engine` runs a plan under limits and streams its rows;
 //! - `lineage` tells which columns of which tables a statement reads.
 //!
@@ -21,8 +24,9 @@ mod engine;
 mod fail;
 mod library;
 mod lineage;
-mod named;
+mod piece_names;
 mod resolve;
+mod saved_query;
 mod shown;
 mod text;
 mod typed;
@@ -30,11 +34,12 @@ mod types;
 mod typing;
 mod wanted;
 
-pub use catalog::{Binding, NoSources, SavedQuery, SavedTable, Sources, Tables, Unbound};
+pub use catalog::{Binding, NoSources, SavedTable, Sources, Tables};
 pub use engine::{Engine, EngineOptions, Narrow, Plan, ResultStream};
 pub use lineage::Reads;
-pub use named::Weak;
+pub use piece_names::Weak;
 pub use resolve::functions;
+pub use saved_query::{SavedQuery, Unbound};
 pub use shown::{shown_array, shown_type};
 pub use tidegate_functions::context::Stop;
 pub use tidegate_functions::encode::{ColumnEncoder, Style};

@@ -1,9 +1,9 @@
 //! Text -> syntax tree: exactly one query, read in the BigQuery dialect, under limits.
 //!
-//! Everything after this, in this room and in the engine, walks the tree by recursion. So what
-//! comes out of here is shallow: nesting and chains of operators are bounded, and the one chain
-//! that is long in practice, of ANDs or ORs, is balanced. The reading itself happens on a stack
-//! that the worst text within the limits cannot overflow.
+//! The resolver and the engine walk the tree by recursion. So the tree that leaves this module is
+//! shallow: nesting and chains of operators are bounded, and the one chain that is long in practice,
+//! of ANDs or ORs, is balanced. The text is read on a stack that the worst text within the limits
+//! cannot overflow.
 
 mod dialect;
 mod foreign;

@@ -1,16 +1,16 @@
 //! The fields of logs that a saved query names, whether any log has had them or not.
 //!
-//! A source has room for so many columns. Junk that comes first must not take the place of the fields that
-//! endpoints are about, so the store is told of these: they always have a column. They are found in the text
-//! alone, for what no log has had yet is in no schema. Where the text leaves open what a name stands for, each of
-//! the possible fields is named: a place that is kept for nothing costs nothing.
+//! A source has a bounded number of columns. Fields that come first and that nobody reads must not take the columns of
+//! the fields that endpoints read, so the store is told of the latter: they always have a column. They are found in the
+//! text alone, because a field that no log has had yet is in no schema. Where the text leaves open what a name
+//! stands for, each of the possible fields is named: a column that is kept for nothing costs nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{AccessExpr, Expr, TableFactor, Visit, Visitor};
 
-use crate::catalog::SavedQuery;
+use crate::saved_query::SavedQuery;
 
 /// The most fields of one query.
 const MOST_FIELDS: usize = 200;

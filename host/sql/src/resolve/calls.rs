@@ -57,7 +57,7 @@ fn names(expr: &Expr, column: &str) -> bool {
     any(expr, |part| matches!(part, Expr::Column(c) if c.name == column))
 }
 
-/// Whether some part of an expression is such a one.
+/// Whether `is` holds for an expression or a part of it.
 pub(super) fn any(expr: &Expr, is: impl Fn(&Expr) -> bool) -> bool {
     // The closure never fails, so neither does the walk.
     expr.exists(|part| Ok(is(part))).unwrap_or(false)

@@ -39,15 +39,16 @@ use self::query::resolve_query;
 use self::remarks::Remarks;
 use self::resolved::Order;
 use self::resolver::Resolver;
-use crate::catalog::{Binding, SavedQuery, Tables};
+use crate::catalog::{Binding, Tables};
 use crate::fail::Result;
+use crate::saved_query::SavedQuery;
 
 pub use expr::functions;
 pub(crate) use resolved::{Output, Resolved};
 
 /// A resolved statement.
 #[derive(Debug)]
-pub(crate) struct Statement {
+pub(crate) struct ResolvedStatement {
     pub(crate) resolved: Resolved,
     /// Names that stand alone in the statement's own text and are NULL because no record ever had them; the first eight.
     pub(crate) never_seen: Vec<Failure>,
@@ -57,7 +58,7 @@ pub(crate) struct Statement {
 ///
 /// # Errors
 /// Everything that can be wrong with it, with the place.
-pub(crate) fn statement(query: &Query, binding: Binding<'_>, limits: &TextLimits) -> Result<Statement> {
+pub(crate) fn statement(query: &Query, binding: Binding<'_>, limits: &TextLimits) -> Result<ResolvedStatement> {
     resolved(query, &environment(binding), binding, limits)
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn statement(query: &Query, binding: Binding<'_>, limits: &TextLimits
 ///
 /// # Errors
 /// As [`statement`].
-pub(crate) fn saved_body(saved: &SavedQuery, binding: Binding<'_>, limits: &TextLimits) -> Result<Statement> {
+pub(crate) fn saved_body(saved: &SavedQuery, binding: Binding<'_>, limits: &TextLimits) -> Result<ResolvedStatement> {
     resolved(&saved.body, &Environment::over(binding.sources).with(&saved.ctes), binding, limits)
 }
 
@@ -96,9 +97,9 @@ fn resolved(
     environment: &Environment<'_>,
     binding: Binding<'_>,
     limits: &TextLimits,
-) -> Result<Statement> {
+) -> Result<ResolvedStatement> {
     let Binding { tables: _, sources: _, arguments, now } = binding;
     let mut resolver = Resolver::new(resolve_query, arguments, now, limits, Remarks::default());
     let resolved = resolve_query(&mut resolver, query, environment, None, Order::Kept)?;
-    Ok(Statement { resolved, never_seen: resolver.remarks.into_alone() })
+    Ok(ResolvedStatement { resolved, never_seen: resolver.remarks.into_alone() })
 }

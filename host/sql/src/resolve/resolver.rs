@@ -11,10 +11,10 @@ use super::environment::Environment;
 use super::remarks::Remarks;
 use super::resolved::{Order, Resolved};
 use super::scope::{Scope, ScopeColumn};
-use crate::engine::planning;
 use crate::fail::{Result, fail};
 use crate::typed::Typed;
 use crate::types::Type;
+use tidegate_functions::context::planning;
 
 /// How a query is resolved within `environment`; `parent` is the scope of the query around it, which a correlated
 /// subquery reads.

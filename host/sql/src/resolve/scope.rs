@@ -30,7 +30,7 @@ pub(super) struct ScopeColumn {
     pub(super) value: Typed,
     /// Not part of `*`.
     pub(super) hidden: bool,
-    /// Found only behind its table's alias: the other side of a USING stands for it.
+    /// Found only behind its table's alias: without it, the name means the column of the other side of a USING.
     pub(super) qualified_only: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) enum Relation {
         /// Whether unknown columns are NULL: the table holds stored records as they are.
         open: bool,
     },
-    /// The element of an UNNEST: a value, its fields hang off it.
+    /// The element of an UNNEST: a value whose fields can be read without its alias.
     Element { alias: Option<String>, value: Typed },
 }
 
@@ -52,8 +52,8 @@ pub(super) enum Relation {
 pub(super) struct Scope<'p> {
     pub(super) relations: Vec<Relation>,
     pub(super) parent: Option<&'p Scope<'p>>,
-    /// Whether what stands here becomes an expression over the rows of the enclosing scope, whose
-    /// columns are then columns here too.
+    /// Whether expressions of this scope become expressions over the rows of the enclosing scope. Columns of that scope
+    /// are then plain columns here, not outer references.
     pub(super) inline: bool,
 }
 
@@ -63,7 +63,7 @@ pub(super) enum Found {
     Value(Typed),
     /// A table alias: its columns, which make up the row.
     Row(Vec<ScopeColumn>, bool),
-    /// Nothing, and it may be a path that no record ever had.
+    /// Nothing, where the name may be a path that no record ever had.
     Absent,
 }
 
@@ -91,7 +91,7 @@ impl Relation {
 }
 
 impl Scope<'_> {
-    /// Whether a plan column carries something of what is in scope here.
+    /// Whether a value in scope here reads the plan column `name`.
     pub(super) fn has_column(&self, name: &str) -> bool {
         let reads = |value: &Typed| value.expr.column_refs().iter().any(|column| column.name == name);
         let here = self.relations.iter().any(|relation| match relation {
@@ -255,7 +255,7 @@ fn outer(found: Found) -> Result<Found> {
     })
 }
 
-/// The same for one value.
+/// A value of an enclosing query, with its columns as outer references.
 pub(super) fn outer_value(value: Typed) -> Result<Typed> {
     let data_type = value.ty.arrow();
     let expr = value

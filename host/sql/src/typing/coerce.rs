@@ -80,7 +80,7 @@ impl Typed {
 }
 
 fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> {
-    // A path that holds records and other values is read as text wherever it is not unnested.
+    // A mixed record that is not unnested is read as text.
     if target.is_plain()
         && let Some(text) = text_of_mixed(&value)?
     {
@@ -112,7 +112,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         (Type::Timestamp, Type::Datetime) | (Type::Datetime, Type::Timestamp) => expr,
         (Type::Date, Type::Timestamp | Type::Datetime)
         | (Type::Timestamp | Type::Datetime, Type::Date | Type::Time) => cast(expr, to),
-        // People compare timestamps with the microseconds that results show them as.
+        // Timestamps are compared with microseconds, because results show them so.
         (Type::Int64, Type::Timestamp) if how.implicit => cast(expr, to),
         (Type::Record(fields), Type::Array(item))
             if Type::Struct { fields: Arc::clone(fields), open: true }.arrow() == item.arrow() =>
@@ -123,7 +123,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         (Type::Array(from), Type::Array(item))
             if matches!((&**from, &**item), (Type::Struct { .. }, Type::Struct { .. })) && from != item =>
         {
-            // Element by element, as one struct becomes another.
+            // Each element is converted as one struct to another.
             let name = "item".to_owned();
             let element = Typed::new(col(&name), (**from).clone()).convert(item, how)?;
             let list = mapped(expr.clone(), name, element.expr)?;
@@ -195,15 +195,18 @@ fn is_error(value: &Typed) -> bool {
     raised_as(&value.expr, &DataType::Null).is_some()
 }
 
-/// All values in their common type.
+/// All values, converted to their common type, and that type; `at` is the place for messages.
+///
+/// # Errors
+/// If there is no common type.
 pub(crate) fn unify(values: Vec<Typed>, at: Option<Position>) -> Result<(Vec<Typed>, Type)> {
-    // A literal's text takes the type of what it stands beside, where it can be read as it.
+    // A text literal takes the type of the other values, where it can be read as that type.
     let firm = common(values.iter().filter(|v| v.literal_text().is_none()).map(|v| v.ty.clone()), at)?;
     let ty = match firm {
         Type::Timestamp | Type::Datetime | Type::Date if values.iter().all(|v| reads_as(v, &firm)) => firm,
         _ => common(values.iter().map(|v| v.ty.clone()), at)?,
     };
-    // An error beside nothing but NULL is a value all the same.
+    // ERROR(...) among nothing but NULLs still needs a type that holds values.
     let ty = if ty == Type::Null && values.iter().any(is_error) { Type::String } else { ty };
     let values =
         values.into_iter().map(|value| value.convert(&ty, Conversion::implicit(at))).collect::<Result<Vec<_>>>()?;

@@ -6,9 +6,9 @@ use tidegate_model::{Failure, Position};
 
 use super::record_union::{common_plain, united};
 use super::records::is_mixed;
-use crate::engine::planning;
 use crate::fail::{Result, invalid};
 use crate::types::{Field, Type};
+use tidegate_functions::context::planning;
 
 /// The type that values of different types take together; `at` is the place for the message.
 ///
@@ -29,13 +29,14 @@ pub(super) fn pair(one: Type, other: Type, at: Option<Position>) -> Result<Type>
         (Null, other) => other,
         (one, Null) => one,
         (Record(one), Record(other)) => Record(together(&one, &other)?),
-        // An empty array literal beside a record is the record that is not there.
+        // An empty array literal is a missing record.
         (record @ Record(_), Array(item)) | (Array(item), record @ Record(_)) if *item == Null => record,
         (Record(fields), Array(item)) | (Array(item), Record(fields)) => {
             Array(Box::new(pair(Struct { fields, open: true }, *item, at)?))
         }
         (Array(one), Array(other)) => Array(Box::new(pair(*one, *other, at)?)),
-        // Of log records: by name. Of others, as BigQuery has it: by place, with the names of the first.
+        // Fields of log records are matched by name. Others are matched by position, as in BigQuery, with the names
+        // of the first.
         (Struct { fields, open }, Struct { fields: others, open: other_open }) if open || other_open => {
             Struct { fields: together(&fields, &others)?, open: true }
         }

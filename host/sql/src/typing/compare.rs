@@ -30,7 +30,7 @@ pub(crate) fn comparable(left: Typed, right: Typed, at: Option<Position>) -> Res
         (Type::String, other @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time)) => other.clone(),
         (one @ (Type::Timestamp | Type::Datetime | Type::Date | Type::Time), Type::String) => one.clone(),
         (Type::Timestamp, Type::Int64) | (Type::Int64, Type::Timestamp) => Type::Timestamp,
-        // A day beside a midnight stays a day, which conditions on stored times are pruned by.
+        // A DATE compared with a midnight stays a DATE, because the storage prunes by such conditions.
         (Type::Date, Type::Datetime) if is_midnight(&right) => Type::Date,
         (Type::Datetime, Type::Date) if is_midnight(&left) => Type::Date,
         (one, other) => pair(one.clone(), other.clone(), at)
@@ -60,8 +60,8 @@ fn is_midnight(value: &Typed) -> bool {
     matches!(value.literal(), Some(ScalarValue::TimestampMicrosecond(Some(micros), _)) if micros % DAY == 0)
 }
 
-/// Text beside a number: a literal that is no number is compared as text, so that
-/// `status = 'abc'` is false instead of an error; everything else as numbers.
+/// The type in which text and a number are compared: text for a literal that is no number, so that `status = 'abc'` is
+/// false instead of an error; a number otherwise.
 fn text_against_number(text: &Typed, number: &Type) -> Type {
     match text.literal_text() {
         Some(literal) if literal.trim().parse::<i64>().is_ok() => number.clone(),
@@ -119,7 +119,7 @@ fn compared(left: Expr, op: Operator, right: Expr, nan: (bool, bool)) -> Expr {
         Operator::Lt if nan.1 => compared(right, Operator::Gt, left, (true, nan.0)),
         Operator::LtEq if nan.1 => compared(right, Operator::GtEq, left, (true, nan.0)),
         Operator::Eq if nan == (true, true) && short => {
-            // Of the two, the one of this query: a subquery can be joined by = alone.
+            // The side of this query is tested, because a subquery can be joined by = alone.
             let (one, other) = if right.contains_outer() { (&left, &right) } else { (&right, &left) };
             let number = match other.contains_outer() {
                 true => one.clone().lt_eq(lit(f64::INFINITY)),
@@ -134,7 +134,7 @@ fn compared(left: Expr, op: Operator, right: Expr, nan: (bool, bool)) -> Expr {
     }
 }
 
-/// Whether an expression may stand twice: a column, a field of one, a literal.
+/// Whether an expression is cheap enough to be repeated: a column, a field of one, a literal.
 fn is_short(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::Literal(..) => true,

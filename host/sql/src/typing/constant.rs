@@ -17,16 +17,16 @@ use datafusion::physical_expr::create_physical_expr;
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 
-use crate::engine::planning;
 use crate::typed::Typed;
 use crate::types::Type;
+use tidegate_functions::context::planning;
 
 /// The longest text or list that folding may make. Beyond it the expression stays as it is and
 /// is computed under the statement's limits.
 const MAX_FOLDED_BYTES: usize = 1 << 20;
 
-/// The value as a literal if it can be computed now; otherwise, and where computing fails, as
-/// it is: the failure then belongs to the rows that really need the value.
+/// The value as a literal if it is a constant. A constant whose computation fails stays an expression: the failure then
+/// belongs to the rows that need the value.
 pub(crate) fn folded(value: Typed) -> Typed {
     // A statement that is stopped or too large fails in the resolver, which can return the error.
     if matches!(value.expr, Expr::Literal(..)) || !is_constant(&value.expr) || planning::check().is_err() {
@@ -85,7 +85,7 @@ fn is_constant(expr: &Expr) -> bool {
 fn evaluate(expr: &Expr) -> Option<ScalarValue> {
     let schema = Arc::new(DFSchema::empty());
     let simplifier = ExprSimplifier::new(SimplifyContext::builder().with_schema(Arc::clone(&schema)).build());
-    // Some of the engine's functions exist only until they are simplified.
+    // Some functions of the engine cannot be computed and are replaced when they are simplified.
     let coerced = simplifier.coerce(expr.clone(), &schema).and_then(|expr| simplifier.simplify(expr)).ok()?;
     let physical =
         create_physical_expr(&coerced, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;

@@ -58,7 +58,7 @@ fn field_type(one: &Type, other: &Type) -> Type {
         (Null, ty) | (ty, Null) => ty.clone(),
         (Record(one), Record(other)) => Record(united(one, other)),
         (Struct { fields: one, .. }, Struct { fields: other, .. }) => Struct { fields: united(one, other), open: true },
-        // An empty list beside a record says nothing about the record.
+        // An empty list has no fields to add to the record.
         (record @ Record(_), Array(item)) | (Array(item), record @ Record(_)) if **item == Null => record.clone(),
         (Record(fields), Array(item)) | (Array(item), Record(fields)) if matches!(**item, Struct { .. }) => {
             Array(Box::new(field_type(&Struct { fields: Arc::clone(fields), open: true }, item)))

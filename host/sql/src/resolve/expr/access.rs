@@ -158,8 +158,8 @@ impl Resolver<'_> {
         Ok(value)
     }
 
-    /// `value[index]`, where the index may say how it counts: OFFSET, ORDINAL and their SAFE_
-    /// forms. Out of range is NULL for all of them: log records vary.
+    /// `value[index]`, where the index may be OFFSET(n) or ORDINAL(n) or a SAFE_ form of them. An index out of range gives
+    /// NULL in all forms, because lists in log records have different lengths.
     fn subscript(&mut self, value: Typed, index: &Ast, cx: &mut Context<'_, '_>) -> Result<Typed> {
         let at = place(index);
         let (from_one, index) = match index {

@@ -5,23 +5,19 @@
 //! 'error')` is a condition on a leaf that the storage can prune by). With real lists it is a
 //! [`ArraySubquery`].
 
-use std::borrow::Cow;
-
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, Operator, SortExpr, col, lit, when};
 use datafusion::scalar::ScalarValue;
-use sqlparser::ast::{
-    Expr as Ast, GroupByExpr, Ident, JoinConstraint, JoinOperator, OrderBy, Query, Select, SetExpr, TableFactor,
-    ValueTableMode as Mode,
-};
+use sqlparser::ast::{GroupByExpr, OrderBy, Query, SetExpr, ValueTableMode as Mode};
 use tidegate_model::{Failure, Position};
 
+use super::array_from::unnested_arrays;
 use super::boolean;
 use super::limit::Limit;
 use super::select_list::{Item, nth_item, unique_names};
 use crate::fail::{Planning, Result, invalid, place, unsupported};
-use crate::library::{self, Finish, Step};
+use crate::library::{ArraySubquery, Finish, Step};
 use crate::resolve::calls::{Calls, any};
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;
@@ -31,33 +27,28 @@ use crate::typed::Typed;
 use crate::types::{Field, Type, is_there};
 use crate::typing::{Conversion, compare, folded, over_list, plan_column};
 
-/// A subquery over the arrays of a row.
-pub(super) struct ArraySubquery {
-    query: library::ArraySubquery,
+/// A subquery over the arrays of a row; how it is used decides what it becomes: a value, EXISTS, an array or IN.
+pub(super) struct ArraySubqueryBuilder {
+    query: ArraySubquery,
     /// The columns of the subquery.
     columns: Vec<Typed>,
     at: Option<Position>,
 }
 
-/// One `UNNEST` of a FROM clause.
-struct Unnested<'a> {
-    array: Cow<'a, Ast>,
-    alias: Option<String>,
-    offset: Option<String>,
-    keep: bool,
-    on: Option<&'a Ast>,
-}
-
 impl Resolver<'_> {
     /// The subquery as one over the arrays of the row; `None` if it reads anything else.
-    pub(super) fn array_subquery(&mut self, query: &Query, cx: &mut Context<'_, '_>) -> Result<Option<ArraySubquery>> {
+    pub(super) fn array_subquery(
+        &mut self,
+        query: &Query,
+        cx: &mut Context<'_, '_>,
+    ) -> Result<Option<ArraySubqueryBuilder>> {
         let SetExpr::Select(select) = query.body.as_ref() else { return Ok(None) };
         let foreign = query.with.is_some() || query.fetch.is_some() || !query.pipe_operators.is_empty();
         let of_outer = |name: &str| {
-            // A table of that name would be meant first.
+            // A CTE of that name hides the alias.
             cx.environment.find(name).is_none() && cx.scope.has_alias(name)
         };
-        let Some(arrays) = unnested(select, of_outer).filter(|_| !foreign) else { return Ok(None) };
+        let Some(arrays) = unnested_arrays(select, of_outer).filter(|_| !foreign) else { return Ok(None) };
         let at = place(query);
         let mut scope = Scope { relations: Vec::new(), parent: Some(cx.scope), inline: true };
         let mut steps = Vec::new();
@@ -116,7 +107,7 @@ impl Resolver<'_> {
         if let Some(condition) = &select.selection {
             and(self.condition(condition, &mut Context::new(&scope, cx.environment, Clause::Where))?);
         }
-        // A record's values are computed whether it is there or not: what does not convert is NULL.
+        // The values of a record are computed also where the record is missing, so a value that does not convert is NULL.
         let guarded = steps.is_empty();
         let mut calls = Calls::default();
         let items = self.items(&select.projection, &scope, cx.environment, &mut calls, None, guarded)?;
@@ -134,21 +125,12 @@ impl Resolver<'_> {
         let distinct = select.distinct.is_some()
             || matches!(select.value_table_mode, Some(Mode::DistinctAsStruct | Mode::DistinctAsValue));
         let (value, finish) = (lit(1_i64), Finish::Exists);
-        // NULL selects nothing.
+        // A condition that is NULL keeps no element.
         let filter = filter.map(|filter| boolean(core::coalesce(vec![filter, lit(false)])).expr);
-        let query = library::ArraySubquery {
-            steps,
-            filter,
-            aggregates: calls.aggregates,
-            sorts,
-            distinct,
-            skip,
-            limit,
-            value,
-            finish,
-        };
-        let subquery = ArraySubquery { query, columns, at };
-        // Without anything of the row, it is computed once, not for every row.
+        let query =
+            ArraySubquery { steps, filter, aggregates: calls.aggregates, sorts, distinct, skip, limit, value, finish };
+        let subquery = ArraySubqueryBuilder { query, columns, at };
+        // A subquery that reads nothing of the row is computed once, by the layer of queries.
         if !subquery.reads_the_row() && !subquery.query.steps.is_empty() {
             return Ok(None);
         }
@@ -158,7 +140,7 @@ impl Resolver<'_> {
             return Err(unsupported(what, Some("unnest them in FROM"), at));
         }
         if subquery.holds_subquery() {
-            // Without arrays it is one over tables, which may hold others.
+            // Without arrays it is a subquery over tables, which may hold other subqueries.
             if arrays.is_empty() {
                 return Ok(None);
             }
@@ -193,7 +175,7 @@ impl Resolver<'_> {
     }
 }
 
-impl ArraySubquery {
+impl ArraySubqueryBuilder {
     /// `(SELECT ...)`
     pub(super) fn scalar(self) -> Result<Typed> {
         let value = self.one()?;
@@ -234,7 +216,7 @@ impl ArraySubquery {
     /// `value IN (SELECT ...)`: true if an item is equal, else NULL if one might be, else false.
     pub(super) fn contains(self, value: Typed, at: Option<Position>) -> Result<Expr> {
         if !self.is_plain() {
-            // The items as a list first: they may come from aggregates or under a LIMIT.
+            // The items are made a list first, because they may come from aggregates or under a LIMIT.
             let items = self.array()?;
             let Some(element) = items.ty.element() else { return Err(one_column(0, at)) };
             let name = "item".to_owned();
@@ -258,14 +240,14 @@ impl ArraySubquery {
         }
     }
 
-    /// Whether there is one element at most, and nothing to do with it.
+    /// Whether there is at most one element, and no aggregate, OFFSET or LIMIT 0.
     fn is_plain(&self) -> bool {
         let query = &self.query;
         query.steps.is_empty() && query.aggregates.is_empty() && query.skip == 0 && query.limit != Some(0)
     }
 
     fn run(self, value: Expr, finish: Finish) -> Result<Expr> {
-        library::ArraySubquery { value, finish, ..self.query }.into_expr().planned()
+        ArraySubquery { value, finish, ..self.query }.into_expr().planned()
     }
 
     fn exprs(&self) -> impl Iterator<Item = &Expr> {
@@ -301,53 +283,6 @@ fn three_valued(found: Expr, unknown: Expr) -> Result<Expr> {
     let null = Expr::Literal(ScalarValue::Boolean(None), None);
     let value = when(found, lit(true)).when(unknown, null).otherwise(lit(false)).planned()?;
     Ok(folded(Typed::new(value, Type::Bool)).expr)
-}
-
-/// The arrays of a FROM that is nothing but UNNESTs, or paths into rows outside: `FROM t.tags AS tag`.
-fn unnested(select: &Select, of_outer: impl Fn(&str) -> bool) -> Option<Vec<Unnested<'_>>> {
-    let mut arrays = Vec::new();
-    for table in &select.from {
-        let joined = table.joins.iter().map(|join| {
-            let (keep, on) = match &join.join_operator {
-                JoinOperator::CrossJoin(on) | JoinOperator::Inner(on) | JoinOperator::Join(on) => (false, on),
-                JoinOperator::Left(on) | JoinOperator::LeftOuter(on) => (true, on),
-                _ => return None,
-            };
-            match on {
-                JoinConstraint::None => Some((&join.relation, keep, None)),
-                JoinConstraint::On(on) => Some((&join.relation, keep, Some(on))),
-                _ => None,
-            }
-        });
-        for factor in std::iter::once(Some((&table.relation, false, None))).chain(joined) {
-            let (relation, keep, on) = factor?;
-            let (array, alias, offset) = match relation {
-                TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, .. } => {
-                    let [array] = array_exprs.as_slice() else { return None };
-                    let named =
-                        || with_offset_alias.as_ref().map_or_else(|| "offset".to_owned(), |name| name.value.clone());
-                    (Cow::Borrowed(array), alias, with_offset.then(named))
-                }
-                TableFactor::Table { name, alias, args: None, version: None, .. } if name.0.len() > 1 => {
-                    let parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
-                    if parts.len() < name.0.len() || !parts.first().is_some_and(|first| of_outer(&first.value)) {
-                        return None;
-                    }
-                    (Cow::Owned(Ast::CompoundIdentifier(parts)), alias, None)
-                }
-                _ => return None,
-            };
-            let implied = || match array.as_ref() {
-                Ast::CompoundIdentifier(parts) => parts.last().map(|part| part.value.clone()),
-                _ => None,
-            };
-            let is_path = matches!(relation, TableFactor::Table { .. });
-            let alias = alias.as_ref().map(|alias| alias.name.value.clone());
-            let alias = alias.or_else(|| implied().filter(|_| is_path));
-            arrays.push(Unnested { array, alias, offset, keep, on });
-        }
-    }
-    Some(arrays)
 }
 
 /// The failure of a subquery used as a value that has not one column but `columns`.

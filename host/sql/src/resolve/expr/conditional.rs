@@ -51,7 +51,7 @@ impl Resolver<'_> {
                 }
             };
             match settled(&condition) {
-                // Never taken; still resolved, so that its names are checked and its type counts.
+                // An arm that is never taken is still resolved: its names are checked, and its type counts.
                 Some(false) => {
                     cx.guarded(|cx| self.expr(result, cx))?;
                 }
@@ -140,7 +140,7 @@ fn choose(arms: Vec<(Expr, Typed)>, last: Typed, at: Option<Position>) -> Result
     Ok(copied(Typed::new(case.otherwise(last).planned()?, ty)))
 }
 
-/// One of several values: arrays and bytes are copied by the choice, so they are counted.
+/// The value of a CASE, with its memory counted where the engine copies the chosen values: arrays, STRUCTs and bytes.
 fn copied(value: Typed) -> Typed {
     match value.ty {
         Type::Array(_) | Type::Struct { .. } | Type::Bytes if value.expr.any_column_refs() => {

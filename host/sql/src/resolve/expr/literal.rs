@@ -8,7 +8,6 @@ use sqlparser::ast::{
 };
 use tidegate_model::{Code, Failure, Position, nearest};
 
-use crate::engine::planning;
 use crate::fail::{Result, fail, invalid, place, place_of, unsupported};
 use crate::library::{computed_interval, interval_range};
 use crate::resolve::context::Context;
@@ -16,6 +15,7 @@ use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
 use crate::typing::Conversion;
+use tidegate_functions::context::planning;
 
 impl Resolver<'_> {
     pub(super) fn literal(&self, value: &ValueWithSpan) -> Result<Typed> {
@@ -125,7 +125,7 @@ impl Resolver<'_> {
         match count.literal() {
             Some(ScalarValue::Int64(Some(count))) => {
                 match scale(unit, *count, at).and_then(|parts| interval_literal(parts, at)) {
-                    // In an arm that may not be taken, and under SAFE, there is none.
+                    // In an arm that may not be taken and under SAFE, an interval that is too large is NULL.
                     Err(_) if cx.guarded => Typed::null().convert(&Type::Interval, Conversion::implicit(at)),
                     interval => interval,
                 }

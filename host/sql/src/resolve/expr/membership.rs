@@ -113,7 +113,7 @@ pub(super) fn in_list(value: &Typed, list: Vec<Typed>, negated: bool, at: Option
     let mut computed = Vec::new();
     for item in list {
         let (left, right) = comparable(value.clone(), item, at)?;
-        // The engine's list loses the NULL of an item that it has to compute.
+        // In the engine's list, a computed item that is NULL would count as not equal.
         if left.expr == value.expr && right.literal().is_some() {
             plain.push(right.expr);
         } else {

@@ -6,12 +6,13 @@
 //! - `literal`, `access` (fields, paths and subscripts, with `overflow`), `operators`, `membership`, `conditional`;
 //! - `aggregate` and `window`, each with the table of its functions; `functions` builds the scalar ones;
 //! - `select_list` and `limit`;
-//! - `array_subquery` and `subquery`: queries that stand in expressions. All queries but those over the arrays
+//! - `array_subquery` (with `array_from`) and `subquery` (with `subquery_plan`): queries in expressions. All queries but those over the arrays
 //!   of one row are resolved by the layer above, through [`Resolver::resolve_query`];
 //! - `call` is a function call of any kind.
 
 mod access;
 mod aggregate;
+mod array_from;
 mod array_subquery;
 mod call;
 mod conditional;
@@ -40,12 +41,12 @@ use self::literal::{field_part, named_type};
 use self::membership::in_list;
 use super::context::Context;
 use super::resolver::Resolver;
-use crate::engine::planning;
 use crate::fail::{Result, invalid, place, place_of, unsupported};
 use crate::library::{Argument, at_time_zone, bounded};
 use crate::typed::Typed;
 use crate::types::{Field, Type, is_value};
 use crate::typing::{Conversion, compare, folded, unify};
+use tidegate_functions::context::planning;
 
 pub(in crate::resolve) use aggregate::calls_aggregate;
 pub use functions::functions;

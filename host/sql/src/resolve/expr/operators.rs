@@ -63,7 +63,7 @@ impl Resolver<'_> {
             | B::PGBitwiseShiftRight => {
                 let how = Conversion::implicit(at);
                 let (left, right) = (left.convert(&Type::Int64, how)?.expr, right.convert(&Type::Int64, how)?.expr);
-                // The engine's own shifts are those of its processor.
+                // The engine shifts as the processor does, by the distance modulo 64.
                 let expr = match op {
                     B::PGBitwiseShiftLeft => kernel("shift_left", cx.guarded, vec![left, right]),
                     B::PGBitwiseShiftRight => kernel("shift_right", cx.guarded, vec![left, right]),
@@ -130,7 +130,7 @@ impl Resolver<'_> {
                 Ok(folded(Typed::new(flipped, Type::Int64)))
             }
             UnaryOperator::Minus | UnaryOperator::Plus => {
-                // The smallest INT64 has no positive twin to negate.
+                // The smallest INT64 cannot be read as a positive number and negated.
                 if let (UnaryOperator::Minus, Ast::Value(value)) = (op, inner)
                     && let sqlparser::ast::Value::Number(digits, _) = &value.value
                     && let Ok(number) = format!("-{digits}").parse::<i64>()
@@ -146,8 +146,8 @@ impl Resolver<'_> {
                 if op == UnaryOperator::Plus {
                     return Ok(value);
                 }
-                // Not the engine's own negation: it turns the smallest INT64 into itself, and loses track of what is
-                // sorted by it.
+                // The engine's own negation turns the smallest INT64 into itself, and the engine loses track of orders
+                // by negated keys.
                 let minus_one = Typed::new(lit(-1_i64), Type::Int64);
                 match value.ty {
                     Type::Interval => library::interval_times(value, minus_one, at),

@@ -22,7 +22,7 @@ use crate::typing::stored_field;
 /// `SELECT *, *` doubles them, so a short text could ask for billions.
 const MAX_COLUMNS: usize = 10_000;
 /// The most columns when the fields of STRUCTs are counted, for `STRUCT(s AS a, s AS b)` doubles
-/// too. More than columns, because all that a source ever held is one `metadata`.
+/// too. More than columns, because one `metadata` has all fields that a source ever had.
 const MAX_FIELDS: usize = 50_000;
 
 /// One column of the select list.
@@ -34,8 +34,8 @@ pub(in crate::resolve) struct Item {
 }
 
 impl Resolver<'_> {
-    /// The select list, wildcards expanded. `named` are the named windows, where window calls
-    /// are allowed.
+    /// The select list with its wildcards expanded. `windows` are the named windows, where window calls are allowed;
+    /// `guarded` is that of the [`Context`].
     pub(in crate::resolve) fn items(
         &mut self,
         projection: &[SelectItem],
@@ -167,7 +167,7 @@ pub(in crate::resolve) fn nth_item(items: &[Item], n: usize, at: Option<Position
 }
 
 /// The names of the result's columns: missing ones become f0_, f1_; a second use of a name gets
-/// a number, because rows are objects and a lost column would be worse than an odd name.
+/// a number, because rows are shown as objects, in which a second column of the same name would be lost.
 pub(in crate::resolve) fn unique_names(items: &[Item]) -> Vec<String> {
     let mut taken = HashSet::new();
     let mut anonymous = 0;

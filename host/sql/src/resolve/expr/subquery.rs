@@ -60,7 +60,7 @@ impl Resolver<'_> {
             resolved.plan = one_row(resolved.plan, value.clone())?;
         }
         let subquery = subquery(resolved.plan);
-        // Where there is no row it is NULL, whatever the engine knows of the column.
+        // Without rows the value is NULL, even if the engine knows that the column never is.
         let never_null = subquery.subquery.schema().fields().iter().all(|field| !field.is_nullable());
         if never_null && !correlated {
             let name = self.fresh();
@@ -71,8 +71,8 @@ impl Resolver<'_> {
         Ok(Typed::new(Expr::ScalarSubquery(subquery), ty))
     }
 
-    /// A value that depends on the row: the engine makes a join of it, which has a row for each that fits. So
-    /// those that fit are collected, and there may be one.
+    /// A value that depends on the row. The engine makes a join of it, which would give one row for each match. So the
+    /// matches are collected, and more than one is an error.
     fn of_joined(&mut self, resolved: Resolved, value: Expr, ty: Type) -> Result<Typed> {
         let OrderedPlan { plan, order, limit } = ordered_plan(resolved.plan);
         Ok(Typed::new(only(self.collected(plan, value, order, limit)?), ty))
@@ -148,7 +148,7 @@ impl Resolver<'_> {
 
     /// `value IN (SELECT ...)` as a value: true if an item is equal, else NULL if one might be.
     fn contained(&mut self, value: Typed, item: &Typed, plan: &LogicalPlan, at: Option<Position>) -> Result<Expr> {
-        // The subquery stands here three times, and so does what it holds.
+        // The plan of the subquery is copied three times, with the subqueries in it.
         if subqueries(plan)? > MOST_COPIED {
             let message = "IN (SELECT ...) stands in others too deep here; write EXISTS or a JOIN";
             return Err(fail(Code::LimitExceeded, message, at));
@@ -192,7 +192,8 @@ impl Resolver<'_> {
             return Ok(negate_if(negated, equal.expr));
         }
         let item = Typed::new(Expr::Column(column.column.clone()), column.ty.clone());
-        // The engine's own knows NULL only where it decides alone, of a value of the row, among the same rows for all.
+        // The engine's own IN treats NULL as the dialect does only where its outcome alone decides that a row is kept,
+        // and NOT IN only for a value of the row and an uncorrelated subquery.
         let engines = match decides {
             Decides::Nothing => false,
             Decides::RowOrOther => !negated,
@@ -237,7 +238,10 @@ impl Resolver<'_> {
         Ok(Typed::new(core::coalesce(vec![rows, empty.expr]), ty))
     }
 
-    /// Whether a subquery reads the outer row. What the engine would make a wrong join of, or none, is refused.
+    /// Whether a subquery reads the outer row.
+    ///
+    /// # Errors
+    /// If the engine would make a wrong join of it, or none.
     fn joinable(&self, plan: &LogicalPlan, cx: &Context<'_, '_>, at: Option<Position>) -> Result<bool> {
         let (mut outer, mut own, mut windowed) = (Vec::new(), HashSet::new(), false);
         plan.apply_with_subqueries(|node| {
@@ -294,7 +298,8 @@ fn subquery(plan: LogicalPlan) -> Subquery {
     Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }
 }
 
-/// A value of the only row. It stays one under any limit that takes it, and the engine makes no join of a limit.
+/// A value of a plan's only row. The plan's limit is removed: it does not change one row, and the engine makes no join of
+/// a plan with a limit.
 fn one_row(plan: LogicalPlan, value: Expr) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(ordered_plan(plan).plan).project([value]).and_then(LogicalPlanBuilder::build).planned()
 }

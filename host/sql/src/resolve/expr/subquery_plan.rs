@@ -14,8 +14,8 @@ pub(super) struct OrderedPlan {
     pub(super) limit: Option<(usize, Option<usize>)>,
 }
 
-/// The order and the limit that a plan ends with are taken off where it reads the outer row: the engine makes no
-/// join of what is below them. A projection on top goes too, because the sort keys may not be among its columns.
+/// Takes the order and the limit off the end of a plan that reads the outer row: the engine makes no join of a plan with
+/// these. A projection above them is removed too, because the sort keys may not be among its columns.
 pub(super) fn ordered_plan(plan: LogicalPlan) -> OrderedPlan {
     let correlated = !plan.all_out_ref_exprs().is_empty();
     let below = match &plan {
@@ -60,7 +60,7 @@ pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// How many subqueries a plan holds, those in others too.
+/// How many subqueries a plan holds, nested ones included.
 pub(super) fn subqueries(plan: &LogicalPlan) -> Result<usize> {
     let mut count = 0;
     plan.apply_with_subqueries(|node| {
@@ -76,9 +76,9 @@ pub(super) fn subqueries(plan: &LogicalPlan) -> Result<usize> {
     Ok(count)
 }
 
-/// A part of a list.
+/// The elements of a list from `skip` on, at most `fetch`.
 pub(super) fn slice(list: Expr, skip: usize, fetch: Option<usize>) -> Expr {
-    // No array is longer, and the engine takes no more.
+    // No array is longer than an i32 counts, and the engine takes no larger number.
     let place = |n: usize| lit(i64::from(i32::try_from(n).unwrap_or(i32::MAX)));
     let end = fetch.map_or(usize::MAX, |fetch| skip.saturating_add(fetch));
     nested::array_slice(list, place(skip.saturating_add(1)), place(end), None)

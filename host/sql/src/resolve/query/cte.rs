@@ -7,16 +7,15 @@ use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use tidegate_model::{Code, Position};
 
 use crate::catalog::SavedTable;
-use crate::engine::planning;
 use crate::engine::security_barrier::above_barrier;
 use crate::fail::{Planning, Result, fail};
 use crate::resolve::environment::{Environment, Unfolded, Visible};
 use crate::resolve::resolved::{Order, Output, Resolved};
 use crate::resolve::resolver::Resolver;
+use tidegate_functions::context::planning;
 
 impl Resolver<'_> {
-    /// The rows of a CTE or grant that is read within `environment`: as if its text stood there, the same plan under
-    /// fresh column names.
+    /// The rows of a CTE or grant that a text with `environment` reads: a copy of its plan under fresh column names.
     pub(super) fn expand(
         &mut self,
         visible: &Visible<'_>,
@@ -28,8 +27,8 @@ impl Resolver<'_> {
             let all = visible.unfolded.lock().unwrap_or_else(PoisonError::into_inner);
             all.iter().find(|unfolded| unfolded.order == order).cloned()
         };
-        // A grant: its text sees sources, which the statement that reads it does not see. A grant that reads
-        // another one is no barrier.
+        // The text of a grant sees sources, and the statement that reads the grant does not. Between two grants, which
+        // both see sources, there is no security barrier.
         let is_granted = visible.environment.sources.is_some() && environment.sources.is_none();
         let resolved = match before {
             Some(Unfolded { order: _, resolved, relations, bytes }) => {
@@ -84,7 +83,7 @@ impl Resolver<'_> {
         let resolved = self.query(&table.query.query, &inside, None, order);
         self.remarks.forget(mark);
         resolved.map_err(|mut failure| {
-            // Places in that text mean nothing to the reader of this one: the failure is where the endpoint is named.
+            // The author of this text cannot see that one: the place of the failure is where the endpoint is named.
             let inside =
                 failure.position.map(|Position { line, column }| format!(" (its line {line}, column {column})"));
             failure.message = format!("in the endpoint {name}{}: {}", inside.unwrap_or_default(), failure.message);

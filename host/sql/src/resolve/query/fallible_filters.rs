@@ -39,13 +39,13 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> 
     }
     let mut all = safe.clone();
     for (tables, parts) in by_tables(fail, scope) {
-        // What reads another table would keep the condition from being computed before the join.
+        // A condition on another table would keep these from being computed before the join.
         let beside =
             |part: &&Expr| is_of_rows(part) && tables_of(part, scope).iter().all(|table| tables.contains(table));
         let before = conjunction(safe.iter().filter(beside).cloned());
         let parts: Vec<Expr> = before.into_iter().chain(parts).collect();
         let Some((last, parts)) = parts.split_last() else { continue };
-        // As numbers: of conditions in conditions the optimizer would make an AND again.
+        // As numbers, because the optimizer turns nested CASEs of conditions into an AND again.
         let mut kept = cast(last.clone(), DataType::Int64);
         for part in parts.iter().rev() {
             kept = when(part.clone(), kept).otherwise(lit(0_i64)).planned()?;
@@ -55,7 +55,7 @@ pub(super) fn guarded(condition: Expr, scope: &Scope<'_>, schema: &DFSchema) -> 
     Ok(conjunction(all).unwrap_or(condition))
 }
 
-/// Whether a condition reads nothing but the rows at hand.
+/// Whether a condition reads nothing but the rows of this FROM.
 fn is_of_rows(part: &Expr) -> bool {
     let beyond = |part: &Expr| {
         matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::OuterReferenceColumn(..))
@@ -63,7 +63,7 @@ fn is_of_rows(part: &Expr) -> bool {
     !any(part, beyond)
 }
 
-/// The conditions that read the same tables, together.
+/// The conditions, grouped by the tables that they read.
 fn by_tables(parts: Vec<Expr>, scope: &Scope<'_>) -> Vec<(Vec<usize>, Vec<Expr>)> {
     let mut groups: Vec<(Vec<usize>, Vec<Expr>)> = Vec::new();
     for part in parts {
@@ -76,7 +76,7 @@ fn by_tables(parts: Vec<Expr>, scope: &Scope<'_>) -> Vec<(Vec<usize>, Vec<Expr>)
     groups
 }
 
-/// The tables of a FROM that an expression reads, by their places.
+/// The tables of a FROM that an expression reads, by their indices.
 fn tables_of(expr: &Expr, scope: &Scope<'_>) -> Vec<usize> {
     let columns = expr.column_refs();
     let reads = |relation: &Relation| match relation {

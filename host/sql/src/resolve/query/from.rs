@@ -11,7 +11,7 @@ use sqlparser::ast::{
 };
 use tidegate_model::{Code, nearest};
 
-use super::join::Source;
+use super::join::Input;
 use super::unnest::{Keep, unnest_of};
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
 use crate::resolve::environment::Environment;
@@ -21,7 +21,7 @@ use crate::resolve::scope::{Relation, Scope, ScopeColumn};
 use crate::typed::Typed;
 use crate::types::Type;
 
-/// Columns of text that are never anything else.
+/// Columns of stored tables that always hold text, never another kind of value.
 const PLAIN_COLUMNS: [&str; 3] = ["id", "event_message", "_overflow"];
 
 /// Columns of stored tables that are the store's own: readable by name, not part of `*`.
@@ -35,8 +35,8 @@ impl Resolver<'_> {
         environment: &Environment<'_>,
         parent: Option<&'p Scope<'p>>,
         order: Order,
-    ) -> Result<Source<'p>> {
-        let mut source = Source::one_row(parent)?;
+    ) -> Result<Input<'p>> {
+        let mut source = Input::one_row(parent)?;
         for (i, table) in tables.iter().enumerate() {
             source = self.joined(source, i == 0, table, environment, order)?;
         }
@@ -45,12 +45,12 @@ impl Resolver<'_> {
 
     fn joined<'p>(
         &mut self,
-        left: Source<'p>,
+        left: Input<'p>,
         first: bool,
         table: &TableWithJoins,
         environment: &Environment<'_>,
         order: Order,
-    ) -> Result<Source<'p>> {
+    ) -> Result<Input<'p>> {
         let mut source =
             self.join(left, first, &table.relation, JoinType::Inner, &JoinConstraint::None, environment, order)?;
         for Join { relation, join_operator, .. } in &table.joins {
@@ -76,18 +76,18 @@ impl Resolver<'_> {
         Ok(source)
     }
 
-    /// Joins one factor to what stands to its left.
+    /// Joins one factor to the input on its left.
     #[expect(clippy::too_many_arguments, reason = "a join is all of these")]
     fn join<'p>(
         &mut self,
-        left: Source<'p>,
+        left: Input<'p>,
         first: bool,
         factor: &TableFactor,
         kind: JoinType,
         constraint: &JoinConstraint,
         environment: &Environment<'_>,
         order: Order,
-    ) -> Result<Source<'p>> {
+    ) -> Result<Input<'p>> {
         let at = place(factor);
         if let Some(unnest) = unnest_of(factor, &left.scope)? {
             let keep = match kind {
@@ -106,14 +106,14 @@ impl Resolver<'_> {
         self.joined_to(left, right, kind, constraint, environment, at)
     }
 
-    /// A factor that stands on its own.
+    /// A factor that reads nothing of the tables to its left.
     fn factor<'p>(
         &mut self,
         factor: &TableFactor,
         environment: &Environment<'_>,
         parent: Option<&'p Scope<'p>>,
         order: Order,
-    ) -> Result<Source<'p>> {
+    ) -> Result<Input<'p>> {
         let at = place(factor);
         self.count_relation(at)?;
         match factor {
@@ -138,7 +138,7 @@ impl Resolver<'_> {
                 source_of(resolved, alias.as_ref(), None, &[], parent)
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                self.joined(Source::one_row(parent)?, true, table_with_joins, environment, order)
+                self.joined(Input::one_row(parent)?, true, table_with_joins, environment, order)
             }
             TableFactor::Unpivot { .. } => Err(unsupported(
                 "UNPIVOT",
@@ -165,7 +165,7 @@ impl Resolver<'_> {
         environment: &Environment<'_>,
         parent: Option<&'p Scope<'p>>,
         order: Order,
-    ) -> Result<Source<'p>> {
+    ) -> Result<Input<'p>> {
         let at = place(name);
         let mut parts = Vec::new();
         for part in &name.0 {
@@ -210,7 +210,7 @@ impl Resolver<'_> {
         table: Arc<dyn TableProvider>,
         alias: String,
         parent: Option<&'p Scope<'p>>,
-    ) -> Result<Source<'p>> {
+    ) -> Result<Input<'p>> {
         let name = self.fresh();
         let schema = table.schema();
         let mut columns = Vec::new();
@@ -236,7 +236,7 @@ impl Resolver<'_> {
                 qualified_only: false,
             });
         }
-        // A field at the top of an event may be anything; the fields that each event has are what they are.
+        // A top-level field of an event may hold any kind of value; the fields that every event has do not.
         for column in columns.iter().filter(|column| !PLAIN_COLUMNS.contains(&column.name.as_str())) {
             self.note_path(&column.value);
         }
@@ -245,7 +245,7 @@ impl Resolver<'_> {
             .and_then(|plan| plan.project(exprs))
             .and_then(LogicalPlanBuilder::build)
             .planned()?;
-        Ok(Source {
+        Ok(Input {
             plan,
             scope: Scope {
                 relations: vec![Relation::Table { alias: Some(alias), columns, open: true }],
@@ -267,7 +267,7 @@ fn source_of<'p>(
     name: Option<&str>,
     renamed: &[&str],
     parent: Option<&'p Scope<'p>>,
-) -> Result<Source<'p>> {
+) -> Result<Input<'p>> {
     let own: Vec<&str> = alias.map(|a| a.columns.iter().map(|c| c.name.value.as_str()).collect()).unwrap_or_default();
     let names = if own.is_empty() { renamed } else { own.as_slice() };
     if !names.is_empty() && names.len() != resolved.columns.len() {
@@ -276,11 +276,11 @@ fn source_of<'p>(
         return Err(invalid(message, at));
     }
     let alias_name = alias.map(|alias| alias.name.value.clone()).or_else(|| name.map(str::to_owned));
-    // A value table: the alias is the value, its fields hang off it.
+    // Of a value table the alias is the value itself, whose fields are read as alias.field.
     if let (Row::Value, [output]) = (resolved.row, resolved.columns.as_slice()) {
         let value = Typed::new(Expr::Column(output.column.clone()), output.ty.clone());
         let relations = vec![Relation::Element { alias: alias_name, value }];
-        return Ok(Source { plan: resolved.plan, scope: Scope { relations, parent, inline: false } });
+        return Ok(Input { plan: resolved.plan, scope: Scope { relations, parent, inline: false } });
     }
     let columns = resolved
         .columns
@@ -294,5 +294,5 @@ fn source_of<'p>(
         })
         .collect();
     let relations = vec![Relation::Table { alias: alias_name, columns, open: false }];
-    Ok(Source { plan: resolved.plan, scope: Scope { relations, parent, inline: false } })
+    Ok(Input { plan: resolved.plan, scope: Scope { relations, parent, inline: false } })
 }

@@ -1,4 +1,4 @@
-//! GROUP BY: the keys, grouping sets, and what expressions mean over the groups.
+//! The plan of an aggregation, and what expressions over rows become over groups.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,153 +9,14 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::logical_plan::{Aggregate, Subquery};
-use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlanBuilder, cast, col, lit};
-use sqlparser::ast::{Expr as Ast, GroupByExpr, GroupByWithModifier};
-use tidegate_model::{Code, Failure, Position};
+use datafusion::logical_expr::{
+    Expr, GroupingSet, LogicalPlanBuilder, bitwise_and, bitwise_shift_right, cast, col, lit,
+};
+use tidegate_model::{Code, Position};
 
-use crate::fail::{Planning, Result, fail, invalid, place, unsupported};
+use super::group_keys::Keys;
+use crate::fail::{Planning, Result, fail, invalid};
 use crate::resolve::calls::Calls;
-use crate::resolve::context::{Clause, Context};
-use crate::resolve::environment::Environment;
-use crate::resolve::expr::{Item, nth_item};
-use crate::resolve::resolver::Resolver;
-use crate::resolve::scope::Scope;
-use crate::resolve::sorting::ordinal;
-use crate::typed::Typed;
-use crate::typing::plan_column;
-
-/// The most grouping sets that one GROUP BY may unfold to: a CUBE of n keys has 2^n.
-const MAX_SETS: usize = 64;
-
-/// A group key and the plan column that carries it above the aggregation.
-struct Key {
-    expr: Expr,
-    column: String,
-}
-
-/// The keys of a GROUP BY. `sets` lists, for ROLLUP, CUBE and GROUPING SETS, which keys each set
-/// groups by.
-#[derive(Default)]
-pub(super) struct Keys {
-    keys: Vec<Key>,
-    sets: Option<Vec<Vec<usize>>>,
-}
-
-impl Keys {
-    pub(super) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-}
-
-impl Resolver<'_> {
-    pub(super) fn keys(
-        &mut self,
-        group_by: &GroupByExpr,
-        items: &[Item],
-        scope: &Scope<'_>,
-        environment: &Environment<'_>,
-        calls: &Calls,
-    ) -> Result<Keys> {
-        let plain = |item: &&Item| !calls.aggregated(&item.value.expr) && !calls.windowed(&item.value.expr);
-        // An alias wins over a column, except where it names an aggregate: that cannot be a key.
-        let aliases: Vec<(String, Typed)> =
-            items.iter().filter(plain).filter_map(|item| Some((item.name.clone()?, item.value.clone()))).collect();
-        let mut keys = Keys::default();
-        let (asts, modifiers) = match group_by {
-            GroupByExpr::All(modifiers) => {
-                for item in items.iter().filter(plain) {
-                    self.key(&mut keys, item.value.clone(), item.at)?;
-                }
-                (&[][..], modifiers)
-            }
-            GroupByExpr::Expressions(asts, modifiers) => (asts.as_slice(), modifiers),
-        };
-        let read = |this: &mut Self, keys: &mut Keys, ast: &Ast| -> Result<usize> {
-            let at = place(ast);
-            let value = match ordinal(ast) {
-                Some(n) => {
-                    let item = nth_item(items, n, at)?;
-                    if !plain(&item) {
-                        return Err(invalid(format!("GROUP BY {n} names an aggregate or window function"), at));
-                    }
-                    item.value.clone()
-                }
-                None => {
-                    let mut cx = Context { aliases: &aliases, ..Context::new(scope, environment, Clause::GroupBy) };
-                    this.expr(ast, &mut cx)?
-                }
-            };
-            this.key(keys, value, at)
-        };
-        // Each item of the list multiplies the sets: a plain key is in all of them.
-        let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
-        let mut grouping_sets = false;
-        for ast in asts {
-            let several = |this: &mut Self, keys: &mut Keys, lists: &[Vec<Ast>]| -> Result<Vec<Vec<usize>>> {
-                lists.iter().map(|list| list.iter().map(|ast| read(this, keys, ast)).collect()).collect()
-            };
-            let choices: Vec<Vec<usize>> = match ast {
-                Ast::Rollup(lists) => {
-                    let parts = several(self, &mut keys, lists)?;
-                    (0..=parts.len()).rev().map(|n| parts.iter().take(n).flatten().copied().collect()).collect()
-                }
-                Ast::Cube(lists) => {
-                    let parts = several(self, &mut keys, lists)?;
-                    if parts.len() > 6 {
-                        return Err(too_many(place(ast)));
-                    }
-                    let chosen = |mask: usize| {
-                        let parts = parts.iter().enumerate().filter(move |(i, _)| mask & (1 << i) != 0);
-                        parts.flat_map(|(_, part)| part.iter().copied()).collect()
-                    };
-                    (0..1_usize << parts.len()).rev().map(chosen).collect()
-                }
-                Ast::GroupingSets(lists) => several(self, &mut keys, lists)?,
-                Ast::Tuple(list) if list.is_empty() => vec![Vec::new()],
-                ast => {
-                    let key = read(self, &mut keys, ast)?;
-                    for set in &mut sets {
-                        set.push(key);
-                    }
-                    continue;
-                }
-            };
-            grouping_sets = true;
-            if sets.len() * choices.len() > MAX_SETS {
-                return Err(too_many(place(ast)));
-            }
-            let joined = |set: &Vec<usize>| {
-                let set = set.clone();
-                choices.iter().map(move |choice| [set.as_slice(), choice].concat())
-            };
-            sets = sets.iter().flat_map(joined).collect();
-        }
-        match modifiers.as_slice() {
-            [] => {}
-            // MySQL's spelling of the same.
-            [GroupByWithModifier::Rollup] if !grouping_sets && !asts.is_empty() => {
-                grouping_sets = true;
-                let all = sets.pop().unwrap_or_default();
-                sets = (0..=all.len()).rev().map(|n| all.iter().take(n).copied().collect()).collect();
-            }
-            _ => return Err(unsupported("this modifier of GROUP BY", None, None)),
-        }
-        keys.sets = grouping_sets.then_some(sets);
-        Ok(keys)
-    }
-
-    fn key(&mut self, keys: &mut Keys, value: Typed, at: Option<Position>) -> Result<usize> {
-        if !value.ty.is_groupable() {
-            return Err(invalid(format!("GROUP BY cannot group values of type {}", value.ty), at));
-        }
-        let expr = plan_column(value).expr;
-        if let Some(known) = keys.keys.iter().position(|key| key.expr == expr) {
-            return Ok(known);
-        }
-        keys.keys.push(Key { expr, column: self.fresh() });
-        Ok(keys.keys.len() - 1)
-    }
-}
 
 /// Computes the subqueries in expressions below them, as columns: the engine makes joins of subqueries in
 /// filters and select lists, and of no others.
@@ -190,10 +51,6 @@ fn below<'e>(
     builder.project(columns).planned()
 }
 
-fn too_many(at: Option<Position>) -> Failure {
-    fail(Code::LimitExceeded, format!("the GROUP BY makes more than {MAX_SETS} grouping sets"), at)
-}
-
 /// An aggregation: its keys and calls.
 pub(super) struct Grouped<'l> {
     pub(super) keys: Keys,
@@ -202,7 +59,7 @@ pub(super) struct Grouped<'l> {
 }
 
 impl Grouped<'_> {
-    /// The aggregation. What is computed below it is called by `prefix` and a number.
+    /// The plan of the aggregation. Columns that are computed below it are named by `prefix` and a number.
     pub(super) fn plan(&self, builder: LogicalPlanBuilder, prefix: &str) -> Result<LogicalPlanBuilder> {
         let mut keys: Vec<Expr> = self.keys.keys.iter().map(|key| key.expr.clone().alias(&key.column)).collect();
         let mut calls: Vec<Expr> = self.calls.aggregates.iter().map(|(name, call)| call.clone().alias(name)).collect();
@@ -213,7 +70,7 @@ impl Grouped<'_> {
             }
             return builder.aggregate(keys, calls).planned();
         };
-        // The engine groups sets by columns only.
+        // The engine takes nothing but columns in grouping sets.
         let mut columns: Vec<Expr> = builder.schema().columns().into_iter().map(Expr::Column).collect();
         columns.extend(keys);
         builder = builder.project(columns).planned()?;
@@ -277,7 +134,7 @@ impl Grouped<'_> {
         }
     }
 
-    /// A subquery that reads the row, which is a group now: of its columns it has the keys.
+    /// A correlated subquery over a group instead of a row: it can read the keys of the group only.
     fn over_groups(&self, subquery: Subquery, stray: &mut Option<String>) -> datafusion::common::Result<Subquery> {
         if subquery.outer_ref_columns.is_empty() {
             return Ok(subquery);
@@ -304,8 +161,8 @@ impl Grouped<'_> {
         Ok(Subquery { subquery: Arc::new(plan.data), outer_ref_columns, spans: subquery.spans })
     }
 
-    /// Whether a key is rolled up in the group at hand, as 0 or 1. The engine numbers the sets by
-    /// a bit for each column, in the order in which the sets name them, the last the lowest.
+    /// Whether a key is rolled up in a group, as 0 or 1; `None` if `asked` is no key. The engine's grouping id has a bit for
+    /// each column, in the order in which the sets name the columns, the last one the lowest.
     fn rolled_up(&self, asked: &Expr) -> Option<Expr> {
         let key = self.keys.keys.iter().position(|key| key.expr == *asked)?;
         let Some(sets) = &self.keys.sets else { return Some(lit(0_i64)) };
@@ -319,9 +176,6 @@ impl Grouped<'_> {
         let Some(place) = named.iter().position(|known| *known == key) else { return Some(lit(1_i64)) };
         let bit = i64::try_from(named.len() - 1 - place).ok()?;
         let id = cast(col(Column::new_unqualified(Aggregate::INTERNAL_GROUPING_ID)), DataType::Int64);
-        Some(datafusion::logical_expr::bitwise_and(
-            datafusion::logical_expr::bitwise_shift_right(id, lit(bit)),
-            lit(1_i64),
-        ))
+        Some(bitwise_and(bitwise_shift_right(id, lit(bit)), lit(1_i64)))
     }
 }

@@ -16,12 +16,12 @@ use crate::typed::Typed;
 use crate::typing::{compare, unify};
 
 /// What a FROM, or a part of it, reads: a plan and the names of its columns.
-pub(super) struct Source<'p> {
+pub(super) struct Input<'p> {
     pub(super) plan: LogicalPlan,
     pub(super) scope: Scope<'p>,
 }
 
-impl<'p> Source<'p> {
+impl<'p> Input<'p> {
     /// One row without columns, for a FROM to begin with.
     pub(super) fn one_row(parent: Option<&'p Scope<'p>>) -> Result<Self> {
         let plan = LogicalPlanBuilder::empty(true).build().planned()?;
@@ -30,16 +30,16 @@ impl<'p> Source<'p> {
 }
 
 impl Resolver<'_> {
-    /// Two sources side by side.
+    /// The join of two inputs.
     pub(super) fn joined_to<'p>(
         &mut self,
-        left: Source<'p>,
-        right: Source<'p>,
+        left: Input<'p>,
+        right: Input<'p>,
         kind: JoinType,
         constraint: &JoinConstraint,
         environment: &Environment<'_>,
         at: Option<Position>,
-    ) -> Result<Source<'p>> {
+    ) -> Result<Input<'p>> {
         let parent = left.scope.parent;
         let right_is_element = matches!(right.scope.relations.as_slice(), [Relation::Element { .. }, ..]);
         let mut relations = left.scope.relations;
@@ -70,16 +70,16 @@ impl Resolver<'_> {
         let builder = LogicalPlanBuilder::from(left.plan);
         let plan = match (kind, on) {
             (JoinType::Inner, None) => builder.cross_join(right.plan),
-            // The engine has no plan for subqueries in the condition itself.
+            // The engine cannot plan subqueries in the condition of a join; it can in a filter.
             (JoinType::Inner, Some(on)) if any(&on, is_subquery) => {
                 builder.cross_join(right.plan).and_then(|joined| joined.filter(on))
             }
             (kind, Some(on)) => builder.join_on(right.plan, kind, [on]),
-            // Of an array that needs nothing of the row.
+            // The UNNEST of an array that reads nothing of the row.
             (JoinType::Left, None) if right_is_element => builder.join_on(right.plan, kind, [lit(true)]),
             (_, None) => return Err(invalid("an outer join needs ON or USING", at)),
         };
-        Ok(Source { plan: plan.and_then(LogicalPlanBuilder::build).planned()?, scope })
+        Ok(Input { plan: plan.and_then(LogicalPlanBuilder::build).planned()?, scope })
     }
 }
 

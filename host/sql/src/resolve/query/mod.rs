@@ -3,7 +3,7 @@
 //! A query holds queries: in FROM, in WITH, and on both sides of a set operation. This file owns that recursion; the
 //! files below it call back [`Resolver::query`] here and each other downwards only:
 //!
-//! - `select` is one SELECT, made of `group`, `windows` and `fallible_filters`;
+//! - `select` is one SELECT, made of `group_keys`, `group`, `windows` and `fallible_filters`;
 //! - `from` are tables and joins, made of `cte`, `unnest` and `join`;
 //! - `set_operation` is UNION, INTERSECT and EXCEPT.
 
@@ -11,6 +11,7 @@ mod cte;
 mod fallible_filters;
 mod from;
 mod group;
+mod group_keys;
 mod join;
 mod select;
 mod set_operation;

@@ -8,7 +8,7 @@ use sqlparser::ast::{
 
 use super::fallible_filters::guarded;
 use super::group::Grouped;
-use super::join::Source;
+use super::join::Input;
 use super::windows::windowed;
 use crate::fail::{Planning, Result, invalid, place, unsupported};
 use crate::resolve::calls::Calls;
@@ -44,7 +44,7 @@ impl Resolver<'_> {
             }
         };
         let inner_order = if keeps_order(select, order_by, distinct) { order } else { Order::Dropped };
-        let Source { plan, scope } = self.from(&select.from, environment, parent, inner_order)?;
+        let Input { plan, scope } = self.from(&select.from, environment, parent, inner_order)?;
         let mut builder = LogicalPlanBuilder::from(plan);
         if let Some(condition) = &select.selection {
             let condition = self.condition(condition, &mut Context::new(&scope, environment, Clause::Where))?;

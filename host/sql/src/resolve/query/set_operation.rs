@@ -14,7 +14,7 @@ use crate::types::Type;
 use crate::typing::{Conversion, common, plan_column};
 
 impl Resolver<'_> {
-    /// `a UNION ALL b UNION ALL c`: a chain of the same operation is taken in a loop.
+    /// `a UNION ALL b UNION ALL c`: a chain of the same operation is resolved in a loop, not by recursion.
     pub(super) fn set_operation(
         &mut self,
         body: &SetExpr,

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, col,
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Expr as Ast, Ident, JoinConstraint, TableFactor, Value};
 
-use super::join::Source;
+use super::join::Input;
 use crate::fail::{Planning, Result, invalid, place, unsupported};
 use crate::resolve::calls::any;
 use crate::resolve::context::{Clause, Context};
@@ -26,7 +26,7 @@ use crate::typed::Typed;
 use crate::types::{Type, is_there};
 use crate::typing::filtered;
 
-/// Whether rows without a partner are kept.
+/// Which rows of the left side a join with an UNNEST keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
     Matching,
@@ -77,28 +77,28 @@ pub(super) fn unnest_of(factor: &TableFactor, left: &Scope<'_>) -> Result<Option
 impl Resolver<'_> {
     pub(super) fn unnest<'p>(
         &mut self,
-        left: Source<'p>,
+        left: Input<'p>,
         unnest: &Unnest,
         keep: Keep,
         constraint: &JoinConstraint,
         environment: &Environment<'_>,
-    ) -> Result<Source<'p>> {
+    ) -> Result<Input<'p>> {
         let at = place(&unnest.array);
         self.count_relation(at)?;
         let array = self.expr(&unnest.array, &mut Context::new(&left.scope, environment, Clause::Unnest))?;
         self.unnest_array(left, unnest, array, keep, constraint, environment)
     }
 
-    /// Unnests the array that the text of the UNNEST was resolved to.
+    /// The input joined with `array`, which is what the text of the UNNEST was resolved to.
     fn unnest_array<'p>(
         &mut self,
-        left: Source<'p>,
+        left: Input<'p>,
         unnest: &Unnest,
         array: Typed,
         keep: Keep,
         constraint: &JoinConstraint,
         environment: &Environment<'_>,
-    ) -> Result<Source<'p>> {
+    ) -> Result<Input<'p>> {
         let at = place(&unnest.array);
         let whole = array.clone();
         let (mut array, of_path) = self.as_array(array);
@@ -108,7 +108,7 @@ impl Resolver<'_> {
         let array_type = array.ty.clone();
         let is_list = matches!(array_type, Type::Array(_));
         let mut left = left;
-        // Where the row stays whatever the condition says, the list loses the elements first.
+        // A LEFT JOIN keeps the row whatever the condition says, so the list is filtered before it is unnested.
         if let (true, Keep::Left, JoinConstraint::On(condition)) = (is_list, keep, constraint)
             && !always(condition)
         {
@@ -122,16 +122,16 @@ impl Resolver<'_> {
             left.scope.relations.pop();
             array.expr = filtered(array.expr, name, condition)?;
         }
-        // An array that needs nothing of the row is unnested once and joined, not once a row. Its text may name
-        // paths of the row all the same, which are NULL because no record ever had them: it is not read again.
+        // An array that reads nothing of the row is unnested once and joined, not once for each row. Its text may name
+        // paths of the row all the same that are NULL because no record ever had them, so the text is not resolved again.
         if is_list && !left.scope.relations.is_empty() && !any(&array.expr, reads) {
-            let start = Source::one_row(left.scope.parent)?;
+            let start = Input::one_row(left.scope.parent)?;
             let none = &JoinConstraint::None;
             let right = self.unnest_array(start, unnest, whole, Keep::Matching, none, environment)?;
             let kind = if keep == Keep::Left { JoinType::Left } else { JoinType::Inner };
             return self.joined_to(left, right, kind, constraint, environment, at);
         }
-        let Source { plan, mut scope } = left;
+        let Input { plan, mut scope } = left;
         let plan = if keep == Keep::Matching { without_implied(plan, &array.expr) } else { plan };
         let builder = LogicalPlanBuilder::from(plan);
         let (builder, element, offset) = match &array.ty {
@@ -150,7 +150,7 @@ impl Resolver<'_> {
         if of_path {
             self.note_path(&element);
         }
-        // A record's element is an expression over its row; a list's is a row of its own.
+        // The element of a record is an expression over the same row; each element of a list is a row of its own.
         let of_the_row = matches!(array_type, Type::Record(_) | Type::Null);
         let before = scope.relations.len();
         if let (Some(alias), Expr::Column(column)) = (&unnest.alias, &element.expr) {
@@ -172,7 +172,7 @@ impl Resolver<'_> {
             (None, _) => builder,
             (Some(condition), Keep::Matching) => builder.filter(condition).planned()?,
             (Some(condition), Keep::Left) if of_the_row => {
-                // The row stays; its element is there only where the condition holds.
+                // The row is kept, and its element is NULL where the condition does not hold.
                 for relation in scope.relations.iter_mut().skip(before) {
                     if let Relation::Element { value, .. } = relation {
                         value.expr = when(condition.clone(), value.expr.clone()).end().planned()?;
@@ -180,10 +180,10 @@ impl Resolver<'_> {
                 }
                 builder
             }
-            // Done to the list already.
+            // The list was filtered above.
             (Some(_), Keep::Left) => builder,
         };
-        Ok(Source { plan: builder.build().planned()?, scope })
+        Ok(Input { plan: builder.build().planned()?, scope })
     }
 
     fn unnest_list(
@@ -219,8 +219,8 @@ impl Resolver<'_> {
     }
 }
 
-/// A record that is there has its enclosing record too: the test for that, just planned by the
-/// UNNEST before, need not be made.
+/// The plan without the filter of an UNNEST just before that tests for the enclosing record: where a record is, its
+/// enclosing record is too.
 fn without_implied(plan: LogicalPlan, record: &Expr) -> LogicalPlan {
     let tests_outer = |predicate: &Expr| {
         let Expr::ScalarFunction(reads) = record else { return false };

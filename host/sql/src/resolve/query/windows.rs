@@ -5,9 +5,9 @@ use datafusion::logical_expr::expr::WindowFunctionParams;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use tidegate_model::{Code, Failure};
 
-use crate::engine::planning;
 use crate::fail::{Planning, Result};
 use crate::resolve::calls::Calls;
+use tidegate_functions::context::planning;
 
 /// How many different windows one SELECT may have. The rows are sorted for each of them, and the time to plan them
 /// grows faster than the square of their number.
@@ -47,17 +47,17 @@ pub(super) fn windowed(
     }
     for group in groups {
         planning::check()?;
-        // Named, because the engine tells calls apart by their text, which does not say everything.
+        // With an alias, because the engine identifies calls by their text, which leaves out some of their parameters.
         let calls: Vec<Expr> = group.into_iter().map(|(name, call)| call.alias(name)).collect();
         builder = builder.window(calls).planned()?;
     }
     Ok(builder)
 }
 
-/// The call with columns in the place of keys that are computed. `keys` collects what these are; each has one column.
+/// The call with a column in place of each computed key; `keys` collects the computed keys and their columns.
 ///
-/// The engine sorts for a window and then checks that it is sorted. Of a key that is computed from what a function
-/// gives, such as a field of a record, it loses track in between.
+/// The engine sorts the rows for a window and then checks that they are sorted. It loses track of a key that is computed
+/// from the result of a function, such as a field of a record.
 fn keyed_by_columns(call: Expr, name: &str, keys: &mut Vec<(Expr, String)>) -> Expr {
     let Expr::WindowFunction(mut function) = call else { return call };
     let params = &mut function.params;

@@ -8,7 +8,7 @@ use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::Position;
 
-use super::call::{Built, Call, Clauses, collected};
+use super::call::{AggregateCall, Built, Clauses, collected};
 use crate::fail::{Result, invalid, unsupported};
 use crate::library::{collecting, first, interval_sum, quantiles, top, whole_sum};
 use crate::resolve::sorting::sort_options;
@@ -27,7 +27,7 @@ pub(super) fn count_rows(clauses: &Clauses, at: Option<Position>) -> Result<Buil
     Ok((collected(engine::count::count_udaf(), vec![lit(1_i64)], clauses), Type::Int64))
 }
 
-pub(super) fn count(call: Call<'_>) -> Result<Built> {
+pub(super) fn count(call: AggregateCall<'_>) -> Result<Built> {
     if call.clauses.distinct {
         call.check_comparable(&call.first)?;
     }
@@ -35,7 +35,7 @@ pub(super) fn count(call: Call<'_>) -> Result<Built> {
     Ok((collected(engine::count::count_udaf(), vec![value], call.clauses), Type::Int64))
 }
 
-pub(super) fn count_if(call: Call<'_>) -> Result<Built> {
+pub(super) fn count_if(call: AggregateCall<'_>) -> Result<Built> {
     let how = call.how();
     let condition = call.first.convert(&Type::Bool, how)?.expr;
     let filter = match &call.clauses.filter {
@@ -48,7 +48,7 @@ pub(super) fn count_if(call: Call<'_>) -> Result<Built> {
     Ok((collected(engine::count::count_udaf(), vec![counted], &clauses), Type::Int64))
 }
 
-pub(super) fn sum(call: Call<'_>) -> Result<Built> {
+pub(super) fn sum(call: AggregateCall<'_>) -> Result<Built> {
     if call.first.ty == Type::Interval {
         return of_intervals(call, interval_sum(false));
     }
@@ -58,21 +58,21 @@ pub(super) fn sum(call: Call<'_>) -> Result<Built> {
     Ok(of_value(function, value, call.clauses))
 }
 
-pub(super) fn average(call: Call<'_>) -> Result<Built> {
+pub(super) fn average(call: AggregateCall<'_>) -> Result<Built> {
     if call.first.ty == Type::Interval {
         return of_intervals(call, interval_sum(true));
     }
     call.of_type(engine::average::avg_udaf(), &Type::Float64)
 }
 
-fn of_intervals(call: Call<'_>, function: Arc<AggregateUDF>) -> Result<Built> {
+fn of_intervals(call: AggregateCall<'_>, function: Arc<AggregateUDF>) -> Result<Built> {
     if call.clauses.distinct {
         return Err(invalid(format!("{} cannot compare values of type INTERVAL", call.name), call.at));
     }
     Ok(of_value(function, call.first, call.clauses))
 }
 
-pub(super) fn minimum(call: Call<'_>) -> Result<Built> {
+pub(super) fn minimum(call: AggregateCall<'_>) -> Result<Built> {
     if call.first.ty == Type::Interval {
         return minimum_by(by_length(call));
     }
@@ -80,7 +80,7 @@ pub(super) fn minimum(call: Call<'_>) -> Result<Built> {
     Ok(of_value(engine::min_max::min_udaf(), call.first, call.clauses))
 }
 
-pub(super) fn maximum(call: Call<'_>) -> Result<Built> {
+pub(super) fn maximum(call: AggregateCall<'_>) -> Result<Built> {
     if call.first.ty == Type::Interval {
         return maximum_by(by_length(call));
     }
@@ -89,21 +89,21 @@ pub(super) fn maximum(call: Call<'_>) -> Result<Built> {
 }
 
 /// Intervals are ordered by their lengths.
-fn by_length(call: Call<'_>) -> Call<'_> {
+fn by_length(call: AggregateCall<'_>) -> AggregateCall<'_> {
     let by = interval_length(call.first.expr.clone());
-    Call { second: Some(by), ..call }
+    AggregateCall { second: Some(by), ..call }
 }
 
-pub(super) fn minimum_by(call: Call<'_>) -> Result<Built> {
+pub(super) fn minimum_by(call: AggregateCall<'_>) -> Result<Built> {
     first_by(call, true)
 }
 
-pub(super) fn maximum_by(call: Call<'_>) -> Result<Built> {
+pub(super) fn maximum_by(call: AggregateCall<'_>) -> Result<Built> {
     first_by(call, false)
 }
 
 /// The first argument of the row whose second one is the smallest or largest.
-fn first_by(call: Call<'_>, ascending: bool) -> Result<Built> {
+fn first_by(call: AggregateCall<'_>, ascending: bool) -> Result<Built> {
     let Some(by) = call.second.clone() else {
         return Err(invalid(format!("{} takes two arguments", call.name), call.at));
     };
@@ -114,12 +114,12 @@ fn first_by(call: Call<'_>, ascending: bool) -> Result<Built> {
     Ok(of_value(engine::first_last::first_value_udaf(), call.first, &clauses))
 }
 
-pub(super) fn any_value(call: Call<'_>) -> Result<Built> {
+pub(super) fn any_value(call: AggregateCall<'_>) -> Result<Built> {
     let clauses = Clauses { filter: call.clauses.filter.clone(), ignore_nulls: true, ..Clauses::default() };
     Ok(of_value(engine::first_last::first_value_udaf(), call.first, &clauses))
 }
 
-pub(super) fn array_agg(call: Call<'_>) -> Result<Built> {
+pub(super) fn array_agg(call: AggregateCall<'_>) -> Result<Built> {
     let clauses = call.clauses;
     let ty = call.first.ty.clone();
     if matches!(ty, Type::Array(_) | Type::Record(_)) {
@@ -133,7 +133,7 @@ pub(super) fn array_agg(call: Call<'_>) -> Result<Built> {
     Ok((list, Type::Array(Box::new(ty))))
 }
 
-pub(super) fn array_concat_agg(call: Call<'_>) -> Result<Built> {
+pub(super) fn array_concat_agg(call: AggregateCall<'_>) -> Result<Built> {
     let value = match &call.first.ty {
         Type::Array(_) => call.first,
         Type::Record(fields) => {
@@ -147,7 +147,7 @@ pub(super) fn array_concat_agg(call: Call<'_>) -> Result<Built> {
     Ok((collected(list_function(&clauses), vec![value.expr], &clauses), value.ty))
 }
 
-pub(super) fn string_agg(call: Call<'_>) -> Result<Built> {
+pub(super) fn string_agg(call: AggregateCall<'_>) -> Result<Built> {
     let how = call.how();
     let separator = call.second.unwrap_or_else(|| Typed::text(",")).convert(&Type::String, how)?;
     let value = call.first.convert(&Type::String, how)?;
@@ -160,13 +160,13 @@ pub(super) fn string_agg(call: Call<'_>) -> Result<Built> {
     Ok((collected(engine::string_agg::string_agg_udaf(), arguments, call.clauses), Type::String))
 }
 
-pub(super) fn approx_count_distinct(call: Call<'_>) -> Result<Built> {
+pub(super) fn approx_count_distinct(call: AggregateCall<'_>) -> Result<Built> {
     call.check_comparable(&call.first)?;
     let (expr, _) = of_value(engine::approx_distinct::approx_distinct_udaf(), call.first, call.clauses);
     Ok((expr, Type::Int64))
 }
 
-pub(super) fn approx_quantiles(call: Call<'_>) -> Result<Built> {
+pub(super) fn approx_quantiles(call: AggregateCall<'_>) -> Result<Built> {
     call.check_comparable(&call.first)?;
     let how = call.how();
     let parts = match call.second.as_ref().and_then(Typed::literal) {
@@ -178,18 +178,18 @@ pub(super) fn approx_quantiles(call: Call<'_>) -> Result<Built> {
     Ok((collected(quantiles(parts), vec![value.expr], call.clauses), Type::Array(Box::new(ty))))
 }
 
-pub(super) fn approx_top_count(call: Call<'_>) -> Result<Built> {
+pub(super) fn approx_top_count(call: AggregateCall<'_>) -> Result<Built> {
     let number = call.second.clone();
     top_values(call, None, number)
 }
 
-pub(super) fn approx_top_sum(call: Call<'_>) -> Result<Built> {
+pub(super) fn approx_top_sum(call: AggregateCall<'_>) -> Result<Built> {
     let (weight, number) = (call.second.clone(), call.third.clone());
     top_values(call, weight, number)
 }
 
 /// The values with the largest sums of weights, or the most frequent ones.
-fn top_values(call: Call<'_>, weight: Option<Typed>, number: Option<Typed>) -> Result<Built> {
+fn top_values(call: AggregateCall<'_>, weight: Option<Typed>, number: Option<Typed>) -> Result<Built> {
     call.check_comparable(&call.first)?;
     let number = match number.as_ref().and_then(Typed::literal) {
         Some(ScalarValue::Int64(Some(n @ 1..=MOST))) => usize::try_from(*n).unwrap_or(1),
@@ -211,7 +211,7 @@ fn top_values(call: Call<'_>, weight: Option<Typed>, number: Option<Typed>) -> R
 }
 
 /// Over a window; in a grouping it is resolved before it is built.
-pub(super) fn grouping(call: Call<'_>) -> Result<Built> {
+pub(super) fn grouping(call: AggregateCall<'_>) -> Result<Built> {
     Err(unsupported(format!("the aggregate function {}", call.name), None, call.at))
 }
 

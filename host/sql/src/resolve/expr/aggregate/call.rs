@@ -25,7 +25,7 @@ pub(super) struct Clauses {
 }
 
 /// A call with resolved arguments, as many as the function takes.
-pub(super) struct Call<'c> {
+pub(super) struct AggregateCall<'c> {
     pub(super) name: &'static str,
     pub(super) first: Typed,
     pub(super) second: Option<Typed>,
@@ -34,7 +34,7 @@ pub(super) struct Call<'c> {
     pub(super) at: Option<Position>,
 }
 
-impl Call<'_> {
+impl AggregateCall<'_> {
     /// How arguments are converted.
     pub(super) fn how(&self) -> Conversion {
         Conversion::implicit(self.at)
@@ -63,7 +63,7 @@ impl Call<'_> {
     /// A function of two FLOAT64, which gives one.
     ///
     /// # Errors
-    /// As [`Call::of_type`].
+    /// As [`AggregateCall::of_type`].
     pub(super) fn of_two_floats(self, function: Arc<AggregateUDF>) -> Result<Built> {
         let how = self.how();
         let Some(second) = self.second else {

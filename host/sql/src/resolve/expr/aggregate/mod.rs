@@ -82,7 +82,7 @@ impl Resolver<'_> {
         let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported(name, None, at)) };
         let value = (function.finish)(Typed::new(carried(&mut calls.aggregates, expr, fresh), ty));
         Ok(match limit {
-            // No array is longer, and the engine counts on from the end.
+            // No array is longer than an i32 counts, and the engine takes no larger number.
             Some(limit) => {
                 let end = lit(limit.min(i64::from(i32::MAX)));
                 Typed::new(nested::array_slice(value.expr, lit(1_i64), end, None), value.ty)
@@ -91,7 +91,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// An aggregate call for a window: it is carried by no column of a grouping.
+    /// An aggregate call for a window, which no column of a grouping carries.
     pub(super) fn aggregate_call(
         &mut self,
         function: &'static Aggregate,

@@ -6,7 +6,7 @@ use datafusion::logical_expr::cast;
 use tidegate_model::Position;
 
 use super::builders as build;
-use super::call::{Built, Call, Clauses};
+use super::call::{AggregateCall, Built, Clauses};
 use crate::fail::{Result, invalid};
 use crate::typed::Typed;
 use crate::types::Type::{Bool, Float64, Int64};
@@ -28,7 +28,7 @@ pub(in crate::resolve::expr) struct Aggregate {
     /// another function of the engine, and one that windows do not have.
     pub(super) by_order: bool,
     pub(in crate::resolve::expr) frames: Frames,
-    build: fn(Call<'_>) -> Result<Built>,
+    build: fn(AggregateCall<'_>) -> Result<Built>,
     /// What the value becomes that the engine's function gives.
     pub(super) finish: fn(Typed) -> Typed,
 }
@@ -104,7 +104,7 @@ pub(in crate::resolve::expr) fn names() -> impl Iterator<Item = &'static str> {
 
 impl Aggregate {
     /// A function of so many arguments, over frames that start at UNBOUNDED PRECEDING, without other flags.
-    const fn new(name: &'static str, arguments: usize, build: fn(Call<'_>) -> Result<Built>) -> Self {
+    const fn new(name: &'static str, arguments: usize, build: fn(AggregateCall<'_>) -> Result<Built>) -> Self {
         Self {
             name,
             least: arguments,
@@ -173,6 +173,6 @@ impl Aggregate {
             };
             return Err(invalid(format!("{name} takes {wanted}, not {count}"), at));
         }
-        (self.build)(Call { name, first, second: arguments.next(), third: arguments.next(), clauses, at })
+        (self.build)(AggregateCall { name, first, second: arguments.next(), third: arguments.next(), clauses, at })
     }
 }

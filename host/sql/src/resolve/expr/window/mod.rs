@@ -27,7 +27,7 @@ use crate::typed::Typed;
 use crate::types::Type;
 
 use self::spec::Over;
-use self::table::Call;
+use self::table::WindowCall;
 
 pub(super) use table::{find, names};
 
@@ -73,7 +73,7 @@ impl Resolver<'_> {
         let fresh = self.fresh();
         let Some(calls) = cx.calls.as_deref_mut() else { return Err(unsupported("OVER", None, at)) };
         let column = carried(&mut calls.windows, Expr::WindowFunction(function), fresh);
-        // The engine counts in unsigned numbers.
+        // The engine's ranking functions give unsigned numbers.
         let expr = if ty == Type::Int64 { cast(column, DataType::Int64) } else { column };
         Ok(Typed::new(expr, ty).uniform())
     }
@@ -93,7 +93,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    /// An aggregate over a window: built as the aggregate, then given a window instead of groups.
+    /// An aggregate over a window: built as an aggregate call, which is then made a window call.
     fn aggregate_over(
         &mut self,
         function: &'static Aggregate,
@@ -138,7 +138,7 @@ impl Resolver<'_> {
         if over.framed && !function.takes_frame {
             return Err(invalid(format!("{name} takes no frame (ROWS or RANGE)"), at));
         }
-        function.call(&Call {
+        function.call(&WindowCall {
             name: function.name,
             arguments: &arguments,
             ordered: !over.order_by.is_empty(),

@@ -139,8 +139,8 @@ impl Resolver<'_> {
     }
 }
 
-/// A frame of RANGE as one of GROUPS, which without a distance is the same: rows and all that are equal to them.
-/// The engine looks for a distance between the keys of every RANGE, and has none between times of day or bytes.
+/// A frame of RANGE without a distance as one of GROUPS, which means the same: the current row and its peers. The engine
+/// computes differences of keys for every RANGE, and cannot do so for times of day and bytes.
 fn in_groups(frame: WindowFrame) -> WindowFrame {
     use WindowFrameBound::{CurrentRow, Following, Preceding};
     if frame.units != WindowFrameUnits::Range {

@@ -23,14 +23,14 @@ pub(in crate::resolve::expr) struct Window {
     needs_order: bool,
     /// Whether its window may have a frame.
     pub(super) takes_frame: bool,
-    build: fn(&Call<'_>) -> Result<Built>,
+    build: fn(&WindowCall<'_>) -> Result<Built>,
 }
 
 /// The engine's call of a window function, and the type of its value.
 type Built = (Expr, Type);
 
 /// A call with resolved arguments.
-pub(super) struct Call<'c> {
+pub(super) struct WindowCall<'c> {
     pub(super) name: &'static str,
     pub(super) arguments: &'c [Typed],
     /// Whether the window has an ORDER BY.
@@ -72,7 +72,7 @@ pub(in crate::resolve::expr) fn names() -> impl Iterator<Item = &'static str> {
 
 impl Window {
     /// A function of so many arguments, with no flags.
-    const fn new(name: &'static str, arguments: usize, build: fn(&Call<'_>) -> Result<Built>) -> Self {
+    const fn new(name: &'static str, arguments: usize, build: fn(&WindowCall<'_>) -> Result<Built>) -> Self {
         Self { name, least: arguments, most: arguments, needs_order: false, takes_frame: false, build }
     }
 
@@ -92,7 +92,7 @@ impl Window {
     ///
     /// # Errors
     /// If the function does not take the arguments or the window.
-    pub(super) fn call(&self, call: &Call<'_>) -> Result<Built> {
+    pub(super) fn call(&self, call: &WindowCall<'_>) -> Result<Built> {
         let Self { name, least, most, .. } = self;
         let count = call.arguments.len();
         let message = match (count, *most) {
@@ -114,7 +114,7 @@ impl Window {
     }
 }
 
-impl Call<'_> {
+impl WindowCall<'_> {
     /// The first argument, as a column of a plan.
     fn value(&self) -> Typed {
         self.arguments.first().cloned().map_or_else(Typed::null, plan_column)
@@ -144,7 +144,7 @@ impl Call<'_> {
 }
 
 /// LAG and LEAD: the value of a row so many rows away.
-fn shifted(call: &Call<'_>, function: fn(Expr, Option<i64>, Option<ScalarValue>) -> Expr) -> Result<Built> {
+fn shifted(call: &WindowCall<'_>, function: fn(Expr, Option<i64>, Option<ScalarValue>) -> Expr) -> Result<Built> {
     let value = call.value();
     let offset = if call.arguments.len() > 1 { call.whole(1, 0)? } else { 1 };
     let default = match call.arguments.get(2) {
@@ -158,14 +158,14 @@ fn shifted(call: &Call<'_>, function: fn(Expr, Option<i64>, Option<ScalarValue>)
 }
 
 /// A value of one row of the frame.
-fn of_frame(call: &Call<'_>, function: impl FnOnce(Expr) -> Expr) -> Result<Built> {
+fn of_frame(call: &WindowCall<'_>, function: impl FnOnce(Expr) -> Expr) -> Result<Built> {
     let value = call.value();
     Ok((call.with_nulls(function(value.expr)), value.ty))
 }
 
 /// PERCENTILE_CONT, which interpolates, and PERCENTILE_DISC.
-fn percentile_of(call: &Call<'_>, interpolates: bool) -> Result<Built> {
-    let Call { name, arguments, ordered, ignore_nulls, respect_nulls, at } = *call;
+fn percentile_of(call: &WindowCall<'_>, interpolates: bool) -> Result<Built> {
+    let WindowCall { name, arguments, ordered, ignore_nulls, respect_nulls, at } = *call;
     if respect_nulls {
         let instead = Some("NULLs are left out, which");
         return Err(unsupported(format!("{name} with RESPECT NULLS"), instead, at));

@@ -1,171 +1,47 @@
-//! Lineage: which columns, and which fields within them, a statement reads of which table.
-//!
-//! In a resolved plan every column has a name of its own, so a value can be followed from where it is
-//! used down to the table it comes from by names alone, whatever operators lie in between. What is
-//! followed is what decides about rows (conditions, keys, orders) and what comes out; a column that is
-//! handed on and never used is not read.
-//!
-//! A statement over granted tables is resolved over tables of the same columns as the grants, so that
-//! its lineage is in the words of its author.
+//! Following values through a plan, from their uses to the tables that they come from.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
-use async_trait::async_trait;
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, DataFusionError};
+use datafusion::common::{Column, DFSchema};
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, TableType, Unnest};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Unnest};
 use datafusion::scalar::ScalarValue;
 use tidegate_model::PRESENCE_FIELD;
 
-use crate::catalog::{Binding, SavedQuery, SavedTable, Sources, Tables};
-use crate::engine::{Engine, Plan};
+use super::Reads;
+use super::tables::EmptyTable;
 use crate::fail::{Planning, Result};
 use crate::library::UNITED;
 
-/// What is read of each table: columns, and fields within them as `column.field.field`, in order. A
-/// column that stands alone is read as a whole.
-pub type Reads = BTreeMap<String, BTreeSet<String>>;
-
-/// Paths are cut at this depth: deeper fields are told by the record around them.
+/// Paths are cut at this depth: of a deeper field, the record around it is named.
 const MOST_FIELDS: usize = 32;
-
-impl Engine {
-    /// What a granted table reads of the sources.
-    ///
-    /// # Errors
-    /// As [`Engine::plan`].
-    pub fn reads_of_grant(&self, saved: &SavedQuery, grant: &str, binding: Binding<'_>) -> Result<Reads> {
-        let sources = NamedSources(binding.sources);
-        let plan = self.plan(&whole(grant), Binding { sources: &sources, ..binding }.granted(saved))?;
-        reads(&plan.logical)
-    }
-
-    /// What a statement reads of the granted tables: of the body of the saved query, or of `sql`. Where
-    /// a grant has a column that no table can have, such as an interval, it is told what the statement
-    /// reads of the sources.
-    ///
-    /// # Errors
-    /// As [`Engine::plan`].
-    pub fn reads_of_statement(&self, saved: &SavedQuery, sql: Option<&str>, binding: Binding<'_>) -> Result<Reads> {
-        let sources = NamedSources(binding.sources);
-        let granted = Binding { sources: &sources, ..binding }.granted(saved);
-        let mut grants = Grants(BTreeMap::new());
-        for name in saved.tables() {
-            let plan = self.plan(&whole(&name), granted)?;
-            grants.0.insert(name.clone(), Arc::new(Table { name, schema: plan.schema() }));
-        }
-        let over_grants = Binding { sources: &grants, ..binding }.over(Tables::Sources);
-        let plan = match sql {
-            Some(sql) => self.plan(sql, over_grants).or_else(|_| self.plan(sql, granted)),
-            None => self.plan_query(&saved.body, over_grants).or_else(|_| self.plan_saved(saved, granted)),
-        };
-        reads(&plan?.logical)
-    }
-}
-
-/// The statement that reads all columns of a table.
-fn whole(table: &str) -> String {
-    format!("SELECT * FROM `{}`", table.replace('`', "\\`"))
-}
-
-impl Plan {
-    /// The columns under the names that the statement gives them, as they are held.
-    fn schema(&self) -> SchemaRef {
-        let held = self.logical.schema().fields();
-        let fields = held.iter().zip(self.columns());
-        let fields = fields.map(|(field, (name, _))| Field::new(name, field.data_type().clone(), true));
-        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-    }
-}
-
-/// Sources whose tables know their names.
-struct NamedSources<S>(S);
-
-impl<S: Sources> Sources for NamedSources<S> {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        let schema = self.0.table(name)?.schema();
-        Some(Arc::new(Table { name: name.to_owned(), schema }))
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.0.names()
-    }
-
-    fn saved(&self, name: &str) -> Option<SavedTable<'_>> {
-        let SavedTable { query, sources } = self.0.saved(name)?;
-        Some(SavedTable { query, sources: Box::new(NamedSources(sources)) })
-    }
-}
-
-/// Tables with the columns of grants.
-struct Grants(BTreeMap<String, Arc<Table>>);
-
-impl Sources for Grants {
-    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        let any_case = || self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, table)| table);
-        let table = self.0.get(name).or_else(any_case)?;
-        Some(Arc::clone(table) as _)
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.0.keys().cloned().collect()
-    }
-}
-
-/// A table to resolve over, with nothing in it.
-#[derive(Debug)]
-struct Table {
-    name: String,
-    schema: SchemaRef,
-}
-
-#[async_trait]
-impl TableProvider for Table {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
-        &self,
-        _: &dyn Session,
-        _: Option<&Vec<usize>>,
-        _: &[Expr],
-        _: Option<usize>,
-    ) -> std::result::Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        Err(DataFusionError::Plan("a table of lineage has no rows".to_owned()))
-    }
-}
 
 /// Where the values of a column come from.
 enum Origin {
-    /// They are computed, or handed on.
+    /// Another expression of the plan.
     Computed(Expr),
-    /// They are a column of a table.
+    /// A column of a table.
     Stored { table: String, column: String },
 }
 
 /// A column in a plan: unique by the name of its table, where it has one, and its own.
-type Key = (Option<String>, String);
+type ColumnKey = (Option<String>, String);
 
 #[derive(Default)]
 struct Follower {
-    origins: HashMap<Key, Vec<Origin>>,
-    /// What decides about rows.
+    origins: HashMap<ColumnKey, Vec<Origin>>,
+    /// Expressions that decide about rows.
     used: Vec<Expr>,
     found: BTreeMap<String, BTreeSet<Vec<String>>>,
-    followed: HashSet<(Key, Vec<String>)>,
+    followed: HashSet<(ColumnKey, Vec<String>)>,
 }
 
-fn reads(plan: &LogicalPlan) -> Result<Reads> {
+/// What a plan reads of the tables that it scans.
+///
+/// # Errors
+/// If the plan cannot be walked, which is a bug.
+pub(super) fn reads(plan: &LogicalPlan) -> Result<Reads> {
     let mut follower = Follower::default();
     plan.apply_with_subqueries(|node| {
         follower.note(node);
@@ -208,7 +84,7 @@ impl Follower {
         match node {
             LogicalPlan::TableScan(scan) => {
                 let provider = source_as_provider(&scan.source).ok();
-                let table = provider.as_ref().and_then(|provider| provider.downcast_ref::<Table>());
+                let table = provider.as_ref().and_then(|provider| provider.downcast_ref::<EmptyTable>());
                 let name = table.map_or_else(|| scan.table_name.table().to_owned(), |table| table.name.clone());
                 for column in scan.projected_schema.columns() {
                     let origin = Origin::Stored { table: name.clone(), column: column.name.clone() };
@@ -231,7 +107,7 @@ impl Follower {
             | LogicalPlan::Limit(_)
             | LogicalPlan::Repartition(_)
             | LogicalPlan::Distinct(Distinct::On(_)) => self.use_expressions(node),
-            // Whatever the inputs are called, columns come from those of the same place.
+            // The columns are those of the inputs at the same positions, whatever their names.
             _ => {
                 for input in node.inputs() {
                     self.hand_on(node.schema(), input.schema());
@@ -316,9 +192,9 @@ impl Follower {
                 self.follow(&of.expr, &[]);
                 self.follow_outputs(&of.subquery.subquery);
             }
-            // Whether it is there, not what it is.
+            // This reads whether the value is there, not the value.
             Expr::IsNull(of) | Expr::IsNotNull(of) => self.follow(of, &[PRESENCE_FIELD.to_owned()]),
-            // Whether there is a row; what decides about that is among what is used.
+            // The expressions that decide whether there is a row are noted as used.
             Expr::Exists(_) => {}
             _ => {
                 let mut parts = Vec::new();
@@ -346,7 +222,7 @@ impl Follower {
                 self.follow(of, path);
                 at.iter().for_each(|arg| self.follow(arg, &[]));
             }
-            // Fields keep their names.
+            // These functions keep the names of fields.
             ("coalesce" | "nullable" | UNITED, args) => args.iter().for_each(|arg| self.follow(arg, path)),
             ("named_struct", args) if !path.is_empty() => {
                 let (field, rest) = path.split_first().map_or((None, path), |(field, rest)| (Some(field), rest));
@@ -391,7 +267,7 @@ impl Follower {
     }
 }
 
-fn key(column: &Column) -> Key {
+fn key(column: &Column) -> ColumnKey {
     (column.relation.as_ref().map(|table| table.table().to_owned()), column.name.clone())
 }
 

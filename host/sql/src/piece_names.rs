@@ -1,7 +1,7 @@
-//! The names in a piece of a query: tables, parameters, and which of these may bind its rows.
+//! The names in a piece of a query: tables, parameters, and which parameters may bind its rows.
 //!
-//! Whether a parameter that a token fixes narrows what a piece reads is told by where it stands. To compare it with
-//! something may narrow; to search for it in a text, or to take it where another parameter is not sent, does not.
+//! Whether a parameter that a token fixes narrows the rows of a piece depends on how it is used. A comparison may narrow
+//! them; a search for it in a text does not, nor does its use where another parameter is not sent.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -21,31 +21,33 @@ pub enum Weak {
 
 /// The names in a piece of a query.
 #[derive(Debug, Default)]
-pub(crate) struct Named {
+pub(crate) struct PieceNames {
     /// All parameters.
     pub(crate) parameters: BTreeSet<String>,
-    /// Those, in lower case, that are compared, or used in any other way that may bind rows.
+    /// The parameters, in lower case, that are compared, or used in any other way that may bind rows.
     bound: BTreeSet<String>,
-    /// Those, in lower case, that stand in for another one somewhere.
+    /// The parameters, in lower case, that replace another one that is not sent.
     defaults: BTreeSet<String>,
-    /// What stands where a table can stand, as it is written.
+    /// The names of tables, and paths in places of tables, as they are written.
     pub(crate) written: BTreeSet<String>,
     /// The same in lower case.
     pub(crate) tables: BTreeSet<String>,
 }
 
-impl Named {
+impl PieceNames {
+    /// The names in `piece`, which is a query or a part of one.
     pub(crate) fn within(piece: &impl Visit) -> Self {
         let mut namer = Namer::default();
         let _ = piece.visit(&mut namer);
-        namer.named
+        namer.names
     }
 
+    /// Whether a parameter, in any case, is used in a way that may bind rows.
     pub(crate) fn binds(&self, parameter: &str) -> bool {
         self.bound.contains(&parameter.to_lowercase())
     }
 
-    /// How it is used, where that binds nothing.
+    /// How a parameter is used that binds nothing; `None` if it may bind rows or is not used.
     pub(crate) fn weakly(&self, parameter: &str) -> Option<Weak> {
         if self.binds(parameter) || !self.parameters.iter().any(|own| own.eq_ignore_ascii_case(parameter)) {
             return None;
@@ -77,10 +79,10 @@ const FIRST_OF: [&str; 2] = ["COALESCE", "IFNULL"];
 /// Finds the names in a piece.
 #[derive(Default)]
 struct Namer {
-    named: Named,
-    /// Expressions ahead whose parameters bind nothing, by where they are in memory: the tree does not move.
+    names: PieceNames,
+    /// Expressions that are not visited yet and whose parameters bind nothing, by their addresses: the tree does not move.
     weak: Vec<(*const Expr, Weak)>,
-    /// Those of them that the expression at hand is in.
+    /// Those of them around the expression that is visited.
     inside: Vec<(*const Expr, Weak)>,
 }
 
@@ -174,16 +176,16 @@ impl Visitor for Namer {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         let here = std::ptr::from_ref(expr);
-        // What was noted last comes first, or soon.
+        // The expressions that were noted last are visited next.
         if let Some(at) = self.weak.iter().rposition(|(part, _)| *part == here) {
             let part = self.weak.swap_remove(at);
             self.inside.push(part);
         }
         if let Some(name) = parameter_of(expr) {
-            self.named.parameters.insert(name.to_owned());
+            self.names.parameters.insert(name.to_owned());
             match self.inside.last() {
-                None => drop(self.named.bound.insert(name.to_lowercase())),
-                Some((_, Weak::Default)) => drop(self.named.defaults.insert(name.to_lowercase())),
+                None => drop(self.names.bound.insert(name.to_lowercase())),
+                Some((_, Weak::Default)) => drop(self.names.defaults.insert(name.to_lowercase())),
                 Some((_, Weak::Searched)) => {}
             }
         }
@@ -199,11 +201,11 @@ impl Visitor for Namer {
     }
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-        // As the resolver does: first joined, then in lower case, for that depends on what stands around.
+        // As the resolver does: joined first, then in lower case, which depends on the neighbouring characters.
         let parts = relation.0.iter().filter_map(|part| part.as_ident()).map(|ident| ident.value.as_str());
         let written = parts.collect::<Vec<_>>().join(".");
-        self.named.tables.insert(written.to_lowercase());
-        self.named.written.insert(written);
+        self.names.tables.insert(written.to_lowercase());
+        self.names.written.insert(written);
         ControlFlow::Continue(())
     }
 }

@@ -1,0 +1,193 @@
+//! A saved query: its parts, and what can be told of it from its text alone.
+//!
+//! The top-level CTEs of a saved query are the tables that its endpoint grants to callers. Which tables and parameters
+//! each part uses is found when the text is read.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sqlparser::ast::{Cte, Query};
+use tidegate_model::TextLimits;
+
+use crate::fail::Result;
+use crate::piece_names::{PieceNames, Weak};
+use crate::text;
+
+/// A saved query, read once: its top-level CTEs are the granted tables.
+#[derive(Debug, Clone)]
+pub struct SavedQuery {
+    /// The whole query.
+    pub(crate) query: Arc<Query>,
+    /// Its top-level CTEs, shared by all statements that are resolved over them.
+    pub(crate) ctes: Arc<[Arc<Cte>]>,
+    /// The query without them.
+    pub(crate) body: Arc<Query>,
+    /// The names in each of `ctes`, and last those in `body`.
+    pieces: Arc<[PieceNames]>,
+}
+
+/// The pieces of a saved query whose rows a parameter does not narrow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unbound {
+    /// Granted tables, in the order of the query.
+    pub tables: Vec<String>,
+    /// Whether the body is among them.
+    pub body: bool,
+    /// Stored tables, in lower case, in whose text the parameter is only searched for. Whoever fixes the
+    /// parameter for a tenant must hold their rows to it in another way.
+    pub searched: BTreeSet<String>,
+}
+
+impl SavedQuery {
+    /// Reads a saved query.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the text; see [`crate::Engine::plan`] for what its names may be.
+    pub fn parse(sql: &str) -> Result<Self> {
+        Self::parse_within(sql, &TextLimits::default())
+    }
+
+    /// Reads a saved query under other limits than the default ones.
+    ///
+    /// # Errors
+    /// As [`SavedQuery::parse`].
+    pub fn parse_within(sql: &str, limits: &TextLimits) -> Result<Self> {
+        Ok(Self::of_query(Arc::from(text::parse(sql, limits)?)))
+    }
+
+    /// A query that was read already.
+    pub fn of_query(query: Arc<Query>) -> Self {
+        let mut body = query.as_ref().clone();
+        let with = body.with.take();
+        let ctes: Arc<[Arc<Cte>]> = with.into_iter().flat_map(|with| with.cte_tables).map(Arc::new).collect();
+        let of_ctes = ctes.iter().map(|cte| PieceNames::within(cte.query.as_ref()));
+        let pieces = of_ctes.chain([PieceNames::within(&body)]).collect();
+        Self { query, ctes, body: Arc::new(body), pieces }
+    }
+
+    /// The names of the granted tables, in the order of the query.
+    pub fn tables(&self) -> Vec<String> {
+        self.ctes.iter().map(|cte| cte.alias.name.value.clone()).collect()
+    }
+
+    /// The parameters (`@name`) that the query uses, anywhere.
+    pub fn parameters(&self) -> Vec<String> {
+        PieceNames::within(self.query.as_ref()).parameters.into_iter().collect()
+    }
+
+    /// The parameters that a granted table uses, itself or through the CTEs that it reads.
+    pub fn parameters_of(&self, table: &str) -> Vec<String> {
+        let (mut parameters, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut open = vec![table.to_lowercase()];
+        while let Some(name) = open.pop() {
+            if let Some(named) = self.names_of(&name)
+                && seen.insert(name)
+            {
+                parameters.extend(named.parameters.iter().cloned());
+                open.extend(named.tables.iter().cloned());
+            }
+        }
+        parameters.into_iter().collect()
+    }
+
+    /// The names in FROM that are none of the query's CTEs: tables that it reads, and paths into their columns. Each once,
+    /// as it is written.
+    pub fn relations(&self) -> BTreeSet<&str> {
+        let pieces = self.pieces.iter().enumerate();
+        let all = pieces.flat_map(|(i, named)| named.written.iter().map(move |written| (i, written.as_str())));
+        all.filter(|(i, written)| !self.is_cte_before(*i, &written.to_lowercase()))
+            .map(|(_, written)| written)
+            .collect()
+    }
+
+    /// Which of these tables the query names anywhere, and not a CTE of its own.
+    pub fn names<'t>(&self, tables: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
+        let relations: BTreeSet<String> = self.relations().into_iter().map(str::to_lowercase).collect();
+        tables.into_iter().filter(|table| relations.contains(&table.to_lowercase())).collect()
+    }
+
+    /// Which of these tables the body itself names. No CTE narrows the rows that it reads of them.
+    pub fn names_in_body<'t>(&self, tables: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
+        let Some(body) = self.pieces.last() else { return Vec::new() };
+        let named = |table: &&str| {
+            let table = table.to_lowercase();
+            body.tables.contains(&table) && self.names_of(&table).is_none()
+        };
+        tables.into_iter().filter(named).collect()
+    }
+
+    /// Which pieces hand on rows of the tables `outside` on whose way the parameter is not used. Any use counts, apart from
+    /// two: searching a text for the parameter, and taking it where another parameter is not sent. Of `outside`, `stored`
+    /// are the tables whose rows can be limited to the parameter by a column. Where a piece only searches, and reads no
+    /// other tables, these tables are told as [`Unbound::searched`] instead.
+    pub fn unbound<'t>(
+        &self,
+        parameter: &str,
+        outside: impl IntoIterator<Item = &'t str>,
+        stored: impl IntoIterator<Item = &'t str>,
+    ) -> Unbound {
+        let outside: BTreeSet<String> = outside.into_iter().map(str::to_lowercase).collect();
+        let stored: BTreeSet<String> = stored.into_iter().map(str::to_lowercase).collect();
+        let mut found = Unbound::default();
+        let mut open = BTreeSet::new();
+        for (i, named) in self.pieces.iter().enumerate() {
+            if named.binds(parameter) {
+                continue;
+            }
+            let cte = self.ctes.get(i).map(|cte| &cte.alias.name.value);
+            let is_cte = |table: &String| self.is_cte_before(i, table);
+            let is_open =
+                |table: &&String| if is_cte(table) { open.contains(*table) } else { outside.contains(*table) };
+            let read: Vec<&String> = named.tables.iter().filter(is_open).collect();
+            if read.is_empty() {
+                continue;
+            }
+            let by_column = |table: &&String| !is_cte(table) && stored.contains(*table);
+            if named.weakly(parameter) == Some(Weak::Searched) && read.iter().all(by_column) {
+                found.searched.extend(read.into_iter().cloned());
+                continue;
+            }
+            match cte {
+                Some(name) => {
+                    open.insert(name.to_lowercase());
+                    found.tables.push(name.clone());
+                }
+                None => found.body = true,
+            }
+        }
+        found
+    }
+
+    /// The parameters that bind no rows in a piece that reads one of the tables `outside`, each with the piece: the name of a
+    /// granted table, or `None` for the body.
+    pub fn weakly_bound<'t>(&self, outside: impl IntoIterator<Item = &'t str>) -> Vec<(String, Weak, Option<&str>)> {
+        let outside: BTreeSet<String> = outside.into_iter().map(str::to_lowercase).collect();
+        let mut found = Vec::new();
+        for (i, named) in self.pieces.iter().enumerate() {
+            let reads = |table: &String| !self.is_cte_before(i, table) && outside.contains(table);
+            if !named.tables.iter().any(reads) {
+                continue;
+            }
+            let piece = self.ctes.get(i).map(|cte| cte.alias.name.value.as_str());
+            for parameter in &named.parameters {
+                if let Some(weak) = named.weakly(parameter) {
+                    found.push((parameter.clone(), weak, piece));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether a name, in lower case, is that of a CTE that the piece sees: those before it, which hide what
+    /// is outside.
+    fn is_cte_before(&self, piece: usize, name: &str) -> bool {
+        let before = self.ctes.get(..piece).unwrap_or(&self.ctes);
+        before.iter().any(|cte| cte.alias.name.value.to_lowercase() == name)
+    }
+
+    /// The names in a CTE, which is found by its own name in lower case.
+    fn names_of(&self, cte: &str) -> Option<&PieceNames> {
+        let mut all = self.ctes.iter().zip(self.pieces.iter());
+        all.find(|(known, _)| known.alias.name.value.to_lowercase() == cte).map(|(_, named)| named)
+    }
+}
