@@ -1,19 +1,21 @@
 //! Running statements: plan under what may be read, execute under limits, stream the rows.
 
 mod batch;
-pub(crate) mod border;
+mod context;
 mod correlated;
 mod distinct;
-mod held;
-pub(crate) mod limits;
-pub(crate) mod memory;
+mod limits;
 mod narrow;
 pub(crate) mod planning;
-pub(crate) mod statement;
-pub(crate) mod through;
+pub(crate) mod security_barrier;
+mod stoppable_join;
+mod stoppable_rules;
+mod window_memory;
+mod wrapper;
+mod yielding;
 
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
@@ -28,17 +30,17 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use futures::{Stream, StreamExt};
 use sqlparser::ast::Query;
+use tidegate_functions::context::planning::within_budget;
+use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory, check_planning};
 use tidegate_model::{Code, Failure, Limits, TextLimits};
 
 use crate::catalog::Binding;
 use crate::fail::{Planning, Result, from_running};
 use crate::resolve::{self, Output, ResolvedStatement};
 use crate::saved_query::SavedQuery;
+use crate::text;
 use crate::types::Type;
-use crate::{stop, text};
 pub use narrow::Narrow;
-use planning::Budget;
-use statement::Statement;
 
 /// Names of the engine's rules for operators.
 const LAST_CHECK: &str = "SanityCheckPlan";
@@ -71,7 +73,7 @@ impl Default for EngineOptions {
 #[derive(Debug)]
 pub struct Engine {
     state: SessionState,
-    /// The same without [`TAKES_PROJECTIONS_IN`]; see [`Engine::physical`].
+    /// The same without the rule [`TAKES_PROJECTIONS_IN`]; see [`Engine::physical`].
     careful: SessionState,
     runtime: Arc<RuntimeEnv>,
     /// What all statements may hold together, and each of them.
@@ -86,7 +88,7 @@ pub struct Plan {
     pub(crate) logical: LogicalPlan,
     columns: Vec<(String, Type)>,
     /// What it took to plan, and the regular expressions that were compiled.
-    budget: Arc<Budget>,
+    budget: Arc<PlanningBudget>,
     never_seen: Vec<Failure>,
 }
 
@@ -94,10 +96,10 @@ pub struct Plan {
 pub struct ResultStream {
     columns: Arc<[(String, Type)]>,
     stream: SendableRecordBatchStream,
-    /// The first failure of a function of the statement.
-    failure: Arc<OnceLock<Failure>>,
-    /// The plan is held as long as its rows come.
-    _budget: Arc<Budget>,
+    /// Keeps the first failure of a function of the statement.
+    context: Arc<ExecutionContext>,
+    /// The memory of the plan counts until all rows have come.
+    _budget: Arc<PlanningBudget>,
 }
 
 impl std::fmt::Debug for ResultStream {
@@ -125,19 +127,20 @@ impl Engine {
         // The optimizer looks for more to do up to three times. The second pass still pushes fields
         // of records into the scan; the third changed no plan and cost a tenth of planning.
         settings.optimizer.max_passes = 2;
-        // Nothing is written aside to disk: a statement that needs more memory than it may hold is
-        // refused, and nobody's temporary files fill the disk that logs are kept on.
+        // Operators do not spill to disk: a statement that needs more memory than its limit is refused, and temporary
+        // files cannot fill the disk that holds the logs.
         let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
         let runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(no_disk).build().planned()?;
         let runtime = Arc::new(runtime);
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(Arc::clone(&runtime))
-            .with_optimizer_rules(stop::logical_rules())
-            .with_physical_optimizer_rules(stop::physical_rules())
-            .with_query_planner(Arc::new(border::Planner { narrow: options.narrow }))
+            .with_optimizer_rules(stoppable_rules::logical_rules())
+            .with_physical_optimizer_rules(stoppable_rules::physical_rules())
+            .with_query_planner(Arc::new(security_barrier::Planner { narrow: options.narrow }))
             .build();
-        let rules = stop::physical_rules().into_iter().filter(|rule| rule.name() != TAKES_PROJECTIONS_IN).collect();
+        let rules =
+            stoppable_rules::physical_rules().into_iter().filter(|rule| rule.name() != TAKES_PROJECTIONS_IN).collect();
         let careful =
             SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules).build();
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
@@ -145,14 +148,14 @@ impl Engine {
         Ok(Self { state, careful, runtime, total_memory, statement_memory, text })
     }
 
-    /// Memory for what else works for requests: taken from that of all statements, and at most half
-    /// of it, so that components never keep others from running statements.
+    /// A memory pool for components: taken from that of all statements, and at most half of it, so that components
+    /// cannot keep others from running statements.
     pub fn memory(&self) -> Arc<dyn MemoryPool> {
         let half = match self.total_memory.memory_limit() {
             MemoryLimit::Finite(bytes) => bytes / 2,
             MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
         };
-        Arc::new(memory::StatementMemory::new(Arc::clone(&self.total_memory), half))
+        Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), half))
     }
 
     /// Reads and resolves a statement.
@@ -161,7 +164,7 @@ impl Engine {
     /// Everything that can be wrong with the text, with its place.
     pub fn plan(&self, sql: &str, binding: Binding<'_>) -> Result<Plan> {
         let query = text::parse(sql, &self.text)?;
-        stop::check()?;
+        check_planning()?;
         self.plan_query(&query, binding)
     }
 
@@ -184,10 +187,12 @@ impl Engine {
 
     /// Resolves under the limits of planning.
     fn planned(&self, resolve: impl FnOnce() -> Result<ResolvedStatement>) -> Result<Plan> {
-        let budget = Budget::new(&self.total_memory, self.statement_memory);
-        let statement = budget.statement();
-        let ResolvedStatement { resolved, never_seen } = statement.cover(resolve)?;
-        statement.planned()?;
+        let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
+        let ResolvedStatement { resolved, never_seen } = ExecutionContext::of_planning(&budget).enter(|| {
+            let statement = resolve()?;
+            within_budget()?;
+            Ok::<_, Failure>(statement)
+        })?;
         let columns = resolved.columns.into_iter().map(|Output { name, column: _, ty }| (name, ty)).collect();
         Ok(Plan { logical: resolved.plan, columns, budget, never_seen })
     }
@@ -198,8 +203,8 @@ impl Engine {
     /// # Errors
     /// As [`Engine::plan`].
     pub fn check(&self, query: &SavedQuery, binding: Binding<'_>) -> Result<Vec<Failure>> {
-        let budget = Budget::new(&self.total_memory, self.statement_memory);
-        budget.statement().cover(|| resolve::remarks(&query.query, binding, &self.text))
+        let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
+        ExecutionContext::of_planning(&budget).enter(|| resolve::remarks(&query.query, binding, &self.text))
     }
 
     /// Starts a statement. At most `rows` rows come out.
@@ -217,38 +222,30 @@ impl Engine {
     /// If it cannot be started.
     pub async fn run_within(&self, plan: Plan, rows: Option<usize>, memory: usize) -> Result<ResultStream> {
         let Plan { logical, columns, budget, never_seen: _ } = plan;
-        let logical = border::without_needless(logical).planned()?;
+        let logical = security_barrier::without_needless(logical).planned()?;
         let logical = match rows {
             Some(rows) => {
                 LogicalPlanBuilder::from(logical).limit(0, Some(rows)).and_then(LogicalPlanBuilder::build).planned()?
             }
             None => logical,
         };
-        let pool =
-            Arc::new(memory::StatementMemory::new(Arc::clone(&self.total_memory), memory.min(self.statement_memory)));
-        let memory: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
-        let statement = Statement {
-            memory: pool,
-            stop: stop::Stop::current(),
-            failure: Arc::default(),
-            patterns: Arc::clone(&budget.patterns),
-            planned: None,
-        };
-        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(memory).build().planned()?;
-        let planning = budget.statement();
-        let physical = planning
-            .cover_steps(self.physical(&logical))
+        let memory = Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), memory.min(self.statement_memory)));
+        let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
+        let context = ExecutionContext::of_run(memory, Arc::clone(budget.patterns()));
+        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(pool).build().planned()?;
+        let physical = ExecutionContext::of_planning(&budget)
+            .scope(self.physical(&logical))
             .await
             .and_then(distinct::without_hints)
-            .and_then(held::counted)
-            .and_then(stop::yielding)
-            .and_then(|plan| statement.covering(plan))
+            .and_then(window_memory::counted)
+            .and_then(yielding::yielding)
+            .and_then(context::within_context)
             .map_err(|error| correlated::of_planning(error, &logical))?;
         let rows = batch::rows(&logical, &physical);
-        let config = self.state.config().clone().with_batch_size(rows);
+        let config = self.state.config().clone().with_batch_size(rows).with_extension(Arc::clone(&context));
         let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
-        Ok(ResultStream { columns: columns.into(), stream, failure: statement.failure, _budget: budget })
+        Ok(ResultStream { columns: columns.into(), stream, context, _budget: budget })
     }
 
     /// The plan as operators. Where the optimizer loses an order that it relies on, which its own last check finds, it
@@ -269,8 +266,8 @@ impl Engine {
     /// # Errors
     /// If the plan cannot be made.
     pub async fn explain(&self, plan: &Plan) -> Result<String> {
-        let logical = border::without_needless(plan.logical.clone()).planned()?;
-        let physical = plan.budget.statement().cover_steps(self.physical(&logical)).await.planned()?;
+        let logical = security_barrier::without_needless(plan.logical.clone()).planned()?;
+        let physical = ExecutionContext::of_planning(&plan.budget).scope(self.physical(&logical)).await.planned()?;
         Ok(datafusion::physical_plan::displayable(physical.as_ref()).indent(true).to_string())
     }
 }
@@ -302,7 +299,7 @@ impl Stream for ResultStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.stream.poll_next_unpin(cx).map(|next| {
             next.map(|batch| {
-                let batch = batch.map_err(|error| from_running(error, self.failure.get()))?;
+                let batch = batch.map_err(|error| from_running(error, self.context.failure()))?;
                 if batch.num_columns() == self.columns.len() {
                     return Ok(batch);
                 }

@@ -1,4 +1,4 @@
-//! The failures of this crate (code, text, place), and what a caller is told of an error of the engine.
+//! The failures of this crate (code, message, place), and what a caller is told of errors of the engine.
 
 use std::fmt;
 
@@ -6,10 +6,8 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::{Location, Span};
+use tidegate_functions::wording::{DIVISION_BY_ZERO, MORE_THAN_ONE_ROW, out_of_memory};
 use tidegate_model::{Code, Failure, Position};
-
-use crate::engine::memory::SHARED;
-use crate::engine::statement::at_hand;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -41,34 +39,6 @@ pub(crate) fn unsupported(what: impl fmt::Display, instead: Option<&str>, at: Op
     fail(Code::Unsupported, message, at)
 }
 
-/// A failure inside a function's kernel.
-pub(crate) fn value_error(message: impl Into<String>) -> DataFusionError {
-    failed(Failure::new(Code::InvalidValue, message))
-}
-
-/// A failure of ours on its way through the engine. Most of the engine hands it on as it is; a scan
-/// that computes a filter keeps only a text of it, so the statement at hand keeps it too.
-pub(crate) fn failed(failure: Failure) -> DataFusionError {
-    // Only the first counts. While planning, what cannot be folded is left for when it runs.
-    at_hand(|statement| statement.is_running() && statement.failure.set(failure.clone()).is_ok());
-    DataFusionError::External(Box::new(failure))
-}
-
-/// A statement needs more memory than it may use, or than others leave it. The reason is for the log.
-pub(crate) fn memory_failure(reason: &str) -> Failure {
-    if reason.contains(SHARED) {
-        tracing::warn!(%reason, "statements and components hold all the memory that they may hold together");
-        let message = "the server's statements hold all the memory that they may hold together; try again later";
-        return Failure::new(Code::Overloaded, message).about("memory").retry_after(1);
-    }
-    tracing::info!(%reason, "a statement reached its memory limit");
-    Failure::new(
-        Code::LimitExceeded,
-        "the statement needs more memory than it may use; narrow the time range, select fewer columns, or aggregate less",
-    )
-    .about("memory")
-}
-
 /// What a caller may learn of an engine error. Our own failures come through as they are; the
 /// engine's internal words go to the log and the caller gets a plain sentence.
 pub(crate) fn from_engine(error: DataFusionError) -> Failure {
@@ -89,7 +59,7 @@ pub(crate) fn known(error: &DataFusionError) -> Option<Failure> {
         return Some(failure);
     }
     match error.find_root() {
-        DataFusionError::ResourcesExhausted(reason) => Some(memory_failure(reason)),
+        DataFusionError::ResourcesExhausted(reason) => Some(out_of_memory(reason)),
         DataFusionError::ArrowError(arrow, _) => match arrow.as_ref() {
             ArrowError::DivideByZero => Some(divided_by_zero()),
             ArrowError::CastError(reason) | ArrowError::ParseError(reason) | ArrowError::ComputeError(reason) => {
@@ -98,10 +68,9 @@ pub(crate) fn known(error: &DataFusionError) -> Option<Failure> {
             ArrowError::ArithmeticOverflow(_) => Some(overflowed()),
             _ => None,
         },
-        DataFusionError::Execution(reason) if reason.contains("more than one row") => Some(Failure::new(
-            Code::InvalidValue,
-            "a scalar subquery returned more than one row; add LIMIT 1 or an aggregate",
-        )),
+        DataFusionError::Execution(reason) if reason.contains("more than one row") => {
+            Some(Failure::new(Code::InvalidValue, MORE_THAN_ONE_ROW))
+        }
         DataFusionError::Execution(reason) if about_range(reason) => Some(beyond_time()),
         DataFusionError::NotImplemented(reason) | DataFusionError::Plan(reason) if about_correlation(reason) => {
             Some(correlated(reason))
@@ -134,12 +103,12 @@ fn of_filter(text: &str) -> Option<Failure> {
     } else if about_range(error) {
         Some(beyond_time())
     } else {
-        error.contains("ResourcesExhausted").then(|| memory_failure(error))
+        error.contains("ResourcesExhausted").then(|| out_of_memory(error))
     }
 }
 
 fn divided_by_zero() -> Failure {
-    Failure::new(Code::InvalidValue, "division by zero")
+    Failure::new(Code::InvalidValue, DIVISION_BY_ZERO)
 }
 
 fn overflowed() -> Failure {

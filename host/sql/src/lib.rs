@@ -8,28 +8,26 @@
 //! - `types` are the types of the dialect, and `typed` is an expression with its type;
 //! - `text` reads the text with limits and takes exactly one query, nothing else; `saved_query` knows the
 //!   parts of a saved query and the names in them, `catalog` what a statement may read;
-//! - `functions` is the function library: an allow-list, each function built from the engine's
-//!   operators where those mean the same, so that filters still reach the storage;
 //! - `typing` converts and compares values;
+//! - `library` builds calls of functions: an allow-list, each function made of the engine's operators where those mean
+//!   the same, so that filters still reach the storage, else of the kernels of `tidegate_functions`;
 //! - `resolve` gives every name its meaning: tables from the grants (there is nothing else to
 //!   find), columns, aliases, elements of `UNNEST`, parameters as typed values;
-//! - `engine` runs a plan under limits and streams its rows; `stop` ends statements that nobody waits for;
+//! - `engine` runs a plan under limits and streams its rows;
 //! - `lineage` tells which columns of which tables a statement reads.
 //!
 //! In a resolved plan every column has a name of its own (`c1`, `c2`, ...) and no qualifier, so
 //! the engine never resolves a name again.
 
 mod catalog;
-mod encode;
 mod engine;
 mod fail;
-mod functions;
+mod library;
 mod lineage;
 mod piece_names;
 mod resolve;
 mod saved_query;
 mod shown;
-mod stop;
 mod text;
 mod typed;
 mod types;
@@ -37,13 +35,13 @@ mod typing;
 mod wanted;
 
 pub use catalog::{Binding, NoSources, SavedTable, Sources, Tables};
-pub use encode::{ColumnEncoder, Style};
 pub use engine::{Engine, EngineOptions, Narrow, Plan, ResultStream};
 pub use lineage::Reads;
 pub use piece_names::Weak;
 pub use resolve::functions;
 pub use saved_query::{SavedQuery, Unbound};
 pub use shown::{shown_array, shown_type};
-pub use stop::Stop;
+pub use tidegate_functions::context::Stop;
+pub use tidegate_functions::encode::{ColumnEncoder, Style};
 pub use types::{Field, Type};
 pub use wanted::FieldPath;

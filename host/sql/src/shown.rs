@@ -12,7 +12,9 @@ use datafusion::arrow::compute::{cast, filter, is_not_null};
 use datafusion::arrow::datatypes::{DataType, Field as ArrowField, Fields, TimeUnit, TimestampMicrosecondType};
 use datafusion::error::Result;
 
-use crate::encode::{as_list, mismatch};
+use tidegate_functions::encode::{as_list, mismatch};
+use tidegate_functions::time::interval_texts;
+
 use crate::types::{Field, Type};
 
 /// The Arrow type in which values of a type are shown.
@@ -52,7 +54,7 @@ pub fn shown_array(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
     }
     Ok(match ty {
         Type::Interval => {
-            let texts: ArrayRef = Arc::new(crate::functions::interval_texts(array)?);
+            let texts: ArrayRef = Arc::new(interval_texts(array)?);
             cast(&texts, &target)?
         }
         Type::Timestamp => {

@@ -1,8 +1,8 @@
-//! How many rows an operator makes at once.
+//! The number of rows of a batch.
 //!
-//! Operators hold a few batches each, which nobody counts, so a batch must not be large by itself. Its size is rows
-//! times columns: a log page reads few columns, and `SELECT *` of a source with a thousand fields reads them all,
-//! most of them empty. So statements over wide rows run in batches of fewer rows.
+//! Each operator holds a few batches, whose memory is not counted, so a batch must be small. Its size is rows times
+//! columns: a page of logs reads few columns, and `SELECT *` of a source with a thousand fields reads them all, most of
+//! them empty. So statements over wide rows run in batches of fewer rows.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 
-/// Rows of a batch that nothing makes smaller.
+/// Rows of a batch, unless its columns or literals make it smaller.
 pub(super) const ROWS: usize = 8192;
 
 /// The most cells (leaf columns times rows) of a batch: 8 MiB of columns without their texts.
@@ -20,7 +20,7 @@ const CELLS: usize = 1 << 19;
 /// The fewest rows of a batch, however wide: below that, what a batch costs by itself exceeds what its rows cost.
 const LEAST_ROWS: usize = 64;
 
-/// Bytes of a literal in a batch, which has it once for each row.
+/// The most bytes of a literal in a batch, which has a copy of it for each row.
 const LITERAL_BYTES: usize = 32 << 20;
 
 /// How many rows a batch of the statement has.

@@ -1,6 +1,5 @@
-//! Subqueries that use columns of the enclosing query: the engine turns them into joins or fails, and it
-//! fails in many ways, not all of which say why. So when a statement cannot be planned, it is looked at
-//! whether it has a subquery that can be no join.
+//! Subqueries that use columns of the enclosing query. The engine turns them into joins or fails, with errors that often
+//! do not say why. So when a statement cannot be planned, it is checked for a subquery that cannot become a join.
 
 use datafusion::common::DataFusionError;
 use datafusion::common::tree_node::{TransformedResult, TreeNode, TreeNodeRecursion};
@@ -20,7 +19,7 @@ pub(crate) fn of_planning(error: DataFusionError, plan: &LogicalPlan) -> Failure
     }
 }
 
-/// Whether one of its subqueries can be no join.
+/// Whether one of its subqueries cannot become a join.
 fn has_stuck(plan: &LogicalPlan) -> bool {
     let mut stuck = false;
     // The closures never fail, so neither do the walks.
@@ -40,7 +39,7 @@ fn has_stuck(plan: &LogicalPlan) -> bool {
     stuck
 }
 
-/// By the engine's own means: what they cannot pull out of a subquery stays in it.
+/// Decided by the engine's own rule: what it cannot pull out of a subquery stays in it.
 fn is_stuck(Subquery { subquery, outer_ref_columns, .. }: &Subquery) -> bool {
     if outer_ref_columns.is_empty() {
         return false;

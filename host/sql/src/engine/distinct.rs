@@ -1,8 +1,8 @@
-//! SELECT DISTINCT under a limit.
+//! SELECT DISTINCT with a LIMIT.
 //!
-//! The optimizer tells such an aggregation to stop after so many groups, if its input has no order. When
-//! the input turns out to have one (that of a window below), the engine takes the hint for one that has a
-//! direction, and fails. So the hint is taken back there.
+//! The optimizer gives such an aggregation a hint to stop after so many groups, if its input has no order. If the input
+//! has one after all (that of a window below), the engine takes the hint for one with a direction, and fails. So the
+//! hint is removed there.
 
 use std::sync::Arc;
 

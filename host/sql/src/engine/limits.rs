@@ -1,15 +1,15 @@
-//! Limits stay where they stand while the optimizer moves orders and filters.
+//! Corrections to two optimizer rules that move limits or filters past each other.
 //!
-//! A limit below an operator counts other rows than one above it. The engine's optimizer loses that from
-//! sight in two places, as soon as a limit is no operator of its own but a number in another one:
+//! A limit below an operator counts other rows than one above it. The engine's optimizer ignores that in two cases in
+//! which a limit is not an operator of its own but a number in another one:
 //!
-//! - While it puts sorts where orders are required, it moves them down, and the limit in a sort moves along:
-//!   below the second half of an aggregation, whose input has each group several times (`SELECT DISTINCT x
-//!   ... ORDER BY x LIMIT 4` gave three rows), or below a window that looks ahead. So limits are taken out
-//!   of sorts before, into an operator through which nothing moves, and put back after.
-//! - The filters that operators make while they run (the worst of the best rows so far, the keys of a join's
-//!   other side) go down through operators that have a limit, and then the limit counts rows that it would
-//!   not have reached. So a limit operator is put above these: filters do not pass one.
+//! - While it places sorts where orders are required, it moves them down, and the limit of a sort moves along: below the
+//!   second half of an aggregation, whose input has each group several times (`SELECT DISTINCT x ... ORDER BY x LIMIT 4`
+//!   gave three rows), or below a window that looks ahead. So limits are taken out of sorts before that rule, into an
+//!   operator through which nothing moves, and are put back afterwards.
+//! - Filters that operators make while they run (the worst of the best rows so far, the keys of a join's other side) are
+//!   pushed down through operators that have a limit, and then the limit counts rows that it would not have reached. So
+//!   a limit operator is put above these: filters are not pushed through one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,26 +36,26 @@ use datafusion::physical_plan::{
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// The engine's rules for physical plans, with limits that stay.
+/// The engine's rules for physical plans, with the corrections.
 pub(crate) fn physical_rules() -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     for rule in PhysicalOptimizer::default().rules {
         match rule.name() {
-            "EnsureRequirements" => rules.push(Arc::new(Apart(rule))),
+            "EnsureRequirements" => rules.push(Arc::new(SortsWithoutLimits(rule))),
             // It looks for sorts with a limit.
             "LimitAggregation" => rules.extend([Arc::new(LimitPushdown::new()) as Rule, rule]),
-            "FilterPushdown(Post)" => rules.extend([Arc::new(Stops) as Rule, rule]),
+            "FilterPushdown(Post)" => rules.extend([Arc::new(LimitsStopFilters) as Rule, rule]),
             _ => rules.push(rule),
         }
     }
     rules
 }
 
-/// A rule that places sorts, and sees none with a limit.
+/// The rule that places sorts, applied to sorts whose limits were taken out.
 #[derive(Debug)]
-struct Apart(Rule);
+struct SortsWithoutLimits(Rule);
 
-impl PhysicalOptimizerRule for Apart {
+impl PhysicalOptimizerRule for SortsWithoutLimits {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -68,15 +68,15 @@ impl PhysicalOptimizerRule for Apart {
         let apart = plan.transform_up(|node| {
             Ok(match node.downcast_ref::<SortExec>().and_then(|sort| Some((sort, sort.fetch()?))) {
                 Some((sort, rows)) if !sort.preserve_partitioning() => {
-                    Transformed::yes(Cut::of(Arc::new(sort.with_fetch(None)), rows, sort.expr().clone()))
+                    Transformed::yes(OrderedLimit::of(Arc::new(sort.with_fetch(None)), rows, sort.expr().clone()))
                 }
                 _ => Transformed::no(node),
             })
         });
         let placed = self.0.optimize(apart.data()?, config)?;
         let again = placed.transform_up(|node| {
-            Ok(match node.downcast_ref::<Cut>() {
-                Some(Cut { input, rows, order, .. }) => {
+            Ok(match node.downcast_ref::<OrderedLimit>() {
+                Some(OrderedLimit { input, rows, order, .. }) => {
                     let mut limit = GlobalLimitExec::new(Arc::clone(input), 0, Some(*rows));
                     limit.set_required_ordering(Some(order.clone()));
                     Transformed::yes(Arc::new(limit) as Arc<dyn ExecutionPlan>)
@@ -88,17 +88,17 @@ impl PhysicalOptimizerRule for Apart {
     }
 }
 
-/// The first rows of an order. It stands only while sorts are placed: it demands its order and hands it on,
-/// but says that it maintains none, so that neither orders nor limits move through it.
+/// The first rows of an order. It exists only while sorts are placed: it requires its order and provides it, but says
+/// that it maintains none, so that neither orders nor limits move through it.
 #[derive(Debug)]
-struct Cut {
+struct OrderedLimit {
     input: Arc<dyn ExecutionPlan>,
     rows: usize,
     order: LexOrdering,
     properties: Arc<PlanProperties>,
 }
 
-impl Cut {
+impl OrderedLimit {
     fn of(input: Arc<dyn ExecutionPlan>, rows: usize, order: LexOrdering) -> Arc<dyn ExecutionPlan> {
         let properties = PlanProperties::new(
             input.equivalence_properties().clone(),
@@ -110,15 +110,15 @@ impl Cut {
     }
 }
 
-impl DisplayAs for Cut {
+impl DisplayAs for OrderedLimit {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cut: rows={}, order=[{}]", self.rows, self.order)
+        write!(f, "OrderedLimit: rows={}, order=[{}]", self.rows, self.order)
     }
 }
 
-impl ExecutionPlan for Cut {
+impl ExecutionPlan for OrderedLimit {
     fn name(&self) -> &'static str {
-        "Cut"
+        "OrderedLimit"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -179,15 +179,15 @@ impl ExecutionPlan for Cut {
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        Err(DataFusionError::Internal("a cut stands only while sorts are placed".to_owned()))
+        Err(DataFusionError::Internal("an ordered limit exists only while sorts are placed".to_owned()))
     }
 }
 
-/// Limits above operators that have one and let filters through.
+/// Puts a limit operator above operators that have a limit and let filters pass.
 #[derive(Debug)]
-struct Stops;
+struct LimitsStopFilters;
 
-impl PhysicalOptimizerRule for Stops {
+impl PhysicalOptimizerRule for LimitsStopFilters {
     fn name(&self) -> &'static str {
         "LimitsStopFilters"
     }
@@ -230,7 +230,7 @@ mod tests {
         let filter = FilterExec::try_new(Arc::clone(&condition), input).unwrap();
         for (rows, passes) in [(None, true), (Some(5), false)] {
             let plan = filter.with_fetch(rows).unwrap();
-            let plan = Stops.optimize(plan, &config).unwrap();
+            let plan = LimitsStopFilters.optimize(plan, &config).unwrap();
             let asked = vec![Arc::clone(&condition)];
             let told = plan.gather_filters_for_pushdown(FilterPushdownPhase::Post, asked, &config).unwrap();
             let passed =
@@ -248,6 +248,6 @@ mod tests {
         let follows = |one: &str, other: &str| names.windows(2).any(|pair| pair == [one, other]);
         assert!(follows("LimitPushdown", "LimitAggregation"), "{names:?}");
         assert!(follows("LimitsStopFilters", "FilterPushdown(Post)"), "{names:?}");
-        assert!(rules.iter().any(|rule| format!("{rule:?}").starts_with("Apart")), "{names:?}");
+        assert!(rules.iter().any(|rule| format!("{rule:?}").starts_with("SortsWithoutLimits")), "{names:?}");
     }
 }

@@ -1,10 +1,10 @@
-//! Tables no wider than their statement: planning must not cost more where logs have more fields.
+//! Narrowing tables to the fields that a statement reads, so that the cost of planning does not grow with the fields
+//! that logs have.
 //!
-//! A source may have a thousand fields below one column, and a statement mostly reads a few of them. The
-//! engine looks at the type of that column again and again while it makes operators (it makes a NULL of the whole
-//! record to tell the bounds of one field), so what is planned over it costs as much as it is wide. After the optimizer
-//! every field that is read stands in the plan by its path. Where a record is read in no other way, its table is
-//! taken with these fields only.
+//! A source may have a thousand fields below one column, and most statements read a few of them. The engine looks at
+//! the type of that column many times while it makes operators (it makes a NULL of the whole record to state the bounds
+//! of one field), so planning costs as much as the column is wide. After the optimizer every field that is read stands
+//! in the plan by its path. Where a record is read in no other way, its table is replaced by one with these fields only.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -20,16 +20,16 @@ use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, TableScan, TableScan
 
 use super::batch::leaves;
 
-/// A table with records that have fewer fields, those of the schema; nothing if it is none that can. Its columns stay
-/// what they are.
+/// The table with records of fewer fields, those of the schema; its columns stay the same. `None` for a table that
+/// cannot be narrowed.
 pub type Narrow = fn(&dyn TableProvider, SchemaRef) -> Option<Arc<dyn TableProvider>>;
 
-/// The tables of a store that cannot.
+/// Narrows no table.
 pub(super) fn never(_: &dyn TableProvider, _: SchemaRef) -> Option<Arc<dyn TableProvider>> {
     None
 }
 
-/// What is read of a value.
+/// The parts of a value that are read.
 #[derive(Debug, Default)]
 struct Used {
     /// All of it.
@@ -45,7 +45,7 @@ impl Used {
         }
     }
 
-    /// Adds what is used by another name; tells whether that is more.
+    /// Adds the parts that are read by another name; returns whether there were new ones.
     fn merge(&mut self, other: &Used) -> bool {
         let mut more = other.whole && !self.whole;
         self.whole |= other.whole;
@@ -67,18 +67,19 @@ impl Used {
             Some(Arc::new(field.as_ref().clone().with_data_type(used.of(field.data_type()))))
         };
         let kept: Vec<FieldRef> = fields.iter().filter_map(used).collect();
-        // A path that is not there is an error, which the engine tells.
+        // A path that does not exist is an error, which the engine reports.
         if kept.is_empty() { data_type.clone() } else { DataType::Struct(kept.into()) }
     }
 }
 
-/// What is read of the columns of a plan. A name is one column, or that of a table that is read several times.
+/// The parts of columns that a plan reads. A name stands for one column, or for that of a table that is read several
+/// times.
 #[derive(Default)]
 struct Uses {
     columns: HashMap<Column, Used>,
-    /// Columns under other names: the new one, and the one that it is.
+    /// Columns under other names: the new name, and the column.
     renamed: Vec<(Column, Column)>,
-    /// The tables by their names in the plan; none where a name is that of two.
+    /// The tables by their names in the plan; `None` for a name of two tables.
     tables: HashMap<TableReference, Option<Arc<dyn TableProvider>>>,
 }
 
@@ -154,8 +155,8 @@ impl Uses {
         self.columns.entry(column.clone()).or_default().note(path);
     }
 
-    /// What is read under another name is read of the column. The plan was walked from its top, so that names mostly
-    /// come in the order in which they stand for each other.
+    /// Adds what is read under another name to the column itself. The plan was walked from its top, so most names come
+    /// before the columns that they stand for.
     fn follow_names(&mut self) {
         let mut more = true;
         while std::mem::take(&mut more) {
@@ -168,12 +169,12 @@ impl Uses {
         }
     }
 
-    /// The schema of a table with what is used of it; nothing if that is all.
+    /// The schema of a table with the parts that are read; `None` if all of it is read.
     fn narrowed(&self, table: &TableReference, schema: &Schema) -> Option<SchemaRef> {
         let narrow = |field: &FieldRef| {
             let column = Column::new(Some(table.clone()), field.name());
             match self.columns.get(&column) {
-                // A name that stands without its table could be any.
+                // A name without its table could be that of any table.
                 Some(used) if !self.columns.contains_key(&Column::new_unqualified(field.name())) => {
                     Arc::new(field.as_ref().clone().with_data_type(used.of(field.data_type())))
                 }
@@ -217,7 +218,7 @@ pub(super) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, Log
     }
     let narrowed = plan.clone().transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = node else {
-            // The types of what comes in may be others; what goes out at the top is the same.
+            // The types of inputs may have changed; the schema of the whole plan stays the same.
             return Ok(Transformed::yes(node.recompute_schema()?));
         };
         let Some(table) = tables.get(&scan.table_name) else {

@@ -12,7 +12,7 @@ use tidegate_model::PRESENCE_FIELD;
 use super::Reads;
 use super::tables::EmptyTable;
 use crate::fail::{Planning, Result};
-use crate::functions::UNITED;
+use crate::library::UNITED;
 
 /// Paths are cut at this depth: of a deeper field, the record around it is named.
 const MOST_FIELDS: usize = 32;

@@ -13,7 +13,6 @@ use super::resolved::{Order, Resolved};
 use super::scope::{Scope, ScopeColumn};
 use crate::engine::planning;
 use crate::fail::{Result, fail};
-use crate::stop::Stop;
 use crate::typed::Typed;
 use crate::types::Type;
 
@@ -30,8 +29,6 @@ pub(super) struct Resolver<'a> {
     pub(super) arguments: &'a Arguments,
     /// The time of the request in microseconds: every CURRENT_TIMESTAMP of a statement is the same.
     pub(super) now: i64,
-    /// Seen by what computes for long when the statement runs.
-    pub(super) stop: Stop,
     /// How many conditions of CASE and IF are around the expression that is resolved.
     pub(super) conditions: usize,
     pub(super) remarks: Remarks,
@@ -56,7 +53,6 @@ impl<'a> Resolver<'a> {
             resolve_query,
             arguments,
             now,
-            stop: Stop::current(),
             conditions: 0,
             remarks,
             labels: HashMap::new(),

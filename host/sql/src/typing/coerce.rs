@@ -10,6 +10,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::logical_expr::{Expr, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
+use tidegate_functions::scalar::{raised_as, united};
 use tidegate_model::{Code, Failure, Position};
 
 use super::common::common;
@@ -17,7 +18,7 @@ use super::constant::folded;
 use super::list::mapped;
 use super::records::{list_of_record, stored_field, text_of_mixed};
 use crate::fail::{Planning, Result, fail, invalid};
-use crate::functions::{self, kernel, raised_as};
+use crate::library::kernel;
 use crate::typed::Typed;
 use crate::types::Type;
 
@@ -132,7 +133,7 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         {
             list_of_record(expr)?
         }
-        _ if how.implicit && is_united(&ty, target) => functions::united(expr, &ty, target),
+        _ if how.implicit && is_united(&ty, target) => united(expr, &ty, target),
         (Type::Array(from), Type::Array(item))
             if matches!((&**from, &**item), (Type::Struct { .. }, Type::Struct { .. })) && from != item =>
         {

@@ -9,7 +9,7 @@ use super::common::pair;
 use super::constant::folded;
 use super::records::text_of_mixed;
 use crate::fail::{Result, invalid};
-use crate::functions::kernel;
+use crate::library::kernel;
 use crate::typed::Typed;
 use crate::types::Type;
 

@@ -7,8 +7,7 @@ use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::{Expr, col, lit};
 
 use crate::fail::{Planning, Result};
-use crate::functions::{Finish, RowQuery, Step};
-use crate::stop::Stop;
+use crate::library::{ArraySubquery, Finish, Step};
 
 /// The list of what `value` gives for each element of `array`; in `value`, the column `element` is the element.
 ///
@@ -38,7 +37,7 @@ pub(crate) fn over_list(
     value: Expr,
     finish: Finish,
 ) -> Result<Expr> {
-    let query = RowQuery {
+    let query = ArraySubquery {
         steps: vec![Step { array, keep: false, element, offset: None }],
         filter: condition.map(|condition| core::coalesce(vec![condition, lit(false)])),
         aggregates: Vec::new(),
@@ -49,5 +48,5 @@ pub(crate) fn over_list(
         value,
         finish,
     };
-    query.into_expr(Stop::current()).planned()
+    query.into_expr().planned()
 }

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Expr, when};
 use tidegate_model::UNLIKE_FIELD;
 
 use crate::fail::{Planning, Result};
-use crate::functions::{field, kernel, to_json_string};
+use crate::library::{field, kernel, to_json_string};
 use crate::typed::Typed;
 use crate::types::{Field, Type, has_hidden, is_there};
 

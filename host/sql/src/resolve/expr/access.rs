@@ -13,7 +13,7 @@ use tidegate_model::{Code, Failure, Position, nearest};
 
 use super::overflow;
 use crate::fail::{Planning, Result, fail, invalid, place, place_of, unsupported};
-use crate::functions::kernel;
+use crate::library::kernel;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::{Found, Scope, ScopeColumn, column};

@@ -3,7 +3,7 @@
 //! They become expressions over the row. A record has one element or none, so a subquery over
 //! records alone is a plain CASE (`EXISTS (SELECT 1 FROM UNNEST(t.metadata) AS m WHERE m.level =
 //! 'error')` is a condition on a leaf that the storage can prune by). With real lists it is a
-//! [`RowQuery`].
+//! [`ArraySubquery`].
 
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
@@ -17,20 +17,19 @@ use super::boolean;
 use super::limit::Limit;
 use super::select_list::{Item, nth_item, unique_names};
 use crate::fail::{Planning, Result, invalid, place, unsupported};
-use crate::functions::{Finish, RowQuery, Step};
+use crate::library::{ArraySubquery, Finish, Step};
 use crate::resolve::calls::{Calls, any};
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::{Relation, Scope};
 use crate::resolve::sorting::{ordinal, sort_keys, sorted};
-use crate::stop::Stop;
 use crate::typed::Typed;
 use crate::types::{Field, Type, is_there};
 use crate::typing::{Conversion, compare, folded, over_list, plan_column};
 
 /// A subquery over the arrays of a row; how it is used decides what it becomes: a value, EXISTS, an array or IN.
 pub(super) struct ArraySubqueryBuilder {
-    query: RowQuery,
+    query: ArraySubquery,
     /// The columns of the subquery.
     columns: Vec<Typed>,
     at: Option<Position>,
@@ -129,7 +128,7 @@ impl Resolver<'_> {
         // A condition that is NULL keeps no element.
         let filter = filter.map(|filter| boolean(core::coalesce(vec![filter, lit(false)])).expr);
         let query =
-            RowQuery { steps, filter, aggregates: calls.aggregates, sorts, distinct, skip, limit, value, finish };
+            ArraySubquery { steps, filter, aggregates: calls.aggregates, sorts, distinct, skip, limit, value, finish };
         let subquery = ArraySubqueryBuilder { query, columns, at };
         // A subquery that reads nothing of the row is computed once, by the layer of queries.
         if !subquery.reads_the_row() && !subquery.query.steps.is_empty() {
@@ -248,7 +247,7 @@ impl ArraySubqueryBuilder {
     }
 
     fn run(self, value: Expr, finish: Finish) -> Result<Expr> {
-        RowQuery { value, finish, ..self.query }.into_expr(Stop::current()).planned()
+        ArraySubquery { value, finish, ..self.query }.into_expr().planned()
     }
 
     fn exprs(&self) -> impl Iterator<Item = &Expr> {

@@ -6,7 +6,7 @@ use tidegate_model::{Code, Position};
 use super::literal::date_part;
 use super::{aggregate, plain_argument, window};
 use crate::fail::{Result, invalid, unsupported};
-use crate::functions::{self, Argument};
+use crate::library::{self, Argument};
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;
@@ -73,7 +73,7 @@ impl Resolver<'_> {
                         .is_some_and(|s| s.trim().starts_with(|c: char| c.is_ascii_digit())),
                     _ => false,
                 };
-                let part_at = functions::part_argument(&bare, quoted);
+                let part_at = library::part_argument(&bare, quoted);
                 let before = cx.guarded;
                 cx.guarded |= safe;
                 let mut arguments = Vec::with_capacity(asts.len());
@@ -94,7 +94,7 @@ impl Resolver<'_> {
 
 /// An argument of a function, with its name where the function has one of that name.
 fn argument_of<'a>(function: &str, argument: &'a FunctionArg) -> Result<&'a Ast> {
-    match (argument, functions::named_argument(function)) {
+    match (argument, library::named_argument(function)) {
         (FunctionArg::Named { name, arg: FunctionArgExpr::Expr(ast), .. }, Some(known))
             if name.value.eq_ignore_ascii_case(known) =>
         {

@@ -7,7 +7,7 @@ use sqlparser::ast::{CaseWhen, Expr as Ast};
 use tidegate_model::{Code, Failure, Position};
 
 use crate::fail::{Planning, Result, fail, place};
-use crate::functions::counted;
+use crate::library::counted;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;

@@ -10,7 +10,7 @@ use tidegate_model::{Code, Failure, Position, nearest};
 
 use crate::engine::planning;
 use crate::fail::{Result, fail, invalid, place, place_of, unsupported};
-use crate::functions::{computed_interval, interval_range};
+use crate::library::{computed_interval, interval_range};
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;

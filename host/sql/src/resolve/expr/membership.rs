@@ -8,7 +8,7 @@ use tidegate_model::{Code, Position};
 
 use super::{boolean, negate_if, plain_argument};
 use crate::fail::{Planning, Result, fail, invalid, unsupported};
-use crate::functions::like_pattern;
+use crate::library::like_pattern;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;

@@ -43,7 +43,7 @@ use super::context::Context;
 use super::resolver::Resolver;
 use crate::engine::planning;
 use crate::fail::{Result, invalid, place, place_of, unsupported};
-use crate::functions::{Argument, at_time_zone, bounded};
+use crate::library::{Argument, at_time_zone, bounded};
 use crate::typed::Typed;
 use crate::types::{Field, Type, is_value};
 use crate::typing::{Conversion, compare, folded, unify};

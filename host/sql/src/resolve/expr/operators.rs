@@ -7,7 +7,7 @@ use tidegate_model::{Failure, Position};
 
 use super::negate_if;
 use crate::fail::{Result, invalid, unsupported};
-use crate::functions::{self, Argument, kernel};
+use crate::library::{self, Argument, kernel};
 use crate::resolve::context::{Context, Decides};
 use crate::resolve::resolver::Resolver;
 use crate::text;
@@ -34,16 +34,16 @@ impl Resolver<'_> {
             B::Gt => compare(left, Operator::Gt, right, at),
             B::GtEq => compare(left, Operator::GtEq, right, at),
             B::Plus | B::Minus if is_time(&left.ty) || is_time(&right.ty) || left.ty == Type::Interval => {
-                functions::time_arithmetic(left, matches!(op, B::Minus), right, cx.guarded, at)
+                library::time_arithmetic(left, matches!(op, B::Minus), right, cx.guarded, at)
             }
             B::Multiply if left.ty == Type::Interval || right.ty == Type::Interval => {
-                functions::interval_times(left, right, at)
+                library::interval_times(left, right, at)
             }
-            B::Plus => functions::arithmetic(left, Operator::Plus, right, cx.guarded, at),
-            B::Minus => functions::arithmetic(left, Operator::Minus, right, cx.guarded, at),
-            B::Multiply => functions::arithmetic(left, Operator::Multiply, right, cx.guarded, at),
-            B::Modulo => functions::arithmetic(left, Operator::Modulo, right, cx.guarded, at),
-            B::Divide if left.ty == Type::Interval => functions::interval_over(left, right, cx.guarded, at),
+            B::Plus => library::arithmetic(left, Operator::Plus, right, cx.guarded, at),
+            B::Minus => library::arithmetic(left, Operator::Minus, right, cx.guarded, at),
+            B::Multiply => library::arithmetic(left, Operator::Multiply, right, cx.guarded, at),
+            B::Modulo => library::arithmetic(left, Operator::Modulo, right, cx.guarded, at),
+            B::Divide if left.ty == Type::Interval => library::interval_over(left, right, cx.guarded, at),
             B::Divide => {
                 let how = Conversion::implicit(at);
                 let (left, right) = (left.convert(&Type::Float64, how)?, right.convert(&Type::Float64, how)?);
@@ -73,10 +73,10 @@ impl Resolver<'_> {
                 Ok(folded(Typed::new(expr, Type::Int64)))
             }
             // Postgres spellings whose meaning is clear.
-            B::PGRegexMatch => functions::regexp_contains(left, right, false, at),
-            B::PGRegexIMatch => functions::regexp_contains(left, right, true, at),
-            B::PGRegexNotMatch => Ok(negate_if(true, functions::regexp_contains(left, right, false, at)?.expr)),
-            B::PGRegexNotIMatch => Ok(negate_if(true, functions::regexp_contains(left, right, true, at)?.expr)),
+            B::PGRegexMatch => library::regexp_contains(left, right, false, at),
+            B::PGRegexIMatch => library::regexp_contains(left, right, true, at),
+            B::PGRegexNotMatch => Ok(negate_if(true, library::regexp_contains(left, right, false, at)?.expr)),
+            B::PGRegexNotIMatch => Ok(negate_if(true, library::regexp_contains(left, right, true, at)?.expr)),
             B::Arrow | B::LongArrow => self.arrow(left, right, matches!(op, B::LongArrow), at),
             other => Err(foreign_operator(&other.to_string(), at)),
         }
@@ -149,8 +149,8 @@ impl Resolver<'_> {
                 // by negated keys.
                 let minus_one = Typed::new(lit(-1_i64), Type::Int64);
                 match value.ty {
-                    Type::Interval => functions::interval_times(value, minus_one, at),
-                    _ => functions::arithmetic(value, Operator::Multiply, minus_one, cx.guarded, at),
+                    Type::Interval => library::interval_times(value, minus_one, at),
+                    _ => library::arithmetic(value, Operator::Multiply, minus_one, cx.guarded, at),
                 }
             }
             other => Err(foreign_operator(&other.to_string(), at)),
@@ -203,7 +203,7 @@ impl Resolver<'_> {
             }
         };
         Ok(match found.ty {
-            Type::Record(_) | Type::Array(_) | Type::Struct { .. } if as_text => functions::to_json_string(&found),
+            Type::Record(_) | Type::Array(_) | Type::Struct { .. } if as_text => library::to_json_string(&found),
             _ if as_text => found.convert(&Type::String, Conversion::implicit(at))?,
             _ => found,
         })

@@ -8,7 +8,7 @@ use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::{Expr, lit};
 use tidegate_model::REST_FIELD;
 
-use crate::functions::kernel;
+use crate::library::kernel;
 use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::{Found, Relation, Scope, ScopeColumn};
 use crate::typed::Typed;

@@ -21,7 +21,7 @@ use super::array_subquery::one_column;
 use super::subquery_plan::{OrderedPlan, is_one_row, ordered_plan, slice, subqueries};
 use super::{boolean, negate_if};
 use crate::fail::{Planning, Result, fail, place, unsupported};
-use crate::functions::{collecting, first, nullable, only};
+use crate::library::{collecting, first, nullable, only};
 use crate::resolve::context::{Context, Decides};
 use crate::resolve::resolved::{Order, Output, Resolved, Row};
 use crate::resolve::resolver::Resolver;

@@ -7,8 +7,8 @@ use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
 use tidegate_model::{Code, Position};
 
 use crate::catalog::SavedTable;
-use crate::engine::border::bordered;
 use crate::engine::planning;
+use crate::engine::security_barrier::above_barrier;
 use crate::fail::{Planning, Result, fail};
 use crate::resolve::environment::{Environment, Unfolded, Visible};
 use crate::resolve::resolved::{Order, Output, Resolved};
@@ -50,7 +50,7 @@ impl Resolver<'_> {
             }
         };
         let Resolved { plan, columns: outputs, row } = resolved;
-        let plan = if is_granted { bordered(plan) } else { plan };
+        let plan = if is_granted { above_barrier(plan) } else { plan };
         let mut exprs = Vec::with_capacity(outputs.len());
         let mut columns = Vec::with_capacity(outputs.len());
         for Output { name, column, ty } in outputs {

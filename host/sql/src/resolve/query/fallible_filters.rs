@@ -8,7 +8,7 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, cast, lit, when};
 
-use crate::engine::border::expr_may_fail;
+use crate::engine::security_barrier::expr_may_fail;
 use crate::fail::{Planning, Result};
 use crate::resolve::calls::any;
 use crate::resolve::scope::{Relation, Scope};

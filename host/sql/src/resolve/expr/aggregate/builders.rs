@@ -10,7 +10,7 @@ use tidegate_model::Position;
 
 use super::call::{AggregateCall, Built, Clauses, collected};
 use crate::fail::{Result, invalid, unsupported};
-use crate::functions::{collecting, first, interval_sum, quantiles, top, whole_sum};
+use crate::library::{collecting, first, interval_sum, quantiles, top, whole_sum};
 use crate::resolve::sorting::sort_options;
 use crate::typed::Typed;
 use crate::types::{Field, Type};

@@ -17,7 +17,7 @@ use tidegate_model::Position;
 
 use self::call::Clauses;
 use crate::fail::{Result, invalid, place, unsupported};
-use crate::functions::Argument;
+use crate::library::Argument;
 use crate::resolve::calls::carried;
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;

@@ -17,7 +17,7 @@ use tidegate_model::{Position, nearest};
 
 use super::aggregate::{self, Aggregate, Frames};
 use crate::fail::{Result, invalid, place_of, unsupported};
-use crate::functions::watched;
+use crate::library::watched;
 use crate::resolve::calls::{Calls, carried};
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;
@@ -56,7 +56,7 @@ impl Resolver<'_> {
         };
         if let WindowFunctionDefinition::AggregateUDF(udaf) = function.fun {
             let whole = over.frame.start_bound.is_unbounded() && over.frame.end_bound.is_unbounded();
-            function.fun = WindowFunctionDefinition::AggregateUDF(watched(udaf, whole, self.stop.clone()));
+            function.fun = WindowFunctionDefinition::AggregateUDF(watched(udaf, whole));
         }
         let params = &mut function.params;
         if params.distinct && over.framed {

@@ -7,7 +7,7 @@ use datafusion::scalar::ScalarValue;
 use tidegate_model::Position;
 
 use crate::fail::{Result, invalid, unsupported};
-use crate::functions::percentile;
+use crate::library::percentile;
 use crate::typed::Typed;
 use crate::types::Type;
 use crate::typing::{Conversion, plan_column};

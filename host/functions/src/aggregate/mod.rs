@@ -1,0 +1,17 @@
+//! Aggregate functions, where the dialect or its limits differ from the engine's own.
+
+pub(crate) mod collect;
+pub(crate) mod first;
+pub(crate) mod interval_sum;
+pub(crate) mod quantiles;
+pub(crate) mod sum;
+pub(crate) mod top;
+pub(crate) mod watched;
+
+pub use collect::collecting;
+pub use first::first;
+pub use interval_sum::interval_sum;
+pub use quantiles::{percentile, quantiles};
+pub use sum::whole_sum;
+pub use top::top;
+pub use watched::watched;

@@ -1,0 +1,158 @@
+//! Kernels of bytes: hashes, and bytes as text.
+
+mod digests;
+
+use crate::base64;
+use crate::kernel::Kernel;
+use crate::rows::{Body, Out, Row, RowError, RowResult};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::rows("md5_bytes", 1..=1, Body::Bytes(|row, out| digest(out, &digests::md5(row.bytes(0))))),
+    Kernel::rows("sha1_bytes", 1..=1, Body::Bytes(|row, out| digest(out, &digests::sha1(row.bytes(0))))),
+    Kernel::rows("sha256_bytes", 1..=1, Body::Bytes(|row, out| digest(out, &digests::sha256(row.bytes(0))))),
+    Kernel::rows("sha512_bytes", 1..=1, Body::Bytes(|row, out| digest(out, &digests::sha512(row.bytes(0))))),
+    Kernel::rows("farm_fingerprint", 1..=1, Body::Int(|row| Ok(Some(digests::farm(row.bytes(0)).cast_signed())))),
+    Kernel::rows("byte_count", 1..=1, Body::Int(|row| Ok(i64::try_from(row.bytes(0).len()).ok()))),
+    Kernel::rows("to_hex", 1..=1, Body::Text(to_hex)),
+    Kernel::rows("from_hex", 1..=1, Body::Bytes(from_hex)),
+    Kernel::rows("to_base64", 1..=1, Body::Text(to_base64)),
+    Kernel::rows("from_base64", 1..=1, Body::Bytes(from_base64)),
+    Kernel::rows("to_base32", 1..=1, Body::Text(to_base32)),
+    Kernel::rows("from_base32", 1..=1, Body::Bytes(from_base32)),
+    Kernel::rows(
+        "lossy_text",
+        1..=1,
+        Body::Text(|row, out| {
+            for chunk in row.bytes(0).utf8_chunks() {
+                out.text(chunk.valid())?;
+                if !chunk.invalid().is_empty() {
+                    out.char('\u{fffd}')?;
+                }
+            }
+            Ok(Some(()))
+        }),
+    ),
+    Kernel::rows(
+        "text_bytes",
+        1..=1,
+        Body::Bytes(|row, out| {
+            out.bytes(row.bytes(0))?;
+            Ok(Some(()))
+        }),
+    ),
+    Kernel::rows(
+        "bytes_text",
+        1..=1,
+        Body::Text(|row, out| {
+            let text = std::str::from_utf8(row.bytes(0))
+                .map_err(|_| "the bytes are no UTF-8 text; SAFE_CONVERT_BYTES_TO_STRING replaces what is none")?;
+            out.text(text)?;
+            Ok(Some(()))
+        }),
+    ),
+];
+
+fn digest(out: &mut Out, bytes: &[u8]) -> RowResult<()> {
+    out.bytes(bytes)?;
+    Ok(Some(()))
+}
+
+fn to_hex(row: &Row, out: &mut Out) -> RowResult<()> {
+    let bytes = row.bytes(0);
+    out.room(bytes.len().saturating_mul(2))?;
+    let digit = |n: u8| if n < 10 { b'0' + n } else { b'a' + n - 10 };
+    let text: Vec<u8> = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+    out.bytes(&text)?;
+    Ok(Some(()))
+}
+
+fn from_hex(row: &Row, out: &mut Out) -> RowResult<()> {
+    let text = row.text(0);
+    let digit = |c: u8| {
+        char::from(c).to_digit(16).and_then(|digit| u8::try_from(digit).ok()).ok_or_else(|| {
+            RowError::from(format!("'{}' is no hexadecimal text", text.chars().take(60).collect::<String>()))
+        })
+    };
+    // A missing first digit is 0.
+    let (first, rest) = text.as_bytes().split_at(text.len() % 2);
+    for byte in first {
+        out.bytes(&[digit(*byte)?])?;
+    }
+    for pair in rest.chunks(2) {
+        if let [high, low] = pair {
+            out.bytes(&[digit(*high)? << 4 | digit(*low)?])?;
+        }
+    }
+    Ok(Some(()))
+}
+
+fn to_base64(row: &Row, out: &mut Out) -> RowResult<()> {
+    out.room(row.bytes(0).len().div_ceil(3).saturating_mul(4))?;
+    out.text(&base64::encode(row.bytes(0)))?;
+    Ok(Some(()))
+}
+
+fn from_base64(row: &Row, out: &mut Out) -> RowResult<()> {
+    let text = row.text(0);
+    let bad = || RowError::from(format!("'{}' is no Base64 text", text.chars().take(60).collect::<String>()));
+    let digits = text.trim_end_matches('=');
+    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
+        return Err(bad());
+    }
+    let (mut word, mut bits) = (0_u32, 0_u32);
+    for c in digits.bytes() {
+        let value = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return Err(bad()),
+        };
+        word = (word << 6 | u32::from(value)) & 0xff_ffff;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            out.bytes(&[u8::try_from(word >> bits & 0xff).unwrap_or_default()])?;
+        }
+    }
+    Ok(Some(()))
+}
+
+fn to_base32(row: &Row, out: &mut Out) -> RowResult<()> {
+    const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    out.room(row.bytes(0).len().div_ceil(5).saturating_mul(8))?;
+    for chunk in row.bytes(0).chunks(5) {
+        let word = chunk.iter().fold(0_u64, |word, byte| word << 8 | u64::from(*byte)) << (8 * (5 - chunk.len()));
+        let letters = (chunk.len() * 8).div_ceil(5);
+        for i in 0..8 {
+            let letter = LETTERS.get((word >> (35 - 5 * i) & 31) as usize).copied().unwrap_or(b'A');
+            out.char(if i < letters { char::from(letter) } else { '=' })?;
+        }
+    }
+    Ok(Some(()))
+}
+
+fn from_base32(row: &Row, out: &mut Out) -> RowResult<()> {
+    let text = row.text(0);
+    let bad = || RowError::from(format!("'{}' is no Base32 text", text.chars().take(60).collect::<String>()));
+    let digits = text.trim_end_matches('=');
+    if !text.len().is_multiple_of(8) || !matches!(text.len() - digits.len(), 0 | 1 | 3 | 4 | 6) {
+        return Err(bad());
+    }
+    let (mut word, mut bits) = (0_u32, 0_u32);
+    for c in digits.bytes() {
+        let value = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'2'..=b'7' => c - b'2' + 26,
+            _ => return Err(bad()),
+        };
+        word = (word << 5 | u32::from(value)) & 0xffff;
+        bits += 5;
+        if bits >= 8 {
+            bits -= 8;
+            out.bytes(&[u8::try_from(word >> bits & 0xff).unwrap_or_default()])?;
+        }
+    }
+    Ok(Some(()))
+}

@@ -1,0 +1,181 @@
+//! Kernels of conversions between types, where the dialect differs from the engine's casts.
+
+use std::sync::Arc;
+
+use chrono::{NaiveTime, Timelike};
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, StringViewBuilder, Time64MicrosecondArray,
+    TimestampMicrosecondArray,
+};
+use datafusion::arrow::datatypes::{DataType, Float64Type, TimeUnit, TimestampMicrosecondType};
+use datafusion::error::Result;
+use tidegate_model::parse_timestamp;
+
+use crate::arrays::{arity, shortened, texts};
+use crate::context::value_error;
+use crate::kernel::Kernel;
+use crate::time::with_name;
+
+const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    Kernel::arrays("parse_int64", 1, DataType::Int64, parse_int64),
+    Kernel::arrays("parse_float64", 1, DataType::Float64, parse_float64),
+    Kernel::arrays("parse_bool", 1, DataType::Boolean, parse_bool),
+    Kernel::arrays("parse_timestamp", 1, TIMESTAMP, parse_instant),
+    Kernel::arrays("parse_time", 1, DataType::Time64(TimeUnit::Microsecond), parse_time),
+    Kernel::arrays("round_int64", 1, DataType::Int64, round_int64),
+    Kernel::arrays("float_text", 1, DataType::Utf8View, float_text),
+    Kernel::arrays("timestamp_text", 1, DataType::Utf8View, timestamp_text),
+    Kernel::arrays("datetime_text", 1, DataType::Utf8View, datetime_text),
+];
+
+/// Applies a function to each text; `None` from it is a failure, or NULL where safe.
+fn each<T>(array: &ArrayRef, safe: bool, what: &str, read: impl Fn(&str) -> Option<T>) -> Result<Vec<Option<T>>> {
+    let texts = texts(array)?;
+    texts
+        .iter()
+        .map(|text| match text {
+            None => Ok(None),
+            Some(text) => match read(text) {
+                Some(value) => Ok(Some(value)),
+                None if safe => Ok(None),
+                None => {
+                    let short = shortened(text);
+                    Err(value_error(format!(
+                        "the text '{short}' cannot be read as {what}; SAFE_CAST gives NULL instead"
+                    )))
+                }
+            },
+        })
+        .collect()
+}
+
+fn parse_int64(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    Ok(Arc::new(Int64Array::from(each(array, safe, "INT64", read_int64)?)))
+}
+
+fn read_int64(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        if !hex.starts_with(|c: char| c.is_ascii_hexdigit()) {
+            return None;
+        }
+        let value = i128::from_str_radix(hex, 16).ok()?;
+        return i64::try_from(if negative { -value } else { value }).ok();
+    }
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+fn parse_float64(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    Ok(Arc::new(Float64Array::from(each(array, safe, "FLOAT64", |text| text.trim().parse::<f64>().ok())?)))
+}
+
+fn parse_bool(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let read = |text: &str| match text.trim().to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    };
+    Ok(Arc::new(BooleanArray::from(each(array, safe, "BOOL", read)?)))
+}
+
+fn parse_instant(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    Ok(Arc::new(TimestampMicrosecondArray::from(each(array, safe, "TIMESTAMP", read_instant)?)))
+}
+
+/// Also with the name of a time zone behind the time.
+fn read_instant(text: &str) -> Option<i64> {
+    parse_timestamp(text).or_else(|| with_name(text))
+}
+
+fn parse_time(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let read = |text: &str| {
+        let time = NaiveTime::parse_from_str(text.trim(), "%H:%M:%S%.f").ok()?;
+        Some(i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(time.nanosecond() / 1_000))
+    };
+    Ok(Arc::new(Time64MicrosecondArray::from(each(array, safe, "TIME", read)?)))
+}
+
+/// 2^63, the first float that INT64 does not hold.
+const BEYOND_INT64: f64 = 9_223_372_036_854_775_808.0;
+
+/// BigQuery rounds half away from zero.
+fn round_int64(arguments: &[ArrayRef], safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let floats = array.as_primitive::<Float64Type>();
+    let values = floats
+        .iter()
+        .map(|value| match value {
+            None => Ok(None),
+            Some(value) => {
+                let rounded = value.round();
+                #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+                if (-BEYOND_INT64..BEYOND_INT64).contains(&rounded) {
+                    Ok(Some(rounded as i64))
+                } else if safe {
+                    Ok(None)
+                } else {
+                    Err(value_error(format!("the number {value} does not fit INT64")))
+                }
+            }
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Int64Array::from(values)))
+}
+
+fn float_text(arguments: &[ArrayRef], _safe: bool) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let mut builder = StringViewBuilder::new();
+    for value in array.as_primitive::<Float64Type>() {
+        builder.append_option(value.map(|value| {
+            if value.is_nan() {
+                "NaN".to_owned()
+            } else if value.is_infinite() {
+                if value > 0.0 { "inf" } else { "-inf" }.to_owned()
+            } else {
+                // Shortest text that reads back the same, without exponent or trailing `.0`.
+                format!("{value}")
+            }
+        }));
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn timestamp_text(arguments: &[ArrayRef], _safe: bool) -> Result<ArrayRef> {
+    instant_text(arguments, "+00")
+}
+
+fn datetime_text(arguments: &[ArrayRef], _safe: bool) -> Result<ArrayRef> {
+    instant_text(arguments, "")
+}
+
+fn instant_text(arguments: &[ArrayRef], suffix: &str) -> Result<ArrayRef> {
+    let [array] = arguments else { return Err(arity()) };
+    let mut builder = StringViewBuilder::new();
+    for micros in array.as_primitive::<TimestampMicrosecondType>() {
+        let text = micros.and_then(chrono::DateTime::from_timestamp_micros).map(|instant| {
+            let fraction = instant.timestamp_subsec_micros();
+            let format = match fraction {
+                0 => "%Y-%m-%d %H:%M:%S",
+                f if f % 1000 == 0 => "%Y-%m-%d %H:%M:%S%.3f",
+                _ => "%Y-%m-%d %H:%M:%S%.6f",
+            };
+            format!("{}{suffix}", instant.format(format))
+        });
+        builder.append_option(text);
+    }
+    Ok(Arc::new(builder.finish()))
+}

@@ -1,0 +1,109 @@
+//! A row of the table of kernels: what is known of a function besides its computation.
+//!
+//! A kernel computes Arrow arrays of Arrow arrays and holds no state. It is known by its name; the function that the
+//! engine calls is made of the name and two flags (see [`crate::make`]). Every kernel is immutable: its result depends on
+//! its arguments only. Its late form says to the engine that it is volatile, only so that it is not folded.
+
+use std::ops::RangeInclusive;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+
+use crate::rows::Body;
+
+/// Computes whole arrays: one out of the arguments' arrays, all of one length. Where `safe`, a row without a result is
+/// NULL instead of an error.
+pub(crate) type Compute = fn(&[ArrayRef], safe: bool) -> Result<ArrayRef>;
+
+/// Whether a function can fail for some value of its arguments, apart from time-outs and the memory of the statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fallibility {
+    /// It may fail, or it is not known that it cannot.
+    Fallible,
+    /// It cannot fail where all arguments but the first are literals, which are checked when the call is built.
+    FallibleUnlessLiterals,
+    /// It cannot fail.
+    Infallible,
+}
+
+/// How a kernel computes.
+#[derive(Debug)]
+pub(crate) enum Computation {
+    /// One row at a time, within bounds on what it makes. Where not `nulls`, a NULL argument makes a NULL.
+    Rows { body: Body, nulls: bool },
+    /// A whole array of this type at once.
+    Arrays(DataType, Compute),
+}
+
+/// A row of the table of kernels.
+#[derive(Debug)]
+pub struct Kernel {
+    name: &'static str,
+    arity: RangeInclusive<usize>,
+    computation: Computation,
+    fallibility: Fallibility,
+}
+
+impl Kernel {
+    /// A kernel that computes a row at a time, and never sees NULLs.
+    pub(crate) const fn rows(name: &'static str, arity: RangeInclusive<usize>, body: Body) -> Self {
+        let computation = Computation::Rows { body, nulls: false };
+        Self { name, arity, computation, fallibility: Fallibility::Fallible }
+    }
+
+    /// The same for one that sees NULLs.
+    pub(crate) const fn rows_with_nulls(name: &'static str, arity: RangeInclusive<usize>, body: Body) -> Self {
+        let computation = Computation::Rows { body, nulls: true };
+        Self { name, arity, computation, fallibility: Fallibility::Fallible }
+    }
+
+    /// A kernel that computes whole arrays of type `returns`.
+    pub(crate) const fn arrays(name: &'static str, arguments: usize, returns: DataType, compute: Compute) -> Self {
+        let computation = Computation::Arrays(returns, compute);
+        Self { name, arity: arguments..=arguments, computation, fallibility: Fallibility::Fallible }
+    }
+
+    /// The same kernel, of which is known when it can fail. To forget this costs time, because filters with the kernel
+    /// stay above the security barrier; to say it wrongly would tell of rows behind it.
+    pub(crate) const fn with_fallibility(mut self, fallibility: Fallibility) -> Self {
+        self.fallibility = fallibility;
+        self
+    }
+
+    /// Its name, which no other kernel has.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// How many arguments it takes.
+    pub fn arity(&self) -> &RangeInclusive<usize> {
+        &self.arity
+    }
+
+    /// The type of its result for arguments of these types.
+    pub fn returns(&self, arguments: &[DataType]) -> DataType {
+        match &self.computation {
+            Computation::Rows { body, .. } => body.returns(arguments),
+            Computation::Arrays(returns, _) => returns.clone(),
+        }
+    }
+
+    /// Whether it can fail.
+    pub fn fallibility(&self) -> Fallibility {
+        self.fallibility
+    }
+
+    /// Whether one call may make a value of any length (a text, bytes, an array), which a plan should not hold as a
+    /// literal. Such a kernel has a late form, which is never computed before the statement runs.
+    pub fn makes_much(&self) -> bool {
+        match &self.computation {
+            Computation::Rows { body, .. } => body.makes_much(),
+            Computation::Arrays(..) => false,
+        }
+    }
+
+    pub(crate) fn computation(&self) -> &Computation {
+        &self.computation
+    }
+}

@@ -1,0 +1,44 @@
+//! The functions and aggregates of the SQL dialect, over Arrow arrays.
+//!
+//! A function is known by its name and parameters, and holds no state of a statement: what it needs of the statement
+//! that runs (memory, stop sign, compiled patterns) it takes from the current [`context::ExecutionContext`]. So every
+//! function of a plan can be made again elsewhere from its name and parameters ([`make`]).
+//!
+//! The files, each of which uses only those before it:
+//!
+//! - `wording`, `base64`, `re2`, [`types`]: messages, texts, the types of the dialect;
+//! - [`context`]: the execution context;
+//! - `arrays`, `rows`, `kernel`: what kernels are made of;
+//! - `conversion`, `arithmetic`, `number`, [`text`], `bytes`, `net`, [`json`], `log_json`, `array`, [`time`]: the kernels;
+//! - [`encode`]: values as JSON, as results show them;
+//! - [`array_subquery`], [`scalar`], [`aggregate`]: functions of the engine;
+//! - [`table`]: all kernels by name; [`make`]: everything by name and parameters.
+
+pub mod aggregate;
+mod arithmetic;
+mod array;
+pub mod array_subquery;
+mod arrays;
+mod base64;
+mod bytes;
+pub mod context;
+mod conversion;
+pub mod encode;
+pub mod json;
+mod kernel;
+mod log_json;
+pub mod make;
+mod net;
+mod number;
+mod re2;
+mod rows;
+pub mod scalar;
+pub mod table;
+pub mod text;
+pub mod time;
+pub mod types;
+pub mod wording;
+
+pub use arrays::copied_size;
+pub use kernel::{Fallibility, Kernel};
+pub use re2::translated as translated_pattern;

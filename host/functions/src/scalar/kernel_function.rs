@@ -1,0 +1,95 @@
+//! A kernel as a scalar function of the engine.
+
+use std::hash::{Hash, Hasher};
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::scalar::ScalarValue;
+
+use crate::arrays::arity;
+use crate::context::count_copied;
+use crate::kernel::{Computation, Kernel};
+use crate::rows;
+
+/// A kernel in one of its forms. Its arguments are typed by whoever builds the call, so any types are taken.
+#[derive(Debug)]
+pub(crate) struct KernelFunction {
+    kernel: &'static Kernel,
+    safe: bool,
+    signature: Signature,
+}
+
+impl KernelFunction {
+    /// A `safe` one gives NULL where the other fails; a `late` one is never computed before the statement runs.
+    pub(crate) fn new(kernel: &'static Kernel, safe: bool, late: bool) -> Self {
+        let volatility = if late { Volatility::Volatile } else { Volatility::Immutable };
+        let signature = match kernel.computation() {
+            Computation::Rows { .. } => Signature::variadic_any(volatility),
+            Computation::Arrays(..) => Signature::any(*kernel.arity().end(), volatility),
+        };
+        Self { kernel, safe, signature }
+    }
+
+    pub(crate) fn kernel(&self) -> &'static Kernel {
+        self.kernel
+    }
+
+    pub(crate) fn is_safe(&self) -> bool {
+        self.safe
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.signature.volatility == Volatility::Volatile
+    }
+}
+
+// Equal are functions of the same name and flags: everything else follows from these.
+impl PartialEq for KernelFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.kernel.name() == other.kernel.name() && self.safe == other.safe && self.is_late() == other.is_late()
+    }
+}
+
+impl Eq for KernelFunction {}
+
+impl Hash for KernelFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.kernel.name(), self.safe, self.is_late()).hash(state);
+    }
+}
+
+impl ScalarUDFImpl for KernelFunction {
+    fn name(&self) -> &str {
+        self.kernel.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        if !self.kernel.arity().contains(&arguments.len()) {
+            return Err(arity());
+        }
+        Ok(self.kernel.returns(arguments))
+    }
+
+    fn invoke_with_args(&self, call: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (array, constant) = match self.kernel.computation() {
+            Computation::Rows { body, nulls } => rows::compute(*body, *nulls, self.safe, &call.args, call.number_rows)?,
+            Computation::Arrays(_, compute) => {
+                let constant = call.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+                let rows = if constant { 1 } else { call.number_rows };
+                let arrays = call.args.iter().map(|argument| argument.to_array(rows)).collect::<Result<Vec<_>>>()?;
+                let array = compute(&arrays, self.safe)?;
+                count_copied(&array)?;
+                (array, constant)
+            }
+        };
+        if constant {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
+        }
+        Ok(ColumnarValue::Array(array))
+    }
+}

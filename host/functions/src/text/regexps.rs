@@ -1,0 +1,165 @@
+//! Kernels of regular expressions.
+
+use regex::{Captures, Regex};
+
+use super::pieces::boundary;
+use crate::context::Compiled;
+use crate::kernel::{Fallibility, Kernel};
+use crate::rows::{Body, Items, Out, Row, RowError, RowResult};
+
+pub(crate) const KERNELS: &[Kernel] = &[
+    // A literal pattern is compiled when the call is built.
+    Kernel::rows("regexp_contains", 2..=2, Body::Bool(|row| Ok(Some(row.regex(1)?.regex.is_match(row.text(0))))))
+        .with_fallibility(Fallibility::FallibleUnlessLiterals),
+    Kernel::rows("regexp_extract", 2..=4, Body::Text(extract)),
+    Kernel::rows("regexp_extract_bytes", 2..=2, Body::Bytes(extract_bytes)),
+    Kernel::rows("regexp_extract_all", 2..=2, Body::Texts(extract_all)),
+    Kernel::rows("regexp_find", 2..=5, Body::Int(find)),
+    Kernel::rows("regexp_replace_all", 3..=3, Body::Text(replace)),
+];
+
+/// A match's captures from `at`, and where to search for the next match.
+fn next<'t>(regex: &Regex, text: &'t str, at: usize) -> Option<(Captures<'t>, usize)> {
+    let captures = (at <= text.len()).then(|| regex.captures_at(text, at)).flatten()?;
+    let whole = captures.get(0)?;
+    // After an empty match the search goes on behind the next character.
+    let step = if whole.is_empty() {
+        text.get(whole.end()..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
+    } else {
+        0
+    };
+    let end = whole.end() + step;
+    Some((captures, end))
+}
+
+/// The result of a match: the first group if the pattern has one, else the whole match.
+fn wanted<'t>(captures: &Captures<'t>) -> Option<regex::Match<'t>> {
+    captures.get(usize::from(captures.len() > 1))
+}
+
+/// Match number `occurrence` at or after character `position`, both counted from 1.
+fn occurrence<'t>(row: &'t Row, pattern: &Compiled, first: usize) -> Result<Option<regex::Match<'t>>, RowError> {
+    let number = |i: usize, name: &str| {
+        let number = if row.count() > i { row.int(i) } else { 1 };
+        usize::try_from(number.saturating_sub(1))
+            .map_err(|_| RowError::from(format!("the {name} of a match counts from 1, not {number}")))
+    };
+    let text = row.text(0);
+    let (position, mut skip) = (number(first, "position")?, number(first + 1, "occurrence")?);
+    let mut at = boundary(text, position);
+    if position > 0 && at >= text.len() {
+        return Ok(None);
+    }
+    while let Some((captures, next)) = next(&pattern.regex, text, at) {
+        if skip == 0 {
+            return Ok(wanted(&captures));
+        }
+        skip -= 1;
+        at = next;
+    }
+    Ok(None)
+}
+
+fn extract(row: &Row, out: &mut Out) -> RowResult<()> {
+    match occurrence(row, row.regex(1)?.as_ref(), 2)? {
+        Some(found) => out.text(found.as_str()).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A pattern of bytes for the regex crate, whose patterns are text: bytes that are not ASCII are written as escapes.
+pub fn pattern_of_bytes(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .map(|byte| if byte.is_ascii() { char::from(*byte).to_string() } else { format!("\\x{byte:02x}") })
+        .collect()
+}
+
+fn extract_bytes(row: &Row, out: &mut Out) -> RowResult<()> {
+    let regex = row.remember(1, |pattern| {
+        row.running()?;
+        let built = regex::bytes::RegexBuilder::new(pattern).unicode(false).size_limit(4 << 20).build();
+        built.map_err(|_| RowError::from("the pattern is not a valid regular expression, or too large a one"))
+    })?;
+    let captures = regex.captures(row.bytes(0));
+    match captures.and_then(|found| found.get(usize::from(found.len() > 1))) {
+        Some(found) => out.bytes(found.as_bytes()).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn extract_all(row: &Row, items: &mut Items<'_>) -> RowResult<()> {
+    let (regex, text, mut at) = (row.regex(1)?, row.text(0), 0);
+    while let Some((captures, next)) = next(&regex.regex, text, at) {
+        items.text(wanted(&captures).map_or("", |found| found.as_str()))?;
+        at = next;
+    }
+    Ok(Some(()))
+}
+
+fn find(row: &Row) -> RowResult<i64> {
+    let end = match row.int(4) {
+        0 => false,
+        1 => true,
+        other => return Err(format!("the last argument of REGEXP_INSTR is 0 or 1, not {other}").into()),
+    };
+    let found = occurrence(row, row.regex(1)?.as_ref(), 2)?;
+    let position = found.map_or(0, |found| {
+        let at = if end { found.end() } else { found.start() };
+        row.text(0).get(..at).unwrap_or_default().chars().count() + 1
+    });
+    Ok(Some(i64::try_from(position).unwrap_or(i64::MAX)))
+}
+
+/// A piece of a replacement.
+enum Piece {
+    Text(String),
+    Group(usize),
+}
+
+/// `\0` to `\9` are groups, two backslashes are one.
+fn pieces(by: &str) -> Vec<Piece> {
+    let (mut pieces, mut text) = (Vec::new(), String::new());
+    let mut rest = by.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            text.push(c);
+            continue;
+        }
+        match rest.next() {
+            Some(digit @ '0'..='9') => {
+                pieces.push(Piece::Text(std::mem::take(&mut text)));
+                pieces.push(Piece::Group(digit.to_digit(10).map_or(0, |n| n as usize)));
+            }
+            Some('\\') | None => text.push('\\'),
+            Some(other) => text.extend(['\\', other]),
+        }
+    }
+    pieces.push(Piece::Text(text));
+    pieces
+}
+
+fn replace(row: &Row, out: &mut Out) -> RowResult<()> {
+    let (compiled, text) = (row.regex(1)?, row.text(0));
+    let regex = &compiled.regex;
+    let by = row.remember(2, |by| Ok(pieces(by)))?;
+    let mut copied = 0;
+    for captures in regex.captures_iter(text) {
+        let Some(whole) = captures.get(0) else { continue };
+        out.text(text.get(copied..whole.start()).unwrap_or_default())?;
+        copied = whole.end();
+        for piece in by.iter() {
+            match piece {
+                Piece::Text(text) => out.text(text)?,
+                Piece::Group(group) if *group < regex.captures_len() => {
+                    out.text(captures.get(*group).map_or("", |found| found.as_str()))?;
+                }
+                Piece::Group(group) => {
+                    return Err(format!("the replacement names the group \\{group}, which the pattern lacks").into());
+                }
+            }
+        }
+    }
+    out.text(text.get(copied..).unwrap_or_default())?;
+    Ok(Some(()))
+}

@@ -1,0 +1,13 @@
+//! Kernels of time: points in time, INTERVALs, time zones, formats.
+
+pub(crate) mod calendar;
+pub(crate) mod interval;
+pub(crate) mod points;
+mod strings;
+pub(crate) mod zone;
+
+pub use calendar::{DAY, Part, SECOND};
+pub(crate) use interval::divided;
+pub use interval::{interval_range, interval_texts};
+pub use zone::Zone;
+pub(crate) use zone::with_name;

@@ -1,0 +1,254 @@
+//! The security barrier of a granted table: no expression of a caller is computed for a row that the grant leaves out.
+//!
+//! The engine is free to evaluate a caller's condition before the grant's own filter, or beside it. That does not change
+//! the result, but an expression that can fail would tell of rows that the caller may not see
+//! (`1 / IF(event_message LIKE '%secret%', 0, 1)`): its error even quotes them. So a barrier stands above each granted
+//! table, and the optimizer moves nothing through it. (PostgreSQL calls such views `security_barrier`.)
+//!
+//! Most statements have no expression that can fail. Their barriers are removed before they are optimized, so that
+//! their conditions still reach the storage. Whether a function can fail is a property of its row in the table of
+//! functions ([`tidegate_functions::make::fallibility`]).
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DFSchemaRef, Result};
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, Extension, LogicalPlan, Operator, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use tidegate_functions::Fallibility;
+use tidegate_functions::make::fallibility;
+
+use super::narrow::{Narrow, narrowed};
+use super::wrapper::{Wrapper, wrapped};
+
+/// The plan of a granted table with a barrier above it.
+pub(crate) fn above_barrier(plan: LogicalPlan) -> LogicalPlan {
+    LogicalPlan::Extension(Extension { node: Arc::new(SecurityBarrier { input: plan }) })
+}
+
+/// The plan without its barriers, if no expression above them can fail.
+///
+/// # Errors
+/// None that is known: walking a plan does not fail.
+pub(super) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if may_fail(&plan)? {
+        return Ok(plan);
+    }
+    let opened = plan.transform_down_with_subqueries(|node| {
+        Ok(match barrier(&node) {
+            Some(barrier) => Transformed::yes(barrier.input.clone()),
+            None => Transformed::no(node),
+        })
+    });
+    opened.map(|opened| opened.data)
+}
+
+fn barrier(node: &LogicalPlan) -> Option<&SecurityBarrier> {
+    match node {
+        LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),
+        _ => None,
+    }
+}
+
+/// Whether any expression above the barriers may fail.
+fn may_fail(plan: &LogicalPlan) -> Result<bool> {
+    let mut fails = false;
+    plan.apply(|node| {
+        if barrier(node).is_some() {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        let schema = merge_schema(&node.inputs());
+        node.apply_expressions(|expr| {
+            fails |= expr_may_fail(expr, &schema)?;
+            Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(fails)
+}
+
+/// Whether an expression over columns of a schema may fail for some value of them.
+///
+/// # Errors
+/// None that is known: walking an expression does not fail.
+pub(crate) fn expr_may_fail(expr: &Expr, schema: &DFSchema) -> Result<bool> {
+    let mut fails = false;
+    expr.apply(|part| {
+        fails |= match part {
+            Expr::Column(_)
+            | Expr::Literal(..)
+            | Expr::Alias(_)
+            | Expr::OuterReferenceColumn(..)
+            | Expr::Not(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::IsTrue(_)
+            | Expr::IsFalse(_)
+            | Expr::IsUnknown(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsNotFalse(_)
+            | Expr::IsNotUnknown(_)
+            | Expr::Between(_)
+            | Expr::InList(_)
+            | Expr::Case(_)
+            | Expr::TryCast(_)
+            // Aggregates and windows are computed where they stand; their arguments are looked at.
+            | Expr::AggregateFunction(_)
+            | Expr::WindowFunction(_) => false,
+            Expr::BinaryExpr(binary) => match binary.op {
+                Operator::Eq
+                | Operator::NotEq
+                | Operator::Lt
+                | Operator::LtEq
+                | Operator::Gt
+                | Operator::GtEq
+                | Operator::And
+                | Operator::Or
+                | Operator::IsDistinctFrom
+                | Operator::IsNotDistinctFrom => false,
+                Operator::RegexMatch | Operator::RegexNotMatch => !is_literal(&binary.right),
+                _ => true,
+            },
+            Expr::Like(like) => !is_literal(&like.pattern),
+            Expr::Cast(cast) => {
+                !cast.expr.get_type(schema).is_ok_and(|from| always_casts(&from, cast.field.data_type()))
+            }
+            Expr::ScalarFunction(call) => {
+                match fallibility(&call.func) {
+                    Fallibility::Fallible => true,
+                    Fallibility::FallibleUnlessLiterals => !call.args.iter().skip(1).all(is_literal),
+                    Fallibility::Infallible => false,
+                }
+            }
+            Expr::Exists(exists) => may_fail(&exists.subquery.subquery)?,
+            Expr::InSubquery(of) => may_fail(&of.subquery.subquery)?,
+            // A subquery used as a value fails where it has two rows.
+            _ => true,
+        };
+        Ok(if fails { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(fails)
+}
+
+/// Whether every value of a type has a counterpart in another.
+fn always_casts(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        // Anything can be shown as text.
+        (_, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => true,
+        // Stored and computed times lie within the years 1 to 9999.
+        (DataType::Timestamp(..), DataType::Date32) => true,
+        (DataType::Boolean | DataType::Int8 | DataType::Int16 | DataType::Int32, DataType::Int64) => true,
+        (DataType::Int64, DataType::Float64) => true,
+        (from, to) => from == to,
+    }
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(..) => true,
+        Expr::Cast(cast) => is_literal(&cast.expr),
+        _ => false,
+    }
+}
+
+/// The barrier in a logical plan.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct SecurityBarrier {
+    input: LogicalPlan,
+}
+
+impl PartialOrd for SecurityBarrier {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.input.partial_cmp(&other.input)
+    }
+}
+
+impl UserDefinedLogicalNodeCore for SecurityBarrier {
+    fn name(&self) -> &str {
+        "SecurityBarrier"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecurityBarrier")
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        Ok(inputs.into_iter().next().map_or_else(|| self.clone(), |input| Self { input }))
+    }
+
+    /// Columns that nobody reads are not read below either.
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        Some(vec![output_columns.to_vec()])
+    }
+}
+
+/// Makes physical plans, also of barriers.
+#[derive(Debug)]
+pub(super) struct Planner {
+    pub(super) narrow: Narrow,
+}
+
+#[async_trait]
+impl QueryPlanner for Planner {
+    async fn create_physical_plan(&self, plan: &LogicalPlan, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = narrowed(plan, self.narrow)?;
+        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(BarrierPlanner)])
+            .create_physical_plan(&plan, state)
+            .await
+    }
+}
+
+/// Makes the operators of barriers.
+struct BarrierPlanner;
+
+#[async_trait]
+impl ExtensionPlanner for BarrierPlanner {
+    async fn plan_extension(
+        &self,
+        _: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _: &[&LogicalPlan],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        _: &dyn Session,
+        _: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let is_barrier = node.as_any().is::<SecurityBarrier>();
+        Ok(inputs.first().filter(|_| is_barrier).map(|input| wrapped(Arc::clone(input), Barrier)))
+    }
+}
+
+/// The barrier in a physical plan: it hands rows on, and filters from above do not pass it.
+#[derive(Debug, Clone)]
+struct Barrier;
+
+impl Wrapper for Barrier {
+    const NAME: &'static str = "SecurityBarrier";
+
+    fn wrap(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
+        rows
+    }
+}

@@ -1,0 +1,28 @@
+//! Bytes: hashes, and bytes as text.
+
+use super::call::{Builder, Call};
+use super::kernel::kernel;
+use crate::fail::Result;
+use crate::typed::Typed;
+use crate::types::Type;
+
+pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
+    ("MD5", |call| of_bytes(call, "md5_bytes", Type::Bytes)),
+    ("SHA1", |call| of_bytes(call, "sha1_bytes", Type::Bytes)),
+    ("SHA256", |call| of_bytes(call, "sha256_bytes", Type::Bytes)),
+    ("SHA512", |call| of_bytes(call, "sha512_bytes", Type::Bytes)),
+    ("FARM_FINGERPRINT", |call| of_bytes(call, "farm_fingerprint", Type::Int64)),
+    ("TO_HEX", |call| of_bytes(call, "to_hex", Type::String)),
+    ("FROM_HEX", |call| call.run("from_hex", 1, &[Type::String], Type::Bytes)),
+    ("TO_BASE64", |call| of_bytes(call, "to_base64", Type::String)),
+    ("FROM_BASE64", |call| call.run("from_base64", 1, &[Type::String], Type::Bytes)),
+    ("TO_BASE32", |call| of_bytes(call, "to_base32", Type::String)),
+    ("FROM_BASE32", |call| call.run("from_base32", 1, &[Type::String], Type::Bytes)),
+    ("SAFE_CONVERT_BYTES_TO_STRING", |call| of_bytes(call, "lossy_text", Type::String)),
+];
+
+/// A function of bytes; text stands for its bytes.
+fn of_bytes(call: &Call<'_>, name: &'static str, ty: Type) -> Result<Typed> {
+    call.count(1, 1)?;
+    Ok(Typed::new(kernel(name, call.safe, vec![call.text_or_bytes(0)?.expr]), ty))
+}

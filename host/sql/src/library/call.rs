@@ -1,0 +1,111 @@
+//! A call of a function that is to be built, with its arguments resolved and typed.
+
+use datafusion::logical_expr::Expr;
+use tidegate_model::{Failure, Position};
+
+use super::kernel::kernel;
+use crate::fail::{Result, invalid};
+use crate::typed::Typed;
+use crate::types::Type;
+use crate::typing::Conversion;
+
+/// Builds a call of one function.
+pub(super) type Builder = fn(&Call<'_>) -> Result<Typed>;
+
+/// An argument of a call: a value, or a keyword such as the date part `HOUR`.
+#[derive(Debug, Clone)]
+pub(crate) enum Argument {
+    Value(Typed),
+    Part(String),
+}
+
+/// A call to build.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    /// The name in capitals, without `SAFE.`.
+    pub(crate) name: &'a str,
+    pub(crate) arguments: Vec<Argument>,
+    pub(crate) at: Option<Position>,
+    /// A value that cannot be computed is NULL instead of an error.
+    pub(crate) safe: bool,
+    /// The time of the request in microseconds.
+    pub(crate) now: i64,
+}
+
+impl Call<'_> {
+    /// Checks the number of arguments, and gives it.
+    pub(crate) fn count(&self, least: usize, most: usize) -> Result<usize> {
+        let count = self.arguments.len();
+        if (least..=most).contains(&count) {
+            return Ok(count);
+        }
+        let wanted = match (least, most) {
+            (0, 0) => "no arguments".to_owned(),
+            (1, 1) => "one argument".to_owned(),
+            (least, most) if least == most => format!("{least} arguments"),
+            (1, usize::MAX) => "at least one argument".to_owned(),
+            (least, usize::MAX) => format!("at least {least} arguments"),
+            (least, most) => format!("{least} to {most} arguments"),
+        };
+        Err(invalid(format!("{} takes {wanted}, not {count}", self.name), self.at))
+    }
+
+    /// Argument `i`, which must be a value.
+    pub(crate) fn value(&self, i: usize) -> Result<Typed> {
+        match self.arguments.get(i) {
+            Some(Argument::Value(value)) => Ok(value.clone()),
+            Some(Argument::Part(part)) => {
+                Err(invalid(format!("{} does not take the date part {part} there", self.name), self.at))
+            }
+            None => Err(invalid(format!("{} lacks argument {}", self.name, i + 1), self.at)),
+        }
+    }
+
+    /// Argument `i` as a `ty`, converted as the dialect does on its own.
+    pub(crate) fn typed(&self, i: usize, ty: &Type) -> Result<Expr> {
+        Ok(self.value(i)?.convert(ty, Conversion::implicit(self.at))?.expr)
+    }
+
+    /// Argument `i` as a STRING.
+    pub(crate) fn text(&self, i: usize) -> Result<Expr> {
+        self.typed(i, &Type::String)
+    }
+
+    /// Argument `i` as an INT64.
+    pub(crate) fn int(&self, i: usize) -> Result<Expr> {
+        self.typed(i, &Type::Int64)
+    }
+
+    /// Argument `i` as a FLOAT64.
+    pub(crate) fn float(&self, i: usize) -> Result<Expr> {
+        self.typed(i, &Type::Float64)
+    }
+
+    /// Argument `i` as bytes if it is bytes, else as text.
+    pub(crate) fn text_or_bytes(&self, i: usize) -> Result<Typed> {
+        let value = self.value(i)?;
+        if value.ty == Type::Bytes { Ok(value) } else { Ok(Typed::new(self.text(i)?, Type::String)) }
+    }
+
+    /// A kernel over the arguments, each converted to the type that is wanted of it. All but the
+    /// first `least` may be missing.
+    pub(crate) fn run(&self, name: &'static str, least: usize, wants: &[Type], returns: Type) -> Result<Typed> {
+        let count = self.count(least, wants.len())?;
+        let arguments =
+            wants.iter().take(count).enumerate().map(|(i, ty)| self.typed(i, ty)).collect::<Result<Vec<_>>>()?;
+        Ok(Typed::new(kernel(name, self.safe, arguments), returns))
+    }
+
+    /// Argument `i`, which must be a date part.
+    pub(crate) fn part(&self, i: usize) -> Result<&str> {
+        match self.arguments.get(i) {
+            Some(Argument::Part(part)) => Ok(part),
+            _ => Err(invalid(format!("{} needs a date part such as HOUR as argument {}", self.name, i + 1), self.at)),
+        }
+    }
+
+    /// A failure at the place of the call.
+    pub(crate) fn fails(&self, message: impl Into<String>) -> Failure {
+        invalid(message, self.at)
+    }
+}

@@ -1,0 +1,40 @@
+//! FORMAT.
+
+use datafusion::logical_expr::{Expr, lit};
+
+use super::call::Call;
+use super::helpers::to_json_string;
+use super::kernel::kernel;
+use crate::fail::Result;
+use crate::typed::Typed;
+use crate::types::Type;
+use crate::typing::Conversion;
+
+/// Each value is given as three arguments: as a number if it is one, else as its text; as its text; and how its
+/// literal is written (`%T`).
+pub(super) fn build(call: &Call<'_>) -> Result<Typed> {
+    let count = call.count(1, usize::MAX)?;
+    let mut arguments = vec![call.text(0)?];
+    for i in 1..count {
+        let value = call.value(i)?;
+        let how = Conversion::implicit(call.at);
+        let text = match &value.ty {
+            Type::Struct { .. } | Type::Record(_) | Type::Array(_) => to_json_string(&value),
+            Type::Null => Typed::null().convert(&Type::String, how)?,
+            _ => value.clone().convert(&Type::String, how)?,
+        };
+        let kind = match &value.ty {
+            Type::String | Type::Bytes => "quoted",
+            Type::Date => "DATE",
+            Type::Datetime => "DATETIME",
+            Type::Time => "TIME",
+            Type::Timestamp => "TIMESTAMP",
+            Type::Json => "JSON",
+            _ => "plain",
+        };
+        let first = if value.ty.is_number() { value.expr } else { text.expr.clone() };
+        arguments.extend([first, text.expr, lit(kind)]);
+    }
+    let expr: Expr = kernel("format_values", call.safe, arguments);
+    Ok(Typed::new(expr, Type::String))
+}

@@ -1,0 +1,171 @@
+//! JSON: reading from text, and writing values as text.
+
+pub(super) mod change;
+
+use datafusion::logical_expr::{cast, lit, when};
+use datafusion::scalar::ScalarValue;
+use tidegate_functions::json::path::steps;
+use tidegate_model::{Code, Position};
+
+use super::call::{Builder, Call};
+use super::helpers::to_json_string;
+use super::kernel::kernel;
+use crate::fail::{Planning, Result, fail};
+use crate::typed::Typed;
+use crate::types::Type;
+use crate::typing::Conversion;
+
+pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
+    ("JSON_VALUE", |call| path(call, "json_value", Type::String)),
+    ("JSON_EXTRACT_SCALAR", |call| path(call, "json_value", Type::String)),
+    ("JSON_QUERY", |call| path(call, "json_query", same(call)?)),
+    ("JSON_EXTRACT", |call| path(call, "json_query", same(call)?)),
+    ("JSON_VALUE_ARRAY", |call| path(call, "json_values", list(Type::String))),
+    ("JSON_EXTRACT_STRING_ARRAY", |call| path(call, "json_values", list(Type::String))),
+    ("JSON_QUERY_ARRAY", |call| path(call, "json_queries", list(same(call)?))),
+    ("JSON_EXTRACT_ARRAY", |call| path(call, "json_queries", list(same(call)?))),
+    ("JSON_KEYS", |call| {
+        call.count(1, 2)?;
+        let depth = if call.arguments.len() == 2 { call.int(1)? } else { lit(i64::MAX) };
+        Ok(Typed::new(kernel("json_keys", call.safe, vec![text_of(call, 0)?, depth]), list(Type::String)))
+    }),
+    ("JSON_TYPE", |call| read(call, "json_type", Type::String)),
+    ("PARSE_JSON", |call| call.run("parse_json", 1, &[Type::String], Type::Json)),
+    ("BOOL", |call| read(call, "json_bool", Type::Bool)),
+    ("INT64", |call| read(call, "json_int", Type::Int64)),
+    ("FLOAT64", |call| read(call, "json_float", Type::Float64)),
+    ("BOOL_ARRAY", |call| elements(call, "json_bools", Type::Bool)),
+    ("INT64_ARRAY", |call| elements(call, "json_ints", Type::Int64)),
+    ("FLOAT64_ARRAY", |call| elements(call, "json_floats", Type::Float64)),
+    ("STRING_ARRAY", |call| elements(call, "json_texts", Type::String)),
+    ("LAX_BOOL", |call| read(call, "json_lax_bool", Type::Bool)),
+    ("LAX_INT64", |call| read(call, "json_lax_int", Type::Int64)),
+    ("LAX_FLOAT64", |call| read(call, "json_lax_float", Type::Float64)),
+    ("LAX_STRING", |call| read(call, "json_lax_text", Type::String)),
+    ("TO_JSON", |call| {
+        call.count(1, 1)?;
+        Ok(Typed::new(to_json_string(&call.value(0)?).expr, Type::Json))
+    }),
+    ("TO_JSON_STRING", |call| {
+        let text = to_json_string(&call.value(0)?);
+        if call.count(1, 2)? == 1 {
+            return Ok(text);
+        }
+        Ok(Typed::new(kernel("json_layout", call.safe, vec![text.expr, call.typed(1, &Type::Bool)?]), Type::String))
+    }),
+    ("JSON_ARRAY", |call| {
+        let mut pieces = vec![lit("[")];
+        for i in 0..call.arguments.len() {
+            if i > 0 {
+                pieces.push(lit(","));
+            }
+            pieces.push(to_json_string(&call.value(i)?).expr);
+        }
+        pieces.push(lit("]"));
+        Ok(Typed::new(kernel("joined_text", call.safe, pieces), Type::Json))
+    }),
+    ("JSON_OBJECT", object),
+];
+
+fn list(item: Type) -> Type {
+    Type::Array(Box::new(item))
+}
+
+/// What is read out of a JSON is a JSON, and out of a text a text.
+fn same(call: &Call<'_>) -> Result<Type> {
+    Ok(if call.value(0)?.ty == Type::Json { Type::Json } else { Type::String })
+}
+
+/// The JSON text of an argument, which may be any value.
+fn text_of(call: &Call<'_>, i: usize) -> Result<datafusion::logical_expr::Expr> {
+    let value = call.value(i)?;
+    match value.ty {
+        Type::Record(_) | Type::Array(_) | Type::Struct { .. } => Ok(to_json_string(&value).expr),
+        _ => call.text(i),
+    }
+}
+
+fn read(call: &Call<'_>, name: &'static str, ty: Type) -> Result<Typed> {
+    call.count(1, 1)?;
+    Ok(Typed::new(kernel(name, call.safe, vec![text_of(call, 0)?]), ty))
+}
+
+/// STRING of a JSON (of a time it is another function).
+pub(super) fn text_in(call: &Call<'_>) -> Result<Typed> {
+    read(call, "json_text", Type::String)
+}
+
+fn object(call: &Call<'_>) -> Result<Typed> {
+    let count = call.arguments.len();
+    if !count.is_multiple_of(2) {
+        return Err(call.fails("JSON_OBJECT takes keys and values in turn, e.g. JSON_OBJECT('a', 1, 'b', 2)"));
+    }
+    if count == 2 && matches!(call.value(0)?.ty, Type::Array(_)) {
+        let values = call.value(1)?;
+        if !matches!(values.ty, Type::Array(_) | Type::Record(_)) {
+            return Err(call.fails("JSON_OBJECT of an array of keys takes an array of values"));
+        }
+        let there = values.expr.clone().is_not_null();
+        let values = when(there, to_json_string(&values).expr).end().planned()?;
+        return Ok(Typed::new(
+            kernel("json_zipped", call.safe, vec![call.typed(0, &list(Type::String))?, values]),
+            Type::Json,
+        ));
+    }
+    let mut pieces = vec![lit("{")];
+    let mut known: Vec<String> = Vec::new();
+    for i in (0..count).step_by(2) {
+        let key = call.value(i)?;
+        if key.literal().is_some_and(ScalarValue::is_null) {
+            return Err(call.fails("a key of JSON_OBJECT is NULL"));
+        }
+        // The first of equal keys wins.
+        if let Some(text) = key.literal_text() {
+            if known.iter().any(|known| known == text) {
+                continue;
+            }
+            known.push(text.to_owned());
+        }
+        let key = key.convert(&Type::String, Conversion::implicit(call.at))?;
+        if pieces.len() > 1 {
+            pieces.push(lit(","));
+        }
+        pieces.extend([to_json_string(&key).expr, lit(":"), to_json_string(&call.value(i + 1)?).expr]);
+    }
+    pieces.push(lit("}"));
+    Ok(Typed::new(kernel("joined_text", call.safe, pieces), Type::Json))
+}
+
+fn path(call: &Call<'_>, name: &'static str, ty: Type) -> Result<Typed> {
+    call.count(1, 2)?;
+    let subject = text_of(call, 0)?;
+    let is_json = call.value(0)?.ty == Type::Json;
+    let path = if call.arguments.len() == 2 { call.value(1)? } else { Typed::text("$") };
+    check_path(&path, call.at)?;
+    let path = path.convert(&Type::String, Conversion::implicit(call.at))?;
+    let mut arguments = vec![subject, path.expr];
+    if name == "json_value" && is_json {
+        // Both are held as text, and only of a text do the digits matter.
+        arguments.push(lit(true));
+    }
+    Ok(Typed::new(kernel(name, call.safe, arguments), ty))
+}
+
+/// A path that is a constant must be one.
+fn check_path(path: &Typed, at: Option<Position>) -> Result<()> {
+    if let Some(text) = path.literal_text()
+        && let Err(message) = steps(text)
+    {
+        return Err(fail(Code::InvalidQuery, message, at));
+    }
+    Ok(())
+}
+
+/// The elements of a JSON array, each of one kind.
+fn elements(call: &Call<'_>, name: &'static str, item: Type) -> Result<Typed> {
+    call.count(1, 1)?;
+    let values = kernel(name, call.safe, vec![text_of(call, 0)?]);
+    // Truth is held as 0 and 1 until here.
+    let values = if item == Type::Bool { cast(values, list(item.clone()).arrow()) } else { values };
+    Ok(Typed::new(values, list(item)))
+}

@@ -1,0 +1,206 @@
+//! Numbers, and the functions that choose between values.
+
+use datafusion::functions::core::expr_fn as core;
+use datafusion::functions::math::expr_fn as math;
+use datafusion::logical_expr::{Expr, Operator, binary_expr, cast, lit, when};
+use tidegate_functions::scalar::raised;
+use tidegate_model::Position;
+
+use super::call::{Builder, Call};
+use super::kernel::kernel;
+use crate::fail::{Planning, Result};
+use crate::typed::Typed;
+use crate::types::Type;
+use crate::typing::{Conversion, compare, folded, unify};
+
+const INT: Type = Type::Int64;
+const FLOAT: Type = Type::Float64;
+
+pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
+    ("ABS", |call| match number(call, 0)?.ty {
+        Type::Int64 => call.run("abs_int64", 1, &[INT], INT),
+        _ => {
+            call.count(1, 1)?;
+            Ok(Typed::new(math::abs(number(call, 0)?.expr), FLOAT))
+        }
+    }),
+    ("SIGN", |call| {
+        call.count(1, 1)?;
+        let ty = number(call, 0)?.ty;
+        Ok(Typed::new(cast(math::signum(number(call, 0)?.expr), ty.arrow()), ty))
+    }),
+    ("CEIL", |call| float(call, math::ceil)),
+    ("CEILING", |call| float(call, math::ceil)),
+    ("FLOOR", |call| float(call, math::floor)),
+    ("ROUND", |call| call.run("round_float", 1, &[FLOAT, INT], FLOAT)),
+    ("TRUNC", |call| call.run("cut_float", 1, &[FLOAT, INT], FLOAT)),
+    ("SQRT", |call| of_float(call, "square_root")),
+    ("CBRT", |call| of_float(call, "cube_root")),
+    ("EXP", |call| of_float(call, "exponential")),
+    ("LN", |call| of_float(call, "logarithm")),
+    ("LOG10", |call| of_float(call, "logarithm_10")),
+    ("LOG", |call| call.run("logarithm", 1, &[FLOAT, FLOAT], FLOAT)),
+    ("POW", |call| call.run("power_of", 2, &[FLOAT, FLOAT], FLOAT)),
+    ("POWER", |call| call.run("power_of", 2, &[FLOAT, FLOAT], FLOAT)),
+    ("SIN", |call| of_float(call, "sine")),
+    ("COS", |call| of_float(call, "cosine")),
+    ("TAN", |call| of_float(call, "tangent")),
+    ("COT", |call| of_float(call, "cotangent")),
+    ("SEC", |call| of_float(call, "secant")),
+    ("CSC", |call| of_float(call, "cosecant")),
+    ("ASIN", |call| of_float(call, "arc_sine")),
+    ("ACOS", |call| of_float(call, "arc_cosine")),
+    ("ATAN", |call| of_float(call, "arc_tangent")),
+    ("ATAN2", |call| call.run("arc_tangent_2", 2, &[FLOAT, FLOAT], FLOAT)),
+    ("SINH", |call| of_float(call, "hyperbolic_sine")),
+    ("COSH", |call| of_float(call, "hyperbolic_cosine")),
+    ("TANH", |call| of_float(call, "hyperbolic_tangent")),
+    ("COTH", |call| of_float(call, "hyperbolic_cotangent")),
+    ("SECH", |call| of_float(call, "hyperbolic_secant")),
+    ("CSCH", |call| of_float(call, "hyperbolic_cosecant")),
+    ("ASINH", |call| of_float(call, "area_sine")),
+    ("ACOSH", |call| of_float(call, "area_cosine")),
+    ("ATANH", |call| of_float(call, "area_tangent")),
+    ("MOD", |call| {
+        call.count(2, 2)?;
+        arithmetic(call.value(0)?, Operator::Modulo, call.value(1)?, call.safe, call.at)
+    }),
+    ("DIV", |call| {
+        call.count(2, 2)?;
+        Ok(Typed::new(kernel("integer_divide", call.safe, vec![call.int(0)?, call.int(1)?]), INT))
+    }),
+    ("SAFE_DIVIDE", |call| {
+        call.count(2, 2)?;
+        Ok(Typed::new(kernel("divide", true, vec![call.float(0)?, call.float(1)?]), FLOAT))
+    }),
+    ("IEEE_DIVIDE", |call| {
+        call.count(2, 2)?;
+        Ok(Typed::new(call.float(0)? / call.float(1)?, FLOAT))
+    }),
+    ("SAFE_ADD", |call| safely(call, Operator::Plus)),
+    ("SAFE_SUBTRACT", |call| safely(call, Operator::Minus)),
+    ("SAFE_MULTIPLY", |call| safely(call, Operator::Multiply)),
+    ("SAFE_NEGATE", |call| {
+        call.count(1, 1)?;
+        let zero = Typed::new(lit(0_i64), INT);
+        match number(call, 0)? {
+            value if value.ty == INT => arithmetic(zero, Operator::Minus, value, true, call.at),
+            value => Ok(Typed::new(Expr::Negative(Box::new(value.expr)), FLOAT)),
+        }
+    }),
+    ("BIT_COUNT", |call| {
+        call.count(1, 1)?;
+        let value = call.value(0)?;
+        let expr = if value.ty == Type::Bytes { value.expr } else { call.int(0)? };
+        Ok(Typed::new(kernel("bit_count", call.safe, vec![expr]), INT))
+    }),
+    ("RANGE_BUCKET", range_bucket),
+    ("RAND", |call| {
+        call.count(0, 0)?;
+        Ok(Typed::new(math::random(), FLOAT))
+    }),
+    ("GENERATE_UUID", |call| {
+        call.count(0, 0)?;
+        Ok(Typed::new(datafusion::functions::string::expr_fn::uuid(), Type::String))
+    }),
+    ("ERROR", |call| {
+        call.count(1, 1)?;
+        // ERROR fails also where other functions would be NULL.
+        Ok(Typed::new(raised(call.text(0)?), Type::Null))
+    }),
+    ("PARSE_NUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], FLOAT)),
+    ("PARSE_BIGNUMERIC", |call| call.run("parse_numeric", 1, &[Type::String], FLOAT)),
+    ("IS_INF", |call| call.run("is_infinite", 1, &[FLOAT], Type::Bool)),
+    ("IS_NAN", |call| {
+        call.count(1, 1)?;
+        Ok(Typed::new(math::isnan(call.float(0)?), Type::Bool))
+    }),
+    ("GREATEST", |call| extreme(call, core::greatest)),
+    ("LEAST", |call| extreme(call, core::least)),
+    ("NULLIF", |call| {
+        call.count(2, 2)?;
+        let value = call.value(0)?;
+        let ty = value.ty.clone();
+        let equal = compare(value.clone(), Operator::Eq, call.value(1)?, call.at)?;
+        if ty == Type::Null {
+            return Ok(value);
+        }
+        let null = Typed::null().convert(&ty, Conversion::implicit(call.at))?;
+        Ok(Typed::new(when(equal.expr, null.expr).otherwise(value.expr).planned()?, ty))
+    }),
+];
+
+fn number(call: &Call<'_>, i: usize) -> Result<Typed> {
+    let value = call.value(i)?;
+    if value.ty.is_number() { Ok(value) } else { value.convert(&Type::Float64, Conversion::implicit(call.at)) }
+}
+
+fn float(call: &Call<'_>, function: fn(Expr) -> Expr) -> Result<Typed> {
+    call.count(1, 1)?;
+    Ok(Typed::new(function(call.float(0)?), Type::Float64))
+}
+
+fn of_float(call: &Call<'_>, name: &'static str) -> Result<Typed> {
+    call.run(name, 1, &[FLOAT], FLOAT)
+}
+
+/// Points and bounds of one kind: numbers, times, or texts.
+fn range_bucket(call: &Call<'_>) -> Result<Typed> {
+    call.count(2, 2)?;
+    let Some(item) = call.value(1)?.ty.element() else {
+        return Err(call.fails("RANGE_BUCKET takes a point and an array, e.g. RANGE_BUCKET(20, [0, 10, 20, 30])"));
+    };
+    let (_, ty) = unify(vec![call.value(0)?, Typed::new(Typed::null().expr, item)], call.at)?;
+    let bounds = call.typed(1, &Type::Array(Box::new(ty.clone())))?;
+    Ok(Typed::new(kernel("range_bucket", call.safe, vec![call.typed(0, &ty)?, bounds]), INT))
+}
+
+/// NULL if any value is NULL (the engine's own skip NULLs).
+fn extreme(call: &Call<'_>, function: fn(Vec<Expr>) -> Expr) -> Result<Typed> {
+    let count = call.count(1, usize::MAX)?;
+    let values = (0..count).map(|i| call.value(i)).collect::<Result<Vec<_>>>()?;
+    let (values, ty) = unify(values, call.at)?;
+    if !ty.is_groupable() {
+        return Err(call.fails(format!("{} cannot compare values of type {ty}", call.name)));
+    }
+    let values: Vec<Expr> = values.into_iter().map(|value| value.expr).collect();
+    let missing = values.iter().cloned().map(Expr::is_null).reduce(Expr::or).unwrap_or_else(|| lit(false));
+    let null = Typed::null().convert(&ty, Conversion::implicit(call.at))?;
+    Ok(Typed::new(when(missing, null.expr).otherwise(function(values)).planned()?, ty))
+}
+
+/// `+`, `-`, `*` and `%` of numbers.
+pub(crate) fn arithmetic(left: Typed, op: Operator, right: Typed, safe: bool, at: Option<Position>) -> Result<Typed> {
+    let how = Conversion::implicit(at);
+    let numeric = |value: Typed| match value.ty {
+        Type::Int64 | Type::Float64 | Type::Null => Ok(value),
+        Type::String if value.literal_text().is_some_and(|text| text.trim().parse::<i64>().is_ok()) => {
+            value.convert(&Type::Int64, how)
+        }
+        _ => value.convert(&Type::Float64, how),
+    };
+    let (values, ty) = unify(vec![numeric(left)?, numeric(right)?], at)?;
+    let ty = if ty == Type::Null { Type::Int64 } else { ty };
+    let mut exprs =
+        values.into_iter().map(|value| Ok(value.convert(&ty, how)?.expr)).collect::<Result<Vec<_>>>()?.into_iter();
+    let (Some(left), Some(right)) = (exprs.next(), exprs.next()) else {
+        return Ok(Typed::null());
+    };
+    let expr = match (op, &ty) {
+        (Operator::Modulo, Type::Int64) => kernel("modulo", safe, vec![left, right]),
+        (Operator::Plus, Type::Int64) => kernel("add_int64", safe, vec![left, right]),
+        (Operator::Minus, Type::Int64) => kernel("subtract_int64", safe, vec![left, right]),
+        (Operator::Multiply, Type::Int64) => kernel("multiply_int64", safe, vec![left, right]),
+        (Operator::Plus, Type::Float64) => kernel("add_float64", safe, vec![left, right]),
+        (Operator::Minus, Type::Float64) => kernel("subtract_float64", safe, vec![left, right]),
+        (Operator::Multiply, Type::Float64) => kernel("multiply_float64", safe, vec![left, right]),
+        _ => binary_expr(left, op, right),
+    };
+    Ok(folded(Typed::new(expr, ty)))
+}
+
+/// Arithmetic whose overflow is NULL.
+fn safely(call: &Call<'_>, op: Operator) -> Result<Typed> {
+    call.count(2, 2)?;
+    arithmetic(call.value(0)?, op, call.value(1)?, true, call.at)
+}

@@ -1,0 +1,275 @@
+//! Text: case, pieces, search, regular expressions.
+//!
+//! Searches use the engine's functions, which the optimizer knows. What makes text is a kernel, because the engine does
+//! not bound what its own functions make.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::functions::string::expr_fn as string;
+use datafusion::functions::unicode::expr_fn as unicode;
+use datafusion::logical_expr::expr::Like;
+use datafusion::logical_expr::{Expr, Operator, binary_expr, cast, lit};
+use tidegate_functions::context::{Compiled, check_planning, compiled, engine_may_compile};
+use tidegate_functions::scalar;
+use tidegate_functions::text::regexps::pattern_of_bytes;
+use tidegate_functions::translated_pattern;
+use tidegate_model::{Code, Position};
+
+use super::call::{Argument, Builder, Call};
+use super::format;
+use super::helpers::to_json_string;
+use super::kernel::kernel;
+use crate::fail::{Result, fail, unsupported};
+use crate::typed::Typed;
+use crate::types::Type;
+use crate::typing::{Conversion, folded};
+
+const TEXT: Type = Type::String;
+const INT: Type = Type::Int64;
+
+pub(super) const FUNCTIONS: &[(&str, Builder)] = &[
+    ("LOWER", |call| call.run("lower_text", 1, &[TEXT], TEXT)),
+    ("UPPER", |call| call.run("upper_text", 1, &[TEXT], TEXT)),
+    ("REVERSE", |call| call.run("reverse_text", 1, &[TEXT], TEXT)),
+    ("INITCAP", |call| call.run("title_text", 1, &[TEXT, TEXT], TEXT)),
+    ("LENGTH", length),
+    ("CHAR_LENGTH", length),
+    ("CHARACTER_LENGTH", length),
+    ("BYTE_LENGTH", byte_length),
+    ("OCTET_LENGTH", byte_length),
+    ("CONCAT", concat),
+    ("STARTS_WITH", |call| two(call, string::starts_with)),
+    ("ENDS_WITH", |call| two(call, string::ends_with)),
+    ("CONTAINS_SUBSTR", contains_substr),
+    ("STRPOS", |call| {
+        call.count(2, 2)?;
+        Ok(Typed::new(cast(unicode::strpos(call.text(0)?, call.text(1)?), DataType::Int64), INT))
+    }),
+    ("INSTR", |call| call.run("find_text", 2, &[TEXT, TEXT, INT, INT], INT)),
+    ("SUBSTR", substr),
+    ("SUBSTRING", substr),
+    ("LEFT", |call| call.run("left_text", 2, &[TEXT, INT], TEXT)),
+    ("RIGHT", |call| call.run("right_text", 2, &[TEXT, INT], TEXT)),
+    ("REPLACE", |call| call.run("replace_text", 3, &[TEXT, TEXT, TEXT], TEXT)),
+    ("TRANSLATE", |call| call.run("translate_text", 3, &[TEXT, TEXT, TEXT], TEXT)),
+    ("TRIM", |call| call.run("trim_text", 1, &[TEXT, TEXT], TEXT)),
+    ("LTRIM", |call| call.run("trim_left", 1, &[TEXT, TEXT], TEXT)),
+    ("RTRIM", |call| call.run("trim_right", 1, &[TEXT, TEXT], TEXT)),
+    ("REPEAT", |call| call.run("repeat_text", 2, &[TEXT, INT], TEXT)),
+    ("LPAD", |call| call.run("pad_left", 2, &[TEXT, INT, TEXT], TEXT)),
+    ("RPAD", |call| call.run("pad_right", 2, &[TEXT, INT, TEXT], TEXT)),
+    ("SPLIT", |call| {
+        let separator = if call.count(1, 2)? == 2 { call.text(1)? } else { lit(",") };
+        Ok(Typed::new(kernel("split_text", call.safe, vec![call.text(0)?, separator]), list(TEXT)))
+    }),
+    ("SOUNDEX", |call| call.run("soundex", 1, &[TEXT], TEXT)),
+    ("EDIT_DISTANCE", |call| call.run("edit_distance", 2, &[TEXT, TEXT, INT], INT)),
+    ("FORMAT", format::build),
+    ("ASCII", |call| call.run("ascii_code", 1, &[TEXT], INT)),
+    ("UNICODE", |call| call.run("unicode_code", 1, &[TEXT], INT)),
+    ("CHR", |call| call.run("code_text", 1, &[INT], TEXT)),
+    ("CODE_POINTS_TO_STRING", |call| call.run("codes_text", 1, &[list(INT)], TEXT)),
+    ("CODE_POINTS_TO_BYTES", |call| call.run("codes_bytes", 1, &[list(INT)], Type::Bytes)),
+    ("TO_CODE_POINTS", |call| {
+        call.count(1, 1)?;
+        let value = call.text_or_bytes(0)?;
+        let name = if value.ty == Type::Bytes { "bytes_codes" } else { "text_codes" };
+        Ok(Typed::new(kernel(name, call.safe, vec![value.expr]), list(INT)))
+    }),
+    ("NORMALIZE", |call| normalize(call, false)),
+    ("NORMALIZE_AND_CASEFOLD", |call| normalize(call, true)),
+    ("REGEXP_CONTAINS", |call| {
+        call.count(2, 2)?;
+        regexp_contains(call.value(0)?, call.value(1)?, false, call.at)
+    }),
+    ("REGEXP_EXTRACT", extract),
+    ("REGEXP_SUBSTR", extract),
+    ("REGEXP_EXTRACT_ALL", |call| matched(call, "regexp_extract_all", &[TEXT, TEXT], list(TEXT))),
+    ("REGEXP_INSTR", |call| matched(call, "regexp_find", &[TEXT, TEXT, INT, INT, INT], INT)),
+    ("REGEXP_REPLACE", |call| {
+        call.count(3, 3)?;
+        matched(call, "regexp_replace_all", &[TEXT, TEXT, TEXT], TEXT)
+    }),
+];
+
+fn list(item: Type) -> Type {
+    Type::Array(Box::new(item))
+}
+
+fn extract(call: &Call<'_>) -> Result<Typed> {
+    call.count(2, 4)?;
+    let pattern = call.value(1)?;
+    if pattern.ty != Type::Bytes {
+        return matched(call, "regexp_extract", &[TEXT, TEXT, INT, INT], TEXT);
+    }
+    let Some(datafusion::scalar::ScalarValue::Binary(Some(bytes))) = pattern.literal() else {
+        return Err(call.fails(format!("the pattern of {} of BYTES is a constant", call.name)));
+    };
+    if call.arguments.len() > 2 {
+        return Err(unsupported(format!("{} of BYTES with a position", call.name), None, call.at));
+    }
+    let pattern = Typed::text(pattern_of_bytes(bytes));
+    let subject = call.typed(0, &Type::Bytes)?;
+    Ok(Typed::new(kernel("regexp_extract_bytes", call.safe, vec![subject, pattern.expr]), Type::Bytes))
+}
+
+fn matched(call: &Call<'_>, name: &'static str, wants: &[Type], ty: Type) -> Result<Typed> {
+    call.count(2, wants.len())?;
+    check_pattern(&call.value(1)?, call.at)?;
+    call.run(name, 2, wants, ty)
+}
+
+fn two(call: &Call<'_>, function: fn(Expr, Expr) -> Expr) -> Result<Typed> {
+    call.count(2, 2)?;
+    Ok(Typed::new(function(call.text(0)?, call.text(1)?), Type::Bool))
+}
+
+fn length(call: &Call<'_>) -> Result<Typed> {
+    call.count(1, 1)?;
+    if call.text_or_bytes(0)?.ty == Type::Bytes {
+        return byte_length(call);
+    }
+    Ok(Typed::new(cast(unicode::character_length(call.text(0)?), DataType::Int64), INT))
+}
+
+fn byte_length(call: &Call<'_>) -> Result<Typed> {
+    call.count(1, 1)?;
+    let value = call.text_or_bytes(0)?;
+    if value.ty == Type::Bytes {
+        // The engine's takes text only.
+        return Ok(Typed::new(kernel("byte_count", call.safe, vec![value.expr]), INT));
+    }
+    Ok(Typed::new(cast(string::octet_length(value.expr), DataType::Int64), INT))
+}
+
+/// NULL if any piece is NULL.
+fn concat(call: &Call<'_>) -> Result<Typed> {
+    let count = call.count(1, usize::MAX)?;
+    let pieces = (0..count).map(|i| call.value(i)).collect::<Result<Vec<_>>>()?;
+    if pieces.iter().all(|piece| piece.ty == Type::Bytes) {
+        let pieces = pieces.into_iter().map(|piece| piece.expr).collect();
+        return Ok(Typed::new(kernel("joined_bytes", call.safe, pieces), Type::Bytes));
+    }
+    let pieces = (0..count).map(|i| call.text(i)).collect::<Result<Vec<_>>>()?;
+    Ok(Typed::new(kernel("joined_text", call.safe, pieces), TEXT))
+}
+
+fn substr(call: &Call<'_>) -> Result<Typed> {
+    call.count(2, 3)?;
+    if call.text_or_bytes(0)?.ty == Type::Bytes {
+        return call.run("bytes_piece", 2, &[Type::Bytes, INT, INT], Type::Bytes);
+    }
+    call.run("piece", 2, &[TEXT, INT, INT], TEXT)
+}
+
+fn normalize(call: &Call<'_>, fold: bool) -> Result<Typed> {
+    let form = match call.arguments.get(1) {
+        Some(Argument::Part(form)) => form.as_str(),
+        Some(Argument::Value(_)) => return Err(call.fails("a normal form is a word: NFC, NFKC, NFD or NFKD")),
+        None => "NFC",
+    };
+    call.count(1, 2)?;
+    if !matches!(form, "NFC" | "NFKC" | "NFD" | "NFKD") {
+        return Err(call.fails(format!("there is no normal form {form}; there are NFC, NFKC, NFD, NFKD")));
+    }
+    let text = call.text(0)?;
+    let text = if fold { kernel("lower_text", call.safe, vec![text]) } else { text };
+    Ok(Typed::new(kernel("normalized_text", call.safe, vec![text, lit(form)]), TEXT))
+}
+
+/// Without regard to case, in a text or in any field of a record.
+fn contains_substr(call: &Call<'_>) -> Result<Typed> {
+    call.count(2, 2)?;
+    let part = kernel("lower_text", call.safe, vec![call.text(1)?]);
+    let value = call.value(0)?;
+    let mut leaves = Vec::new();
+    leaves_of(&value, &mut leaves, call)?;
+    let nested = matches!(value.ty, Type::Struct { .. } | Type::Record(_));
+    let tests = leaves.into_iter().map(|leaf| {
+        let found = string::contains(kernel("lower_text", call.safe, vec![leaf]), part.clone());
+        // A field that is not there contains nothing.
+        if nested { found.is_true() } else { found }
+    });
+    Ok(Typed::new(tests.reduce(Expr::or).unwrap_or_else(|| lit(false)), Type::Bool))
+}
+
+/// The texts of a value's fields, at any depth.
+fn leaves_of(value: &Typed, leaves: &mut Vec<Expr>, call: &Call<'_>) -> Result<()> {
+    match &value.ty {
+        Type::Struct { fields, .. } | Type::Record(fields) => {
+            for field in fields.iter().filter(|field| !field.is_hidden()) {
+                let expr = scalar::field(value.expr.clone(), &field.name);
+                leaves_of(&Typed::new(expr, field.ty.clone()), leaves, call)?;
+            }
+        }
+        Type::Array(_) => leaves.push(to_json_string(value).expr),
+        _ => leaves.push(value.clone().convert(&TEXT, Conversion::implicit(call.at))?.expr),
+    }
+    Ok(())
+}
+
+/// The most bytes of a compiled pattern that the engine is given.
+const SMALL_PATTERN: usize = 256 << 10;
+/// The longest pattern of LIKE that the engine is given.
+const SHORT_PATTERN: usize = 1 << 10;
+/// What the engine compiles for each `_` in such a pattern, in bytes.
+const WILDCARD: usize = 512;
+
+/// REGEXP_CONTAINS, on the engine's regex operator: the optimizer turns literal patterns into
+/// cheap searches. A pattern that is computed the engine would compile for each row, and a large
+/// one takes seconds for a batch: those are left to a kernel, which can be stopped. The subject
+/// may be anything: a number is searched as text.
+pub(crate) fn regexp_contains(
+    subject: Typed,
+    pattern: Typed,
+    ignore_case: bool,
+    at: Option<Position>,
+) -> Result<Typed> {
+    let compiled = check_pattern(&pattern, at)?;
+    let how = Conversion::implicit(at);
+    let subject = match subject.ty {
+        Type::Record(_) | Type::Array(_) | Type::Struct { .. } => to_json_string(&subject),
+        _ => subject.convert(&TEXT, how)?,
+    };
+    let pattern = pattern.convert(&TEXT, how)?;
+    let translated = pattern.literal_text().map(|text| translated_pattern(text).into_owned());
+    // What is a plain text the engine looks for as such, and compiles nothing.
+    let small = |text: &String| {
+        let size = compiled.as_ref().map_or(usize::MAX, |compiled| compiled.size);
+        size <= SMALL_PATTERN && (regex::escape(text) == *text || engine_may_compile(size))
+    };
+    let expr = if let Some(translated) = translated.filter(small) {
+        let op = if ignore_case { Operator::RegexIMatch } else { Operator::RegexMatch };
+        binary_expr(subject.expr, op, Typed::text(&translated).expr)
+    } else {
+        let pattern = match ignore_case {
+            true => kernel("joined_text", false, vec![lit("(?i)"), pattern.expr]),
+            false => pattern.expr,
+        };
+        kernel("regexp_contains", false, vec![subject.expr, pattern])
+    };
+    Ok(folded(Typed::new(expr, Type::Bool)))
+}
+
+/// LIKE: the engine's for short literal patterns, which it can prune by; else a kernel.
+pub(crate) fn like_pattern(subject: Expr, pattern: Typed, negated: bool, ignore_case: bool) -> Expr {
+    let short = |text: &str| text.len() <= SHORT_PATTERN && engine_may_compile(text.matches('_').count() * WILDCARD);
+    if pattern.literal().is_some() && pattern.literal_text().is_none_or(short) {
+        return Expr::Like(Like::new(negated, Box::new(subject), Box::new(pattern.expr), None, ignore_case));
+    }
+    let name = if ignore_case { "like_text_without_case" } else { "like_text" };
+    let like = kernel(name, false, vec![subject, pattern.expr]);
+    if negated { datafusion::logical_expr::not(like) } else { like }
+}
+
+/// A literal pattern is checked now, so that its mistake is told with its place.
+fn check_pattern(pattern: &Typed, at: Option<Position>) -> Result<Option<Arc<Compiled>>> {
+    let Some(text) = pattern.literal_text() else { return Ok(None) };
+    check_planning()?;
+    compiled(text).map(Some).map_err(|error| {
+        let reason = error.to_string();
+        let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        fail(Code::InvalidQuery, format!("'{text}' is not a valid regular expression: {reason}"), at)
+    })
+}
