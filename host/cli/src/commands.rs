@@ -24,7 +24,7 @@ pub(crate) fn lql(command: &Lql) -> Outcome {
 pub(crate) fn redact() -> Outcome {
     each_line(|line| {
         let mut value = serde_json::from_str(line)?;
-        tidegate_server::redact::redact_json(&mut value);
+        tidegate_service::redact::redact_json(&mut value);
         Ok(serde_json::to_string(&value)?)
     })
 }

@@ -2,7 +2,7 @@
 //! the command line over all.
 //!
 //! What is written there and not understood is refused. The mechanism is our own and small, on
-//! the tables of [`tidegate_server::settings`]: a library that merges layers would merge them
+//! the tables of [`tidegate_service::settings`]: a library that merges layers would merge them
 //! before the units, the bounds and the nearest names are known, and could not word the refusals.
 
 mod environment;
@@ -13,8 +13,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use tidegate_model::{Section, nearest};
-use tidegate_server::Options;
-use tidegate_server::settings::{SECTIONS, validate};
+use tidegate_service::Options;
+use tidegate_service::settings::{SECTIONS, validate};
 use toml::{Table, Value};
 
 pub(crate) use environment::environment;

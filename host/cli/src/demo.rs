@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_server::{App, generate_token};
+use tidegate_service::Service;
+use tidegate_service::tokens::generate_token;
 
 use crate::config::{Config, Flags, environment};
 use crate::kit::packs::for_start;
@@ -53,15 +54,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let token = generate_token();
         options.data_dir.clone_from(&folder);
         options.private_token = Some(token.clone());
-        let (app, _) = App::open(options).await?;
+        let (service, _) = Service::open(options).await?;
         let now = chrono::Utc::now().timestamp_micros();
         let mut total = 0;
         for source in sample::source_names() {
             let events: Vec<_> = sample::events(source, EVENTS, now, WEEK, arguments.seed).collect();
-            total += app.ingest(source, events).await?.stored;
+            total += service.ingest(source, events).await?.stored;
         }
         print_requests(&format!("http://{}", listener.local_addr()?), &token, total);
-        serve(app, listener).await
+        serve(service, listener).await
     });
     if temporary && let Err(error) = std::fs::remove_dir_all(&folder) {
         eprintln!("tidegate: the folder {} could not be removed: {error}", folder.display());

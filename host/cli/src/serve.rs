@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use clap::Args;
 use sd_notify::NotifyState;
-use tidegate_server::options::{LogFormat, ServerOptions};
-use tidegate_server::{App, Door, NewTokens, Options, StartError, Tls, Traces};
+use tidegate_http::{Startup, Tls, Traces};
+use tidegate_service::options::{LogFormat, ServerOptions};
+use tidegate_service::tokens::NewTokens;
+use tidegate_service::{Options, Service, StartError};
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -64,8 +66,8 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     let tls = Tls::load(&server)?;
     let done = runtime()?.block_on(async {
         let listener = listen(server.listen).await?;
-        let door = Door::new();
-        let opening = tokio::spawn(open(Arc::clone(&door), options, listener.local_addr()?));
+        let startup = Startup::new();
+        let opening = tokio::spawn(open(Arc::clone(&startup), options, listener.local_addr()?));
         // Healthy from here on: who waits for that need not wait for the data.
         tell(NotifyState::Ready);
         let refused = async {
@@ -76,7 +78,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             }
         };
         tokio::select! {
-            served = tidegate_server::serve(door, listener, tls, &server, stopped()) => served?,
+            served = tidegate_http::serve(startup, listener, tls, &server, stopped()) => served?,
             error = refused => return Err(error),
         }
         tracing::info!("stopped");
@@ -99,25 +101,25 @@ pub(crate) fn compiler() -> Option<PathBuf> {
     program
 }
 
-/// Opens the service behind a door that answers probes meanwhile. One that cannot be opened keeps
-/// trying, because what stands around it waits for a healthy container and the reason may pass: a
-/// disk that is mounted late, a file that is put back.
-async fn open(door: Arc<Door>, options: Options, address: SocketAddr) -> Result<(), StartError> {
+/// Opens the service while `startup` answers probes. A service that cannot be opened is tried again, because the
+/// orchestrator around it waits for a healthy container and the reason may pass: a disk that is mounted late, a file that
+/// is put back.
+async fn open(startup: Arc<Startup>, options: Options, address: SocketAddr) -> Result<(), StartError> {
     let mut pause = Duration::from_secs(1);
     loop {
-        match App::open(options.clone()).await {
-            Ok((app, new)) => {
+        match Service::open(options.clone()).await {
+            Ok((service, new)) => {
                 if let Some(tokens) = new {
                     announce(&tokens);
                 }
-                door.open(app);
+                startup.open(service);
                 tracing::info!(%address, "listening");
                 return Ok(());
             }
             Err(error) if error.is_final() => return Err(error),
             Err(error) => {
                 tracing::error!(%error, seconds = pause.as_secs(), "the service cannot be opened; it is tried again");
-                door.fail("the data folder cannot be opened; the server's log has the reason");
+                startup.fail("the data folder cannot be opened; the server's log has the reason");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(30));
             }
@@ -133,8 +135,8 @@ fn tell(state: NotifyState) {
 }
 
 /// Serves until a signal; a second one ends at once.
-pub(crate) async fn serve(app: Arc<App>, listener: TcpListener) -> Outcome {
-    tidegate_server::serve(Door::to(app), listener, None, &ServerOptions::default(), stopped()).await?;
+pub(crate) async fn serve(service: Arc<Service>, listener: TcpListener) -> Outcome {
+    tidegate_http::serve(Startup::opened(service), listener, None, &ServerOptions::default(), stopped()).await?;
     tracing::info!("stopped");
     Ok(())
 }
@@ -154,7 +156,8 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 /// # Errors
 /// If traces cannot be set up.
 pub(crate) fn start_logging(options: &Options) -> Result<Option<Traces>, Box<dyn Error>> {
-    let filter = EnvFilter::try_new(&options.server.log_level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter =
+        EnvFilter::try_new(with_current_names(&options.server.log_level)).unwrap_or_else(|_| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
     let lines = match options.server.log_format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
@@ -164,6 +167,20 @@ pub(crate) fn start_logging(options: &Options) -> Result<Option<Traces>, Box<dyn
     let registry = tracing_subscriber::registry().with(lines.with_filter(filter));
     let _ = registry.with(traces.as_ref().map(Traces::layer)).try_init();
     Ok(traces)
+}
+
+/// The log filter with the module names of today: what was the crate `tidegate_server` is now two crates, and a directive
+/// for it holds for both.
+fn with_current_names(filter: &str) -> String {
+    let current = |directive: &str| match directive.trim().strip_prefix("tidegate_server") {
+        Some(rest) if rest.starts_with(['=', ':', '[']) || rest.is_empty() => {
+            // Modules have moved, so a directive for one of them holds for the crates.
+            let level = rest.rsplit_once('=').map_or(String::new(), |(_, level)| format!("={level}"));
+            format!("tidegate_http{level},tidegate_service{level}")
+        }
+        _ => directive.to_owned(),
+    };
+    filter.split(',').map(current).collect::<Vec<_>>().join(",")
 }
 
 /// Shown once: only hashes are kept.
@@ -191,4 +208,22 @@ async fn stopped() {
         }
         std::process::exit(130);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_filter_may_name_the_crate_that_was_split() {
+        for (filter, current) in [
+            ("info", "info"),
+            ("warn, tidegate_server=debug", "warn,tidegate_http=debug,tidegate_service=debug"),
+            ("tidegate_server::cache=trace", "tidegate_http=trace,tidegate_service=trace"),
+            ("info,tidegate_store=debug", "info,tidegate_store=debug"),
+            ("tidegate_servers=debug", "tidegate_servers=debug"),
+        ] {
+            assert_eq!(with_current_names(filter), current);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
 use tidegate_model::{Errors, LimitSet};
-use tidegate_server::{NOTICED, NewToken};
+use tidegate_service::tokens::{NOTICED, NewToken};
 use tidegate_store::{Catalog, TokenRecord};
 use uuid::Uuid;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use tidegate_model::{Section, nearest};
-use tidegate_server::Options;
-use tidegate_server::settings::SECTIONS;
+use tidegate_service::Options;
+use tidegate_service::settings::SECTIONS;
 
 use super::{Outcome, section};
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use tidegate_server::Options;
-use tidegate_server::settings::SECTIONS;
+use tidegate_service::Options;
+use tidegate_service::settings::SECTIONS;
 
 use super::{Config, Origin};
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use tidegate_compiler::in_plain_words;
 use tidegate_model::parse_timestamp;
-use tidegate_server::workbench::{Ask, Logs};
+use tidegate_service::workbench::{Ask, Logs};
 
 use super::expect::{Expectation, ExpectedCost};
 

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::Value;
 use tidegate_compiler::{Folder, Source, inspect};
 use tidegate_model::Position;
-use tidegate_server::workbench::{Checked, Finding, Logs, Part, Scene, TrialError, Workbench};
+use tidegate_service::workbench::{Checked, Finding, Logs, Part, Scene, TrialError, Workbench};
 use tidegate_sql::Reads;
 
 use super::build::built;

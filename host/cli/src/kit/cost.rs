@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tidegate_model::number;
-use tidegate_server::workbench::Outcome;
+use tidegate_service::workbench::Outcome;
 
 const HEAD: [&str; 8] =
     ["case", "instructions", "memory", "host calls", "statements", "rows read", "bytes read", "rows answered"];

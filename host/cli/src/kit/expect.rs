@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tidegate_server::workbench::Cost;
+use tidegate_service::workbench::Cost;
 
 /// What is expected of the body.
 #[derive(Debug, Deserialize)]

@@ -1,7 +1,7 @@
 //! `tidegate pack`: packs onto a server, endpoint by endpoint, through the server's gate.
 
 use clap::{Args, Subcommand};
-use tidegate_server::workbench::{Scene, TrialError, Workbench};
+use tidegate_service::workbench::{Scene, TrialError, Workbench};
 
 use super::packs::{Pack, Packed, SHIPPED};
 use super::push::{Saved, save, warn};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_compiler::{Folder, compile_sql, inspect, manifest_of_texts};
 use tidegate_model::{Manifest, nearest};
-use tidegate_server::PackEndpoint;
+use tidegate_service::PackEndpoint;
 use tidegate_sql::SavedQuery;
 
 use super::build::built;

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 use tidegate_compiler::{Folder, in_plain_words};
 use tidegate_model::parse_timestamp;
-use tidegate_server::workbench::{Ask, Logs, Outcome as Answered, Scene, Workbench};
+use tidegate_service::workbench::{Ask, Logs, Outcome as Answered, Scene, Workbench};
 
 use super::build::built;
 use super::cost::{bytes, grouped};

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tidegate_compiler::Folder;
 use tidegate_model::nearest;
-use tidegate_server::workbench::{Ask, Outcome as Answered, Scene, Trial, TrialError, Workbench};
+use tidegate_service::workbench::{Ask, Outcome as Answered, Scene, Trial, TrialError, Workbench};
 
 use super::build::built;
 use super::case::Case;

@@ -1,0 +1,49 @@
+//! The state that handlers share: the service, and what only HTTP has.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use tidegate_model::Failure;
+use tidegate_service::rate::RequestClass;
+use tidegate_service::{Identity, Service};
+
+use crate::ingest::BodyMemory;
+use crate::metrics::Metrics;
+use crate::notes::note;
+use crate::openapi::RowSchemas;
+
+/// The state that handlers share.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) service: Arc<Service>,
+    /// The memory budget for bodies of ingest requests.
+    pub(crate) bodies: BodyMemory,
+    /// The schemas of endpoints' rows, for the OpenAPI document.
+    pub(crate) row_schemas: RowSchemas,
+    pub(crate) metrics: Metrics,
+    /// Whether a stop was asked for.
+    pub(crate) draining: AtomicBool,
+}
+
+impl App {
+    pub(crate) fn new(service: Arc<Service>) -> Arc<Self> {
+        Arc::new(Self {
+            bodies: BodyMemory::new(service.options.ingest.body_memory),
+            row_schemas: RowSchemas::default(),
+            metrics: Metrics::new(),
+            draining: AtomicBool::new(false),
+            service,
+        })
+    }
+
+    /// Counts this request against the rate limit of its token.
+    ///
+    /// # Errors
+    /// [`tidegate_model::Code::TooManyRequests`].
+    pub(crate) fn limit_rate(&self, class: RequestClass, identity: Identity) -> Result<(), Failure> {
+        let (taken, status) = self.service.rates.take(class, identity, Instant::now());
+        note(|notes| notes.rate = status);
+        taken
+    }
+}

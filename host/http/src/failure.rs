@@ -1,0 +1,40 @@
+//! A failure as an HTTP answer: status, headers and the JSON document. No other file does this.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use tidegate_model::{Code, Failure};
+use tidegate_service::failures::{document, text};
+
+/// A failure that is answered.
+#[derive(Debug)]
+pub(crate) struct Refusal(pub(crate) Failure);
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self(failure) = self;
+        let status = StatusCode::from_u16(failure.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(document(&failure))).into_response();
+        // For the metrics and the log line, and for who answers it in another form.
+        response.extensions_mut().insert(failure.code);
+        response.extensions_mut().insert(ErrorText(text(&failure)));
+        let headers = response.headers_mut();
+        if let Some(seconds) = failure.retry_after.or(failure.code.retry_after()) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if failure.code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// The text of a refusal, as an extension of its response. The middleware that writes errors in another form reads it.
+#[derive(Debug, Clone)]
+pub(crate) struct ErrorText(pub(crate) String);

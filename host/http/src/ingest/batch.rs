@@ -1,0 +1,242 @@
+//! The events of one request on their way to the store, and what is told about those refused.
+//!
+//! Each event is encoded as soon as it is cut out of the body, and its tree dropped. What the
+//! request holds, its body and the events made of it, counts in the room of all bodies.
+
+use serde_json::Value;
+use tidegate_model::{Code, Failure};
+use tidegate_store::{Ingested, Intake, Mark, RefusedEvent};
+
+use super::body_memory::BodyReservation;
+use crate::metrics::Metrics;
+
+/// Events of one request. The bytes of a body are limited; this limits what the shortest events
+/// become when an id and a time are added to each.
+pub(super) const MAX_EVENTS: usize = 100_000;
+/// Refused events that an error of the whole request names.
+const NAMED: usize = 10;
+
+/// The events of a request that could be read, and those that could not.
+#[derive(Debug)]
+pub(super) struct Batch {
+    intake: Intake,
+    reservation: BodyReservation,
+    /// Bytes of the body from which the events are cut.
+    body: usize,
+    /// Why no more is taken.
+    failed: Option<Failure>,
+    #[cfg(test)]
+    taken: Vec<(usize, Value)>,
+}
+
+/// What became of a request's events.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) accepted: usize,
+    pub(super) refused: Vec<RefusedEvent>,
+    /// Accepted events with a time that is not understood.
+    pub(super) unread_times: usize,
+    /// Accepted events with a time more than a day ahead.
+    pub(super) future_times: usize,
+}
+
+impl Batch {
+    /// A batch of what is cut out of a body of so many bytes.
+    pub(super) fn new(intake: Intake, reservation: BodyReservation, body: usize) -> Self {
+        Self {
+            intake,
+            reservation,
+            body,
+            failed: None,
+            #[cfg(test)]
+            taken: Vec::new(),
+        }
+    }
+
+    /// Counts bytes that are held beside the body and the events.
+    pub(super) fn hold_more(&mut self, bytes: usize) {
+        self.body += bytes;
+        self.check();
+    }
+
+    /// Whether the request is refused as a whole: nothing more needs to be read.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Bytes that one event may have as JSON.
+    pub(super) fn max_event(&self) -> usize {
+        self.intake.max_event_bytes()
+    }
+
+    pub(super) fn take(&mut self, event: Value) {
+        #[cfg(test)]
+        self.taken.push((self.intake.events(), event.clone()));
+        let _taken = self.intake.add(event);
+        #[cfg(test)]
+        if !_taken {
+            self.taken.pop();
+        }
+        self.check();
+    }
+
+    /// Takes an event by its JSON text.
+    pub(super) fn take_text(&mut self, text: &str) {
+        #[cfg(test)]
+        let position = self.intake.events();
+        let _taken = self.intake.add_text(text);
+        #[cfg(test)]
+        if _taken && let Ok(event) = tidegate_store::read_event(text) {
+            self.taken.push((position, event));
+        }
+        self.check();
+    }
+
+    pub(super) fn refuse(&mut self, reason: String) {
+        self.intake.refuse(reason);
+        self.check();
+    }
+
+    fn check(&mut self) {
+        if self.failed.is_some() {
+            return;
+        }
+        if self.intake.events() > MAX_EVENTS {
+            let message = format!("the request has more than {MAX_EVENTS} events; send smaller batches");
+            self.failed = Some(Failure::new(Code::TooLarge, message));
+        } else {
+            self.failed = self.reservation.hold(self.body.saturating_add(self.intake.held())).err();
+        }
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        self.intake.mark()
+    }
+
+    /// Forgets what came after a moment of this batch.
+    pub(super) fn take_back(&mut self, to: Mark) {
+        self.intake.take_back(to);
+        #[cfg(test)]
+        self.taken.retain(|(position, _)| *position < self.intake.events());
+    }
+
+    /// The whole request is cut and its body gone.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`] when there are too many events, [`Code::TooManyRequests`] when all requests
+    /// hold too much.
+    pub(super) fn checked(mut self) -> Result<Self, Failure> {
+        match self.failed.take() {
+            Some(failure) => Err(failure),
+            None => {
+                self.reservation.hold(self.intake.held())?;
+                Ok(self)
+            }
+        }
+    }
+
+    /// The events, and what must live until they are stored.
+    pub(super) fn into_parts(self) -> (Intake, BodyReservation) {
+        (self.intake, self.reservation)
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_tests(max_event: usize) -> Self {
+        Self::new(Intake::new(0, max_event), super::body_memory::BodyMemory::new(1 << 30).reservation(), 0)
+    }
+
+    /// What was sent, of the events that are taken.
+    #[cfg(test)]
+    pub(super) fn events(&self) -> Vec<Value> {
+        self.taken.iter().map(|(_, event)| event.clone()).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn refused(&self) -> &[RefusedEvent] {
+        self.intake.refused()
+    }
+
+    #[cfg(test)]
+    pub(super) fn position(&self, index: usize) -> Option<usize> {
+        self.taken.get(index).map(|(position, _)| *position)
+    }
+}
+
+impl Outcome {
+    /// What is told in the end, given what the store did with the events.
+    ///
+    /// # Errors
+    /// [`Code::InvalidBody`] when there were events and none is stored.
+    pub(super) fn of(told: Ingested) -> Result<Self, Failure> {
+        let Ingested { stored, refused, unread_times, future_times } = told;
+        if stored == 0 && !refused.is_empty() {
+            let count = refused.len();
+            let named = refused.into_iter().take(NAMED).map(|RefusedEvent { index, reason }| {
+                Failure::new(Code::InvalidBody, format!("event {index}: {reason}")).about(format!("[{index}]"))
+            });
+            let whole = format!("nothing of the request was stored, {count} of {count} events are refused");
+            let whole = Failure::new(Code::InvalidBody, whole);
+            return Err(Failure::of_all(std::iter::once(whole.clone()).chain(named)).unwrap_or(whole));
+        }
+        Ok(Self { accepted: stored, refused, unread_times, future_times })
+    }
+}
+
+impl Outcome {
+    /// Counts it in the metrics; its body had so many bytes.
+    pub(super) fn count(&self, metrics: &Metrics, bytes: usize) {
+        metrics.ingested(self.accepted, self.refused.len(), bytes);
+        metrics.odd_times(self.unread_times, self.future_times);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::super::body_memory::BodyMemory;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn refusals_name_the_place_in_the_request() {
+        let mut batch = Batch::for_tests(100);
+        batch.refuse("a".to_owned());
+        batch.take(json!({}));
+        let mark = batch.mark();
+        batch.take_text("{}");
+        batch.take_back(mark);
+        batch.take(json!(5));
+        batch.take_text("{");
+        let places: Vec<usize> = batch.refused().iter().map(|refused| refused.index).collect();
+        assert_eq!((places.as_slice(), batch.events().len()), (&[0, 2, 3][..], 1));
+    }
+
+    #[test]
+    fn a_request_of_which_nothing_is_stored_fails() {
+        let refused = (0..50).map(|index| RefusedEvent { index, reason: "bad".to_owned() }).collect();
+        let failure = Outcome::of(Ingested { refused, ..Ingested::default() }).unwrap_err();
+        assert_eq!((failure.code, failure.others.len()), (Code::InvalidBody, NAMED));
+        assert_eq!(Outcome::of(Ingested::default()).unwrap().accepted, 0);
+    }
+
+    #[test]
+    fn what_is_made_of_a_body_counts_like_the_body() {
+        let room = BodyMemory::new(1 << 20);
+        let mut batch = Batch::new(Intake::new(0, 1 << 20), room.reservation(), 300_000);
+        // Two bytes in a body, eighty in the log.
+        let other = {
+            let mut other = room.reservation();
+            other.hold(500_000).unwrap();
+            other
+        };
+        let taken = (0..100_000).take_while(|_| {
+            batch.take_text("{}");
+            !batch.has_failed()
+        });
+        let taken = taken.count();
+        assert!((1_000..5_000).contains(&taken), "{taken}");
+        assert_eq!(batch.checked().unwrap_err().code, Code::TooManyRequests);
+        drop(other);
+        assert_eq!(room.used(), 0);
+    }
+}

@@ -1,0 +1,304 @@
+//! Reading the body of an ingest request: decompressed, and bounded in bytes. How slowly it may arrive is the same for all
+//! routes ([`crate::middleware::body_timeout`]).
+//!
+//! The limit counts what was sent, and what the decompression produces while it streams, so that a small body that
+//! decompresses to a huge one ends as soon as it is too long. All bodies together, with what is made of them until it is
+//! stored, have a memory budget ([`BodyMemory`]).
+
+use std::io;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
+use async_compression::zstd::DParameter;
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt, ready, stream};
+use tidegate_model::{Code, Failure};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::io::StreamReader;
+
+use super::body_memory::{BodyMemory, BodyReservation};
+
+/// The largest zstd window, as a power of two: 16 MiB, which is what a whole body may have.
+const WINDOW_LOG: u32 = 24;
+/// Of a refused request, so much more is read and thrown away, as long as it keeps coming.
+const DRAINED: usize = 64 << 20;
+const DRAIN_PAUSE: Duration = Duration::from_millis(250);
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+
+/// A body and the memory that is reserved for it.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) bytes: Bytes,
+    pub(super) reservation: BodyReservation,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Encoding {
+    Identity,
+    Gzip,
+    Zstd,
+}
+
+/// Reads a body of at most `limit` bytes, both as sent and as decompressed.
+///
+/// # Errors
+/// [`Code::UnsupportedMediaType`] for an unknown encoding, [`Code::TooLarge`],
+/// [`Code::TooManyRequests`] when all bodies together take too much, and [`Code::InvalidBody`] for one
+/// that breaks off or is not what its encoding says.
+pub(super) async fn read(
+    memory: &BodyMemory,
+    headers: &HeaderMap,
+    body: &mut Body,
+    limit: usize,
+) -> Result<Received, Failure> {
+    let encoding = encoding(headers)?;
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|length| length > limit) {
+        return Err(too_large(limit));
+    }
+    let mut sent = 0_usize;
+    let stream = chunks(body).map(move |chunk| {
+        let chunk = chunk?;
+        sent = sent.saturating_add(chunk.len());
+        if sent > limit { Err(io::Error::from(io::ErrorKind::FileTooLarge)) } else { Ok(chunk) }
+    });
+    let mut reader = decoder(encoding, StreamReader::new(stream));
+    let mut bytes = BytesMut::new();
+    let mut reservation = memory.reservation();
+    loop {
+        bytes.reserve(16 << 10);
+        if reader.read_buf(&mut bytes).await.map_err(|error| unreadable(&error, encoding, limit))? == 0 {
+            break;
+        }
+        if bytes.len() > limit {
+            return Err(too_large(limit));
+        }
+        reservation.hold(bytes.len() + beside(encoding, bytes.len()))?;
+        // What is there already and only has to be decompressed would keep others waiting.
+        tokio::task::consume_budget().await;
+    }
+    drop(reader);
+    reservation.hold(bytes.len())?;
+    Ok(Received { bytes: bytes.freeze(), reservation })
+}
+
+/// Reads the rest of a refused request and throws it away. A sender that still writes would find
+/// its connection closed and never read the answer that tells it what is wrong.
+pub(super) async fn drain(body: &mut Body) {
+    if body.is_end_stream() || body.size_hint().lower() > DRAINED as u64 {
+        return;
+    }
+    let mut chunks = chunks(body);
+    let end = Instant::now() + DRAIN_TIME;
+    let mut drained = 0;
+    while let Ok(Some(Ok(chunk))) = timeout_at((Instant::now() + DRAIN_PAUSE).min(end), chunks.next()).await {
+        drained += chunk.len();
+        if drained > DRAINED {
+            return;
+        }
+    }
+}
+
+/// What a body holds, as it comes.
+fn chunks(body: &mut Body) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {
+    stream::poll_fn(move |cx| {
+        loop {
+            match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(io::Error::other(error)))),
+                Some(Ok(frame)) => {
+                    if let Ok(chunk) = frame.into_data() {
+                        return Poll::Ready(Some(Ok(chunk)));
+                    }
+                }
+            }
+        }
+    })
+}
+
+fn encoding(headers: &HeaderMap) -> Result<Encoding, Failure> {
+    let mut named = headers.get_all(header::CONTENT_ENCODING).iter();
+    let (Some(value), None) = (named.next(), named.next()) else {
+        return match headers.contains_key(header::CONTENT_ENCODING) {
+            false => Ok(Encoding::Identity),
+            true => Err(unknown_encoding("several")),
+        };
+    };
+    let name = value.to_str().unwrap_or("?").trim();
+    match name.to_ascii_lowercase().as_str() {
+        "" | "identity" => Ok(Encoding::Identity),
+        "gzip" | "x-gzip" => Ok(Encoding::Gzip),
+        "zstd" => Ok(Encoding::Zstd),
+        _ => Err(unknown_encoding(name)),
+    }
+}
+
+fn unknown_encoding(name: &str) -> Failure {
+    let message = format!("the content-encoding {name} is not read here; send gzip, zstd, or none");
+    Failure::new(Code::UnsupportedMediaType, message).about("content-encoding")
+}
+
+fn decoder<'a>(
+    encoding: Encoding,
+    sent: impl tokio::io::AsyncBufRead + Send + Unpin + 'a,
+) -> Pin<Box<dyn AsyncRead + Send + 'a>> {
+    // Several members or frames behind each other are one body: log files are often made so.
+    match encoding {
+        Encoding::Identity => Box::pin(sent),
+        Encoding::Gzip => {
+            let mut decoder = GzipDecoder::new(sent);
+            decoder.multiple_members(true);
+            Box::pin(decoder)
+        }
+        Encoding::Zstd => {
+            let mut decoder = ZstdDecoder::with_params(sent, &[DParameter::window_log_max(WINDOW_LOG)]);
+            decoder.multiple_members(true);
+            Box::pin(decoder)
+        }
+    }
+}
+
+/// What a decoder holds of what it gave out already: zstd the whole window, gzip next to nothing.
+fn beside(encoding: Encoding, bytes: usize) -> usize {
+    match encoding {
+        Encoding::Identity | Encoding::Gzip => 0,
+        Encoding::Zstd => bytes.min(1 << WINDOW_LOG),
+    }
+}
+
+fn too_large(limit: usize) -> Failure {
+    let message = format!("the body is larger than {limit} bytes, sent or decompressed; send smaller batches");
+    Failure::new(Code::TooLarge, message)
+}
+
+fn unreadable(error: &io::Error, encoding: Encoding, limit: usize) -> Failure {
+    if error.kind() == io::ErrorKind::FileTooLarge {
+        return too_large(limit);
+    }
+    let told = match encoding {
+        Encoding::Identity => format!("the body cannot be read: {error}"),
+        Encoding::Gzip => format!("the body cannot be read as gzip: {error}"),
+        Encoding::Zstd => format!("the body cannot be read as zstd: {error}"),
+    };
+    Failure::new(Code::InvalidBody, told)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::super::body_memory::PERMIT;
+    use super::*;
+    use async_compression::tokio::bufread::{GzipEncoder, ZstdEncoder};
+    use axum::http::HeaderValue;
+
+    const LIMIT: usize = 1 << 20;
+
+    async fn try_read(encoding: Option<&'static str>, mut body: Body) -> Result<Vec<u8>, Code> {
+        let mut headers = HeaderMap::new();
+        if let Some(encoding) = encoding {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+        }
+        let received = read(&BodyMemory::new(128 << 20), &headers, &mut body, LIMIT).await;
+        received.map(|received| received.bytes.to_vec()).map_err(|failure| failure.code)
+    }
+
+    async fn packed(encoding: &str, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        match encoding {
+            "gzip" => GzipEncoder::new(bytes).read_to_end(&mut out).await.unwrap(),
+            _ => ZstdEncoder::new(bytes).read_to_end(&mut out).await.unwrap(),
+        };
+        out
+    }
+
+    #[tokio::test]
+    async fn bodies_come_out_as_they_went_in() {
+        let text = b"one event, and another".repeat(1000);
+        assert_eq!(try_read(None, Body::from(text.clone())).await.unwrap(), text);
+        assert_eq!(try_read(Some("identity"), Body::from(text.clone())).await.unwrap(), text);
+        for encoding in ["gzip", "zstd"] {
+            let mut two = packed(encoding, &text).await;
+            two.extend(packed(encoding, b" behind").await);
+            assert_eq!(try_read(Some(encoding), Body::from(two)).await.unwrap(), [&text[..], b" behind"].concat());
+        }
+    }
+
+    #[tokio::test]
+    async fn the_limit_holds_for_what_is_sent_and_for_what_comes_out() {
+        assert_eq!(try_read(None, Body::from(vec![b'x'; LIMIT])).await.unwrap().len(), LIMIT);
+        assert_eq!(try_read(None, Body::from(vec![b'x'; LIMIT + 1])).await, Err(Code::TooLarge));
+        for encoding in ["gzip", "zstd"] {
+            let bomb = packed(encoding, &vec![0; 64 << 20]).await;
+            assert!(bomb.len() < LIMIT, "{}", bomb.len());
+            assert_eq!(try_read(Some(encoding), Body::from(bomb)).await, Err(Code::TooLarge), "{encoding}");
+        }
+        // Much that comes to nothing: skippable frames.
+        let frame = [&[0x50, 0x2a, 0x4d, 0x18][..], &(1_u32 << 16).to_le_bytes(), &[0; 1 << 16]].concat();
+        assert_eq!(try_read(Some("zstd"), Body::from(frame.repeat(20))).await, Err(Code::TooLarge));
+    }
+
+    #[tokio::test]
+    async fn a_window_larger_than_any_body_is_refused() {
+        // Magic, a descriptor without content size, a window of 2^27 bytes, one empty raw block.
+        let frame = [&[0x28, 0xb5, 0x2f, 0xfd, 0x00, (27 - 10) << 3][..], &[1, 0, 0]].concat();
+        assert_eq!(try_read(Some("zstd"), Body::from(frame)).await, Err(Code::InvalidBody));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_what_it_says_is_refused() {
+        for encoding in ["gzip", "zstd"] {
+            assert_eq!(try_read(Some(encoding), Body::from("{}")).await, Err(Code::InvalidBody), "{encoding}");
+            let mut cut = packed(encoding, b"some text that is long enough").await;
+            cut.truncate(cut.len() - 9);
+            assert_eq!(try_read(Some(encoding), Body::from(cut)).await, Err(Code::InvalidBody), "{encoding} cut");
+        }
+        for encoding in ["br", "gzip, zstd", "deflate"] {
+            assert_eq!(try_read(Some(encoding), Body::from("{}")).await, Err(Code::UnsupportedMediaType), "{encoding}");
+        }
+    }
+
+    #[tokio::test]
+    async fn all_bodies_together_have_a_limit() {
+        let room = BodyMemory::new(2 * PERMIT);
+        let send = async |bytes: usize| read(&room, &HeaderMap::new(), &mut Body::from(vec![b'x'; bytes]), LIMIT).await;
+        let first = send(PERMIT + 1).await.unwrap();
+        assert_eq!(send(1).await.unwrap_err().code, Code::TooManyRequests);
+        drop(first);
+        assert!(send(2 * PERMIT).await.is_ok());
+        assert_eq!(room.used(), 0);
+        let mut part = send(PERMIT).await.unwrap().reservation;
+        part.hold(100 * PERMIT).unwrap();
+        assert_eq!(room.used(), 2 * PERMIT);
+        part.hold(1).unwrap();
+        assert_eq!(room.used(), PERMIT);
+        let mut other = room.reservation();
+        other.hold(PERMIT).unwrap();
+        assert_eq!(part.hold(PERMIT + 1).unwrap_err().code, Code::TooManyRequests);
+    }
+
+    #[tokio::test]
+    async fn the_rest_of_a_refused_body_is_read_while_it_comes() {
+        let chunk = Bytes::from(vec![0; 1 << 20]);
+        let chunks = |count| {
+            stream::iter((0..count).map({
+                let chunk = chunk.clone();
+                move |_| Ok::<_, io::Error>(chunk.clone())
+            }))
+        };
+        let mut body = Body::from_stream(chunks(5));
+        drain(&mut body).await;
+        assert!(super::chunks(&mut body).next().await.is_none());
+        let mut endless = Body::from_stream(chunks(1000));
+        drain(&mut endless).await;
+        let mut stalled = Body::from_stream(chunks(1).chain(stream::pending()));
+        let began = Instant::now();
+        drain(&mut stalled).await;
+        assert!(began.elapsed() < DRAIN_PAUSE * 2);
+        assert!(super::chunks(&mut endless).next().await.is_some());
+    }
+}

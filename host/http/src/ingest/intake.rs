@@ -1,0 +1,131 @@
+//! The steps that all ingest routes share: sender, source, cutting the body into events, storing them.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use bytes::Bytes;
+use tidegate_model::{Code, Failure, nearest};
+use tidegate_service::Service;
+use tidegate_service::failures::of_store;
+use tidegate_service::rate::RequestClass;
+use tidegate_service::tokens::Access;
+use tidegate_store::{RequestKey, Store};
+
+use super::batch::{Batch, Outcome};
+use super::body::Received;
+use super::body_memory::BodyMemory;
+use crate::app::App;
+use crate::auth::authenticate;
+use crate::blocking_body::{BLOCKING_BYTES, off_connections};
+
+/// The parameters of the query string that name a source. The first one that is there counts.
+const IN_QUERY: [&str; 4] = ["source_name", "collection_name", "source", "collection"];
+
+/// The sender of a request, and the source that its head names.
+pub(super) struct Sender {
+    pub(super) access: Arc<Access>,
+    /// The name or UUID of the source in the query string or a header.
+    pub(super) source: Option<String>,
+}
+
+impl Sender {
+    /// # Errors
+    /// [`Code::Unauthorized`] without a valid token.
+    pub(super) fn of(app: &App, head: &Parts) -> Result<Self, Failure> {
+        // Only what is known is kept: anybody may send thousands of other names.
+        let pairs = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
+        let query: HashMap<Cow<'_, str>, Cow<'_, str>> =
+            pairs.filter(|(name, _)| *name == "api_key" || IN_QUERY.contains(&&**name)).collect();
+        let has_header = head.headers.contains_key("x-api-key") || head.headers.contains_key(header::AUTHORIZATION);
+        let access = match query.get("api_key") {
+            Some(key) if !has_header => {
+                if !app.service.options.ingest.key_in_query {
+                    let message = "the access token is not taken from the query string (?api_key=) here; send it as X-API-KEY or as \
+                                   Authorization: Bearer, or have the server's setting ingest.key_in_query set to true";
+                    return Err(Failure::new(Code::Unauthorized, message));
+                }
+                let mut headers = HeaderMap::new();
+                if let Ok(key) = HeaderValue::from_str(key) {
+                    headers.insert(HeaderName::from_static("x-api-key"), key);
+                }
+                authenticate(&app.service, &headers)?
+            }
+            _ => authenticate(&app.service, &head.headers)?,
+        };
+        app.limit_rate(RequestClass::Ingest, access.identity)?;
+        let in_query = IN_QUERY.iter().find_map(|name| query.get(*name).filter(|source| !source.is_empty()));
+        let in_header = ["x-source-name", "x-source", "x-collection"];
+        let in_header = || {
+            let mut named = in_header.iter().filter_map(|name| head.headers.get(*name)?.to_str().ok());
+            named.find(|source| !source.is_empty())
+        };
+        Ok(Self { access, source: in_query.map(|source| &**source).or_else(in_header).map(str::to_owned) })
+    }
+}
+
+/// The name of the source that is asked for by name or UUID.
+///
+/// # Errors
+/// [`Code::NotFound`] for a token that may see all sources. To others, a source that is not there
+/// and one that they may not send to are the same: [`Code::Unauthorized`].
+pub(super) fn find_source(store: &Store, access: &Access, asked: &str) -> Result<String, Failure> {
+    let source = store.source(asked);
+    if access.is_private() {
+        return source.map(|source| source.name).ok_or_else(|| {
+            let names: Vec<String> = store.sources().into_iter().map(|source| source.name).collect();
+            let mut message = format!("there is no source {asked}");
+            if let Some(near) = nearest(asked, names.iter().map(String::as_str)) {
+                message.push_str(&format!("; did you mean {near}?"));
+            }
+            Failure::new(Code::NotFound, message).about(asked)
+        });
+    }
+    let allowed = source.filter(|source| access.may_ingest(&source.name, Some(source.id)));
+    allowed.map(|source| source.name).ok_or_else(|| {
+        let message = "there is no source of this name that the access token may send events to; it needs the scope ingest, or ingest:source:NAME";
+        Failure::new(Code::Unauthorized, message).about(asked)
+    })
+}
+
+/// A body and the batch for the events that are cut out of it. The body is dropped by whoever cuts it.
+pub(super) fn begin(service: &Service, received: Received) -> (Bytes, Batch) {
+    let Received { bytes, reservation } = received;
+    let batch = Batch::new(service.store.intake(service.clock.now()), reservation, bytes.len());
+    (bytes, batch)
+}
+
+/// Cuts a body of so many bytes into events: large ones away from the threads that serve connections, and on few threads
+/// at once.
+pub(super) async fn cut<T: Send + 'static>(
+    memory: &BodyMemory,
+    bytes: usize,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    if bytes < BLOCKING_BYTES {
+        return work();
+    }
+    let turn = memory.turn().await;
+    let work = move || {
+        // Goes on when the sender has gone.
+        let _turn = turn;
+        work()
+    };
+    off_connections(bytes, work).await
+}
+
+/// Stores the events of a request.
+///
+/// # Errors
+/// The store's; [`Code::InvalidBody`] when there were events and none can be stored.
+pub(super) async fn store(
+    store: &Store,
+    source: &str,
+    batch: Batch,
+    key: Option<RequestKey>,
+) -> Result<Outcome, Failure> {
+    let (intake, _reservation) = batch.into_parts();
+    Outcome::of(store.ingest_once(source, intake, key).await.map_err(of_store)?)
+}

@@ -1,0 +1,75 @@
+//! The name that a sender gives a request, so that it can be sent again without being stored twice.
+
+use axum::http::HeaderMap;
+use sha2::{Digest, Sha256};
+use tidegate_model::{Code, Failure};
+use tidegate_service::Identity;
+use tidegate_store::RequestKey;
+
+const HEADER: &str = "idempotency-key";
+/// The longest name, in bytes.
+const LONGEST: usize = 255;
+
+/// The name of a request, whose body is not read yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Name([u8; 32]);
+
+impl Name {
+    /// The name in the headers. It counts for the token that sent it: others may use the same.
+    ///
+    /// # Errors
+    /// [`Code::InvalidParameter`] for what is no name.
+    pub(super) fn of(headers: &HeaderMap, sender: &Identity) -> Result<Option<Self>, Failure> {
+        let mut named = headers.get_all(HEADER).iter();
+        let Some(name) = named.next() else { return Ok(None) };
+        let name = name.as_bytes();
+        let is_name = (1..=LONGEST).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);
+        if named.next().is_some() || !is_name {
+            let message =
+                format!("an Idempotency-Key is one header of 1 to {LONGEST} visible ASCII characters, such as a UUID");
+            return Err(Failure::new(Code::InvalidParameter, message).about(HEADER));
+        }
+        Ok(Some(Self(Sha256::new().chain_update(sender).chain_update(name).finalize().into())))
+    }
+
+    /// The key of the request with this body.
+    pub(super) fn with(self, body: &[u8]) -> RequestKey {
+        RequestKey { name: self.0, body: Sha256::digest(body).into() }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    const A: Identity = [1; 32];
+
+    fn of(names: &[&str], sender: &Identity) -> Result<Option<[u8; 32]>, Code> {
+        let mut headers = HeaderMap::new();
+        for name in names {
+            headers.append(HEADER, HeaderValue::from_str(name).unwrap());
+        }
+        Name::of(&headers, sender).map(|name| name.map(|Name(name)| name)).map_err(|failure| failure.code)
+    }
+
+    #[test]
+    fn a_name_is_short_visible_and_its_sender_s() {
+        assert_eq!(of(&[], &A), Ok(None));
+        let long = "x".repeat(LONGEST);
+        assert!(of(&[&long], &A).unwrap().is_some());
+        assert_eq!(of(&["a"], &A), of(&["a"], &A));
+        assert_ne!(of(&["a"], &A), of(&["b"], &A));
+        assert_ne!(of(&["a"], &A), of(&["a"], &[2; 32]));
+        for bad in [&["" as &str][..], &["a b"], &["a", "a"], &["\u{e9}"], &[&format!("{long}x")]] {
+            assert_eq!(of(bad, &A), Err(Code::InvalidParameter), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_tells_bodies_apart() {
+        assert_eq!(Name(A).with(b"a"), Name(A).with(b"a"));
+        assert_ne!(Name(A).with(b"a"), Name(A).with(b"b"));
+    }
+}

@@ -1,0 +1,244 @@
+//! `POST /v1/logs`: logs as OpenTelemetry exporters send them, over HTTP.
+//!
+//! An exporter understands its own protocol only, so answers and refusals have its shapes:
+//! `ExportLogsServiceResponse` and `google.rpc.Status`, in the encoding of the request.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsPartialSuccess, ExportLogsServiceResponse};
+use prost::Message;
+use serde_json::{Value, json};
+use tidegate_model::{Code, Failure};
+use tidegate_service::failures::document;
+
+use super::batch::Outcome;
+use super::intake::{Sender, begin, cut, find_source, store};
+use super::key::Name;
+use super::{body, otlp_json, otlp_protobuf};
+use crate::app::App;
+use crate::failure::Refusal;
+
+/// Refused records that an answer names; all are counted.
+const NAMED: usize = 10;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Encoding {
+    Protobuf,
+    Json,
+}
+
+/// `google.rpc.Status`, without its details.
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+/// `POST /v1/logs`
+pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (head, mut body) = request.into_parts();
+    let encoding = encoding(&head.headers);
+    let taken = match encoding {
+        Some(encoding) => take(&app, encoding, &head, &mut body).await,
+        None => {
+            let message = "send logs as application/x-protobuf or application/json";
+            Err(Failure::new(Code::UnsupportedMediaType, message).about("content-type"))
+        }
+    };
+    // Who sends something else altogether reads JSON at best.
+    let encoding = encoding.unwrap_or(Encoding::Json);
+    match taken {
+        Ok(outcome) => success(encoding, &outcome),
+        Err(failure) => {
+            body::drain(&mut body).await;
+            refusal(encoding, failure)
+        }
+    }
+}
+
+async fn take(app: &App, encoding: Encoding, head: &Parts, body: &mut Body) -> Result<Outcome, Failure> {
+    let sender = Sender::of(app, head)?;
+    let named = sender.source.as_ref().ok_or_else(|| {
+        let message = "name the source in the header x-source-name; for an OpenTelemetry SDK, set \
+                       OTEL_EXPORTER_OTLP_HEADERS=x-api-key=TOKEN,x-source-name=NAME";
+        Failure::new(Code::InvalidParameter, message).about("x-source-name")
+    })?;
+    let source = find_source(&app.service.store, &sender.access, named)?;
+    let name = Name::of(&head.headers, &sender.access.identity)?;
+    let received = body::read(&app.bodies, &head.headers, body, app.service.options.ingest.max_body).await?;
+    let count = received.bytes.len();
+    let (bytes, batch) = begin(&app.service, received);
+    let parse = move || {
+        let key = name.map(|name| name.with(&bytes));
+        let batch = match encoding {
+            Encoding::Protobuf => otlp_protobuf::parse(&bytes, batch)?,
+            Encoding::Json => otlp_json::parse(&bytes, batch)?,
+        };
+        Ok((key, batch))
+    };
+    let (key, batch) = cut(&app.bodies, count, parse).await?;
+    let outcome = store(&app.service.store, &source, batch, key).await?;
+    outcome.count(&app.metrics, count);
+    Ok(outcome)
+}
+
+fn encoding(headers: &HeaderMap) -> Option<Encoding> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+        "application/x-protobuf" | "application/protobuf" => Some(Encoding::Protobuf),
+        "application/json" => Some(Encoding::Json),
+        _ => None,
+    }
+}
+
+/// An export that was taken, wholly or in part. What was refused would be refused again, so the
+/// status says success and the body how many were not.
+fn success(encoding: Encoding, outcome: &Outcome) -> Response {
+    // With nothing rejected, the message is a warning.
+    let named = outcome.refused.iter().take(NAMED);
+    let mut told: Vec<String> =
+        named.map(|refused| format!("log record {}: {}", refused.index, refused.reason)).collect();
+    if outcome.future_times > 0 {
+        told.push(format!("{} log records have a time more than a day ahead", outcome.future_times));
+    }
+    let partial = (!told.is_empty()).then(|| ExportLogsPartialSuccess {
+        rejected_log_records: i64::try_from(outcome.refused.len()).unwrap_or(i64::MAX),
+        error_message: told.join("; "),
+    });
+    match encoding {
+        Encoding::Protobuf => {
+            let answer = ExportLogsServiceResponse { partial_success: partial };
+            respond(StatusCode::OK, encoding, answer.encode_to_vec())
+        }
+        Encoding::Json => {
+            let answer = partial.map_or_else(
+                || json!({}),
+                // 64-bit integers are text in this encoding.
+                |partial| json!({"partialSuccess": {"rejectedLogRecords": partial.rejected_log_records.to_string(), "errorMessage": partial.error_message}}),
+            );
+            respond(StatusCode::OK, encoding, answer.to_string().into_bytes())
+        }
+    }
+}
+
+fn refusal(encoding: Encoding, mut failure: Failure) -> Response {
+    // Exporters try again after 429, 502, 503 and 504 only; a full disk is no reason to lose logs.
+    if failure.code == Code::StorageFull {
+        failure.retry_after = failure.retry_after.or(failure.code.retry_after());
+        failure.code = Code::DataUnavailable;
+    }
+    let mut answer = document(&failure);
+    let message = answer.pointer("/error/message").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let status = Status { code: rpc_code(failure.code), message };
+    // The status code and the headers are those of every other refusal.
+    let (mut parts, _) = Refusal(failure).into_response().into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let body = match encoding {
+        Encoding::Protobuf => status.encode_to_vec(),
+        Encoding::Json => {
+            if let Value::Object(answer) = &mut answer {
+                answer.insert("code".to_owned(), Value::from(status.code));
+                answer.insert("message".to_owned(), Value::from(status.message));
+            }
+            answer.to_string().into_bytes()
+        }
+    };
+    let mut response = respond(parts.status, encoding, body);
+    for (name, value) in parts.headers {
+        if let Some(name) = name
+            && name != header::CONTENT_TYPE
+        {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+fn respond(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
+    let kind = match encoding {
+        Encoding::Protobuf => "application/x-protobuf",
+        Encoding::Json => "application/json",
+    };
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// The code of `google.rpc.Code` that means the same.
+fn rpc_code(code: Code) -> i32 {
+    match code.status() {
+        401 => 16,
+        403 => 7,
+        404 => 5,
+        408 | 504 => 4,
+        413 | 429 | 507 => 8,
+        503 => 14,
+        status if status < 500 => 3,
+        _ => 13,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+    use axum::body::to_bytes;
+    use tidegate_store::{RefusedEvent, StoreError};
+
+    async fn body(response: Response) -> Vec<u8> {
+        to_bytes(response.into_body(), 1 << 20).await.unwrap().to_vec()
+    }
+
+    #[tokio::test]
+    async fn a_full_buffer_and_a_full_disk_are_tried_again() {
+        let full = tidegate_service::failures::of_store(StoreError::Overloaded { held: 2, limit: 1 });
+        for (failure, status, retry, rpc) in
+            [(full, 429, "1", 8), (Failure::new(Code::StorageFull, "full"), 503, "30", 14)]
+        {
+            for encoding in [Encoding::Protobuf, Encoding::Json] {
+                let response = refusal(encoding, failure.clone());
+                assert_eq!(response.status().as_u16(), status);
+                assert_eq!(response.headers().get(header::RETRY_AFTER).unwrap(), retry);
+                let body = body(response).await;
+                let code = match encoding {
+                    Encoding::Protobuf => Status::decode(&body[..]).unwrap().code,
+                    Encoding::Json => {
+                        let value: Value = serde_json::from_slice(&body).unwrap();
+                        assert_eq!(value.pointer("/error/status"), Some(&json!(status)));
+                        i32::try_from(value.get("code").and_then(Value::as_i64).unwrap()).unwrap()
+                    }
+                };
+                assert_eq!(code, rpc);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_partial_success_is_told_in_both_encodings() {
+        let whole = Outcome { accepted: 2, ..Outcome::default() };
+        assert_eq!(body(success(Encoding::Protobuf, &whole)).await, b"");
+        assert_eq!(body(success(Encoding::Json, &whole)).await, b"{}");
+        let part = Outcome {
+            accepted: 2,
+            refused: vec![RefusedEvent { index: 1, reason: "bad".to_owned() }],
+            ..Outcome::default()
+        };
+        let told = ExportLogsServiceResponse::decode(&body(success(Encoding::Protobuf, &part)).await[..]).unwrap();
+        let told = told.partial_success.unwrap();
+        assert_eq!((told.rejected_log_records, told.error_message.as_str()), (1, "log record 1: bad"));
+        let told: Value = serde_json::from_slice(&body(success(Encoding::Json, &part)).await).unwrap();
+        assert_eq!(told, json!({"partialSuccess": {"rejectedLogRecords": "1", "errorMessage": "log record 1: bad"}}));
+        let ahead = Outcome { accepted: 2, future_times: 1, ..Outcome::default() };
+        let told: Value = serde_json::from_slice(&body(success(Encoding::Json, &ahead)).await).unwrap();
+        let warning = "1 log records have a time more than a day ahead";
+        assert_eq!(told, json!({"partialSuccess": {"rejectedLogRecords": "0", "errorMessage": warning}}));
+    }
+}

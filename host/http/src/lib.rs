@@ -1,0 +1,38 @@
+//! The HTTP interface of a service.
+//!
+//! [`serve`] accepts connections, [`Startup`] decides which routes a connection gets while the service opens, runs and
+//! stops. The routes are in `routes`; handlers translate between HTTP and `tidegate-service`. A failure becomes an answer
+//! in one place, `failure`.
+//!
+//! Modules use each other downwards only: `serve` and `startup` are at the top, then `routes`, the handlers, the
+//! middleware, and `app`, which is the state that handlers share.
+
+mod accept;
+mod app;
+mod auth;
+mod blocking_body;
+mod cached;
+mod connection;
+mod failure;
+mod ingest;
+mod manage;
+mod metrics;
+mod middleware;
+mod note_headers;
+mod notes;
+mod openapi;
+mod parameters;
+mod query;
+mod rate_headers;
+mod ready;
+mod response;
+mod routes;
+mod serve;
+mod startup;
+mod tls;
+mod traces;
+
+pub use serve::serve;
+pub use startup::Startup;
+pub use tls::{Tls, TlsError};
+pub use traces::Traces;

@@ -1,0 +1,182 @@
+//! `/api/endpoints/{id or name}/component`: what an author pushed, and gets back as it was.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::json;
+use tidegate_compiler::{inspect, pack};
+use tidegate_model::{Code, Failure, Manifest};
+use tidegate_service::{SaveRequest, Service, blocking, hex, meanings};
+
+use super::endpoint_view::{EndpointView, known, saved_shown, shown, version_of};
+use super::{ManageResult, found, private};
+use crate::app::App;
+use crate::blocking_body::off_connections;
+use crate::failure::Refusal;
+
+/// What is wrong with a saved query is told as a refusal of that field.
+pub(super) fn on_save(mut failure: Failure) -> Failure {
+    if failure.code.status() == 400 {
+        failure.location = Some("query".to_owned());
+        failure.code = Code::Refused;
+    }
+    failure
+}
+
+/// The component of a definition that was changed: its code stays what it was, a generated one too.
+///
+/// # Errors
+/// The store's; [`Code::Refused`] for a definition that breaks its rules.
+pub(super) async fn repacked(service: &Service, digest: &str, manifest: &Manifest) -> Result<Vec<u8>, Failure> {
+    let stored = stored(service, digest.to_owned()).await?;
+    pack(&stored, manifest).map_err(|error| Failure::new(Code::Refused, error.to_string()))
+}
+
+async fn stored(service: &Service, digest: String) -> Result<Vec<u8>, Failure> {
+    let component = blocking(&service.store, move |store| store.catalog().component(&digest)).await?;
+    component.ok_or_else(|| Failure::new(Code::Internal, "the component of the endpoint is missing"))
+}
+
+/// `GET /api/endpoints/{id or name}/component`: the current one.
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    private(&app.service, &headers)?;
+    Ok(sent(&app.service, known(&app.service, &id)?.digest).await?)
+}
+
+/// `GET /api/endpoints/{id or name}/versions/{version}/component`.
+pub(crate) async fn get_version(
+    State(app): State<Arc<App>>,
+    Path((id, version)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    private(&app.service, &headers)?;
+    let record = version_of(&app.service, &known(&app.service, &id)?, &version).await?;
+    Ok(sent(&app.service, record.component).await?)
+}
+
+/// A component as an answer. Its tag is the SHA-256 of its bytes, in hexadecimal.
+async fn sent(service: &Service, digest: String) -> Result<Response, Failure> {
+    let tag = format!("\"{digest}\"");
+    let bytes = stored(service, digest).await?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/wasm".to_owned()),
+        (header::ETAG, tag),
+        (header::CACHE_CONTROL, "private, no-cache".to_owned()),
+    ];
+    Ok((headers, bytes).into_response())
+}
+
+/// A component that was sent, and the endpoint in whose place it goes.
+struct Received {
+    component: Bytes,
+    manifest: Manifest,
+    digest: String,
+    old: Option<EndpointView>,
+    same_query: bool,
+}
+
+impl Received {
+    async fn read(service: &Service, id: &str, body: Body) -> Result<Self, Failure> {
+        let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
+        let too_large = |_| Failure::new(Code::TooLarge, format!("the component is larger than {limit} bytes"));
+        let component = to_bytes(body, limit).await.map_err(too_large)?;
+        let bytes = component.clone();
+        let inspected = move || inspect(&bytes).map_err(|error| Failure::new(Code::Refused, error.to_string()));
+        let declared = off_connections(component.len(), inspected).await?;
+        let old = known(service, id).ok();
+        let name = declared.manifest.name.as_str();
+        if old.is_none() && name != id {
+            let message = format!("the component calls itself {name}; put it under that name");
+            return Err(Failure::new(Code::Refused, message).about("name"));
+        }
+        let before = old.as_ref().and_then(|old| old.manifest.as_ref());
+        let same_query = before.is_some_and(|before| before.query == declared.manifest.query);
+        Ok(Self { component, manifest: declared.manifest, digest: hex(&declared.digest), old, same_query })
+    }
+
+    /// Whether it is there already, and can be used: then nothing is changed, and that is no version.
+    fn is_there(&self, service: &Service) -> bool {
+        let usable = |id| service.registry.check_result(id).is_none_or(|found| found.broken.is_none());
+        self.old.as_ref().is_some_and(|old| old.digest == self.digest && usable(old.id))
+    }
+
+    fn saving<'a>(&self, author: &'a str) -> SaveRequest<'a> {
+        SaveRequest {
+            id: self.old.as_ref().map(|old| old.id),
+            author,
+            known: self.old.as_ref().map(|old| old.tables.clone()).unwrap_or_default(),
+            same_query: self.same_query,
+            from: self.old.as_ref().map(|old| old.version),
+        }
+    }
+}
+
+/// How a component is put.
+#[derive(Deserialize)]
+pub(crate) struct Put {
+    make_sources: Option<String>,
+}
+
+/// `PUT /api/endpoints/{id or name}/component`: a packed component, new or a new version. With `make_sources=true`
+/// the sources that it names and that are not there are made first.
+pub(crate) async fn put(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(Put { make_sources }): Query<Put>,
+    request: Request,
+) -> ManageResult {
+    let access = private(&app.service, request.headers())?;
+    let make_sources = match make_sources.as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => {
+            let message = "make_sources is true or false";
+            return Err(Failure::new(Code::InvalidParameter, message).about("make_sources").into());
+        }
+    };
+    let received = Received::read(&app.service, &id, request.into_body()).await?;
+    if received.is_there(&app.service)
+        && let Some(old) = received.old
+    {
+        return found(shown(&app.service, old).await?);
+    }
+    let registrar = &app.service.registrar;
+    let mut saving = received.saving(&access.who);
+    let mut made = Vec::new();
+    if make_sources {
+        saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
+        made = registrar.create_missing_sources(&received.manifest, &saving.known).await?;
+    }
+    let endpoint = registrar.register_component(&received.component, saving).await.map_err(on_save)?;
+    let status = if received.old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
+    let mut shown = saved_shown(&app.service, &endpoint).await?;
+    if let (false, Some(fields)) = (made.is_empty(), shown.as_object_mut()) {
+        fields.insert("made_sources".to_owned(), made.into());
+    }
+    Ok((status, Json(shown)))
+}
+
+/// `POST /api/endpoints/{id or name}/component/check`: what would become of a `PUT` of the same component.
+/// Nothing is saved.
+pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
+    private(&app.service, request.headers())?;
+    let received = Received::read(&app.service, &id, request.into_body()).await?;
+    let warnings =
+        app.service.registrar.try_component(&received.component, received.saving("")).await.map_err(on_save)?;
+    found(json!({
+        "name": received.manifest.name,
+        "digest": received.digest,
+        "version": received.old.as_ref().map(|old| old.version),
+        "unchanged": received.is_there(&app.service),
+        "warnings": warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    }))
+}

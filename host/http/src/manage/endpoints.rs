@@ -1,0 +1,220 @@
+//! `/api/endpoints`: the definitions of endpoints, and all their versions. Their components are
+//! beside this, in `components`.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use tidegate_model::{Code, EndpointName, Failure, LimitSet, Manifest, Parameter, Settings};
+use tidegate_service::failures::of_manifest;
+use tidegate_service::registration::taken;
+use tidegate_service::{SaveRequest, Service, blocking};
+
+use super::components::{on_save, repacked};
+use super::endpoint_view::{EndpointView, all_shown, known, saved_shown, shown, version_of, version_shown};
+use super::fields::Fields;
+use super::{ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private};
+use crate::app::App;
+use crate::failure::Refusal;
+
+/// What is shown of an endpoint and not taken: it may be sent back as it was shown.
+const SHOWN_ONLY: [&str; 11] = [
+    "id",
+    "token",
+    "version",
+    "author",
+    "inserted_at",
+    "updated_at",
+    "warnings",
+    "source_mapping",
+    "statements",
+    "kind",
+    "digest",
+];
+
+/// An endpoint as the management API takes it. Fields that are left out keep their value on an
+/// update and have their default on creation.
+fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest> {
+    let old = base.map(|base| base.settings.clone()).unwrap_or_default();
+    let name = match (fields.text("name"), base) {
+        (Some(name), _) => match EndpointName::try_from(name) {
+            Ok(name) => Some(name),
+            Err(error) => {
+                fields.refuse("name", error.to_string());
+                None
+            }
+        },
+        (None, base) => base.map(|base| base.name.clone()),
+    };
+    let query = fields.text("query").or_else(|| base.map(|base| base.query.clone()));
+    let description = fields.text("description").or_else(|| base.map(|base| base.description.clone()));
+    let parameters = fields
+        .take("parameters", "a list of parameters (name, kind, required, default, enum, format, description)")
+        .or_else(|| base.map(|base| base.parameters.clone()));
+    let settings = Settings {
+        max_limit: fields.count("max_limit").unwrap_or(old.max_limit),
+        cache_duration_seconds: fields.count("cache_duration_seconds").unwrap_or(old.cache_duration_seconds),
+        proactive_requerying_seconds: fields
+            .optional_count("proactive_requerying_seconds")
+            .unwrap_or(old.proactive_requerying_seconds),
+        sandboxable: fields.flag("sandboxable").unwrap_or(old.sandboxable),
+        redact_pii: fields.flag("redact_pii").unwrap_or(old.redact_pii),
+        errors: fields.take("errors", ERRORS_ARE).unwrap_or(old.errors),
+        enable_auth: fields.flag("enable_auth").unwrap_or(old.enable_auth),
+        labels: fields.text("labels").unwrap_or(old.labels),
+    };
+    let limits = fields
+        .take::<Option<LimitSet>>("limits", LIMITS_ARE)
+        .map_or_else(|| base.map(|base| base.limits.clone()), |sent| Some(sent.unwrap_or_default()));
+    if !settings.enable_auth {
+        fields.refuse("enable_auth", "enable_auth: false is not supported; every call needs a token");
+    }
+    // The incumbent's name for the dialect; there is one.
+    if let Some(language) = fields.text("language")
+        && language != "bq_sql"
+    {
+        fields.refuse("language", format!("the language {language} is not supported; saved queries are bq_sql"));
+    }
+    let manifest = Manifest {
+        description: description.unwrap_or_default(),
+        parameters: parameters.unwrap_or_default(),
+        statements: base.map(|base| base.statements.clone()).unwrap_or_default(),
+        settings,
+        limits: limits.unwrap_or_default(),
+        ..Manifest::new(name.clone().or_else(placeholder)?, query.clone().unwrap_or_default())
+    };
+    if base.is_none() && name.is_none() && !fields.has_refused("name") {
+        fields.refuse("name", "an endpoint needs a name");
+    }
+    for problem in manifest.problems() {
+        if !fields.has_refused(problem.field()) {
+            fields.fail(of_manifest(&problem));
+        }
+    }
+    Some(manifest)
+}
+
+/// Stands for a name that was refused, so that the other fields can be checked.
+fn placeholder() -> Option<EndpointName> {
+    EndpointName::try_from("unnamed".to_owned()).ok()
+}
+
+/// Takes out the parameters that were only inferred from the old query; what the new one uses is inferred
+/// again.
+fn forget_inferred(manifest: &mut Manifest) {
+    manifest.parameters.retain(|own| *own != Parameter { name: own.name.clone(), ..Parameter::default() });
+}
+
+/// The definition that a request sends, checked as far as its fields go.
+async fn definition(service: &Service, old: Option<&EndpointView>, request: Request) -> Result<Manifest, Failure> {
+    let mut fields = Fields::read(request).await?;
+    fields.ignore(&SHOWN_ONLY);
+    let manifest = manifest_of(&mut fields, old.and_then(|old| old.manifest.as_ref()));
+    if let Some(manifest) = &manifest {
+        let name = manifest.name.as_str();
+        if service.registry.find(name).is_some_and(|other| old.is_none_or(|old| old.id != other.id)) {
+            fields.fail(taken(name));
+        }
+    }
+    fields.done()?;
+    manifest.ok_or_else(|| Failure::new(Code::Internal, "the definition could not be read"))
+}
+
+/// `GET /api/endpoints`.
+pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
+    private(&app.service, &headers)?;
+    let records = blocking(&app.service.store, |store| store.catalog().endpoints()).await?;
+    let known = records.into_iter().map(|record| {
+        let found = app.service.registry.check_result(record.id);
+        EndpointView::of_record(record, found.as_deref())
+    });
+    let known: Vec<EndpointView> = known.collect();
+    found(all_shown(&app.service, &known).await?.into())
+}
+
+/// `GET /api/endpoints/{id or name}`.
+pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
+    private(&app.service, &headers)?;
+    found(shown(&app.service, known(&app.service, &id)?).await?)
+}
+
+/// `POST /api/endpoints`.
+pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> ManageResult {
+    let access = private(&app.service, request.headers())?;
+    let manifest = definition(&app.service, None, request).await?;
+    let saving = SaveRequest { author: &access.who, ..SaveRequest::default() };
+    let endpoint = app.service.registrar.register_query(&manifest, saving).await.map_err(on_save)?;
+    created(saved_shown(&app.service, &endpoint).await?)
+}
+
+/// `PUT` and `PATCH /api/endpoints/{id or name}`.
+pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
+    let access = private(&app.service, request.headers())?;
+    let old = known(&app.service, &id)?;
+    let mut manifest = definition(&app.service, Some(&old), request).await?;
+    let same_query = old.manifest.as_ref().is_some_and(|old| old.query == manifest.query);
+    let usable = app.service.registry.check_result(old.id).is_none_or(|found| found.broken.is_none());
+    if old.manifest.as_ref() == Some(&manifest) && usable {
+        // Nothing is changed: that is no version.
+        return found(shown(&app.service, old).await?);
+    }
+    if !same_query {
+        forget_inferred(&mut manifest);
+    }
+    let component = repacked(&app.service, &old.digest, &manifest).await?;
+    let saving =
+        SaveRequest { id: Some(old.id), author: &access.who, known: old.tables, same_query, from: Some(old.version) };
+    let endpoint = app.service.registrar.register_component(&component, saving).await.map_err(on_save)?;
+    found(saved_shown(&app.service, &endpoint).await?)
+}
+
+/// `DELETE /api/endpoints/{id or name}`.
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Refusal> {
+    private(&app.service, &headers)?;
+    app.service.registrar.unregister(known(&app.service, &id)?.id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `GET /api/endpoints/{id or name}/versions`: newest first.
+pub(crate) async fn versions(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
+    private(&app.service, &headers)?;
+    let endpoint = known(&app.service, &id)?;
+    let versions = blocking(&app.service.store, move |store| store.catalog().endpoint_versions(endpoint.id)).await?;
+    let kinds = app.service.kinds.of(versions.iter().map(|record| record.component.clone()).collect()).await?;
+    found(versions.iter().zip(kinds).map(|(record, kind)| version_shown(record, kind)).collect())
+}
+
+/// `POST /api/endpoints/{id or name}/versions/{version}/restore`: what the version said becomes the
+/// newest version, through the same gate as any other, unless the newest says the same.
+pub(crate) async fn restore(
+    State(app): State<Arc<App>>,
+    Path((id, version)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> ManageResult {
+    let access = private(&app.service, &headers)?;
+    let endpoint = known(&app.service, &id)?;
+    let record = version_of(&app.service, &endpoint, &version).await?;
+    if record.version == endpoint.version {
+        let message = format!("version {version} is the current one");
+        return Err(Failure::new(Code::Refused, message).about("version").into());
+    }
+    let is_same = record.component == endpoint.digest && record.sources == endpoint.tables;
+    if is_same && app.service.registry.check_result(endpoint.id).is_none_or(|found| found.broken.is_none()) {
+        // It is what it would become: that is no version.
+        return found(shown(&app.service, endpoint).await?);
+    }
+    let component = app.service.endpoints.stored_component(&record.component)?;
+    let saving = SaveRequest {
+        id: Some(endpoint.id),
+        author: &access.who,
+        known: record.sources.clone(),
+        same_query: true,
+        from: Some(endpoint.version),
+    };
+    let endpoint = app.service.registrar.register_component(&component, saving).await.map_err(on_save)?;
+    found(saved_shown(&app.service, &endpoint).await?)
+}

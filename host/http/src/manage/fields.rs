@@ -1,0 +1,160 @@
+//! Reading a definition field by field, so that everything wrong with it is told at once.
+
+use axum::body::to_bytes;
+use axum::extract::Request;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tidegate_model::{Code, Failure, nearest};
+
+use super::MAX_BODY;
+use crate::blocking_body::off_connections;
+
+/// The most unknown fields that are told by name.
+const MOST_TOLD: usize = 50;
+
+/// The fields of a JSON object that was sent.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    object: Map<String, Value>,
+    /// The names that were asked for, for what is left over.
+    asked: Vec<&'static str>,
+    failures: Vec<Failure>,
+}
+
+impl Fields {
+    /// The body of a request.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`]; [`Code::InvalidBody`] if it is no JSON object.
+    pub(crate) async fn read(request: Request) -> Result<Self, Failure> {
+        let too_large = |_| Failure::new(Code::TooLarge, format!("the body is larger than {MAX_BODY} bytes"));
+        let bytes = to_bytes(request.into_body(), MAX_BODY).await.map_err(too_large)?;
+        let bad = |message: String| Failure::new(Code::InvalidBody, message);
+        off_connections(bytes.len(), move || match serde_json::from_slice(&bytes) {
+            Ok(Value::Object(object)) => Ok(Self::of(object)),
+            Ok(_) => Err(bad("the body must be a JSON object".to_owned())),
+            Err(error) => Err(bad(format!("the body is not valid JSON: {error}"))),
+        })
+        .await
+    }
+
+    fn of(object: Map<String, Value>) -> Self {
+        Self { object, asked: Vec::new(), failures: Vec::new() }
+    }
+
+    /// Fields that may be sent back as they were shown, and are not looked at.
+    pub(crate) fn ignore(&mut self, names: &[&'static str]) {
+        for name in names {
+            self.object.shift_remove(*name);
+        }
+    }
+
+    /// A field of any type, if it was sent.
+    pub(crate) fn take<T: DeserializeOwned>(&mut self, name: &'static str, what: &str) -> Option<T> {
+        self.asked.push(name);
+        let value = self.object.shift_remove(name)?;
+        match serde_json::from_value(value) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let mut message = format!("{name} must be {what}");
+                // Of a single value the reason is plain; of something nested it is not.
+                if what.contains("list") || what.contains("object") {
+                    message.push_str(&format!(": {error}"));
+                }
+                self.refuse(name, message);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn text(&mut self, name: &'static str) -> Option<String> {
+        self.take(name, "a text")
+    }
+
+    pub(crate) fn count(&mut self, name: &'static str) -> Option<u64> {
+        self.take(name, "a whole number, not below 0")
+    }
+
+    /// A number that null switches off.
+    pub(crate) fn optional_count(&mut self, name: &'static str) -> Option<Option<u64>> {
+        self.take(name, "a whole number, not below 0, or null")
+    }
+
+    pub(crate) fn flag(&mut self, name: &'static str) -> Option<bool> {
+        self.take(name, "true or false")
+    }
+
+    /// Notes what is wrong with a field.
+    pub(crate) fn refuse(&mut self, name: &str, message: impl Into<String>) {
+        self.failures.push(Failure::new(Code::Refused, message).about(name));
+    }
+
+    /// Notes a failure.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        self.failures.push(failure);
+    }
+
+    /// Whether a field was refused already: it is not told twice.
+    pub(crate) fn has_refused(&self, name: &str) -> bool {
+        self.failures.iter().any(|failure| failure.location.as_deref() == Some(name))
+    }
+
+    /// Whether anything was wrong, with a field or with what is left over.
+    ///
+    /// # Errors
+    /// [`Code::Refused`] with everything.
+    pub(crate) fn done(&mut self) -> Result<(), Failure> {
+        let more = self.object.len().saturating_sub(MOST_TOLD);
+        for name in std::mem::take(&mut self.object).into_iter().map(|(name, _)| name).take(MOST_TOLD) {
+            let hint = match nearest(&name, self.asked.iter().copied()) {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("there are {}", self.asked.join(", ")),
+            };
+            self.refuse(&name, format!("there is no field {name}; {hint}"));
+        }
+        if more > 0 {
+            let message = format!("there are {more} more fields that are not known");
+            self.failures.push(Failure::new(Code::Refused, message));
+        }
+        Failure::of_all(std::mem::take(&mut self.failures)).map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        let Value::Object(object) = json!({"name": 5, "max_limit": -1, "sandboxabel": true, "id": "x"}) else { return };
+        let mut fields = Fields::of(object);
+        fields.ignore(&["id"]);
+        assert_eq!(fields.text("name"), None);
+        assert_eq!(fields.count("max_limit"), None);
+        assert_eq!(fields.flag("sandboxable"), None);
+        let failure = fields.done().unwrap_err();
+        let all: Vec<_> = std::iter::once(&failure).chain(&failure.others).collect();
+        let places: Vec<_> = all.iter().map(|failure| failure.location.as_deref().unwrap()).collect();
+        assert_eq!(places, ["name", "max_limit", "sandboxabel"]);
+        assert_eq!(all.last().unwrap().message, "there is no field sandboxabel; did you mean sandboxable?");
+    }
+
+    #[test]
+    fn null_is_told_from_absence() {
+        let Value::Object(object) = json!({"a": null}) else { return };
+        let mut fields = Fields::of(object);
+        assert_eq!((fields.optional_count("a"), fields.optional_count("b")), (Some(None), None));
+        assert!(fields.done().is_ok());
+    }
+
+    #[test]
+    fn of_many_unknown_fields_some_are_told() {
+        let object = (0..10_000).map(|i| (format!("f{i}"), Value::Null)).collect();
+        let failure = Fields::of(object).done().unwrap_err();
+        assert_eq!(failure.others.len(), MOST_TOLD);
+        assert_eq!(failure.others.last().unwrap().message, "there are 9950 more fields that are not known");
+    }
+}

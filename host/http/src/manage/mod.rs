@@ -1,0 +1,59 @@
+//! The management routes: endpoints and their versions, sources, access tokens. For private tokens.
+
+pub(crate) mod components;
+mod endpoint_view;
+pub(crate) mod endpoints;
+mod fields;
+pub(crate) mod sources;
+pub(crate) mod tokens;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::http::{HeaderMap, StatusCode};
+use serde_json::Value;
+use tidegate_model::{Code, Failure};
+use tidegate_service::Service;
+use tidegate_service::tokens::Access;
+
+use crate::auth::authenticate;
+use crate::failure::Refusal;
+
+/// The longest body of a management request, in bytes.
+const MAX_BODY: usize = 1 << 20;
+
+/// What the field `limits` of endpoints and tokens must be.
+const LIMITS_ARE: &str =
+    "an object of limits and their values, such as {\"rows\": 500, \"request_time\": \"5 s\"}, or null";
+
+/// What the field `errors` of endpoints and tokens must be.
+const ERRORS_ARE: &str = "\"status\", \"ok\", or null";
+
+/// The answer of a management route.
+type ManageResult = Result<(StatusCode, Json<Value>), Refusal>;
+
+/// The access of a request that manages the service.
+///
+/// # Errors
+/// [`Code::Unauthorized`]; [`Code::Forbidden`] for a token without the scope `private`.
+fn private(service: &Service, headers: &HeaderMap) -> Result<Arc<Access>, Failure> {
+    let access = authenticate(service, headers)?;
+    if access.is_private() {
+        return Ok(access);
+    }
+    Err(Failure::new(Code::Forbidden, "management needs an access token with the scope private"))
+}
+
+fn found(value: Value) -> ManageResult {
+    Ok((StatusCode::OK, Json(value)))
+}
+
+fn created(value: Value) -> ManageResult {
+    Ok((StatusCode::CREATED, Json(value)))
+}
+
+/// A time in microseconds since 1970 as ISO 8601 text.
+fn time(micros: i64) -> Value {
+    chrono::DateTime::from_timestamp_micros(micros)
+        .map_or(Value::Null, |time| time.to_rfc3339_opts(chrono::SecondsFormat::Micros, true).into())
+}

@@ -1,0 +1,254 @@
+//! `/api/sources`: what logs there are, what they look like, how long they are kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tidegate_model::{Code, Failure};
+use tidegate_service::{Service, Tenant, blocking};
+use tidegate_store::{Retention, SourceDescription, SourceInfo};
+use uuid::Uuid;
+
+use super::fields::Fields;
+use super::{ManageResult, created, found, private, time};
+use crate::app::App;
+use crate::failure::Refusal;
+use crate::response::respond;
+
+const DAY: u64 = 86_400;
+/// The longest retention in days; more is for ever.
+const MOST_DAYS: u64 = 36_500;
+/// Rows that `/recent` shows, unless asked for fewer or more.
+const RECENT: usize = 100;
+const MOST_RECENT: usize = 1_000;
+
+/// What is shown of a source and not taken.
+const SHOWN_ONLY: [&str; 15] = [
+    "id",
+    "token",
+    "inserted_at",
+    "rows",
+    "bytes",
+    "segments",
+    "memory_rows",
+    "memory_bytes",
+    "oldest",
+    "newest",
+    "fields",
+    "max_fields",
+    "overflows",
+    "effective_retention_days",
+    "effective_retention_bytes",
+];
+
+fn known(service: &Service, id_or_name: &str) -> Result<SourceInfo, Failure> {
+    service.store.source(id_or_name).ok_or_else(|| {
+        let names: Vec<String> = service.store.sources().into_iter().map(|source| source.name).collect();
+        let mut message = format!("there is no source {id_or_name}");
+        if let Some(near) = tidegate_model::nearest(id_or_name, names.iter().map(String::as_str)) {
+            message.push_str(&format!("; did you mean {near}?"));
+        }
+        Failure::new(Code::NotFound, message).about(id_or_name)
+    })
+}
+
+fn days(age: Option<Duration>) -> Value {
+    age.filter(|age| *age != Duration::MAX).map_or(Value::Null, |age| age.as_secs().div_ceil(DAY).into())
+}
+
+fn brief(service: &Service, source: &SourceInfo) -> Map<String, Value> {
+    let Retention { max_age, max_bytes } = source.retention;
+    let effective = source.retention.or(service.options.store.retention);
+    let fields = json!({
+        "id": source.id.to_string(),
+        "name": source.name,
+        "inserted_at": time(source.created_at),
+        // 0 keeps for ever, null is as the server's configuration says.
+        "retention_days": if max_age == Some(Duration::MAX) { json!(0) } else { days(max_age) },
+        "retention_bytes": max_bytes.map(|bytes| if bytes == u64::MAX { 0 } else { bytes }),
+        "effective_retention_days": days(effective.max_age),
+        "effective_retention_bytes": effective.max_bytes.filter(|bytes| *bytes != u64::MAX),
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+async fn shown(service: &Service, id: Uuid) -> Result<Value, Failure> {
+    let description: SourceDescription = blocking(&service.store, move |store| store.describe(id)).await?;
+    let mut fields = brief(service, &description.info);
+    let SourceDescription {
+        rows,
+        bytes,
+        segments,
+        memory_rows,
+        memory_bytes,
+        oldest,
+        newest,
+        fields: used,
+        max_fields,
+        overflows,
+        info: _,
+    } = description;
+    for (name, value) in [
+        ("rows", rows.into()),
+        ("bytes", bytes.into()),
+        ("segments", segments.into()),
+        ("memory_rows", memory_rows.into()),
+        ("memory_bytes", memory_bytes.into()),
+        ("oldest", oldest.map_or(Value::Null, time)),
+        ("newest", newest.map_or(Value::Null, time)),
+        ("fields", used.into()),
+        ("max_fields", max_fields.into()),
+        ("overflows", overflows.into()),
+    ] {
+        fields.insert(name.to_owned(), value);
+    }
+    Ok(Value::Object(fields))
+}
+
+/// What a request says of a source.
+struct Definition {
+    name: Option<String>,
+    retention: Option<Retention>,
+}
+
+async fn definition(service: &Service, request: Request, old: Option<&SourceInfo>) -> Result<Definition, Failure> {
+    let mut fields = Fields::read(request).await?;
+    fields.ignore(&SHOWN_ONLY);
+    let name = fields.text("name");
+    if old.is_none() && name.is_none() && !fields.has_refused("name") {
+        fields.refuse("name", "a source needs a name");
+    }
+    if let Some(name) = &name {
+        // Within SQL the name stands in backticks, and in requests in the place of an id.
+        if name.contains(['`', '\\']) {
+            fields.refuse("name", "the name has a backtick or a backslash in it, and could not be written in SQL");
+        } else if Uuid::try_parse(name).is_ok() {
+            fields.refuse("name", "the name reads as an id");
+        } else if service.registry.find(name).is_some() {
+            fields.refuse("name", format!("there is an endpoint {name}; as tables the two could not be told apart"));
+        }
+    }
+    let mut retention = old.map(|old| old.retention).unwrap_or_default();
+    let before = retention;
+    if let Some(days) = fields.optional_count("retention_days") {
+        retention.max_age = match days {
+            Some(days) if days > MOST_DAYS => {
+                fields.refuse("retention_days", format!("retention_days is at most {MOST_DAYS}; 0 keeps for ever"));
+                retention.max_age
+            }
+            days => days.map(|days| if days == 0 { Duration::MAX } else { Duration::from_secs(days * DAY) }),
+        };
+    }
+    if let Some(bytes) = fields.optional_count("retention_bytes") {
+        retention.max_bytes = bytes.map(|bytes| if bytes == 0 { u64::MAX } else { bytes });
+    }
+    fields.done()?;
+    Ok(Definition { name, retention: (retention != before).then_some(retention) })
+}
+
+/// `GET /api/sources`.
+pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
+    private(&app.service, &headers)?;
+    found(app.service.store.sources().iter().map(|source| Value::Object(brief(&app.service, source))).collect())
+}
+
+/// `GET /api/sources/{id or name}`: with how much there is.
+pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
+    private(&app.service, &headers)?;
+    let id = known(&app.service, &id)?.id;
+    found(shown(&app.service, id).await?)
+}
+
+/// `POST /api/sources`.
+pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> ManageResult {
+    private(&app.service, request.headers())?;
+    let Definition { name, retention } = definition(&app.service, request, None).await?;
+    let name = name.unwrap_or_default();
+    let id = blocking(&app.service.store, move |store| {
+        let source = store.create_source(&name)?;
+        if let Some(retention) = retention {
+            store.set_retention(source.id, retention)?;
+        }
+        Ok(source.id)
+    })
+    .await?;
+    created(shown(&app.service, id).await?)
+}
+
+/// `PUT` and `PATCH /api/sources/{id or name}`: another name, another retention.
+pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
+    private(&app.service, request.headers())?;
+    let source = known(&app.service, &id)?;
+    let Definition { name, retention } = definition(&app.service, request, Some(&source)).await?;
+    let id = source.id;
+    blocking(&app.service.store, move |store| {
+        if let Some(name) = name.filter(|name| *name != source.name) {
+            store.rename_source(id, &name)?;
+        }
+        if let Some(retention) = retention {
+            store.set_retention(id, retention)?;
+        }
+        Ok(())
+    })
+    .await?;
+    found(shown(&app.service, id).await?)
+}
+
+/// `DELETE /api/sources/{id or name}`, with all its rows. Refused while an endpoint reads it.
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Refusal> {
+    private(&app.service, &headers)?;
+    let source = known(&app.service, &id)?;
+    let readers = app.service.registry.readers(source.id);
+    if !readers.is_empty() {
+        let message =
+            format!("the source {} is read by {}; change or delete those first", source.name, readers.join(", "));
+        return Err(Failure::new(Code::Refused, message).about("id").into());
+    }
+    blocking(&app.service.store, move |store| store.delete_source(source.id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `GET /api/sources/{id or name}/schema`: every path that an event had so far, with its type.
+pub(crate) async fn schema(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
+    private(&app.service, &headers)?;
+    let id = known(&app.service, &id)?.id;
+    let paths = blocking(&app.service.store, move |store| store.schema(id)).await?;
+    found(Value::Object(paths.into_iter().map(|(path, ty)| (path, ty.into())).collect()))
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Recent {
+    limit: Option<String>,
+}
+
+/// `GET /api/sources/{id or name}/recent?limit=`: the newest rows, newest first.
+pub(crate) async fn recent(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(Recent { limit }): Query<Recent>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let access = private(&app.service, &headers)?;
+    let source = known(&app.service, &id)?;
+    let rows = match limit.map(|limit| limit.parse()) {
+        None => RECENT,
+        Some(Ok(rows)) if (1..=MOST_RECENT).contains(&rows) => rows,
+        Some(_) => {
+            let message = format!("limit is a number from 1 to {MOST_RECENT}");
+            return Err(Failure::new(Code::InvalidParameter, message).about("limit").into());
+        }
+    };
+    let (executor, tenant) = (Arc::clone(&app.service.executor), Tenant::Token(access.identity));
+    Ok(respond(executor.recent_rows(source.name, rows, tenant, app.service.clock.now()).await?))
+}

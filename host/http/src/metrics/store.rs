@@ -1,0 +1,97 @@
+//! What the log store tells of itself, as metrics. The store counts; here it is only shown.
+
+use std::sync::atomic::Ordering;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tidegate_store::StoreStats;
+
+type Read = fn(&StoreStats) -> u64;
+
+/// Numbers that only grow.
+const TOTALS: [(&str, &str, Read); 11] = [
+    ("tidegate_store_commits", "Write-ahead transactions", |stats| stats.commits),
+    ("tidegate_store_committed_events", "Events in write-ahead transactions", |stats| stats.committed_rows),
+    ("tidegate_store_committed_bytes", "Bytes of those events, as JSON", |stats| stats.committed_bytes),
+    ("tidegate_store_commit_microseconds", "Time that the transactions took, syncs included", |stats| {
+        stats.commit_micros
+    }),
+    ("tidegate_store_commits_failed", "Write-ahead transactions that failed", |stats| stats.failed_commits),
+    (
+        "tidegate_store_checkpoints_failed",
+        "Attempts to move the write-ahead log into the catalog that failed",
+        |stats| stats.failed_checkpoints,
+    ),
+    ("tidegate_store_flushes", "Segments that were written", |stats| stats.flushes),
+    ("tidegate_store_flushes_failed", "Attempts to write a segment that failed", |stats| stats.failed_flushes),
+    ("tidegate_store_segments_dropped", "Segments that retention dropped", |stats| stats.dropped_segments),
+    ("tidegate_store_events_dropped", "Events in them", |stats| stats.dropped_rows),
+    ("tidegate_store_bytes_dropped", "Bytes of their files", |stats| stats.dropped_bytes),
+];
+
+/// Numbers of this moment.
+const LEVELS: [(&str, &str, Read); 13] = [
+    ("tidegate_sources", "Log sources", |stats| stats.sources),
+    (
+        "tidegate_sources_overflowing",
+        "Sources with fields that have no column of their own; GET /api/sources tells which",
+        |stats| stats.overflowing_sources,
+    ),
+    ("tidegate_store_segments", "Segments", |stats| stats.segments),
+    ("tidegate_store_segment_events", "Events in segments", |stats| stats.segment_rows),
+    ("tidegate_store_segment_bytes", "Bytes of the segments' files", |stats| stats.segment_bytes),
+    ("tidegate_store_unflushed_bytes", "Bytes of memory that hold events that no segment holds yet", |stats| {
+        stats.unflushed_bytes
+    }),
+    ("tidegate_store_segments_damaged", "Segments that were found damaged or missing", |stats| stats.damaged_segments),
+    ("tidegate_store_segments_quarantined", "Segments that are set aside, and that queries do not see", |stats| {
+        stats.set_aside_segments
+    }),
+    ("tidegate_store_events_quarantined", "Events in them, as far as known", |stats| stats.set_aside_rows),
+    ("tidegate_store_transactions_lost", "Transactions that the start found lost in the catalog's log", |stats| {
+        stats.lost_transactions
+    }),
+    ("tidegate_store_events_lost", "Events in them that were in no segment, as far as known", |stats| {
+        stats.lost_events.unwrap_or(0)
+    }),
+    ("tidegate_store_read_only", "1 while nothing can be written, after a failed write", |stats| {
+        u64::from(stats.read_only)
+    }),
+    ("tidegate_store_checkpoint_failing", "1 while the write-ahead log cannot be moved into the catalog", |stats| {
+        u64::from(stats.checkpoint_failing)
+    }),
+];
+
+/// The store's metrics.
+#[derive(Debug)]
+pub(super) struct StoreMetrics {
+    totals: Vec<(Counter, Read)>,
+    levels: Vec<(Gauge, Read)>,
+}
+
+impl StoreMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let mut all = Self { totals: Vec::new(), levels: Vec::new() };
+        for (name, help, read) in TOTALS {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            all.totals.push((counter, read));
+        }
+        for (name, help, read) in LEVELS {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            all.levels.push((gauge, read));
+        }
+        all
+    }
+
+    pub(super) fn measure(&self, stats: &StoreStats) {
+        for (counter, read) in &self.totals {
+            counter.inner().store(read(stats), Ordering::Relaxed);
+        }
+        for (gauge, read) in &self.levels {
+            gauge.set(i64::try_from(read(stats)).unwrap_or(i64::MAX));
+        }
+    }
+}

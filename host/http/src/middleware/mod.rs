@@ -1,0 +1,7 @@
+//! What is done for all routes, around their handlers.
+
+pub(crate) mod body_timeout;
+pub(crate) mod close_unread;
+pub(crate) mod compression;
+pub(crate) mod error_status;
+pub(crate) mod request_log;

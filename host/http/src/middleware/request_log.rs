@@ -1,0 +1,196 @@
+//! The request log: each request has an id, one log line, and its place in the metrics and traces.
+//!
+//! The line is written when the answer is sent completely, so that it says what was really sent. A client that
+//! disconnects before there is an answer is logged with status 499. What handlers know about the request comes from its
+//! notes ([`crate::notes`]).
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tidegate_model::Code;
+use tidegate_runtime::Class;
+use tracing::{Instrument, Span};
+use uuid::Uuid;
+
+use super::error_status::TrueStatus;
+use crate::app::App;
+use crate::connection::{AnonymousConnection, Peer};
+use crate::metrics::RequestOutcome;
+use crate::notes::{NOTES, RequestNotes};
+use crate::{rate_headers, traces};
+
+/// The header of a request's id.
+const REQUEST_ID: &str = "x-request-id";
+/// The longest id that is taken from a caller.
+const LONGEST_ID: usize = 128;
+/// The status of a request whose caller left before it was answered.
+const LEFT: u16 = 499;
+
+/// One request, from its head to the end of its answer.
+struct RequestLog {
+    app: Arc<App>,
+    began: Instant,
+    span: Span,
+    method: Method,
+    route: Option<MatchedPath>,
+    path: String,
+    peer: Option<String>,
+    notes: Arc<Mutex<RequestNotes>>,
+    status: u16,
+    code: Option<Code>,
+    bytes: u64,
+}
+
+impl Drop for RequestLog {
+    fn drop(&mut self) {
+        let taken = self.began.elapsed();
+        let route = self.route.as_ref().map_or("none", MatchedPath::as_str);
+        let method = method(&self.method);
+        self.app.metrics.answered(&RequestOutcome { route, method, status: self.status, code: self.code, taken });
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (path, status, bytes) = (self.path.as_str(), self.status, self.bytes);
+        let milliseconds = (taken.as_secs_f64() * 1e6).round() / 1e3;
+        let (token, endpoint, cache) = (notes.token.as_deref(), notes.endpoint.as_deref(), notes.cache);
+        let (code, peer) = (self.code.map(Code::name), self.peer.as_deref());
+        let (class, reason) = (notes.ended.map(Class::name), notes.ended.map(Class::reason));
+        let _entered = self.span.enter();
+        traces::end(&self.span, status);
+        // Probes come every few seconds; they are told where they fail.
+        if status == 200 && matches!(route, "/health" | "/ready" | "/metrics") {
+            tracing::debug!(method, route, path, status, bytes, milliseconds, peer, "request");
+        } else {
+            tracing::info!(
+                method,
+                route,
+                path,
+                status,
+                bytes,
+                milliseconds,
+                token,
+                endpoint,
+                cache,
+                code,
+                class,
+                reason,
+                peer,
+                "request"
+            );
+        }
+    }
+}
+
+/// Methods as labels: a caller may send any word.
+fn method(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "HEAD" => "HEAD",
+        "OPTIONS" => "OPTIONS",
+        _ => "OTHER",
+    }
+}
+
+/// The caller's id of the request, if it can stand in a log line, or a new one.
+fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let sane = |value: &&HeaderValue| {
+        let bytes = value.as_bytes();
+        !bytes.is_empty() && bytes.len() <= LONGEST_ID && bytes.iter().all(u8::is_ascii_graphic)
+    };
+    headers.get(REQUEST_ID).filter(sane).cloned().unwrap_or_else(|| {
+        let id = Uuid::new_v4().to_string();
+        HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("none"))
+    })
+}
+
+/// The outermost middleware.
+pub(crate) async fn log_request(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let id = request_id(request.headers());
+    // An error span, so that it is there at every log level.
+    let span = tracing::error_span!("request", id = id.to_str().unwrap_or_default(), endpoint = tracing::field::Empty);
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    traces::begin(&span, &request, route.as_ref().map_or("none", MatchedPath::as_str));
+    let anonymous = request.extensions().get::<Arc<AnonymousConnection>>().cloned();
+    let notes = Arc::new(Mutex::new(RequestNotes { anonymous, ..RequestNotes::default() }));
+    let mut log = RequestLog {
+        app,
+        began: Instant::now(),
+        span: span.clone(),
+        method: request.method().clone(),
+        route,
+        path: request.uri().path().to_owned(),
+        peer: request.extensions().get::<Peer>().map(|peer| peer.0.to_string()),
+        notes: Arc::clone(&notes),
+        status: LEFT,
+        code: None,
+        bytes: 0,
+    };
+    let mut response = NOTES.scope(Arc::clone(&notes), next.run(request)).instrument(span).await;
+    let rate = notes.lock().unwrap_or_else(PoisonError::into_inner).rate;
+    if let Some(rate) = rate {
+        rate_headers::write(rate, response.headers_mut());
+    }
+    response.headers_mut().insert(REQUEST_ID, id);
+    // An error that is sent with status 200 is an error here.
+    let status = response.extensions().get::<TrueStatus>().map_or(response.status(), |own| own.0);
+    log.status = status.as_u16();
+    log.code = response.extensions().get::<Code>().copied();
+    response.map(|body| Body::new(LoggedBody { body, log }))
+}
+
+/// The body of an answer, which writes the log line of its request when it is dropped.
+struct LoggedBody {
+    body: Body,
+    log: RequestLog,
+}
+
+impl HttpBody for LoggedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
+        self.log.bytes += tidegate_model::number(bytes);
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_sane_ids_are_taken() {
+        let id = |text: &[u8]| {
+            let mut headers = HeaderMap::new();
+            headers.insert(REQUEST_ID, HeaderValue::from_bytes(text).unwrap());
+            request_id(&headers).as_bytes().to_vec()
+        };
+        assert_eq!(id(b"abc-123"), b"abc-123");
+        assert_eq!(id(&[b'a'; 128]), [b'a'; 128]);
+        for bad in [&b""[..], b"two words", &[b'a'; 129], b"caf\xc3\xa9", b"a\tb"] {
+            assert_eq!(id(bad).len(), 36, "a new one instead of {bad:?}");
+        }
+    }
+}

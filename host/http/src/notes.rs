@@ -1,0 +1,64 @@
+//! Notes about the request that a task handles, for its log line and its answer.
+//!
+//! Handlers and middleware note what they find out (the token, the endpoint, the format) in a task-local value. The
+//! request log reads it when the answer is sent, and the middleware that writes errors reads it when a request fails.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_model::Errors;
+use tidegate_runtime::Class;
+use tidegate_service::answer::Format;
+use tidegate_service::rate::RateStatus;
+use tidegate_service::{Identity, hex};
+use uuid::Uuid;
+
+use crate::connection::AnonymousConnection;
+
+/// What is known about a request, besides its head.
+#[derive(Debug, Default)]
+pub(crate) struct RequestNotes {
+    /// The token's id in log lines; never the token.
+    pub(crate) token: Option<String>,
+    /// The endpoint's name.
+    pub(crate) endpoint: Option<String>,
+    /// Where the answer came from: `hit`, `stale`, `miss`, `collapsed`, `unkept`.
+    pub(crate) cache: Option<&'static str>,
+    /// With which status errors are answered, as far as the token and the endpoint say so.
+    pub(crate) errors: Option<Errors>,
+    /// The format of the answer.
+    pub(crate) format: Option<Format>,
+    /// How the component ended, where it did not answer.
+    pub(crate) ended: Option<Class>,
+    /// The state of the token's rate limit.
+    pub(crate) rate: Option<RateStatus>,
+    /// The request's connection, while it counts among those without a valid token.
+    pub(crate) anonymous: Option<Arc<AnonymousConnection>>,
+}
+
+tokio::task_local! {
+    pub(crate) static NOTES: Arc<Mutex<RequestNotes>>;
+}
+
+/// Notes something about the request that this task handles. Does nothing in a task without a request.
+pub(crate) fn note(change: impl FnOnce(&mut RequestNotes)) {
+    let _ = NOTES.try_with(|notes| change(&mut notes.lock().unwrap_or_else(PoisonError::into_inner)));
+}
+
+/// How the request is answered, as far as it is noted: the status of its errors, its format.
+pub(crate) fn chosen() -> (Option<Errors>, Option<Format>) {
+    let mut chosen = (None, None);
+    note(|notes| chosen = (notes.errors, notes.format));
+    chosen
+}
+
+/// Notes the token of the request: its id, or the beginning of its hash for a token of the environment. The connection
+/// does not count as anonymous from here on.
+pub(crate) fn note_caller(identity: Identity, id: Option<Uuid>) {
+    note(|notes| {
+        if let Some(connection) = notes.anonymous.take() {
+            connection.is_known();
+        }
+        let short = || hex(identity.get(..6).unwrap_or_default());
+        notes.token = Some(id.map_or_else(short, |id| id.to_string()));
+    });
+}

@@ -1,0 +1,110 @@
+//! The schema of an endpoint's rows: the columns of its saved query as JSON schema.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use tidegate_sql::Type;
+use uuid::Uuid;
+
+/// How long columns are taken as planned.
+const FRESH: Duration = Duration::from_secs(60);
+/// The most parts of a row, fields of records included, that are described.
+const MOST_PARTS: usize = 500;
+
+/// What an endpoint answers.
+#[derive(Debug, Clone)]
+pub(super) enum AnswerSchema {
+    /// Rows with these columns, as a JSON schema.
+    Rows(Value),
+    /// Rows, of which no more is known.
+    SomeRows,
+    /// Whatever its component makes.
+    Any,
+}
+
+/// What was found out so far.
+#[derive(Debug, Default)]
+pub(crate) struct RowSchemas {
+    known: Mutex<HashMap<Uuid, CachedSchema>>,
+    /// One request finds out more at a time: the others then find most of it known.
+    pub(super) finding: tokio::sync::Mutex<()>,
+}
+
+impl RowSchemas {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, CachedSchema>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of a version of an endpoint, and whether it is fresh.
+    pub(super) fn known(&self, id: Uuid, version: i64) -> Option<(AnswerSchema, bool)> {
+        let all = self.lock();
+        let known = all.get(&id).filter(|known| known.version == version)?;
+        let is_fresh = matches!(known.answer, AnswerSchema::Any) || known.since.elapsed() < FRESH;
+        Some((known.answer.clone(), is_fresh))
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct CachedSchema {
+    pub(super) version: i64,
+    pub(super) since: Instant,
+    pub(super) answer: AnswerSchema,
+}
+
+/// The schema of rows with these columns.
+pub(super) fn row_schema(columns: &[(String, Type)]) -> Value {
+    let mut parts = MOST_PARTS;
+    let columns: Map<String, Value> = columns.iter().map(|(name, ty)| (name.clone(), schema(ty, &mut parts))).collect();
+    json!({"type": "object", "properties": columns, "required": columns.keys().collect::<Vec<_>>()})
+}
+
+/// The JSON schema of the values of a type. Each may be null.
+fn schema(ty: &Type, parts: &mut usize) -> Value {
+    let Some(left) = parts.checked_sub(1) else { return json!({}) };
+    *parts = left;
+    let mut object = |fields: &[tidegate_sql::Field]| {
+        let shown = fields.iter().filter(|field| !field.is_hidden());
+        let properties: Map<String, Value> =
+            shown.map(|field| (field.name.clone(), schema(&field.ty, parts))).collect();
+        json!({"type": ["object", "null"], "properties": properties})
+    };
+    match ty {
+        // A path that no log had so far may have any value tomorrow.
+        Type::Null | Type::Json => json!({}),
+        Type::Bool => json!({"type": ["boolean", "null"]}),
+        Type::Int64 => json!({"type": ["integer", "null"], "format": "int64"}),
+        Type::Float64 => {
+            json!({"type": ["number", "string", "null"], "description": "A number; NaN, Infinity and -Infinity are texts."})
+        }
+        Type::String => json!({"type": ["string", "null"]}),
+        Type::Bytes => json!({"type": ["string", "null"], "contentEncoding": "base64"}),
+        Type::Timestamp => {
+            json!({"type": ["integer", "null"], "format": "int64", "description": "Microseconds since 1970-01-01, UTC."})
+        }
+        Type::Datetime => json!({"type": ["string", "null"], "description": "Date and time without a zone."}),
+        Type::Date => json!({"type": ["string", "null"], "format": "date"}),
+        Type::Time => json!({"type": ["string", "null"], "description": "Time of day."}),
+        Type::Interval => json!({"type": ["string", "null"], "description": "An interval of time."}),
+        Type::Array(item) => json!({"type": ["array", "null"], "items": schema(item, parts)}),
+        Type::Struct { fields, .. } => object(fields),
+        Type::Record(fields) => json!({"type": ["array", "null"], "items": object(fields), "maxItems": 1}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_is_bounded_whatever_the_type_is() {
+        let mut ty = Type::String;
+        for _ in 0..12 {
+            let field = |name: &str| tidegate_sql::Field { name: name.to_owned(), ty: ty.clone() };
+            ty = Type::Record([field("a"), field("b"), field("c"), field("_present")].into());
+        }
+        let text = schema(&ty, &mut 500).to_string();
+        assert!(text.len() < 60_000 && !text.contains("_present"), "{}", text.len());
+    }
+}

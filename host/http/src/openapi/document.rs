@@ -1,0 +1,49 @@
+//! The whole document, of the fixed routes and of saved endpoints.
+
+use serde_json::{Map, Value, json};
+use tidegate_model::{Errors, Manifest};
+use tidegate_service::tokens::Access;
+
+use super::columns::AnswerSchema;
+use super::{endpoints, routes, schemas};
+
+/// The document for a token, or for a caller without one. `errors` is the server's setting.
+pub(super) fn document(
+    endpoints: impl Iterator<Item = (Manifest, AnswerSchema)>,
+    access: Option<&Access>,
+    errors: Errors,
+) -> Value {
+    let of_caller = access.and_then(|access| access.errors).unwrap_or(errors);
+    let mut paths = Map::new();
+    for route in routes::ROUTES {
+        if let Value::Object(path) = paths.entry(route.path).or_insert_with(|| json!({})) {
+            path.insert(route.method.to_owned(), route.operation(of_caller));
+        }
+    }
+    let mut ids = endpoints::Ids::default();
+    for (manifest, answer) in endpoints {
+        let (path, operation) = endpoints::operation(&manifest, &answer, access, errors, &mut ids);
+        paths.insert(path, json!({"get": operation}));
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tidegate",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "Saved SQL over logs, as HTTP endpoints.",
+            "description": "With an access token, this document also has the saved endpoints that the token may query.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"key": []}, {"bearer": []}],
+        "tags": [
+            {"name": "endpoints", "description": "The saved endpoints."},
+            {"name": "query", "description": "Running an endpoint, saved or with an ad-hoc query."},
+            {"name": "logs", "description": "Sending logs."},
+            {"name": "management", "description": "Endpoints, sources and access tokens; for private tokens."},
+            {"name": "operation", "description": "What watches the service."},
+        ],
+        "paths": paths,
+        "components": schemas::components(),
+    })
+}

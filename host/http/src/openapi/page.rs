@@ -1,0 +1,43 @@
+//! `GET /api/openapi`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use tidegate_model::Manifest;
+use tidegate_service::rate::RequestClass;
+use tidegate_service::tokens::Access;
+
+use super::answers::answers;
+use super::document::document;
+use crate::app::App;
+use crate::auth::authenticate;
+use crate::failure::Refusal;
+
+/// `GET /api/openapi`.
+pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let errors = app.service.options.server.errors;
+    let document = if headers.contains_key("x-api-key") || headers.contains_key(AUTHORIZATION) {
+        let access = authenticate(&app.service, &headers)?;
+        app.limit_rate(RequestClass::Queries, access.identity)?;
+        let mut entries = app.service.registry.all();
+        entries.retain(|entry| access.may_query(&entry.name, Some(entry.id)));
+        let described = answers(&app, entries).await?.into_iter();
+        document(described.filter(|(manifest, _)| is_bound(manifest, &access)), Some(&access), errors)
+    } else {
+        document(std::iter::empty(), None, errors)
+    };
+    let mut response = Json(document).into_response();
+    // What it says is what the token may know.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("authorization, x-api-key"));
+    Ok(response)
+}
+
+/// Whether the endpoint has all parameters that the token fixes: others refuse the token.
+fn is_bound(manifest: &Manifest, access: &Access) -> bool {
+    access.pinned.keys().all(|name| manifest.parameters.iter().any(|parameter| parameter.name == *name))
+}

@@ -1,0 +1,331 @@
+//! What the routes take and answer, as the document's components.
+
+use serde_json::{Map, Value, json};
+use tidegate_model::{Errors, LIMITS, LimitSet};
+use tidegate_service::answer::Format;
+
+use crate::middleware::error_status::STATUS;
+
+/// The statuses of refusals, and what each says.
+const REFUSALS: [(u16, &str); 14] = [
+    (400, "A parameter, the statement, or the body is wrong; the message says where and what would be right."),
+    (401, "No access token, or one that is unknown, revoked or expired."),
+    (403, "The access token may not do this."),
+    (404, "There is no such endpoint, source, token or version."),
+    (408, "The body did not arrive in time."),
+    (409, "The name is taken, or what is asked for contradicts what is there."),
+    (413, "The body is too large."),
+    (415, "The body is in a format or encoding that is not read here."),
+    (422, "What was to be saved is refused, or a limit of the request was reached."),
+    (429, "Too many requests; try again after the time that is told."),
+    (500, "The request failed; the server's log has the details."),
+    (503, "The service cannot answer now; try again after the time that is told."),
+    (504, "The request took longer than it may."),
+    (507, "There is no room to store anything; reads go on."),
+];
+
+/// What refusals of OpenTelemetry's requests are called.
+pub(super) const OTLP_REFUSED: &str = "OtlpRefused";
+
+/// A reference to a component.
+pub(super) fn reference(kind: &str, name: &str) -> Value {
+    json!({"$ref": format!("#/components/{kind}/{name}")})
+}
+
+/// The headers of an answer with rows.
+pub(super) fn answer_headers(errors: Errors) -> Value {
+    let mut headers = json!({"x-result-truncated": {
+        "description": "There if there were more rows than may be given.",
+        "schema": {"type": "string", "enum": ["true"]},
+    }});
+    if let (Some(headers), Errors::Ok) = (headers.as_object_mut(), errors) {
+        let status = json!({
+            "description": "The status of the error, if the answer is one.",
+            "schema": {"type": "integer", "minimum": 400, "maximum": 599},
+        });
+        headers.insert(STATUS.to_string(), status);
+    }
+    headers
+}
+
+/// An answer with rows, in all formats. `result` is the schema of the rows in JSON; what is wrong is there too, where
+/// errors are answered as if they were none.
+pub(super) fn rows_content(result: Value, errors: Errors) -> Value {
+    let content = Format::ALL.map(|format| {
+        let schema = match format {
+            Format::Json => {
+                let rows = json!({"type": "object", "required": ["result"], "properties": {"result": result}});
+                match errors {
+                    Errors::Status => rows,
+                    Errors::Ok => json!({"anyOf": [rows, reference("schemas", "ErrorAsText")]}),
+                }
+            }
+            Format::NdJson => json!({"type": "string", "description": "One row object a line."}),
+            Format::Csv => json!({"type": "string", "description": "RFC 4180 with a header line."}),
+            Format::Arrow => json!({}),
+        };
+        let media_type = format.content_type().split(';').next().unwrap_or_default();
+        (media_type.to_owned(), json!({"schema": schema}))
+    });
+    Value::Object(Map::from_iter(content))
+}
+
+/// All components.
+pub(super) fn components() -> Value {
+    let error = json!({"schema": reference("schemas", "Error")});
+    let plain = REFUSALS.map(|refusal| (refusal, "Refused", json!({"application/json": error})));
+    // Exporters read `google.rpc.Status`, in the encoding of their request.
+    let otlp = json!({"application/json": error, "application/x-protobuf": {"schema": {}}});
+    let otlp = REFUSALS.map(|refusal| (refusal, OTLP_REFUSED, otlp.clone()));
+    let refusals = plain.into_iter().chain(otlp).map(|((status, description), prefix, content)| {
+        let mut response = json!({"description": description, "content": content});
+        // Of an endpoint's own problems those have it that its code calls retryable.
+        if let (Some(fields), 400 | 404 | 409 | 422 | 429 | 500 | 503 | 507) = (response.as_object_mut(), status) {
+            let description = "Seconds after which the same request may succeed, where that is so.";
+            let seconds = json!({"schema": {"type": "integer", "minimum": 0}, "description": description});
+            fields.insert("headers".to_owned(), json!({"Retry-After": seconds}));
+        }
+        (format!("{prefix}{status}"), response)
+    });
+    json!({
+        "securitySchemes": {
+            "key": {"type": "apiKey", "in": "header", "name": "X-API-KEY"},
+            "bearer": {"type": "http", "scheme": "bearer"},
+        },
+        "parameters": parameters(),
+        "responses": Map::from_iter(refusals),
+        "schemas": schemas(),
+    })
+}
+
+fn parameters() -> Value {
+    let text = json!({"type": "string"});
+    let in_path = |name: &str, description: &str| json!({"name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string", "minLength": 1}});
+    let in_query = |name: &str, description: &str, schema: &Value| json!({"name": name, "in": "query", "description": description, "schema": schema});
+    // Empty is as if it were not there.
+    let formats: Vec<&str> = Format::ALL.map(Format::name).into_iter().chain([""]).collect();
+    let formats = json!({"type": "string", "enum": formats});
+    json!({
+        "endpoint": in_path("endpoint", "The id or the name of an endpoint."),
+        "source": in_path("source", "The id or the name of a source."),
+        "token": in_path("token", "The id of an access token."),
+        "version": {"name": "version", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}},
+        "sql": in_query("sql", "An ad-hoc query in SQL, which is run in place of the saved one over the endpoint's tables.", &text),
+        "lql": in_query("lql", "An ad-hoc query in LQL; not read if there is `sql`.", &text),
+        "format": in_query("format", "The format of the answer; without it, Accept decides.", &formats),
+        "limit": in_query("limit", "How many rows.", &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})),
+        "make_sources": in_query("make_sources", "Whether sources that the component's statements name and that are not there are made.", &json!({"type": "boolean", "default": false})),
+        "source_name": in_query("source_name", "The name of the source.", &text),
+        "source_id": in_query("source", "The id of the source.", &text),
+        "idempotency-key": {"name": "idempotency-key", "in": "header", "description": "A name of the request, 1 to 255 visible characters: sent again within a day, it is answered as before and stores nothing.", "schema": {"type": "string", "minLength": 1, "maxLength": 255}},
+        "x-source-name": {"name": "x-source-name", "in": "header", "description": "The name of the source.", "schema": text},
+        "redact": {
+            "name": "svc-endpoint-redact-pii",
+            "in": "header",
+            "description": "`true` masks IP addresses in this answer, any other value does not; without it, the endpoint's own \
+                            setting counts. Turning that off needs a private token.",
+            "schema": text,
+        },
+    })
+}
+
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+/// An object of which no other fields are taken.
+fn closed(properties: Value, required: &[&str]) -> Value {
+    let mut schema = object(properties, required);
+    if let Some(fields) = schema.as_object_mut() {
+        fields.insert("additionalProperties".to_owned(), false.into());
+    }
+    schema
+}
+
+/// The limits that an endpoint or a token may lower, by name.
+fn limits() -> Value {
+    let described = LimitSet::names().filter_map(|name| {
+        let what = LIMITS.iter().find(|setting| setting.name == name)?.what;
+        Some((name.to_owned(), json!({"type": ["string", "integer"], "minimum": 0, "description": what})))
+    });
+    let mut schema = closed(Value::Object(described.collect()), &[]);
+    if let Some(fields) = schema.as_object_mut() {
+        fields.insert("type".to_owned(), json!(["object", "null"]));
+        let description = "What one request may use, where that is less than the server's limits: a number, or a text \
+                           with its unit such as \"5 s\" or \"16 MiB\".";
+        fields.insert("description".to_owned(), description.into());
+    }
+    schema
+}
+
+/// How errors of queries are answered.
+fn errors(absent: &str) -> Value {
+    let description = format!(
+        "Errors of queries have their own status, or 200 with `\"result\": null` and `error` as a text, where the answer \
+         would be JSON; the true status is then in {STATUS}. {absent}"
+    );
+    json!({"type": ["string", "null"], "enum": ["status", "ok", null], "default": null, "description": description})
+}
+
+fn schemas() -> Value {
+    let text = json!({"type": "string"});
+    let id = json!({"type": "string", "format": "uuid"});
+    let time = json!({"type": ["string", "null"], "format": "date-time"});
+    let count = json!({"type": "integer", "minimum": 0});
+    let some_count = json!({"type": ["integer", "null"], "minimum": 0});
+    let shown = |name: &str| reference("schemas", name);
+    let days = json!({"type": ["integer", "null"], "minimum": 0, "maximum": 36_500, "description": "0 keeps for ever, null is the server's setting."});
+    let bytes = json!({"type": ["integer", "null"], "minimum": 0, "description": "0 is without limit, null is the server's setting."});
+    let source_fields =
+        json!({"name": {"type": "string", "minLength": 1}, "retention_days": days, "retention_bytes": bytes});
+    let endpoint_fields = json!({
+        "name": {"type": "string", "minLength": 1, "maxLength": 128},
+        "description": text,
+        "query": {"type": "string", "minLength": 1, "description": "The saved query, with parameters as @name. Its top-level CTEs are the tables of ad-hoc queries."},
+        "parameters": {"type": "array", "items": shown("Parameter")},
+        "max_limit": {"type": "integer", "minimum": 1, "maximum": 10_000, "default": 1000},
+        "cache_duration_seconds": {"type": "integer", "minimum": 0, "maximum": 86_400, "default": 0},
+        "proactive_requerying_seconds": {"type": ["integer", "null"], "minimum": 1, "maximum": 86_400, "default": null},
+        "sandboxable": {"type": "boolean", "default": false},
+        "redact_pii": {"type": "boolean", "default": false},
+        "errors": errors("The server's choice, if null."),
+        "enable_auth": {"type": "boolean", "const": true, "default": true},
+        "labels": text,
+        "limits": shown("Limits"),
+    });
+    let mut endpoint = endpoint_fields.clone();
+    let mut endpoint_fields = endpoint_fields;
+    if let Some(fields) = endpoint_fields.as_object_mut() {
+        fields.insert("language".to_owned(), json!({"type": "string", "const": "bq_sql"}));
+    }
+    if let Some(fields) = endpoint.as_object_mut() {
+        fields.insert("author".to_owned(), json!({"type": "string", "description": "Who saved this version."}));
+        fields.insert("inserted_at".to_owned(), time.clone());
+        fields.insert("updated_at".to_owned(), time.clone());
+        fields.insert("id".to_owned(), id.clone());
+        fields.insert("version".to_owned(), json!({"type": "integer", "minimum": 1}));
+        fields.insert("statements".to_owned(), json!({"type": "object", "additionalProperties": text, "description": "Statements of the component beside the query, by name."}));
+        fields.insert(
+            "kind".to_owned(),
+            json!({"type": "string", "enum": ["sql", "wasm"], "description": "A saved query, or code."}),
+        );
+        fields.insert(
+            "digest".to_owned(),
+            json!({"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "The SHA-256 of the component."}),
+        );
+        let warning = "What may not be meant as it is written, such as names that no log has had so far.";
+        fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
+        let made = "Sources that were made because the request asked for it (`make_sources`); absent where none was.";
+        fields.insert("made_sources".to_owned(), json!({"type": "array", "items": text, "description": made}));
+    }
+    let token_fields = json!({
+        "description": text,
+        "scopes": {"type": "string", "minLength": 1, "description": "ingest, ingest:source:NAME, query, query:endpoint:NAME, private; separated by blanks."},
+        "pinned": {"type": ["object", "null"], "additionalProperties": text, "description": "Values of parameters that the holder cannot choose."},
+        "limits": shown("Limits"),
+        "errors": errors("The endpoint's choice, else the server's, if null."),
+        "expires_at": time,
+    });
+    let mut token = token_fields.clone();
+    if let Some(fields) = token.as_object_mut() {
+        fields.insert("id".to_owned(), id.clone());
+        fields.insert("inserted_at".to_owned(), time.clone());
+        fields.insert("revoked_at".to_owned(), time.clone());
+    }
+    let mut made = token.clone();
+    if let Some(fields) = made.as_object_mut() {
+        fields.insert("token".to_owned(), json!({"type": "string", "description": "Shown once."}));
+        let warning = "Endpoints that a scope names and that are not there so far.";
+        fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
+    }
+    json!({
+        "Error": object(json!({"error": object(json!({
+            "code": {"type": "string", "description": "A word for programs, such as unknown_table."},
+            "message": {"type": "string", "description": "What is wrong, where, and what would be right."},
+            "status": {"type": "integer"},
+            "errors": {"type": "array", "items": object(json!({
+                "reason": text,
+                "location": {"type": ["string", "null"], "description": "What it is about: a parameter, a field, a table, or a place in the statement."},
+                "message": text,
+            }), &["reason", "location", "message"])},
+        }), &["code", "message", "status", "errors"])}), &["error"]),
+        "ErrorAsText": object(json!({
+            "result": {"type": "null"},
+            "error": {"type": "string", "description": "What is wrong, where, and what would be right."},
+        }), &["result", "error"]),
+        "Row": {"type": "object", "description": "The columns of a query, by name."},
+        "Rows": object(json!({"result": {"type": "array", "items": shown("Row")}}), &["result"]),
+        "Parameters": {
+            "type": "object",
+            "description": "Parameters of the endpoint; `sql` and `lql` for an ad-hoc query.",
+            "properties": {"sql": text, "lql": text},
+            "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+        },
+        "Event": {
+            "type": "object",
+            "description": "Any JSON object. `timestamp` is its time (ISO 8601, or a number since 1970), `event_message` its text, `id` its own id.",
+        },
+        "Events": {"anyOf": [
+            {"type": "array", "items": shown("Event")},
+            object(json!({"batch": {"type": "array", "items": shown("Event")}}), &["batch"]),
+            shown("Event"),
+        ]},
+        "Logged": object(json!({
+            "message": text,
+            "accepted": count,
+            "rejected": count,
+            "unread_times": count,
+            "future_times": count,
+            "errors": {"type": "array", "items": object(json!({"index": count, "message": text}), &["index", "message"])},
+        }), &["message"]),
+        "Health": object(json!({"status": text}), &["status"]),
+        "OpenApi": object(json!({"openapi": text, "paths": {"type": "object"}}), &["openapi", "paths"]),
+        "Parameter": closed(json!({
+            "name": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+            "kind": {"type": "string", "enum": ["boolean", "int64", "float64", "text", "bytes", "timestamp", "json"], "default": "text"},
+            "required": {"type": "boolean", "default": false},
+            "default": text,
+            "enum": {"type": "array", "items": text},
+            "format": {"type": "string", "enum": ["regex", "timestamp"]},
+            "max_length": {"type": "integer", "minimum": 0},
+            "description": text,
+        }), &["name"]),
+        "Limits": limits(),
+        "EndpointFields": closed(endpoint_fields.clone(), &[]),
+        "NewEndpoint": closed(endpoint_fields, &["name", "query"]),
+        "Endpoint": object(endpoint.clone(), &["id", "name", "query", "version"]),
+        "CheckedComponent": object(json!({
+            "name": text,
+            "digest": endpoint.get("digest"),
+            "version": {"type": ["integer", "null"], "description": "The version that is there now."},
+            "unchanged": {"type": "boolean", "description": "Whether it is what is there now."},
+            "warnings": endpoint.get("warnings"),
+        }), &["name", "digest", "version", "unchanged", "warnings"]),
+        "EndpointVersion": object(endpoint, &["id", "name", "version"]),
+        "SourceFields": closed(source_fields.clone(), &[]),
+        "NewSource": closed(source_fields, &["name"]),
+        "Source": object(json!({
+            "id": id,
+            "name": text,
+            "retention_days": days,
+            "retention_bytes": bytes,
+            "effective_retention_days": some_count,
+            "effective_retention_bytes": some_count,
+            "rows": count,
+            "bytes": count,
+            "segments": count,
+            "memory_rows": count,
+            "memory_bytes": count,
+            "oldest": time,
+            "newest": time,
+            "fields": count,
+            "max_fields": count,
+            "overflows": {"type": "boolean"},
+            "inserted_at": time,
+        }), &["id", "name"]),
+        "SourceSchema": {"type": "object", "description": "Types by path.", "additionalProperties": text},
+        "AccessToken": object(token, &["id", "scopes"]),
+        "NewAccessToken": closed(token_fields, &["scopes"]),
+        "MadeAccessToken": object(made, &["id", "scopes", "token"]),
+    })
+}

@@ -1,0 +1,139 @@
+//! The parameters of a query request over HTTP: query string, JSON body, form body.
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Method, Uri, header};
+use bytes::Bytes;
+use serde_json::Value;
+use tidegate_model::{Code, Failure};
+use tidegate_service::execution::{ParameterCollector, SentParameters, texts};
+
+/// The longest body of a query request, in bytes.
+const MAX_BODY: usize = 512 << 10;
+/// Bodies of so many bytes and more are not read on the thread of their connection.
+const LARGE: usize = 64 << 10;
+
+/// A query request whose body has arrived and is not parsed yet.
+#[derive(Debug)]
+pub(crate) struct QueryBody {
+    method: Method,
+    uri: Uri,
+    /// Whether the body is a form; else it is JSON.
+    form: bool,
+    body: Bytes,
+}
+
+impl QueryBody {
+    /// Waits for the body of a request.
+    ///
+    /// # Errors
+    /// [`Code::TooLarge`].
+    pub(crate) async fn wait(method: &Method, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<Self, Failure> {
+        let too_large = |_| Failure::new(Code::TooLarge, format!("the body is larger than {MAX_BODY} bytes"));
+        let body = to_bytes(body, MAX_BODY).await.map_err(too_large)?;
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let form = kind.starts_with("application/x-www-form-urlencoded");
+        Ok(Self { method: method.clone(), uri: uri.clone(), form, body })
+    }
+
+    /// Whether reading it may take longer than a connection's thread should be kept from others.
+    pub(crate) fn is_large(&self) -> bool {
+        self.body.len() >= LARGE
+    }
+
+    /// Reads the parameters. A GET has a `Content-Type` and no body with some clients, so an empty body
+    /// is no error whatever the header says.
+    ///
+    /// # Errors
+    /// [`Code::InvalidBody`]; [`Code::TooLarge`] for more parameters than [`tidegate_model::MOST_PARAMETERS`];
+    /// [`Code::InvalidParameter`] for one that is given twice with different values.
+    pub(crate) fn read(&self) -> Result<SentParameters, Failure> {
+        let mut pairs = ParameterCollector::default();
+        pairs.extend(form_urlencoded::parse(self.uri.query().unwrap_or_default().as_bytes()).into_owned())?;
+        if self.body.is_empty() {
+        } else if self.form {
+            pairs.extend(form_urlencoded::parse(&self.body).into_owned())?;
+        } else {
+            let object = json_object(&self.body)?;
+            // A GET may carry its ad-hoc query in a body, and nothing else.
+            let keep = |name: &str| self.method != Method::GET || matches!(name, "sql" | "lql");
+            pairs.extend(object.into_iter().filter(|(name, _)| keep(name)))?;
+        }
+        Ok(pairs.finish())
+    }
+}
+
+/// The parameters of a JSON object.
+fn json_object(body: &[u8]) -> Result<Vec<(String, String)>, Failure> {
+    let bad = |message: String| Failure::new(Code::InvalidBody, message);
+    let value: Value =
+        serde_json::from_slice(body).map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
+    let Value::Object(object) = value else {
+        return Err(bad("the body must be a JSON object of parameters".to_owned()));
+    };
+    texts(object)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use serde_json::Map;
+    use tidegate_model::MOST_PARAMETERS;
+    use tidegate_service::execution::AdhocQuery;
+
+    use super::*;
+
+    async fn read(method: Method, uri: &str, kind: &str, body: &str) -> Result<SentParameters, Failure> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
+        QueryBody::wait(&method, &uri.parse().unwrap(), &headers, Body::from(body.to_owned())).await?.read()
+    }
+
+    #[tokio::test]
+    async fn parameters_come_from_the_query_string_and_the_body() {
+        let json = "application/json";
+        let sent = read(Method::GET, "/x?project=a+b%2Bc&iso_timestamp_end=", json, "").await.unwrap();
+        assert_eq!(sent.values, [("project".into(), "a b+c".into()), ("iso_timestamp_end".into(), String::new())]);
+        let sent = read(Method::POST, "/x?a=1", json, r#"{"b": 2, "c": null, "sql": "select 1"}"#).await.unwrap();
+        assert_eq!(sent.values.len(), 2);
+        assert_eq!(sent.adhoc, Some(AdhocQuery::Sql("select 1".into())));
+        let sent = read(Method::GET, "/x", json, r#"{"b": 2, "lql": "f:edge_logs"}"#).await.unwrap();
+        assert_eq!((sent.values.len(), sent.adhoc), (0, Some(AdhocQuery::Lql("f:edge_logs".into()))));
+        let sent = read(Method::GET, "/x?sql=&lql=error", json, "").await.unwrap();
+        assert_eq!((sent.values.len(), sent.adhoc), (0, None));
+        let sent = read(Method::POST, "/x", "application/x-www-form-urlencoded", "a=1&b=2").await.unwrap();
+        assert_eq!(sent.values.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn contradictions_and_bad_bodies_are_refused_by_name() {
+        let json = "application/json";
+        assert!(read(Method::GET, "/x?a=1&a=1", json, "").await.is_ok());
+        assert!(read(Method::GET, "/x?a=1&a=2", json, "").await.unwrap_err().message.contains("'a'"));
+        assert_eq!(read(Method::POST, "/x", json, "{").await.unwrap_err().code, Code::InvalidBody);
+        assert!(read(Method::POST, "/x", json, r#"{"a": [1]}"#).await.unwrap_err().message.contains("'a'"));
+    }
+
+    #[tokio::test]
+    async fn the_number_of_parameters_is_bounded_wherever_they_stand() {
+        let form = "application/x-www-form-urlencoded";
+        let names = |n: usize| (0..n).map(|i| format!("p{i}=1")).collect::<Vec<_>>().join("&");
+        let most = names(MOST_PARAMETERS);
+        assert_eq!(read(Method::POST, "/x", form, &most).await.unwrap().values.len(), MOST_PARAMETERS);
+        assert!(read(Method::GET, &format!("/x?{most}"), form, "").await.is_ok());
+        let many = names(MOST_PARAMETERS + 1);
+        let object: Map<String, Value> = (0..=MOST_PARAMETERS).map(|i| (format!("p{i}"), Value::from(1))).collect();
+        let json = Value::Object(object).to_string();
+        for (uri, kind, body) in [
+            ("/x", form, many.as_str()),
+            ("/x?more=1", form, &most),
+            (&format!("/x?{many}"), form, ""),
+            ("/x", "application/json", &json),
+            // One name that is repeated is as much work as many.
+            ("/x", form, &"a=1&".repeat(MOST_PARAMETERS + 1)),
+        ] {
+            let failure = read(Method::POST, uri, kind, body).await.unwrap_err();
+            assert_eq!(failure.code, Code::TooLarge);
+            assert!(failure.message.contains("more than 500 parameters"), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The route of queries: one request from its head to its response.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use tidegate_model::{Code, Failure};
+use tidegate_service::Tenant;
+use tidegate_service::answer::Format;
+use tidegate_service::cache::Lookup;
+use tidegate_service::execution::{RunRecord, check_request, redaction, takes_time};
+use tidegate_service::rate::RequestClass;
+
+use crate::accept::take_format;
+use crate::app::App;
+use crate::auth::authenticate;
+use crate::cached;
+use crate::failure::Refusal;
+use crate::notes::note;
+use crate::parameters::QueryBody;
+use crate::response::{respond, respond_streamed};
+
+/// The headers with which a request asks for redaction.
+const REDACT_HEADERS: [&str; 2] = ["svc-endpoint-redact-pii", "lf-endpoint-redact-pii"];
+
+/// `GET` and `POST /api/endpoints/query/{id or name}`.
+pub(crate) async fn query(
+    State(app): State<Arc<App>>,
+    Path(id_or_name): Path<String>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let service = &app.service;
+    let now = service.clock.now();
+    let (head, body) = request.into_parts();
+    let access = authenticate(service, &head.headers)?;
+    note(|notes| notes.errors = access.errors);
+    app.limit_rate(RequestClass::Queries, access.identity)?;
+    let endpoint = service.endpoints.find(&access, &id_or_name).await?;
+    note(|notes| {
+        notes.endpoint = Some(endpoint.manifest.name.to_string());
+        notes.errors = access.errors.or(endpoint.manifest.settings.errors);
+    });
+    let tenant = Tenant::Token(access.identity);
+    let arrived = QueryBody::wait(&head.method, &head.uri, &head.headers, body).await?;
+    let mut sent = if arrived.is_large() {
+        service.executor.run_in_place(tenant, move || arrived.read()).await?
+    } else {
+        arrived.read()?
+    };
+    let format = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
+    note(|notes| notes.format = Some(format));
+    let redact = redaction(&endpoint, &access, wants_redaction(&head.headers)?)?;
+    let reads = service.endpoints.reads(&endpoint).await?;
+    let checked = if takes_time(&endpoint.manifest, &reads, &sent) {
+        let executor = Arc::clone(&service.executor);
+        let check = move || check_request(executor.limits(), endpoint, &reads, &access, sent, format, redact);
+        service.executor.run_in_place(tenant, check).await?
+    } else {
+        check_request(service.executor.limits(), endpoint, &reads, &access, sent, format, redact)?
+    };
+    let checked = Arc::new(checked);
+    // Ad-hoc text of a private token over all sources may read anything, so nothing says when its answer changes.
+    let cacheable = checked.endpoint.manifest.settings.cache_duration_seconds > 0 && !checked.unrestricted;
+    let (executor, record) = (Arc::clone(&service.executor), RunRecord::default());
+    if !cacheable && format == Format::NdJson {
+        let streamed = executor.execute_streamed(checked, now, Arc::clone(&record)).await;
+        note_run(&record);
+        return Ok(cached::bypassed(respond_streamed(streamed?)));
+    }
+    let execution = executor.execute(Arc::clone(&checked), now, tenant, Arc::clone(&record));
+    if !cacheable {
+        let encoded = execution.await;
+        note_run(&record);
+        return Ok(cached::bypassed(respond(encoded?)));
+    }
+    let found = service.cache.answer(&checked, execution).await;
+    note_run(&record);
+    let found = found?;
+    app.metrics.cache_lookup(found.name());
+    note(|notes| notes.cache = Some(found.name()));
+    let (entry, status) = match found {
+        Lookup::Cached(entry, status) => (entry, status),
+        Lookup::Uncached(answer) => return Ok(cached::uncacheable(respond(answer))),
+    };
+    let versions = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    Ok(cached::respond(&entry, &service.executor.answers().of(tenant), status, versions).await?)
+}
+
+/// Notes the class in which the component ended, if it ran for this request and ended without an answer.
+fn note_run(record: &RunRecord) {
+    if let Some(class) = record.get().and_then(|report| report.ended) {
+        note(|notes| notes.ended = Some(class));
+    }
+}
+
+/// Whether the caller asks for redaction, or asks to turn it off; none where it says nothing.
+fn wants_redaction(headers: &HeaderMap) -> Result<Option<bool>, Failure> {
+    let mut wants = None;
+    for value in REDACT_HEADERS.iter().flat_map(|name| headers.get_all(*name)) {
+        let text = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
+        match text.as_str() {
+            "true" | "1" | "yes" | "on" => wants = Some(true),
+            // Where two headers contradict each other, the safer one holds.
+            "false" | "0" | "no" | "off" | "" => wants = wants.or(Some(false)),
+            _ => {
+                let message = "the header that asks for redaction is true or false";
+                return Err(Failure::new(Code::InvalidParameter, message).about("svc-endpoint-redact-pii"));
+            }
+        }
+    }
+    Ok(wants)
+}

@@ -1,0 +1,162 @@
+//! Health and readiness: what probes ask.
+//!
+//! `/health` says that the process answers, whatever is wrong: a stack that waits for a healthy
+//! container must not hang on a full disk. `/ready` says what is wrong, without names or paths,
+//! because it needs no token; those are in the log. Stored logs that cannot be read do not make a
+//! service unready, because all others can: it says `degraded`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tidegate_store::StoreStats;
+
+use crate::app::App;
+
+/// Free space under which the disk is as good as full, in bytes: a write-ahead log and a segment
+/// must find room.
+const LEAST_FREE: u64 = 64 << 20;
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    what: &'static str,
+    message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(what: &'static str, message: impl Into<String>) -> Self {
+        Self { what, message: message.into() }
+    }
+
+    fn json(&self) -> Value {
+        json!({"what": self.what, "message": self.message})
+    }
+}
+
+/// The answer of a service that is not ready.
+pub(crate) fn not_ready(problems: &[Problem]) -> Response {
+    let problems: Vec<Value> = problems.iter().map(Problem::json).collect();
+    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "not_ready", "problems": problems}))).into_response()
+}
+
+/// `GET /health`.
+pub(crate) async fn health() -> Json<Value> {
+    Json(json!({"status": "ok"}))
+}
+
+/// `GET /ready`.
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
+    // The catalog and the file system may be slow; connections are served meanwhile.
+    let asked = Arc::clone(&app);
+    let problems = tokio::task::spawn_blocking(move || problems(&asked)).await;
+    let problems = problems.unwrap_or_else(|_| vec![Problem::new("internal", "the checks broke off")]);
+    if !problems.is_empty() {
+        return not_ready(&problems);
+    }
+    let (running, places, waiting) = app.service.executor.admission().numbers();
+    let mut warnings = Vec::new();
+    let (unusable, unchecked) = app.service.registry.unusable();
+    match unusable {
+        0 => {}
+        n => warnings.push(
+            Problem::new(
+                "endpoints",
+                format!("{n} of the saved endpoints cannot be used; the server's log has the reasons"),
+            )
+            .json(),
+        ),
+    }
+    let damage = damage(&app.service.store.stats());
+    let status = if damage.is_empty() { "ok" } else { "degraded" };
+    warnings.extend(damage.iter().map(Problem::json));
+    Json(json!({
+        "status": status,
+        "running": running,
+        "places": places,
+        "waiting": waiting,
+        "unchecked_endpoints": unchecked,
+        "warnings": warnings,
+    }))
+    .into_response()
+}
+
+/// What of the stored logs cannot be read. The rest is served: a service is ready all the same, and says
+/// that it is degraded.
+fn damage(stats: &StoreStats) -> Vec<Problem> {
+    let mut found = Vec::new();
+    if stats.damaged_segments > 0 {
+        let (segments, rows) = (stats.damaged_segments, stats.damaged_rows);
+        found.push(Problem::new(
+            "damage",
+            format!(
+                "{segments} segments with {rows} events are damaged or missing, and queries that need them fail; \
+                 tidegate verify lists them, tidegate repair sets them aside"
+            ),
+        ));
+    }
+    if stats.set_aside_segments > 0 {
+        let (segments, rows) = (stats.set_aside_segments, stats.set_aside_rows);
+        found.push(Problem::new(
+            "quarantine",
+            format!(
+                "{segments} segments with {rows} events are set aside, and queries do not see them; \
+                 tidegate verify lists them, tidegate repair takes back what is whole"
+            ),
+        ));
+    }
+    if stats.lost_transactions > 0 {
+        let events = match stats.lost_events {
+            Some(events) => format!("{events} events that were in no segment yet"),
+            None => "an unknown number of events".to_owned(),
+        };
+        let lost = match stats.lost_transactions {
+            1 => format!(
+                "its last transaction, with {events}, is dropped; nothing acknowledged is lost if a power cut had \
+                 interrupted it"
+            ),
+            n => format!("{n} transactions, with {events}, are lost"),
+        };
+        let message =
+            format!("the start found the catalog's write-ahead file damaged: {lost}; the server's log has more");
+        found.push(Problem::new("catalog_log", message));
+    }
+    found
+}
+
+fn problems(app: &App) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if app.draining.load(Ordering::Acquire) {
+        problems.push(Problem::new("draining", "the server is shutting down"));
+    }
+    if let Err(error) = app.service.store.catalog().meta("seeded") {
+        tracing::error!(%error, "the catalog cannot be read");
+        problems.push(Problem::new("catalog", "the catalog cannot be read; the server's log has the details"));
+    }
+    let stats = app.service.store.stats();
+    if stats.read_only {
+        let message = "nothing can be stored, because a write failed; it is tried every 2 seconds, reads go on, and the \
+                       server's log has the details";
+        problems.push(Problem::new("store", message));
+    }
+    if stats.checkpoint_failing {
+        let message = "the write-ahead log cannot be moved into the catalog, and grows until it can; the server's log \
+                       has the details";
+        problems.push(Problem::new("checkpoint", message));
+    }
+    match rustix::fs::statvfs(&app.service.options.data_dir) {
+        Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_FREE => {
+            problems.push(Problem::new("disk", "the disk is nearly full: less than 64 MiB are free"));
+        }
+        Ok(_) => {}
+        Err(error) => {
+            tracing::error!(%error, "the data folder cannot be read");
+            problems.push(Problem::new("disk", "the data folder cannot be read; the server's log has the details"));
+        }
+    }
+    problems
+}

@@ -1,0 +1,142 @@
+//! The routes: the handler of each path and method, and the middleware around them.
+
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::{HeaderName, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use tidegate_model::{Code, Failure};
+use tower_http::cors::{Any, CorsLayer};
+
+use crate::app::App;
+use crate::failure::Refusal;
+use crate::manage::{components, endpoints, sources, tokens};
+use crate::metrics::page::metrics;
+use crate::middleware::body_timeout::limit_body_time;
+use crate::middleware::close_unread::announce_close;
+use crate::middleware::compression::{compressed, count_compressed, tolerant};
+use crate::middleware::error_status::{QUERY, QUERY_IN_SHORT, choose_status};
+use crate::middleware::request_log::log_request;
+use crate::openapi::page::openapi;
+use crate::ready::{health, ready};
+use crate::{ingest, query};
+
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let cors = CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+        .allow_headers([
+            header::AUTHORIZATION,
+            header::CONTENT_TYPE,
+            header::ACCEPT,
+            header::IF_NONE_MATCH,
+            HeaderName::from_static("x-api-key"),
+            HeaderName::from_static("x-request-id"),
+            HeaderName::from_static("traceparent"),
+            HeaderName::from_static("tracestate"),
+            HeaderName::from_static("svc-endpoint-redact-pii"),
+            HeaderName::from_static("lf-endpoint-redact-pii"),
+        ])
+        // All: the remarks of components are headers of names that are not known here. No caller's cookie
+        // comes with such a request, so nothing is shown that its page does not ask for itself.
+        .expose_headers(Any)
+        .max_age(Duration::from_secs(86_400));
+    Router::new()
+        .route(QUERY, get(query::query).post(query::query))
+        .route(QUERY_IN_SHORT, get(query::query))
+        .route("/api/logs", post(ingest::routes::logs))
+        .route("/logs", post(ingest::routes::logs))
+        .route("/api/events", post(ingest::routes::logs))
+        .route("/v1/logs", post(ingest::otlp::logs))
+        .route("/api/sources", get(sources::list).post(sources::create))
+        .route(
+            "/api/sources/{source}",
+            get(sources::show).put(sources::update).patch(sources::update).delete(sources::delete),
+        )
+        .route("/api/sources/{source}/schema", get(sources::schema))
+        .route("/api/sources/{source}/recent", get(sources::recent))
+        .route("/api/endpoints", get(endpoints::list).post(endpoints::create))
+        .route(
+            "/api/endpoints/{endpoint}",
+            get(endpoints::show).put(endpoints::update).patch(endpoints::update).delete(endpoints::delete),
+        )
+        .route("/api/endpoints/{endpoint}/component", get(components::get).put(components::put))
+        .route("/api/endpoints/{endpoint}/component/check", post(components::check))
+        .route("/api/endpoints/{endpoint}/versions", get(endpoints::versions))
+        .route("/api/endpoints/{endpoint}/versions/{version}/component", get(components::get_version))
+        .route("/api/endpoints/{endpoint}/versions/{version}/restore", post(endpoints::restore))
+        .route("/api/access-tokens", get(tokens::list).post(tokens::create))
+        .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))
+        .route("/api/openapi", get(openapi))
+        .route("/health", get(health))
+        .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn(shaped))
+        .layer(compressed())
+        .layer(from_fn(count_compressed))
+        .layer(from_fn(tolerant))
+        .layer(from_fn_with_state(Arc::clone(&app), limit_body_time))
+        .layer(from_fn_with_state(Arc::clone(&app), choose_status))
+        .layer(from_fn(announce_close))
+        .layer(cors)
+        .layer(from_fn_with_state(Arc::clone(&app), log_request))
+        .with_state(app)
+}
+
+/// Where log viewers look for log drains, which there are none of here.
+const DRAINS: [&str; 2] = ["/api/backends", "/api/rules"];
+
+fn is_of_drains(path: &str) -> bool {
+    DRAINS.iter().any(|own| path.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+async fn no_route(request: Request) -> Refusal {
+    // A page that shows them asks again and again; the log says once what its 404s are.
+    static TOLD: Once = Once::new();
+    let path = request.uri().path();
+    let mut message = format!("there is nothing at {path}");
+    if is_of_drains(path) {
+        message.push_str(
+            ": log drains (backends and rules) are no part of this service; logs are read by queries, at \
+             /api/endpoints/query/NAME",
+        );
+        TOLD.call_once(|| {
+            tracing::info!(
+                path,
+                "a client asks for log drains (backends and rules), which are no part of this service: it is answered \
+                 404, and everything else that it shows is not touched by that"
+            );
+        });
+    }
+    Failure::new(Code::NotFound, message).into()
+}
+
+async fn no_method(request: Request) -> Refusal {
+    let message = format!("{} is not possible at {}", request.method(), request.uri().path());
+    Failure::new(Code::MethodNotAllowed, message).into()
+}
+
+/// What the framework refuses before a route sees it (a path that is no UTF-8, a parameter twice) is
+/// text of its own; callers read every refusal as JSON.
+async fn shaped(request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let is_text =
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    if !response.status().is_client_error() || !is_text {
+        return response;
+    }
+    let code = match response.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
+        _ => Code::InvalidParameter,
+    };
+    let text = to_bytes(response.into_body(), 4 << 10).await.unwrap_or_default();
+    let message = format!("the request cannot be read: {}", String::from_utf8_lossy(&text));
+    Refusal::from(Failure::new(code, message)).into_response()
+}

@@ -1,0 +1,318 @@
+//! Connections: accepted, counted, watched, ended cleanly.
+//!
+//! `axum::serve` sets no timer and no limits; a slow or endless request would hold its connection
+//! for ever. What a client may take its time for is in [`crate::connection`].
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Version};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tidegate_service::options::ServerOptions;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+
+use crate::connection::{
+    ActiveRequest, AddressLimits, AnonymousConnection, ConnectionClock, Peer, Side, TimedBody, TimedStream, Timeouts,
+    Verdict,
+};
+use crate::metrics::OpenConnection;
+use crate::startup::{Startup, crowded, leaving, overfull};
+use crate::tls::Tls;
+
+/// The longest request head, in bytes: a query string of 64 KiB and headers.
+const MAX_HEAD: usize = 256 << 10;
+/// What is buffered of the answer on one stream of HTTP/2, in bytes.
+const SEND_BUFFER: usize = 64 << 10;
+/// Connections over the limit on which probes are answered.
+const SPARE: usize = 64;
+/// Connections beyond those that an address may have without a token, over all addresses.
+const CROWD: usize = 256;
+/// How long one of these may last in any state.
+const SPARE_TIME: Duration = Duration::from_secs(2);
+
+/// Serves until `stop` resolves, then lets running requests end and closes the store. Meanwhile
+/// health is still answered, and `/ready` says that the service is going. With `tls`, nothing else is
+/// spoken.
+///
+/// # Errors
+/// If the store does not close.
+pub async fn serve(
+    startup: Arc<Startup>,
+    listener: TcpListener,
+    tls: Option<Tls>,
+    options: &ServerOptions,
+    stop: impl Future<Output = ()>,
+) -> Result<(), tidegate_store::StoreError> {
+    let tls = tls.map(Arc::new);
+    // Ends with this function.
+    let mut watched = JoinSet::new();
+    if let Some(tls) = &tls {
+        watched.spawn(Arc::clone(tls).watch());
+    }
+    let mut connections = Connections::new(Arc::clone(&startup), tls, options);
+    let mut stop = pin!(stop);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => connections.take(accepted).await,
+            () = &mut stop => break,
+        }
+    }
+    // Before anybody can be told of it: who reads of the stop reads as well that the connection ends.
+    connections.stopping.send_replace(true);
+    if let Some(app) = startup.app() {
+        app.draining.store(true, Ordering::Release);
+        connections.leaving = Some(leaving(Arc::clone(app)));
+    }
+    let Connections { all_gone, .. } = &mut connections;
+    let mut gone = std::mem::replace(all_gone, mpsc::channel(1).1);
+    // The connections holds one end of the channel; what remains are the connections'.
+    connections.alive = None;
+    let mut gone = pin!(gone.recv());
+    let mut grace = pin!(tokio::time::sleep(options.grace));
+    loop {
+        tokio::select! {
+            // New connections are there for probes, and are not waited for.
+            accepted = listener.accept() => connections.take(accepted).await,
+            _ = &mut gone => break,
+            () = &mut grace => {
+                tracing::warn!("some requests did not end in time");
+                break;
+            }
+        }
+    }
+    drop(listener);
+    match startup.app() {
+        Some(app) => app.service.close().await,
+        None => Ok(()),
+    }
+}
+
+/// All connections of a listener.
+struct Connections {
+    startup: Arc<Startup>,
+    tls: Option<Arc<Tls>>,
+    builder: Builder<TokioExecutor>,
+    overfull: Router,
+    /// The routes of new connections, after a stop was asked for.
+    leaving: Option<Router>,
+    timeouts: Timeouts,
+    places: Arc<Semaphore>,
+    spare: Arc<Semaphore>,
+    crowd: Arc<Semaphore>,
+    crowded: Router,
+    addresses: Arc<AddressLimits>,
+    stopping: watch::Sender<bool>,
+    /// Held by every connection that is waited for at the end.
+    alive: Option<mpsc::Sender<Infallible>>,
+    all_gone: mpsc::Receiver<Infallible>,
+    warned: Option<Instant>,
+}
+
+impl Connections {
+    fn new(startup: Arc<Startup>, tls: Option<Arc<Tls>>, options: &ServerOptions) -> Self {
+        let mut builder = Builder::new(TokioExecutor::new());
+        // Heads have our own clock: hyper's would run on idle connections too.
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(MAX_HEAD);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(128)
+            .max_header_list_size(256 << 10)
+            // What a stream whose client does not read holds of its answer, beside the room for answers.
+            .max_send_buf_size(SEND_BUFFER)
+            // Streams that are opened and reset again cost work without counting as open.
+            .max_pending_accept_reset_streams(32)
+            .max_local_error_reset_streams(128)
+            .keep_alive_interval(Some(Duration::from_secs(30)));
+        let (alive, all_gone) = mpsc::channel(1);
+        Self {
+            crowded: crowded(&startup),
+            crowd: Arc::new(Semaphore::new(CROWD)),
+            addresses: AddressLimits::new(options.connections_without_token),
+            startup,
+            tls,
+            builder,
+            overfull: overfull(),
+            leaving: None,
+            timeouts: Timeouts::of(options),
+            places: Arc::new(Semaphore::new(options.max_connections)),
+            spare: Arc::new(Semaphore::new(SPARE)),
+            stopping: watch::Sender::new(false),
+            alive: Some(alive),
+            all_gone,
+            warned: None,
+        }
+    }
+
+    async fn take(&mut self, accepted: std::io::Result<(TcpStream, SocketAddr)>) {
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, or a peer that left: pause instead of spinning.
+                tracing::warn!(%error, "a connection cannot be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                return;
+            }
+        };
+        let app = self.startup.app().cloned();
+        let anonymous = self.addresses.enter(peer.ip());
+        if let Some(app) = &app {
+            app.metrics.anonymous(self.addresses.anonymous(), anonymous.is_none());
+        }
+        let (place, limited, full) = match (&anonymous, Arc::clone(&self.places).try_acquire_owned().ok()) {
+            // It takes none of the places that its address would keep from others.
+            (None, place) => {
+                drop(place);
+                (Arc::clone(&self.crowd).try_acquire_owned().ok(), Some(self.crowded.clone()), false)
+            }
+            (Some(_), Some(place)) => (Some(place), None, false),
+            (Some(_), None) => {
+                self.warn();
+                (Arc::clone(&self.spare).try_acquire_owned().ok(), Some(self.overfull.clone()), true)
+            }
+        };
+        // Over these too, the connection is dropped: that is the quickest answer.
+        let Some(place) = place else { return };
+        let limited = self.leaving.clone().or(limited);
+        let timeouts = if limited.is_some() {
+            Timeouts { head: SPARE_TIME, idle: SPARE_TIME, write: SPARE_TIME, ..self.timeouts }
+        } else {
+            self.timeouts
+        };
+        let _ = stream.set_nodelay(true);
+        let connection = Connection {
+            startup: Arc::clone(&self.startup),
+            limited,
+            timeouts,
+            peer,
+            anonymous,
+            stopping: self.stopping.subscribe(),
+            _alive: self.alive.clone(),
+            _open: app.map(|app| app.metrics.connection(full)),
+            _place: place,
+        };
+        tokio::spawn(connection.run(self.builder.clone(), stream, self.tls.clone()));
+    }
+
+    /// Says that there are too many connections, at most once in ten seconds.
+    fn warn(&mut self) {
+        let now = Instant::now();
+        if self.warned.is_none_or(|last| now.saturating_duration_since(last) > Duration::from_secs(10)) {
+            self.warned = Some(now);
+            tracing::warn!("there are more connections than server.max_connections; on those only /health is served");
+        }
+    }
+}
+
+/// One connection.
+struct Connection {
+    startup: Arc<Startup>,
+    /// The routes, where they are fewer than the startup's.
+    limited: Option<Router>,
+    timeouts: Timeouts,
+    peer: SocketAddr,
+    /// Its place among those of its address without a token.
+    anonymous: Option<Arc<AnonymousConnection>>,
+    stopping: watch::Receiver<bool>,
+    _alive: Option<mpsc::Sender<Infallible>>,
+    _open: Option<OpenConnection>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    /// Serves it. The handshake of TLS has the time and the place of a request's head.
+    async fn run(mut self, builder: Builder<TokioExecutor>, stream: TcpStream, tls: Option<Arc<Tls>>) {
+        let began = Instant::now();
+        let clock = Arc::new(ConnectionClock::new(self.timeouts, began));
+        let stopping = *self.stopping.borrow_and_update();
+        let Some(tls) = tls else {
+            return self
+                .serve(builder, TimedStream { stream, clock: Arc::clone(&clock), side: Side::Both }, clock, stopping)
+                .await;
+        };
+        let stream = TimedStream { stream, clock: Arc::clone(&clock), side: Side::Writes };
+        let shaken = tokio::time::timeout_at((began + self.timeouts.head).into(), tls.accept(stream));
+        let shaken = tokio::select! {
+            shaken = shaken => shaken.unwrap_or_else(|_| Err("the handshake takes too long".to_owned())),
+            // No request was begun.
+            _ = self.stopping.changed(), if !stopping => return,
+        };
+        match shaken {
+            Ok(stream) => {
+                let stream = TimedStream { stream, clock: Arc::clone(&clock), side: Side::Reads };
+                self.serve(builder, stream, clock, stopping).await;
+            }
+            Err(why) => tracing::debug!(why, peer = %self.peer, "a connection ended in its handshake"),
+        }
+    }
+
+    async fn serve(
+        mut self,
+        builder: Builder<TokioExecutor>,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        clock: Arc<ConnectionClock>,
+        mut stopping: bool,
+    ) {
+        let (startup, limited, peer) = (Arc::clone(&self.startup), self.limited.clone(), self.peer);
+        let (stop_seen, anonymous) = (self.stopping.clone(), self.anonymous.clone());
+        let service = service_fn(|request: hyper::Request<Incoming>| {
+            let running = ActiveRequest::begin(&clock);
+            let router = limited.clone().or_else(|| startup.router()).unwrap_or_default();
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer));
+            if let Some(anonymous) = &anonymous {
+                request.extensions_mut().insert(Arc::clone(anonymous));
+            }
+            let (version, stop_seen) = (request.version(), stop_seen.clone());
+            async move {
+                let Ok(mut response) = router.oneshot(request).await;
+                // A client that is not told would send its next request into the closing connection.
+                if *stop_seen.borrow() && version < Version::HTTP_2 {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(response.map(|body| TimedBody::new(body, running)))
+            }
+        });
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut tick = tokio::time::interval(self.timeouts.grain());
+        loop {
+            tokio::select! {
+                done = connection.as_mut() => {
+                    if let Err(error) = done {
+                        tracing::debug!(%error, peer = %self.peer, "a connection ended early");
+                    }
+                    return;
+                }
+                changed = self.stopping.changed(), if !stopping => {
+                    stopping = true;
+                    if changed.is_ok() {
+                        connection.as_mut().graceful_shutdown();
+                    }
+                }
+                _ = tick.tick() => match clock.verdict(Instant::now()) {
+                    Verdict::Keep => {}
+                    Verdict::End => connection.as_mut().graceful_shutdown(),
+                    Verdict::Cut(why) => {
+                        tracing::debug!(why, peer = %self.peer, "a connection is cut");
+                        return;
+                    }
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The memory budget for encoded answers that their readers have not taken yet.
+//!
+//! A reader may take its answer slowly, within the least rate of a connection, and the answer stays in memory until
+//! then. This budget bounds what all answers hold together. Bytes are counted from before they are encoded until the
+//! last copy of them is dropped, wherever they wait: in a body, in the buffers of a connection, in a stream of HTTP/2.
+//! Bytes that several answers share are counted once.
+//!
+//! One tenant takes half of the budget at most, so that its slow readers leave the other half to others. Whoever finds
+//! the budget used up waits a short time for it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_model::{Code, Failure, Unit, number};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use crate::tenant::{Tenant, half};
+
+/// The budget for all answers of a service; clones share it.
+#[derive(Debug, Clone)]
+pub struct AnswerMemory(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Bytes.
+    most: usize,
+    wait: Duration,
+    state: Mutex<State>,
+    /// Something was given back.
+    freed: Notify,
+    refused: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: usize,
+    /// What each tenant holds; those that hold nothing are not in it.
+    shares: HashMap<Tenant, usize>,
+}
+
+/// Which bound a reservation would exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Full {
+    All,
+    Tenant,
+}
+
+impl AnswerMemory {
+    /// A budget of so many bytes. A reservation waits for memory to be given back for at most `wait`.
+    pub(crate) fn new(bytes: usize, wait: Duration) -> Self {
+        let (state, freed, refused) = (Mutex::default(), Notify::new(), AtomicU64::new(0));
+        Self(Arc::new(Inner { most: bytes, wait, state, freed, refused }))
+    }
+
+    /// The budget as one tenant may use it.
+    pub fn of(&self, tenant: Tenant) -> TenantMemory {
+        TenantMemory { budget: Arc::clone(&self.0), tenant }
+    }
+
+    /// Bytes that are reserved.
+    pub fn used(&self) -> usize {
+        self.0.state().used
+    }
+
+    /// Reservations that were refused since the start.
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The budget as one tenant may use it; clones share it.
+#[derive(Debug, Clone)]
+pub struct TenantMemory {
+    budget: Arc<Inner>,
+    tenant: Tenant,
+}
+
+impl TenantMemory {
+    /// Reserves so many bytes, at once or after a short wait.
+    ///
+    /// # Errors
+    /// [`Code::TooManyRequests`] where the tenant's half is full, [`Code::Overloaded`] where all of it is.
+    pub(crate) async fn take(&self, bytes: usize) -> Result<Reservation, Failure> {
+        let deadline = Instant::now() + self.budget.wait;
+        match timeout_at(deadline, self.wait(bytes)).await {
+            Ok(held) => Ok(held),
+            Err(_) => match self.try_take(bytes) {
+                Ok(held) => Ok(held),
+                Err(full) => Err(self.refusal(full)),
+            },
+        }
+    }
+
+    /// Reserves so many bytes, however long it takes. For callers that have a deadline of their own.
+    pub(crate) async fn wait(&self, bytes: usize) -> Reservation {
+        loop {
+            // Asked for before it is looked, so that what is given back in between is not missed.
+            let mut freed = pin!(self.budget.freed.notified());
+            freed.as_mut().enable();
+            if let Ok(held) = self.try_take(bytes) {
+                return held;
+            }
+            freed.await;
+        }
+    }
+
+    fn try_take(&self, bytes: usize) -> Result<Reservation, Full> {
+        let mut state = self.budget.state();
+        let own = state.shares.get(&self.tenant).copied().unwrap_or(0);
+        if bytes > 0 && state.used.saturating_add(bytes) > self.budget.most {
+            return Err(Full::All);
+        }
+        if bytes > 0 && own.saturating_add(bytes) > half(self.budget.most) {
+            return Err(Full::Tenant);
+        }
+        state.add(self.tenant, bytes);
+        drop(state);
+        Ok(Reservation { memory: self.clone(), bytes })
+    }
+
+    /// Counts bytes that are allocated already, also beyond the bounds. Only for small amounts: others have less then.
+    pub fn note(&self, bytes: usize) -> Reservation {
+        self.budget.state().add(self.tenant, bytes);
+        Reservation { memory: self.clone(), bytes }
+    }
+
+    fn refusal(&self, full: Full) -> Failure {
+        self.budget.refused.fetch_add(1, Ordering::Relaxed);
+        let bytes = |n: usize| Unit::Bytes.show(number(n));
+        let (code, message) = match full {
+            Full::All => {
+                let most = bytes(self.budget.most);
+                let message =
+                    format!("the answers that are not yet read hold {most}, which is the most; try again later");
+                (Code::Overloaded, message)
+            }
+            Full::Tenant => {
+                let most = bytes(half(self.budget.most));
+                let message = format!(
+                    "the answers for the access token that are not yet read hold {most}, which is the most for one \
+                     token; read them, or try again later"
+                );
+                (Code::TooManyRequests, message)
+            }
+        };
+        Failure::new(code, message).retry_after(1)
+    }
+}
+
+impl State {
+    fn add(&mut self, tenant: Tenant, bytes: usize) {
+        if bytes > 0 {
+            self.used = self.used.saturating_add(bytes);
+            let own = self.shares.entry(tenant).or_default();
+            *own = own.saturating_add(bytes);
+        }
+    }
+
+    fn give_back(&mut self, tenant: Tenant, bytes: usize) {
+        self.used = self.used.saturating_sub(bytes);
+        if let Entry::Occupied(mut own) = self.shares.entry(tenant) {
+            *own.get_mut() = own.get().saturating_sub(bytes);
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
+    }
+}
+
+/// Reserved bytes, given back when this is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    memory: TenantMemory,
+    bytes: usize,
+}
+
+impl Reservation {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds another reservation of the same tenant to this one.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        self.bytes = self.bytes.saturating_add(std::mem::take(&mut other.bytes));
+    }
+
+    /// Gives back what is more than so many bytes.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        let more = self.bytes.saturating_sub(bytes);
+        if more > 0 {
+            self.bytes = bytes;
+            self.memory.budget.state().give_back(self.memory.tenant, more);
+            self.memory.budget.freed.notify_waiters();
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.shrink(0);
+    }
+}
+
+/// Bytes with their reservation.
+struct Counted {
+    bytes: Bytes,
+    _held: Arc<Reservation>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Bytes that keep a reservation until the last of their copies and slices is dropped.
+pub fn counted(bytes: Bytes, held: Arc<Reservation>) -> Bytes {
+    Bytes::from_owner(Counted { bytes, _held: held })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    const A: Tenant = Tenant::Token([1; 32]);
+    const B: Tenant = Tenant::Token([2; 32]);
+    const C: Tenant = Tenant::Token([3; 32]);
+
+    fn budget() -> AnswerMemory {
+        AnswerMemory::new(100, Duration::from_millis(20))
+    }
+
+    #[tokio::test]
+    async fn a_token_takes_half_and_all_of_them_the_whole() {
+        let budget = budget();
+        let first = budget.of(A).take(50).await.unwrap();
+        let failure = budget.of(A).take(1).await.unwrap_err();
+        assert_eq!((failure.code, failure.retry_after), (Code::TooManyRequests, Some(1)));
+        let _second = budget.of(B).take(50).await.unwrap();
+        assert_eq!(budget.of(C).take(1).await.unwrap_err().code, Code::Overloaded);
+        assert_eq!((budget.used(), budget.refused()), (100, 2));
+        // Nothing needs no room.
+        assert_eq!(budget.of(C).take(0).await.unwrap().bytes(), 0);
+        drop(first);
+        let _third = budget.of(C).take(50).await.unwrap();
+        assert_eq!(budget.used(), 100);
+    }
+
+    #[tokio::test]
+    async fn what_is_given_back_goes_to_who_waits() {
+        let budget = AnswerMemory::new(100, Duration::from_secs(60));
+        let mut first = budget.of(A).take(50).await.unwrap();
+        let waiting = tokio::spawn({
+            let memory = budget.of(A);
+            async move { memory.take(20).await.unwrap().bytes() }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        first.shrink(30);
+        assert_eq!(waiting.await.unwrap(), 20);
+        assert_eq!(budget.used(), 30);
+    }
+
+    #[tokio::test]
+    async fn bytes_are_counted_until_the_last_slice_is_gone_and_shared_ones_once() {
+        let budget = budget();
+        let mut held = budget.of(A).take(10).await.unwrap();
+        held.join(budget.of(A).note(80));
+        assert_eq!(budget.used(), 90, "what is there is counted beyond the half");
+        held.shrink(40);
+        let held = Arc::new(held);
+        let one = counted(Bytes::from_static(&[1; 40]), Arc::clone(&held));
+        let mut other = counted(Bytes::from_static(&[1; 40]), held);
+        let slice = other.split_to(3);
+        drop((one, other));
+        assert_eq!((budget.used(), &*slice), (40, &[1, 1, 1][..]));
+        drop(slice);
+        assert_eq!(budget.used(), 0);
+        assert!(budget.0.state().shares.is_empty());
+    }
+}

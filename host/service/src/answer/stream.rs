@@ -1,0 +1,189 @@
+//! Rows that are sent while they are read, one a line.
+//!
+//! The status waits for the first rows, so that most failures have a true one. A later failure is written as a last
+//! line, `{"error": {...}}`, and then the body is broken off, so that a client that looks only at the transfer sees that
+//! it is incomplete. The work ends with the body: at the end of its time, or when the caller disconnects.
+
+use std::future::Future;
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use tidegate_model::{Code, Failure};
+use tidegate_runtime::{Answer, Body as Made};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::encoded::piece;
+use super::memory::TenantMemory;
+use super::metadata::AnswerMetadata;
+use super::options::{EncodingOptions, lost};
+use super::{document, rows};
+use crate::admission::Permit;
+use crate::compute::{AbortOnDrop, Compute};
+use crate::deadline::{GRACE, late};
+use crate::failures;
+use crate::in_turn::InTurn;
+
+/// Parts that may wait for the caller. When there are so many, the statement waits.
+const WAITING: usize = 4;
+/// How long the last line may take to be sent before the body is broken off.
+const PARTING: Duration = Duration::from_millis(50);
+
+/// An answer whose rows are sent while they are read.
+pub struct Streamed {
+    /// The header `Content-Type`.
+    pub content_type: &'static str,
+    /// What the component says about the answer.
+    pub metadata: Option<AnswerMetadata>,
+    /// The budget in which the lines are counted, for those who change the bytes on the way.
+    pub memory: TenantMemory,
+    /// The body. An error breaks it off, after a line that says why.
+    pub lines: BoxStream<'static, io::Result<Bytes>>,
+}
+
+impl std::fmt::Debug for Streamed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { content_type, metadata, memory: _, lines: _ } = self;
+        f.debug_struct("Streamed")
+            .field("content_type", content_type)
+            .field("metadata", metadata)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The rows of what an endpoint produces, as a body that begins with the first rows. `guard` is dropped with the body:
+/// it stops what the work has started. `limit` is the time of the whole request.
+///
+/// # Errors
+/// Those before the first rows.
+pub(crate) async fn stream(
+    compute: &Compute,
+    made: impl Future<Output = Result<Answer, Failure>> + Send + 'static,
+    options: EncodingOptions,
+    memory: TenantMemory,
+    guard: impl Send + 'static,
+    place: Arc<Permit>,
+    limit: Duration,
+) -> Result<Streamed, Failure> {
+    let own = memory.clone();
+    let deadline = Instant::now() + limit + GRACE;
+    let (sender, parts) = mpsc::channel(WAITING);
+    let (end, ended) = oneshot::channel();
+    let metadata = Arc::new(OnceLock::new());
+    let tell = Arc::clone(&metadata);
+    // The place is held by the work, which ends in its time. A caller who reads slowly holds memory and no place.
+    let work = async move {
+        // The caller's side has the same limit, but is not asked while the caller does not read.
+        let done = timeout(limit + GRACE, produce(made, tell, options, own, sender))
+            .await
+            .unwrap_or_else(|_| Err(late(limit)));
+        let _ = end.send(done);
+    };
+    let task = compute.start_work(InTurn::new(place, work.boxed()))?;
+    let mut source = Source { parts, ended: Some(ended), deadline, limit, options, _task: task, _guard: guard };
+    let first = source.next().await.transpose()?;
+    let state = State::Rows(first, source);
+    let lines = futures::stream::unfold(state, State::step);
+    // It was set before the first rows.
+    let metadata = metadata.get().cloned();
+    Ok(Streamed { content_type: options.format.content_type(), metadata, memory, lines: lines.boxed() })
+}
+
+async fn produce(
+    made: impl Future<Output = Result<Answer, Failure>>,
+    tell: Arc<OnceLock<AnswerMetadata>>,
+    options: EncodingOptions,
+    memory: TenantMemory,
+    sender: mpsc::Sender<Bytes>,
+) -> Result<(), Failure> {
+    let gone = |_| Failure::new(Code::Internal, "the caller hung up");
+    let Answer { body, max_age, notes, saw_time, usage: _ } = made.await?;
+    let _ = tell.set(AnswerMetadata::new(max_age, saw_time, notes, options.redact));
+    let mut rows = match body {
+        Made::Rows(rows) => rows,
+        Made::Document(text) => {
+            let (body, _) = document::encode(&text, options)?;
+            let held = memory.take(body.len()).await?;
+            return sender.send(piece(body, held)).await.map_err(gone);
+        }
+        Made::Empty => return Ok(()),
+    };
+    let mut writer = rows::Writer::new(&rows, options)?;
+    let mut begun = false;
+    while !writer.is_full()
+        && let Some(batch) = rows.batches.next().await
+    {
+        for part in writer.parts(&batch?)? {
+            // An answer that has begun is not broken off for lack of memory: it waits until its time is over.
+            let mut held = if begun { memory.wait(part.size()).await } else { memory.take(part.size()).await? };
+            begun = true;
+            writer.write(&part)?;
+            let line = writer.take()?;
+            // For separators, and for characters that are longer when escaped.
+            held.join(memory.note(line.len().saturating_sub(held.bytes())));
+            sender.send(piece(line, held)).await.map_err(gone)?;
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+/// The caller's side of a running request.
+struct Source<G> {
+    parts: mpsc::Receiver<Bytes>,
+    /// How the work ended; sent after its last part.
+    ended: Option<oneshot::Receiver<Result<(), Failure>>>,
+    deadline: Instant,
+    limit: Duration,
+    options: EncodingOptions,
+    _task: AbortOnDrop<()>,
+    _guard: G,
+}
+
+impl<G> Source<G> {
+    async fn next(&mut self) -> Option<Result<Bytes, Failure>> {
+        let deadline = self.deadline;
+        let next = timeout_at(deadline, async {
+            if let Some(part) = self.parts.recv().await {
+                return Some(Ok(part));
+            }
+            match self.ended.take()?.await {
+                Ok(Ok(())) => None,
+                Ok(Err(failure)) => Some(Err(failure)),
+                Err(_) => Some(Err(lost("the work on a streamed answer broke off"))),
+            }
+        });
+        let next = next.await.unwrap_or_else(|_| Some(Err(late(self.limit))));
+        next.map(|part| part.map_err(|failure| self.options.failure(failure)))
+    }
+}
+
+enum State<G> {
+    /// A part that was read already, and the source of the others.
+    Rows(Option<Bytes>, Source<G>),
+    Broken,
+}
+
+impl<G> State<G> {
+    async fn step(self) -> Option<(io::Result<Bytes>, Self)> {
+        match self {
+            Self::Rows(Some(part), source) => Some((Ok(part), Self::Rows(None, source))),
+            Self::Rows(None, mut source) => match source.next().await? {
+                Ok(part) => Some((Ok(part), Self::Rows(None, source))),
+                Err(failure) => {
+                    tracing::info!(code = failure.code.name(), "a streamed answer broke off");
+                    let line = format!("{}\n", failures::document(&failure));
+                    Some((Ok(line.into()), Self::Broken))
+                }
+            },
+            Self::Broken => {
+                tokio::time::sleep(PARTING).await;
+                Some((Err(io::Error::other("the answer is not whole")), Self::Broken))
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Where requests compute: threads of their own, apart from those that serve connections.
+//!
+//! Operators of the engine compute for a while between two points at which they can be stopped or
+//! let others run, and a hostile statement makes that while long. On threads of their own they
+//! cannot keep a connection from being accepted, a health check from being answered, or a caller
+//! from being told that the time is over. There are more threads than processors, so that the
+//! operating system shares the processors out among statements that do not let go on their own, and one
+//! tenant has half of them at most (see [`InTurn`]).
+
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use tidegate_model::{Code, Failure};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+use tracing::Instrument;
+
+use crate::admission::Permit;
+use crate::in_turn::{InTurn, for_tasks_of_the_engine};
+
+/// Threads for each processor, and the least number of threads.
+const THREADS_PER_PROCESSOR: usize = 4;
+const LEAST_THREADS: usize = 8;
+/// The stack of a thread, in bytes: plans are walked by recursion, and the limits of a statement's
+/// text allow deep ones. It takes memory only where it is used.
+const STACK: usize = 64 << 20;
+
+/// The threads on which requests compute.
+#[derive(Debug)]
+pub struct Compute {
+    /// Always there until it is dropped.
+    runtime: Option<Runtime>,
+    threads: usize,
+}
+
+impl Compute {
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = (processors * THREADS_PER_PROCESSOR).max(LEAST_THREADS);
+        for_tasks_of_the_engine();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_stack_size(STACK)
+            .thread_name("tidegate-compute")
+            .enable_all()
+            .build()?;
+        Ok(Self { runtime: Some(runtime), threads })
+    }
+
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Does work on these threads. Dropping the wait stops the work where it next lets go.
+    ///
+    /// # Errors
+    /// The work's own, or that it broke off.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let mut task = self.start_work(work)?;
+        (&mut task.0).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request's work broke off");
+            Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))
+        })
+    }
+
+    /// The same for a request, in its tenant's turn. Its place is free when the work has ended.
+    ///
+    /// # Errors
+    /// As [`Compute::run`].
+    pub(crate) async fn run_in<T: Send + 'static>(
+        &self,
+        place: Arc<Permit>,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.run(InTurn::new(place, work.boxed())).await
+    }
+
+    /// Starts work on these threads that hands over its results by itself. Dropping the task stops
+    /// the work where it next lets go.
+    ///
+    /// # Errors
+    /// While the server shuts down.
+    pub(crate) fn start_work<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<AbortOnDrop<T>, Failure> {
+        match &self.runtime {
+            Some(runtime) => Ok(AbortOnDrop(runtime.spawn(work.in_current_span()))),
+            None => Err(Failure::new(Code::Overloaded, "the server is shutting down")),
+        }
+    }
+}
+
+impl Drop for Compute {
+    fn drop(&mut self) {
+        // Waiting for the threads is not possible from asynchronous code, and nothing needs it:
+        // whoever wanted the results is gone.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A task that ends with whoever waits for it.
+pub(crate) struct AbortOnDrop<T>(pub(crate) JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[tokio::test]
+    async fn work_that_does_not_let_go_blocks_nobody_else() {
+        let compute = Compute::start().unwrap();
+        let began = Instant::now();
+        let stubborn = compute.run(async {
+            std::thread::sleep(Duration::from_millis(500));
+            Ok(())
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(50), stubborn).await.is_err());
+        assert_eq!(compute.run(async { Ok(1) }).await.unwrap(), 1);
+        assert!(began.elapsed() < Duration::from_millis(400));
+    }
+
+    #[tokio::test]
+    async fn dropped_and_broken_work_ends() {
+        let compute = Compute::start().unwrap();
+        let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+        let work = compute.run(async move {
+            std::future::pending::<()>().await;
+            drop(sender);
+            Ok(())
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(50), work).await.is_err());
+        assert!(receiver.await.is_err(), "the work is dropped");
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod turn_tests {
+    use std::time::{Duration, Instant};
+
+    use datafusion::common::runtime::SpawnedTask;
+    use tidegate_model::Failure;
+
+    use super::*;
+    use crate::admission::Admission;
+    use crate::options::AdmissionOptions;
+    use crate::tenant::Tenant;
+
+    const A: Tenant = Tenant::Token([1; 32]);
+    const B: Tenant = Tenant::Token([2; 32]);
+    const LONG: Duration = Duration::from_millis(1_000);
+
+    fn admission(compute: &Compute) -> Admission {
+        let options = AdmissionOptions { concurrency: 64, queue: 64, wait: LONG, ..AdmissionOptions::default() };
+        Admission::new(&options, compute.threads())
+    }
+
+    /// Holds the thread; so does a task of the engine that it starts.
+    async fn stubborn() -> Result<(), Failure> {
+        let task = SpawnedTask::spawn(async { std::thread::sleep(LONG) });
+        std::thread::sleep(LONG);
+        let _ = task.await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn one_tenant_leaves_half_of_the_threads_to_others() {
+        let compute = Arc::new(Compute::start().unwrap());
+        let admission = admission(&compute);
+        let mut hostile = Vec::new();
+        for _ in 0..compute.threads() + 8 {
+            let place = Arc::new(admission.enter(A).await.unwrap());
+            let compute = Arc::clone(&compute);
+            hostile.push(tokio::spawn(async move { compute.run_in(place, stubborn()).await }));
+        }
+        tokio::time::sleep(LONG / 10).await;
+        let began = Instant::now();
+        let place = Arc::new(admission.enter(B).await.unwrap());
+        assert_eq!(compute.run_in(place, async { Ok(1) }).await.unwrap(), 1);
+        assert!(began.elapsed() < LONG / 2, "{:?}", began.elapsed());
+        assert!(hostile.iter().all(|work| !work.is_finished()), "the others are still at it");
+        for work in hostile {
+            work.await.unwrap().unwrap();
+        }
+        assert_eq!(admission.numbers().0, 0);
+    }
+
+    #[tokio::test]
+    async fn a_place_is_free_when_the_work_has_really_ended() {
+        let compute = Compute::start().unwrap();
+        let admission = admission(&compute);
+        let place = Arc::new(admission.enter(A).await.unwrap());
+        let waiting = tokio::time::timeout(LONG / 10, compute.run_in(place, stubborn()));
+        assert!(waiting.await.is_err());
+        assert_eq!(admission.numbers().0, 1, "nobody waits for it, and it goes on");
+        let began = Instant::now();
+        while admission.numbers().0 > 0 {
+            assert!(began.elapsed() < 10 * LONG);
+            tokio::time::sleep(LONG / 20).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_turn_and_leaves_passes_it_on() {
+        let compute = Arc::new(Compute::start().unwrap());
+        let admission = admission(&compute);
+        let mut work = Vec::new();
+        for _ in 0..3 * compute.threads() {
+            let Ok(place) = admission.enter(A).await.map(Arc::new) else { break };
+            let compute = Arc::clone(&compute);
+            work.push(tokio::spawn(async move {
+                let step = async {
+                    std::thread::sleep(LONG / 20);
+                    Ok(())
+                };
+                compute.run_in(place, step).await
+            }));
+        }
+        for (n, work) in work.into_iter().enumerate() {
+            if n % 3 == 0 {
+                work.abort();
+            } else {
+                tokio::time::timeout(10 * LONG, work).await.unwrap().unwrap().unwrap();
+            }
+        }
+    }
+}

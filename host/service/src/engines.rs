@@ -1,0 +1,43 @@
+//! The parts of a service that hold none of its data: query engine, component runtime, compute threads.
+//!
+//! A server has one set. The workbench starts one set and uses it for all its trials, each of which has a store of its
+//! own.
+
+use std::sync::Arc;
+
+use tidegate_runtime::{Runtime, RuntimeOptions};
+use tidegate_sql::{Engine, EngineOptions};
+
+use crate::compute::Compute;
+use crate::start_error::StartError;
+
+/// Query engine, component runtime and compute threads; clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Engines {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) compute: Arc<Compute>,
+}
+
+impl Engines {
+    /// Starts the query engine and the component runtime under the same limits, and the threads for both. `partitions`
+    /// is the number of partitions in which the engine runs a statement.
+    ///
+    /// # Errors
+    /// What does not start.
+    pub(crate) fn start(runtime: RuntimeOptions, partitions: usize) -> Result<Self, StartError> {
+        let limits = &runtime.limits;
+        let engine = Engine::new(&EngineOptions {
+            partitions,
+            statement_memory: limits.statement_memory,
+            total_memory: limits.total_memory,
+            text: limits.text,
+            narrow: tidegate_store::narrowed,
+        })
+        .map_err(StartError::setup("the query engine"))?;
+        // One memory pool: what guests hold and what statements hold is counted together.
+        let runtime = Runtime::new(RuntimeOptions { memory: Some(engine.memory()), ..runtime })?;
+        let compute = Compute::start().map_err(StartError::Threads)?;
+        Ok(Self { engine: Arc::new(engine), runtime, compute: Arc::new(compute) })
+    }
+}

@@ -1,0 +1,240 @@
+//! Running a request: the endpoint's component over its granted tables, under the request's limits.
+//!
+//! - `parameters`: what a caller sent;
+//! - `request`: that, checked against manifest and token;
+//! - `statements`: the statements of a running component, planned and executed;
+//! - `lql`: ad-hoc queries in LQL as SQL;
+//! - `recent`: the newest rows of a source.
+
+mod lql;
+mod parameters;
+mod recent;
+mod request;
+mod statements;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tidegate_compiler::SQL_ARGUMENT;
+use tidegate_model::{Arguments, Code, Failure, Limits, Value};
+use tidegate_runtime::{Answer, Class, Ended, Request as Call, Usage};
+use tidegate_sql::{Engine, Stop};
+use tracing::Instrument;
+
+use crate::admission::{Admission, Permit};
+use crate::answer::{AnswerMemory, Encoded, EncodingOptions, Streamed, encode, stream};
+use crate::compute::Compute;
+use crate::deadline::{GRACE, late};
+use crate::endpoints::Endpoints;
+use crate::outcomes::ComponentOutcomes;
+use crate::tenant::Tenant;
+use statements::{Language, RequestStatements, Warnings, warn};
+
+pub use parameters::{AdhocQuery, ParameterCollector, SentParameters, texts};
+pub use request::{QueryRequest, UsedParameters, check_request, redaction, takes_time};
+
+/// How a component ran.
+#[derive(Debug, Default)]
+pub struct RunReport {
+    /// The class in which it ended, if it ended without an answer.
+    pub ended: Option<Class>,
+    /// What it used, also where it failed.
+    pub usage: Usage,
+}
+
+/// Where a run is reported: set once, before the answer is there, if the component ran.
+pub type RunRecord = Arc<OnceLock<RunReport>>;
+
+/// How much later than a request's time its [`Stop`] ends the work. It is later than [`GRACE`], so that another part,
+/// which knows what took so long, writes the failure.
+const STOP_DELAY: Duration = Duration::from_millis(1100);
+
+/// Stops planning when it is dropped, because nobody waits for the request any more.
+struct StopOnDrop(Stop);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.ask();
+    }
+}
+
+/// What runs requests.
+#[derive(Debug)]
+pub struct Executor {
+    pub(crate) endpoints: Endpoints,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) compute: Arc<Compute>,
+    pub(crate) admission: Admission,
+    pub(crate) answers: AnswerMemory,
+    pub(crate) outcomes: ComponentOutcomes,
+    /// The server's limits of one request.
+    pub(crate) limits: Limits,
+}
+
+impl Executor {
+    /// The places for queries, and the line for them.
+    pub fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// The memory budget for answers that are not read yet.
+    pub fn answers(&self) -> &AnswerMemory {
+        &self.answers
+    }
+
+    /// How components ended since the start.
+    pub fn outcomes(&self) -> &ComponentOutcomes {
+        &self.outcomes
+    }
+
+    /// The server's limits of one request.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Runs the request in one of the tenant's places and encodes the answer. Dropping the future stops the work.
+    ///
+    /// `arrived` is the time at which the request arrived, in microseconds since 1970. It is the only time that the
+    /// component and its statements see, so that the answer does not depend on how long the request waited for its place.
+    /// How the component ran is written to `record`.
+    ///
+    /// # Errors
+    /// Those of the component, its statements and the limits.
+    pub async fn execute(
+        self: Arc<Self>,
+        request: Arc<QueryRequest>,
+        arrived: i64,
+        tenant: Tenant,
+        record: RunRecord,
+    ) -> Result<Encoded, Failure> {
+        let place = Arc::new(self.admission.enter(tenant).await?);
+        let limit = request.limits.wall_clock;
+        let stopping = StopOnDrop(Stop::after(limit + STOP_DELAY));
+        let options = options(&request);
+        let made = Arc::clone(&self).run(request, arrived, stopping.0.clone(), record, Arc::clone(&place));
+        let memory = self.answers.of(tenant);
+        // The work holds the place: while it has not stopped, it still uses threads and memory.
+        let work = self.compute.run_in(place, encode(made, options, memory));
+        tokio::time::timeout(limit + GRACE, work).await.unwrap_or_else(|_| Err(late(limit)))
+    }
+
+    /// Runs the request and returns as soon as its first rows are encoded; the others follow in the body.
+    ///
+    /// # Errors
+    /// As [`Executor::execute`], until the first rows.
+    pub async fn execute_streamed(
+        self: Arc<Self>,
+        request: Arc<QueryRequest>,
+        arrived: i64,
+        record: RunRecord,
+    ) -> Result<Streamed, Failure> {
+        let place = Arc::new(self.admission.enter(request.tenant).await?);
+        let limit = request.limits.wall_clock;
+        let stopping = StopOnDrop(Stop::after(limit + STOP_DELAY));
+        let (options, memory) = (options(&request), self.answers.of(request.tenant));
+        let made = Arc::clone(&self).run(request, arrived, stopping.0.clone(), record, Arc::clone(&place));
+        stream(&self.compute, made, options, memory, stopping, place, limit).await
+    }
+
+    /// Runs work that a caller's text makes long, such as compiling a regular expression: in one of the tenant's places,
+    /// on the compute threads.
+    ///
+    /// # Errors
+    /// The work's; no place is free in time.
+    pub async fn run_in_place<T: Send + 'static>(
+        &self,
+        tenant: Tenant,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let permit = self.admission.enter(tenant).await?;
+        let work = async move {
+            let _permit = permit;
+            work()
+        };
+        self.compute.run(work).await
+    }
+
+    /// Runs the component.
+    async fn run(
+        self: Arc<Self>,
+        request: Arc<QueryRequest>,
+        arrived: i64,
+        stop: Stop,
+        record: RunRecord,
+        place: Arc<Permit>,
+    ) -> Result<Answer, Failure> {
+        let endpoint = Arc::clone(&request.endpoint);
+        let rows = options(&request).rows;
+        let mut passed = request.arguments.clone();
+        let mut language = Language::Sql;
+        let component = if let Some(adhoc) = &request.adhoc {
+            let text = match adhoc {
+                AdhocQuery::Sql(text) => text,
+                AdhocQuery::Lql(text) => {
+                    language = Language::Lql;
+                    text
+                }
+            };
+            passed = Arguments::from([(SQL_ARGUMENT.to_owned(), Value::Text(text.clone()))]);
+            Arc::clone(&self.endpoints.registry().adhoc)
+        } else {
+            let prepared = self.endpoints.prepared(&endpoint).await;
+            prepared.map_err(|failure| not_ready(endpoint.manifest.name.as_str(), failure))?
+        };
+        let warnings = Warnings::default();
+        let call = Call { arguments: passed, received_at: arrived, limits: request.limits.clone() };
+        let statements = RequestStatements {
+            store: Arc::clone(self.endpoints.store()),
+            registry: Arc::clone(self.endpoints.registry()),
+            engine: Arc::clone(&self.engine),
+            text: self.limits.text,
+            request,
+            language,
+            now: arrived,
+            stop,
+            rows: rows.saturating_add(1),
+            place,
+            warnings: Arc::clone(&warnings),
+        };
+        // Log lines of a guest have the name of its endpoint, and the request's id where there is a request.
+        let (name, mut span) = (endpoint.manifest.name.as_str(), tracing::Span::current());
+        if span.is_disabled() {
+            span = tracing::error_span!("endpoint", endpoint = name);
+        } else {
+            span.record("endpoint", name);
+        }
+        let made = self.endpoints.runtime().handle(&component, call, Arc::new(statements)).instrument(span).await;
+        let (made, report) = match made {
+            Ok(mut answer) => {
+                let usage = answer.usage;
+                warn(&mut answer.notes, &warnings);
+                (Ok(answer), RunReport { ended: None, usage })
+            }
+            Err(end) => {
+                let Ended { class, failure, usage, detail: _ } = *end;
+                (Err(failure), RunReport { ended: Some(class), usage })
+            }
+        };
+        self.outcomes.count(report.ended);
+        let _ = record.set(report);
+        made
+    }
+}
+
+fn options(request: &QueryRequest) -> EncodingOptions {
+    let most = request.endpoint.manifest.settings.max_limit;
+    let rows = usize::try_from(most).unwrap_or(usize::MAX).min(request.limits.rows);
+    EncodingOptions { format: request.format, rows, bytes: request.limits.answer_bytes, redact: request.redact }
+}
+
+/// The failure that a caller sees for a component that cannot be prepared. It passed the gate when it was saved, so the
+/// reason is for the operator and goes to the log.
+fn not_ready(endpoint: &str, failure: Failure) -> Failure {
+    if failure.code == Code::Overloaded {
+        return failure;
+    }
+    tracing::error!(endpoint, %failure, "a component cannot be made ready");
+    Failure::new(Code::Internal, "the endpoint cannot be used now; the server's log has the reason")
+}

@@ -1,0 +1,175 @@
+//! A request to an endpoint: what the caller sent, checked against the manifest and the token.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use tidegate_model::{
+    Arguments, Code, Failure, Format as ParameterFormat, Limits, Manifest, Parameter, Value, whole_word,
+};
+use uuid::Uuid;
+
+use super::parameters::{AdhocQuery, SentParameters};
+use crate::answer::Format;
+use crate::registry::{Endpoint, with_parameters_of};
+use crate::tenant::Tenant;
+use crate::tokens::Access;
+
+/// The longest text, in bytes, that is looked through to tell whether it is plain.
+const MOST_PLAIN: usize = 1 << 10;
+
+/// A request to an endpoint, authenticated and with checked arguments.
+#[derive(Debug)]
+pub struct QueryRequest {
+    /// The version of the endpoint that is asked.
+    pub endpoint: Arc<Endpoint>,
+    /// What the answer can depend on, and nothing else: the declared parameters, and those that the
+    /// ad-hoc text uses.
+    pub arguments: Arguments,
+    /// What the token fixes; a component cannot choose otherwise either.
+    pub pinned: BTreeMap<String, String>,
+    /// The query that the caller wrote, if any.
+    pub adhoc: Option<AdhocQuery>,
+    /// The ad-hoc text reads the sources instead of the grants; the token allows it.
+    pub unrestricted: bool,
+    /// The endpoints that this one reads as tables, with their versions.
+    pub reads: Vec<(Uuid, i64)>,
+    /// Whether personal data is masked in the answer.
+    pub redact: bool,
+    /// The format of the answer.
+    pub format: Format,
+    /// What it may use: the smallest of what the server, the endpoint and the token allow.
+    pub limits: Limits,
+    /// Whose token asks.
+    pub tenant: Tenant,
+}
+
+impl QueryRequest {
+    /// Roughly the bytes that this holds.
+    pub fn bytes(&self) -> usize {
+        let of = |value: &Value| match value {
+            Value::Text(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        };
+        let arguments: usize = self.arguments.iter().map(|(name, value)| name.len() + of(value) + 64).sum();
+        let pinned: usize = self.pinned.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
+        let adhoc = match &self.adhoc {
+            Some(AdhocQuery::Sql(text) | AdhocQuery::Lql(text)) => text.len(),
+            None => 0,
+        };
+        arguments + pinned + adhoc
+    }
+}
+
+/// The request of a caller with these parameters, after all checks. `limits` are the server's.
+///
+/// A parameter that the token pins has the token's value: the caller cannot choose another. An endpoint without that
+/// parameter cannot be called with the token, because its answer would not depend on it.
+///
+/// # Errors
+/// [`Code::Forbidden`] for what the token does not allow; [`Code::InvalidParameter`] for a value that is not valid.
+pub fn check_request(
+    limits: &Limits,
+    endpoint: Arc<Endpoint>,
+    reads: &[Arc<Endpoint>],
+    access: &Access,
+    sent: SentParameters,
+    format: Format,
+    redact: bool,
+) -> Result<QueryRequest, Failure> {
+    let SentParameters { mut values, adhoc } = sent;
+    let manifest = with_parameters_of(&endpoint.manifest, reads);
+    let settings = &endpoint.manifest.settings;
+    let unrestricted = adhoc.is_some() && !settings.sandboxable;
+    if unrestricted && !access.is_private() {
+        let message =
+            "the endpoint takes no ad-hoc queries: its sandbox is off, and only a private token may query all sources";
+        return Err(Failure::new(Code::Forbidden, message));
+    }
+    for (name, pinned) in &access.pinned {
+        if !manifest.parameters.iter().any(|parameter| parameter.name == *name) {
+            let message = format!(
+                "the access token fixes the parameter '{name}', and this endpoint has none of that name: \
+                 its answer would not be bound to it"
+            );
+            return Err(Failure::new(Code::Forbidden, message).about(name));
+        }
+        if values.iter().any(|(known, chosen)| known.eq_ignore_ascii_case(name) && chosen != pinned) {
+            let message = format!("parameter '{name}' is fixed by the access token");
+            return Err(Failure::new(Code::Forbidden, message).about(name));
+        }
+        values.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        // A parameter that is a regular expression would find the tenant in the names of others.
+        let is_pattern = |own: &Parameter| own.name == *name && own.format == Some(ParameterFormat::Regex);
+        let value = if manifest.parameters.iter().any(is_pattern) { whole_word(pinned) } else { pinned.clone() };
+        values.push((name.clone(), value));
+    }
+    let used = UsedParameters::of(&manifest, adhoc.as_ref());
+    values.retain(|(name, _)| used.has(name));
+    let arguments: Arguments = manifest.check_arguments(&values)?;
+    let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
+    drop(manifest);
+    let tenant = Tenant::Token(access.identity);
+    // A caller can be held to less than the endpoint, and never gets more.
+    let limits = limits.lowered_by(&endpoint.manifest.limits).lowered_by(&access.limits);
+    let pinned = access.pinned.clone();
+    Ok(QueryRequest { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format, limits, tenant })
+}
+
+/// Whether checking the parameters may take long. A short text can be a regular expression that takes a tenth of a
+/// second to compile. Plain words, which nearly all values are, cannot.
+pub fn takes_time(manifest: &Manifest, reads: &[Arc<Endpoint>], sent: &SentParameters) -> bool {
+    let is_plain = |text: &str| {
+        text.len() <= MOST_PLAIN && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:/ ".contains(&b))
+    };
+    let long = |name: &str| sent.values.iter().any(|(known, text)| known == name && !is_plain(text));
+    let parameters = reads.iter().flat_map(|endpoint| &endpoint.manifest.parameters).chain(&manifest.parameters);
+    parameters.filter(|own| own.format == Some(ParameterFormat::Regex)).any(|own| long(&own.name))
+}
+
+/// The parameters on which an answer can depend: those that the manifest declares, and those that the ad-hoc text may
+/// name.
+#[derive(Debug)]
+pub struct UsedParameters<'a> {
+    declared: HashSet<&'a str>,
+    /// The words after an `@` in the text, in lower case.
+    named: HashSet<String>,
+}
+
+impl<'a> UsedParameters<'a> {
+    /// The parameters of a manifest and of an ad-hoc text.
+    pub fn of(manifest: &'a Manifest, adhoc: Option<&AdhocQuery>) -> Self {
+        let declared = manifest.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        let text = match adhoc {
+            Some(AdhocQuery::Sql(text)) => text.as_str(),
+            _ => "",
+        };
+        // As the parser reads names; one that goes on with other signs cannot be written in SQL.
+        let word = |rest: &str| {
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            rest.get(..end).unwrap_or_default().to_lowercase()
+        };
+        let named = text.split('@').skip(1).map(word).collect();
+        Self { declared, named }
+    }
+
+    /// Whether an answer can depend on the parameter.
+    pub fn has(&self, name: &str) -> bool {
+        self.declared.contains(name) || self.named.contains(&name.to_lowercase())
+    }
+}
+
+/// Whether a request's answer is redacted, where the caller `wants` it to be or not to be, or says nothing. Anyone may ask
+/// for redaction; only a private token may turn the endpoint's own redaction off.
+///
+/// # Errors
+/// [`Code::Forbidden`].
+pub fn redaction(endpoint: &Endpoint, access: &Access, wants: Option<bool>) -> Result<bool, Failure> {
+    let own = endpoint.manifest.settings.redact_pii;
+    let Some(wants) = wants else { return Ok(own) };
+    if own && !wants && !access.is_private() {
+        let message = "the endpoint redacts personal data; only a private token may turn that off";
+        return Err(Failure::new(Code::Forbidden, message));
+    }
+    Ok(wants)
+}

@@ -1,0 +1,98 @@
+//! Errors of the parts below as failures, and failures as JSON.
+//!
+//! What a caller may read and what only the operator may read is decided here for the store; the form of an error
+//! document is the same wherever one is written: in an HTTP answer, at the end of a streamed answer, in the workbench.
+
+use serde_json::{Value, json};
+use tidegate_model::{Code, Failure, ManifestError, Position};
+use tidegate_store::StoreError;
+
+/// A failure as a JSON document: `{"error": {code, message, status, errors}}`, with one element in `errors` for the
+/// failure and one for each of the others in it.
+pub fn document(failure: &Failure) -> Value {
+    let details: Vec<Value> = std::iter::once(failure).chain(&failure.others).map(detail).collect();
+    json!({
+        "error": {
+            "code": failure.code.name(),
+            "message": text(failure),
+            "status": failure.code.status(),
+            "errors": details,
+        }
+    })
+}
+
+/// All that is wrong as one text: the messages of the failure and of the others in it, joined by `; `.
+pub fn text(failure: &Failure) -> String {
+    let all: Vec<String> = std::iter::once(failure).chain(&failure.others).map(Failure::to_string).collect();
+    all.join("; ")
+}
+
+fn detail(failure: &Failure) -> Value {
+    let place = failure.position.map(|Position { line, column }| format!("line {line}, column {column}"));
+    json!({
+        "reason": failure.code.name(),
+        "location": failure.location.clone().or(place),
+        "message": failure.message,
+    })
+}
+
+/// The failure that a caller sees for an error of the store. Details that are for the operator go to the log.
+pub fn of_store(error: StoreError) -> Failure {
+    match &error {
+        StoreError::UnknownSource { name, .. } => {
+            Failure::new(Code::NotFound, format!("there is no source {name}; create it first, or check source_name"))
+                .about(name)
+        }
+        StoreError::InvalidName { .. } => Failure::new(Code::Refused, error.to_string()).about("name"),
+        StoreError::Exists(name) => {
+            Failure::new(Code::Refused, format!("the name {name} is taken; names are unique")).about("name")
+        }
+        StoreError::Overloaded { .. } | StoreError::Backlog { .. } => Failure::new(
+            Code::TooManyRequests,
+            "more events wait to be written than may wait; nothing of the request was stored, try again",
+        ),
+        StoreError::Closed => Failure::new(
+            Code::Overloaded,
+            "the service is ending and takes no more events; nothing of the request was stored, try again",
+        ),
+        StoreError::DiskFull(_) => Failure::new(
+            Code::StorageFull,
+            "the disk of the server is full; nothing of the request was stored, reads go on",
+        ),
+        StoreError::CommitFailed(_) | StoreError::ReadOnly(_) => {
+            tracing::error!(%error, "the store refuses events");
+            Failure::new(
+                Code::DataUnavailable,
+                "the store cannot write; nothing of the request was stored, reads go on",
+            )
+        }
+        StoreError::Unconfirmed(_) => {
+            tracing::error!(%error, "the store does not know what is stored");
+            Failure::new(
+                Code::Unconfirmed,
+                "a write failed in the middle, and it is not known whether it is stored; send the request again with the \
+                 same Idempotency-Key: if it had none, it may be stored twice",
+            )
+        }
+        StoreError::KeyReused => Failure::new(
+            Code::Conflict,
+            "the Idempotency-Key was used for another body; nothing of the request was stored, give each request a key \
+             of its own",
+        )
+        .about("idempotency-key"),
+        _ => {
+            tracing::error!(%error, "the store failed");
+            Failure::new(Code::Internal, "the store failed; the server's log has the details")
+        }
+    }
+}
+
+/// The failure for a manifest that breaks a rule: a refusal that names the field.
+pub fn of_manifest(error: &ManifestError) -> Failure {
+    Failure::new(Code::Refused, error.to_string()).about(error.field())
+}
+
+/// A refusal of a definition, without a location.
+pub(crate) fn refused(message: String) -> Failure {
+    Failure::new(Code::Refused, message)
+}

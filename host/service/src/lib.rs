@@ -1,0 +1,59 @@
+//! What Tidegate does, without HTTP.
+//!
+//! A [`service::Service`] is opened over a data folder. It registers endpoints ([`registration`]), runs requests to them
+//! ([`execution`]) and encodes their answers ([`answer`]). The [`workbench`] runs one endpoint over given logs on an
+//! author's machine, with the same code. The crate `tidegate-http` makes a service reachable.
+//!
+//! Modules use each other downwards only; `service` and `workbench` are at the top.
+
+pub mod admission;
+pub mod answer;
+mod blocking;
+pub mod cache;
+mod clock;
+mod component_kinds;
+mod compute;
+mod deadline;
+mod endpoint_columns;
+mod endpoints;
+mod engines;
+pub mod execution;
+pub mod failures;
+mod gate;
+mod hex;
+mod in_turn;
+mod missing_sources;
+pub mod options;
+mod outcomes;
+mod packs;
+pub mod rate;
+pub mod redact;
+pub mod registration;
+pub mod registry;
+mod save_request;
+mod seed;
+pub mod service;
+pub mod settings;
+mod standard_sources;
+mod start_error;
+mod tables;
+mod tenancy;
+mod tenant;
+pub mod tokens;
+mod turns;
+pub mod workbench;
+
+pub use blocking::blocking;
+pub use clock::Clock;
+pub use component_kinds::{ComponentKind, ComponentKinds};
+pub use compute::Compute;
+pub use endpoint_columns::ColumnPlanner;
+pub use endpoints::Endpoints;
+pub use hex::hex;
+pub use missing_sources::meanings;
+pub use options::{Options, PackEndpoint};
+pub use outcomes::ComponentOutcomes;
+pub use save_request::SaveRequest;
+pub use service::Service;
+pub use start_error::StartError;
+pub use tenant::{Identity, Tenant};

@@ -1,0 +1,62 @@
+//! Endpoints of packs that the operator asked for at the start.
+//!
+//! Each is saved once for each content that the pack gives it; an entry in the catalog says which content that was. So a
+//! restart undoes nothing: an endpoint that was changed, rolled back or deleted afterwards stays so until the pack has
+//! another content, for example after an update of this program.
+
+use tidegate_compiler::{Inspection, inspect};
+use tidegate_model::Failure;
+
+use crate::failures::{of_store, refused};
+use crate::hex::hex;
+use crate::missing_sources::meanings;
+use crate::options::PackEndpoint;
+use crate::registration::Registrar;
+use crate::save_request::SaveRequest;
+use crate::start_error::StartError;
+
+/// Saves what is new in the packs.
+///
+/// # Errors
+/// What the gate refuses; the store's.
+pub(crate) async fn install(registrar: &Registrar, packs: &[PackEndpoint]) -> Result<(), StartError> {
+    let inspected = packs.iter().map(|own| match inspect(&own.component) {
+        Ok(inspection) => Ok((own, inspection)),
+        Err(error) => Err(StartError::pack(&own.pack)(refused(error.to_string()))),
+    });
+    let inspected = inspected.collect::<Result<Vec<_>, _>>()?;
+    for (own, inspection) in &inspected {
+        install_endpoint(registrar, own, inspection).await.map_err(StartError::pack(&own.pack))?;
+    }
+    Ok(())
+}
+
+async fn install_endpoint(registrar: &Registrar, own: &PackEndpoint, inspection: &Inspection) -> Result<(), Failure> {
+    let PackEndpoint { pack, component } = own;
+    let (store, registry) = (registrar.endpoints.store(), registrar.endpoints.registry());
+    let (name, digest) = (inspection.manifest.name.as_str(), hex(&inspection.digest));
+    let mark = format!("pack {pack}: {name}");
+    let catalog = store.catalog();
+    if catalog.meta(&mark).map_err(of_store)?.as_deref() == Some(digest.as_str()) {
+        return Ok(());
+    }
+    let old = registry.find(name);
+    if old.as_ref().is_none_or(|old| old.component != digest) {
+        let author = format!("the pack {pack}");
+        let tables = old.as_ref().map(|old| old.tables.clone()).unwrap_or_default();
+        let request = SaveRequest {
+            id: old.as_ref().map(|old| old.id),
+            author: &author,
+            known: meanings(store, registry, &tables),
+            same_query: false,
+            from: old.as_ref().map(|old| old.version),
+        };
+        for source in registrar.create_missing_sources(&inspection.manifest, &request.known).await? {
+            tracing::info!(pack, source, "a source is made for the pack");
+        }
+        let saved = registrar.register_component(component, request).await?;
+        tracing::info!(pack, endpoint = name, version = saved.version, "an endpoint of the pack is saved");
+    }
+    // Last, so that a start that is interrupted before does it again, and finds what is saved already.
+    catalog.set_meta(&mark, &digest).map_err(of_store)
+}

@@ -1,0 +1,227 @@
+//! Registration: an endpoint passes the gate, is saved in the catalog and can be called.
+//!
+//! Everything that can be known beforehand is checked first: the component is well formed and fits the contract, each
+//! statement resolves over its granted tables, and the component can be instantiated. What fails is refused with the
+//! reason, and nothing is saved.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_compiler::{compile_sql, inspect};
+use tidegate_model::{Code, Failure, Manifest, number};
+use tidegate_sql::SavedQuery;
+use tidegate_store::{EndpointEntry, NewVersion, Store};
+use uuid::Uuid;
+
+use crate::blocking::{blocking, to_its_end};
+use crate::cache::Cache;
+use crate::compute::Compute;
+use crate::endpoints::{ComponentCode, Endpoints};
+use crate::failures::{of_manifest, refused};
+use crate::gate::Gate;
+use crate::gate::examples::declare_used;
+use crate::hex::hex;
+use crate::registry::Endpoint;
+use crate::save_request::SaveRequest;
+use crate::tables::StoredTables;
+
+/// What registers and removes endpoints; clones share it.
+#[derive(Debug, Clone)]
+pub struct Registrar {
+    pub(crate) gate: Gate,
+    pub(crate) endpoints: Endpoints,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) compute: Arc<Compute>,
+}
+
+impl Registrar {
+    /// Registers a saved query: compiles it and registers the component.
+    ///
+    /// # Errors
+    /// What the gate refuses; a name that is taken.
+    pub async fn register_query(
+        &self,
+        manifest: &Manifest,
+        request: SaveRequest<'_>,
+    ) -> Result<Arc<Endpoint>, Failure> {
+        let component = compile_sql(manifest).map_err(|error| refused(error.to_string()))?;
+        self.register_component(&component, request).await
+    }
+
+    /// Registers a packed component.
+    ///
+    /// # Errors
+    /// As [`Registrar::register_query`].
+    pub async fn register_component(
+        &self,
+        component: &[u8],
+        request: SaveRequest<'_>,
+    ) -> Result<Arc<Endpoint>, Failure> {
+        let admitted = self.admitted(component, &request).await?;
+        let SaveRequest { id, author, known: _, same_query: _, from } = request;
+        let (own, component, author) = (self.clone(), component.to_vec(), author.to_owned());
+        to_its_end(async move { own.save(admitted, component, id, author, from).await }).await
+    }
+
+    /// Passes a packed component through the gate and changes nothing. Returns the warnings.
+    ///
+    /// # Errors
+    /// As [`Registrar::register_component`].
+    pub async fn try_component(&self, component: &[u8], request: SaveRequest<'_>) -> Result<Vec<Failure>, Failure> {
+        let admitted = self.admitted(component, &request).await?;
+        self.check_name(admitted.manifest.name.as_str(), request.id, request.from)?;
+        Ok(admitted.warnings)
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        self.endpoints.store()
+    }
+
+    /// Whether a version may be saved under a name now.
+    fn check_name(&self, name: &str, id: Option<Uuid>, from: Option<i64>) -> Result<(), Failure> {
+        if let (Some(id), Some(from)) = (id, from) {
+            self.unchanged_since(id, from)?;
+        }
+        let of_source = self.store().source(name).is_some_and(|source| source.name == name);
+        if of_source && from.is_none() {
+            let message = format!("there is a source {name}; as tables the two could not be told apart");
+            return Err(refused(message).about("name"));
+        }
+        if self.endpoints.registry().find(name).is_some_and(|other| Some(other.id) != id) {
+            return Err(taken(name));
+        }
+        Ok(())
+    }
+
+    /// Puts what passed the gate into the catalog, and then into the registry, where calls find it.
+    async fn save(
+        &self,
+        admitted: Admitted,
+        component: Vec<u8>,
+        id: Option<Uuid>,
+        author: String,
+        from: Option<i64>,
+    ) -> Result<Arc<Endpoint>, Failure> {
+        let Admitted { manifest, saved, code, digest, tables, warnings } = admitted;
+        let registry = self.endpoints.registry();
+        let _one = registry.registering.lock().await;
+        let name = manifest.name.to_string();
+        self.check_name(&name, id, from)?;
+        let id = id.unwrap_or_else(Uuid::new_v4);
+        let text = serde_json::to_string(&manifest).map_err(|error| refused(error.to_string()))?;
+        let digest = hex(&digest);
+        let put = move |store: &Store| {
+            store.catalog().put_endpoint(NewVersion {
+                id,
+                name: &name,
+                manifest: &text,
+                component: &component,
+                component_digest: &digest,
+                author: &author,
+                sources: &tables,
+            })
+        };
+        let record = blocking(self.store(), put).await?;
+        let entry = EndpointEntry::from(&record);
+        self.gate.reserve_fields(&saved, &entry.tables);
+        let endpoint = Endpoint::of(record, self.gate.limits.text)?.with_saved(saved);
+        let _ = endpoint.code.set(code);
+        let endpoint = Arc::new(endpoint);
+        registry.insert(entry, Arc::clone(&endpoint), warnings);
+        self.cache.forget(id);
+        Ok(endpoint)
+    }
+
+    /// Removes an endpoint; its versions stay in the catalog. Returns whether there was one.
+    ///
+    /// # Errors
+    /// [`Code::Refused`] while another endpoint reads it.
+    pub async fn unregister(&self, id: Uuid) -> Result<bool, Failure> {
+        let own = self.clone();
+        to_its_end(async move {
+            let registry = own.endpoints.registry();
+            let _one = registry.registering.lock().await;
+            let readers = registry.readers(id);
+            if !readers.is_empty() {
+                let message = format!("the endpoint is read by {}; change or delete those first", readers.join(", "));
+                return Err(refused(message).about("id"));
+            }
+            let there = blocking(own.store(), move |store| store.catalog().delete_endpoint(id)).await?;
+            registry.remove(id);
+            own.cache.forget(id);
+            Ok(there)
+        })
+        .await
+    }
+
+    /// Refuses the change of an endpoint that was deleted or changed by somebody else meanwhile.
+    fn unchanged_since(&self, id: Uuid, from: i64) -> Result<(), Failure> {
+        match self.endpoints.registry().by_id(id).map(|entry| entry.version) {
+            Some(version) if version == from => Ok(()),
+            Some(version) => {
+                let message =
+                    format!("the endpoint was changed meanwhile, to version {version}; read it and try again");
+                Err(Failure::new(Code::Conflict, message).about("version"))
+            }
+            None => Err(Failure::new(Code::NotFound, "the endpoint was deleted meanwhile").about("id")),
+        }
+    }
+
+    /// The gate on the compute threads, because statements are planned there and plans may be deep.
+    async fn admitted(&self, component: &[u8], request: &SaveRequest<'_>) -> Result<Admitted, Failure> {
+        let (own, component) = (self.clone(), component.to_vec());
+        let SaveRequest { id, author: _, ref known, same_query, from: _ } = *request;
+        let request = SaveRequest { id, known: known.clone(), same_query, ..SaveRequest::default() };
+        self.compute.run(async move { own.admit(&component, &request).await }).await
+    }
+
+    async fn admit(&self, component: &[u8], request: &SaveRequest<'_>) -> Result<Admitted, Failure> {
+        let inspection = inspect(component).map_err(|error| refused(error.to_string()))?;
+        let mut manifest = inspection.manifest;
+        allowed(&manifest)?;
+        let limits = self.gate.limits.lowered_by(&manifest.limits);
+        if inspection.initial_memory > number(limits.guest_memory) {
+            let message = format!(
+                "the component starts with {} bytes of memory, and its limit component_memory is {}",
+                inspection.initial_memory, limits.guest_memory
+            );
+            return Err(refused(message).about("limits"));
+        }
+        let saved = Arc::new(SavedQuery::parse_within(&manifest.query, &self.gate.limits.text)?);
+        declare_used(&mut manifest, &saved);
+        allowed(&manifest)?;
+        let (store, registry) = (self.store(), self.endpoints.registry());
+        let tells_rows = self.gate.clock.is_real();
+        let sources = StoredTables::while_saving(store, registry, request, manifest.name.as_str(), &saved, tells_rows);
+        let warnings = self.gate.check_statements(&manifest, &saved, &sources)?;
+        let tables = sources.named();
+        let code = ComponentCode::of(component)?;
+        self.endpoints.prepare(&code).await?;
+        Ok(Admitted { manifest, saved, code: code.digest, digest: inspection.digest, tables, warnings })
+    }
+}
+
+/// What passed the gate.
+struct Admitted {
+    manifest: Manifest,
+    saved: Arc<SavedQuery>,
+    /// The digest of its code.
+    code: [u8; 32],
+    /// The digest of its component, manifest included.
+    digest: [u8; 32],
+    tables: BTreeMap<String, Uuid>,
+    warnings: Vec<Failure>,
+}
+
+/// Whether a manifest breaks none of its rules.
+fn allowed(manifest: &Manifest) -> Result<(), Failure> {
+    Failure::of_all(manifest.problems().iter().map(of_manifest)).map_or(Ok(()), Err)
+}
+
+/// The refusal of a name that another endpoint has.
+pub fn taken(name: &str) -> Failure {
+    refused(format!("there is an endpoint {name} already; names are unique")).about("name")
+}

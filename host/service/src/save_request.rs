@@ -1,0 +1,21 @@
+//! Under which conditions a version of an endpoint is saved.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+/// How a version of an endpoint is saved.
+#[derive(Debug, Default)]
+pub struct SaveRequest<'a> {
+    /// The endpoint that gets a new version; none for a new endpoint.
+    pub id: Option<Uuid>,
+    /// Who saves it.
+    pub author: &'a str,
+    /// What the names of its tables meant in the version before. It holds for names that no table has now, and for all
+    /// names where the query stays the same.
+    pub known: BTreeMap<String, Uuid>,
+    /// Whether the query stays the same.
+    pub same_query: bool,
+    /// The version that was changed. If there is a newer one by now, the request is refused.
+    pub from: Option<i64>,
+}

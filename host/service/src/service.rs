@@ -1,0 +1,175 @@
+//! A running service: its parts, opened in order and shared by all requests.
+
+use std::sync::Arc;
+
+use tidegate_runtime::{ArtefactOptions, RuntimeOptions};
+use tidegate_sql::EngineOptions;
+use tidegate_store::{Ingested, Store, StoreError};
+
+use crate::admission::Admission;
+use crate::answer::AnswerMemory;
+use crate::cache::{Cache, warm};
+use crate::clock::Clock;
+use crate::component_kinds::ComponentKinds;
+use crate::compute::Compute;
+use crate::endpoint_columns::ColumnPlanner;
+use crate::endpoints::Endpoints;
+use crate::engines::Engines;
+use crate::execution::Executor;
+use crate::gate::Gate;
+use crate::gate::recheck::{Checker, Recheck};
+use crate::options::Options;
+use crate::outcomes::ComponentOutcomes;
+use crate::rate::RateLimiter;
+use crate::registration::Registrar;
+use crate::registry::Registry;
+use crate::start_error::StartError;
+use crate::tokens::{NewTokens, Tokens, artefact_key, watch};
+use crate::{packs, seed};
+
+/// A service, ready to be called.
+#[derive(Debug)]
+pub struct Service {
+    /// How it is set up.
+    pub options: Options,
+    /// The logs, and the catalog of endpoints and tokens.
+    pub store: Arc<Store>,
+    /// The time.
+    pub clock: Clock,
+    /// The endpoints that can be called.
+    pub registry: Arc<Registry>,
+    /// Endpoints with what a call needs of them.
+    pub endpoints: Endpoints,
+    /// What runs requests.
+    pub executor: Arc<Executor>,
+    /// Answers that may be given again.
+    pub cache: Arc<Cache>,
+    /// What saves and removes endpoints.
+    pub registrar: Registrar,
+    /// The columns of endpoints' answers.
+    pub columns: ColumnPlanner,
+    /// What the components of endpoints are.
+    pub kinds: ComponentKinds,
+    /// The access tokens.
+    pub tokens: Arc<Tokens>,
+    /// The rate limits of tokens.
+    pub rates: RateLimiter,
+    /// The threads on which requests compute.
+    pub compute: Arc<Compute>,
+    recheck: Recheck,
+}
+
+impl Service {
+    /// Opens the data folder. The first start of a folder creates the standard sources and the shipped endpoints in it.
+    /// Where neither the environment nor the catalog has a token, two are made and returned: only their hashes are stored.
+    ///
+    /// # Errors
+    /// What cannot be opened, and why.
+    pub async fn open(options: Options) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
+        let store = Store::open(&options.data_dir, options.store.clone())?;
+        let tokens = Tokens::open(store.catalog(), &options)?;
+        let new = tokens.make_first(store.catalog())?;
+        let runtime = RuntimeOptions {
+            concurrency: options.admission.places(),
+            limits: options.limits.clone(),
+            artefacts: Some(ArtefactOptions {
+                folder: options.data_dir.join("compiled"),
+                key: artefact_key(store.catalog())?,
+            }),
+            compiler: options.components.compilation(),
+            prepared_bytes: options.components.code_memory,
+            ..RuntimeOptions::default()
+        };
+        let engines = Engines::start(runtime, EngineOptions::default().partitions)?;
+        let service = Self::over(options, store, tokens, &engines, Clock::System).await?;
+        seed::sources(&service.store)?;
+        service.registry.fill(service.store.catalog().endpoint_entries()?);
+        seed::endpoints(&service.registrar).await?;
+        packs::install(&service.registrar, &service.options.packs).await?;
+        // These tasks end with the service: they hold no more than weak pointers to its parts.
+        tokio::spawn(watch(Arc::downgrade(&service.tokens), Arc::downgrade(&service.store)));
+        service.recheck.start();
+        let (cache, executor) = (Arc::downgrade(&service.cache), Arc::downgrade(&service.executor));
+        tokio::spawn(warm(cache, executor, service.clock, service.options.cache.warming_concurrency));
+        Ok((service, new))
+    }
+
+    /// A service over an open store, without endpoints and without background tasks.
+    ///
+    /// # Errors
+    /// What does not start.
+    pub(crate) async fn over(
+        options: Options,
+        store: Arc<Store>,
+        tokens: Tokens,
+        engines: &Engines,
+        clock: Clock,
+    ) -> Result<Arc<Self>, StartError> {
+        let Engines { engine, runtime, compute } = engines.clone();
+        let registry = Arc::new(Registry::new(&runtime, options.limits.text).await?);
+        let tokens = Arc::new(tokens);
+        let endpoints = Endpoints::new(&store, &registry, &runtime);
+        let cache = Arc::new(Cache::new(tidegate_model::number(options.cache.memory)));
+        let kinds = ComponentKinds::new(&store);
+        let executor = Arc::new(Executor {
+            endpoints: endpoints.clone(),
+            engine: Arc::clone(&engine),
+            compute: Arc::clone(&compute),
+            admission: Admission::new(&options.admission, compute.threads()),
+            answers: AnswerMemory::new(options.admission.answer_memory, options.admission.wait),
+            outcomes: ComponentOutcomes::default(),
+            limits: options.limits.clone(),
+        });
+        let gate = Gate {
+            store: Arc::clone(&store),
+            registry: Arc::clone(&registry),
+            engine: Arc::clone(&engine),
+            tokens: Arc::clone(&tokens),
+            clock,
+            limits: options.limits.clone(),
+        };
+        let checker = Checker { gate: gate.clone(), endpoints: endpoints.clone(), compute: Arc::clone(&compute) };
+        let columns = ColumnPlanner {
+            store: Arc::clone(&store),
+            registry: Arc::clone(&registry),
+            engine,
+            kinds: kinds.clone(),
+            clock,
+        };
+        let registrar =
+            Registrar { gate, endpoints: endpoints.clone(), cache: Arc::clone(&cache), compute: Arc::clone(&compute) };
+        Ok(Arc::new(Self {
+            rates: RateLimiter::new(options.rate.clone()),
+            recheck: Recheck::new(checker),
+            options,
+            store,
+            clock,
+            registry,
+            endpoints,
+            executor,
+            cache,
+            registrar,
+            columns,
+            kinds,
+            tokens,
+            compute,
+        }))
+    }
+
+    /// Stores events, as if they had been posted. For the sample logs of the demonstration.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn ingest(&self, source: &str, events: Vec<serde_json::Value>) -> Result<Ingested, StoreError> {
+        self.store.ingest_at(source, events, self.clock.now()).await
+    }
+
+    /// Stops background work and closes the store. Everything that was acknowledged is kept.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.recheck.stop().await;
+        self.store.close().await
+    }
+}

@@ -1,0 +1,113 @@
+//! The settings of a service: names, bounds, units and descriptions, one table for each section of the configuration.
+//!
+//! The command line reads and prints settings through these tables, and `docs/limits.md` is tested against them. What each
+//! value does is documented in [`crate::options`].
+
+#[macro_use]
+mod macros;
+mod admission;
+mod ingest;
+mod server;
+#[cfg(test)]
+mod tests;
+mod traces;
+
+use tidegate_model::{LIMITS, Part, Section, SettingError, Unit, number};
+
+use crate::options::Options;
+use admission::{ADMISSION, CACHE, COMPONENTS, RATE};
+use ingest::{INGEST, STORE};
+use server::SERVER;
+use traces::TRACES;
+
+/// All sections, in the order in which they are told.
+pub static SECTIONS: &[&dyn Section<Options>] = &[
+    &Part { name: "server", what: "listening, logging, connections", settings: SERVER, of: |o| o, of_mut: |o| o },
+    &Part {
+        name: "limits",
+        what: "what one request may use",
+        settings: LIMITS,
+        of: |o: &Options| &o.limits,
+        of_mut: |o| &mut o.limits,
+    },
+    &Part { name: "ingest", what: "what clients may send", settings: INGEST, of: |o| o, of_mut: |o| o },
+    &Part {
+        name: "cache",
+        what: "kept answers",
+        settings: CACHE,
+        of: |o: &Options| &o.cache,
+        of_mut: |o| &mut o.cache,
+    },
+    &Part {
+        name: "store",
+        what: "how long logs are kept, in each source that has no rule of its own",
+        settings: STORE,
+        of: |o: &Options| &o.store.retention,
+        of_mut: |o| &mut o.store.retention,
+    },
+    &Part {
+        name: "rate",
+        what: "the share of one token",
+        settings: RATE,
+        of: |o: &Options| &o.rate,
+        of_mut: |o| &mut o.rate,
+    },
+    &Part {
+        name: "admission",
+        what: "how much is done at once, over all callers; what is over it is told to try again",
+        settings: ADMISSION,
+        of: |o: &Options| &o.admission,
+        of_mut: |o| &mut o.admission,
+    },
+    &Part {
+        name: "components",
+        what: "compiling the components of endpoints with code, and keeping them ready",
+        settings: COMPONENTS,
+        of: |o: &Options| &o.components,
+        of_mut: |o| &mut o.components,
+    },
+    &Part {
+        name: "traces",
+        what: "where traces go, over OTLP/HTTP; headers for it stand in OTEL_EXPORTER_OTLP_HEADERS",
+        settings: TRACES,
+        of: |o: &Options| &o.traces,
+        of_mut: |o| &mut o.traces,
+    },
+];
+
+/// Checks the settings against each other, when all are set.
+///
+/// # Errors
+/// What contradicts each other, and how to mend it.
+pub fn validate(options: &Options) -> Result<(), SettingError> {
+    options.limits.validate()?;
+    let (certificate, key) = (&options.server.tls_certificate, &options.server.tls_key);
+    if certificate.is_some() != key.is_some() {
+        let (there, missing) =
+            if key.is_none() { ("tls_certificate", "tls_key") } else { ("tls_key", "tls_certificate") };
+        let message = format!("[server] {there} is set and {missing} is not; https needs both, http none");
+        return Err(SettingError::Contradiction(message));
+    }
+    let ingest = &options.ingest;
+    for (least, what, most, of) in [
+        (options.store.max_event_bytes, "event_bytes", ingest.max_body, "max_body"),
+        (ingest.max_body, "max_body", ingest.body_memory, "body_memory"),
+    ] {
+        if least > most {
+            let (a, b) = (Unit::Bytes.show(number(least)), Unit::Bytes.show(number(most)));
+            let message = format!("{what} ({a}) is more than {of} ({b}); raise {of} or lower {what}");
+            return Err(SettingError::Contradiction(message));
+        }
+    }
+    let (answer, share) = (options.limits.answer_bytes, options.admission.answer_memory / 2);
+    if answer > share {
+        let message = format!(
+            "answer_bytes ({}) is more than half of [admission] answer_memory ({}), which is what one token has; raise \
+             answer_memory or lower answer_bytes",
+            Unit::Bytes.show(number(answer)),
+            Unit::Bytes.show(number(options.admission.answer_memory)),
+        );
+        return Err(SettingError::Contradiction(message));
+    }
+    Ok(())
+}

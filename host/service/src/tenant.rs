@@ -1,0 +1,28 @@
+//! Who work is done for: the unit in which places, threads and memory are shared out.
+
+/// The identity of an access token: the SHA-256 of its text.
+pub type Identity = [u8; 32];
+
+/// For whom a query runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tenant {
+    /// The holder of a token.
+    Token(Identity),
+    /// Cache warming, which runs without a request.
+    Warming,
+}
+
+/// The most that one tenant may take of a shared resource: half of it, rounded down, and 1 where there is only 1.
+pub(crate) fn half(whole: usize) -> usize {
+    (whole / 2).max(whole.min(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_is_never_none_of_some() {
+        assert_eq!([0, 1, 2, 3, 4, 5, 64].map(half), [0, 1, 1, 1, 2, 2, 32]);
+    }
+}

@@ -1,0 +1,106 @@
+//! What a token may do, as words: `ingest`, `ingest:source:NAME`, `query`, `query:endpoint:NAME`, `private`.
+
+use uuid::Uuid;
+
+/// What there is, for messages.
+const ALLOWED: &str = "ingest, ingest:source:NAME, query, query:endpoint:NAME and private";
+const OF_SOURCE: &str = "ingest:source:";
+const OF_ENDPOINT: &str = "query:endpoint:";
+
+/// The scopes of a token. A source or endpoint is named by its name or its id; a scope by name
+/// follows the name, one by id follows the thing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Scopes(Vec<String>);
+
+impl Scopes {
+    /// Scopes from the catalog. Words that are not known allow nothing.
+    pub(super) fn stored(text: &str) -> Self {
+        Self(text.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Scopes as someone asks for them, separated by blanks.
+    ///
+    /// # Errors
+    /// What is wrong, and what there is.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let scopes = Self::stored(text);
+        if scopes.0.is_empty() {
+            return Err(format!("a token needs scopes, separated by blanks; there are {ALLOWED}"));
+        }
+        let known = |scope: &str| {
+            let named = |prefix: &str| scope.strip_prefix(prefix).is_some_and(|name| !name.is_empty());
+            matches!(scope, "ingest" | "public" | "query" | "private") || named(OF_SOURCE) || named(OF_ENDPOINT)
+        };
+        match scopes.0.iter().find(|scope| !known(scope)) {
+            Some(unknown) => Err(format!("there is no scope '{unknown}'; there are {ALLOWED}, separated by blanks")),
+            None => Ok(scopes),
+        }
+    }
+
+    fn has(&self, scope: &str) -> bool {
+        self.0.iter().any(|own| own == scope)
+    }
+
+    fn names(&self, prefix: &str, name: &str, id: Option<Uuid>) -> bool {
+        let mut named = self.0.iter().filter_map(|own| own.strip_prefix(prefix));
+        named.any(|own| own == name || id.is_some() && Uuid::try_parse(own).ok() == id)
+    }
+
+    /// The endpoints that scopes name, by name or id.
+    pub(super) fn endpoints(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|own| own.strip_prefix(OF_ENDPOINT))
+    }
+
+    /// Whether it may send logs anywhere.
+    pub(super) fn is_of_ingest(&self) -> bool {
+        self.0.iter().any(|own| own == "ingest" || own == "public" || own.starts_with(OF_SOURCE))
+    }
+
+    /// Whether it may call any endpoint.
+    pub(super) fn is_of_queries(&self) -> bool {
+        self.0.iter().any(|own| own == "query" || own == "private" || own.starts_with(OF_ENDPOINT))
+    }
+
+    pub(super) fn is_private(&self) -> bool {
+        self.has("private")
+    }
+
+    pub(super) fn may_query(&self, endpoint: &str, id: Option<Uuid>) -> bool {
+        self.is_private() || self.has("query") || self.names(OF_ENDPOINT, endpoint, id)
+    }
+
+    pub(super) fn may_ingest(&self, source: &str, id: Option<Uuid>) -> bool {
+        // `public` is what the incumbent calls a token for ingest.
+        let all = self.is_private() || self.has("ingest") || self.has("public");
+        all || self.names(OF_SOURCE, source, id)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_allow_what_they_say_and_no_more() {
+        let ingest = Scopes::parse("ingest").unwrap();
+        assert!(ingest.may_ingest("a", None) && !ingest.may_query("a", None) && !ingest.is_private());
+        let one = Scopes::parse("query:endpoint:logs.all ingest:source:a").unwrap();
+        assert!(one.may_query("logs.all", None) && !one.may_query("logs.all2", None));
+        assert!(one.may_ingest("a", None) && !one.may_ingest("b", None));
+        assert!(Scopes::parse("private").unwrap().may_query("x", None));
+        assert!(!Scopes::default().may_ingest("x", None));
+        let id = Uuid::from_u128(7);
+        let by_id = Scopes::parse(&format!("query:endpoint:{id}")).unwrap();
+        assert!(
+            by_id.may_query("x", Some(id)) && !by_id.may_query("x", None) && !by_id.may_query("x", Some(Uuid::nil()))
+        );
+    }
+
+    #[test]
+    fn unknown_scopes_are_told() {
+        for text in ["", "  ", "admin", "query endpoint", "query:endpoint:", "ingest:sources:a"] {
+            assert!(Scopes::parse(text).unwrap_err().contains(ALLOWED), "{text}");
+        }
+    }
+}
