@@ -12,7 +12,7 @@ use tidegate_server::{NOTICED, NewToken};
 use tidegate_store::{Catalog, TokenRecord};
 use uuid::Uuid;
 
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
