@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 
 use clap::Subcommand;
 
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Lql {

@@ -11,7 +11,7 @@ use clap::Args;
 use rlimit::Resource;
 use tidegate_compiler::MAX_COMPONENT_BYTES;
 
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 /// How often it is looked whether the server is still there.
 const LOOK: Duration = Duration::from_millis(250);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use tidegate_store::{RepairReport, SetAside};
 
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {

@@ -9,10 +9,11 @@ use clap::Args;
 use tidegate_service::Service;
 use tidegate_service::tokens::generate_token;
 
+use crate::author::packs::for_start;
 use crate::config::{Config, Flags, environment};
-use crate::kit::packs::for_start;
+use crate::outcome::Outcome;
 use crate::sample;
-use crate::serve::{Outcome, compiler, listen, runtime, serve, start_logging};
+use crate::serve::{compiler, listen, runtime, serve, start_logging};
 
 /// Events of each source. The same for all: then an edge request, its function call and its
 /// sign-in are of one moment and join.

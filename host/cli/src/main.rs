@@ -1,5 +1,6 @@
 //! The binary `tidegate`: the service and the tools around it.
 
+mod author;
 mod backup;
 mod client;
 mod commands;
@@ -8,7 +9,7 @@ mod config;
 mod damage;
 mod demo;
 mod import;
-mod kit;
+mod outcome;
 mod sample;
 mod serve;
 mod token;
@@ -46,7 +47,7 @@ enum Command {
     /// Send files of events to a running server: one JSON object a line
     Import(import::Arguments),
     #[command(flatten)]
-    Kit(kit::Command),
+    Author(author::Command),
     /// Compile a component for the server that starts this
     #[command(hide = true)]
     CompileComponent(compile::Arguments),
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => damage::verify(&arguments),
         Command::Repair(arguments) => damage::repair(&arguments),
         Command::Import(arguments) => import::run(&arguments),
-        Command::Kit(command) => kit::run(&command),
+        Command::Author(command) => author::run(&command),
         Command::CompileComponent(arguments) => compile::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Lql(command) => commands::lql(&command),

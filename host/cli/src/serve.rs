@@ -18,11 +18,9 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::author::packs::for_start;
 use crate::config;
-use crate::kit::packs::for_start;
-
-/// The errors of a command, for a person.
-pub(crate) type Outcome = Result<(), Box<dyn Error>>;
+use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -12,7 +12,7 @@ use tidegate_service::tokens::{NOTICED, NewToken};
 use tidegate_store::{Catalog, TokenRecord};
 use uuid::Uuid;
 
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -14,7 +14,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::client::{Client, ServerArguments};
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 use lines::{Batch, Lines};
 use send::{Sender, Sent};
 

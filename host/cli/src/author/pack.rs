@@ -6,7 +6,8 @@ use tidegate_service::workbench::{Scene, TrialError, Workbench};
 use super::packs::{Pack, Packed, SHIPPED};
 use super::push::{Saved, save, warn};
 use crate::client::{Client, ServerArguments, plain};
-use crate::serve::{Outcome, runtime};
+use crate::outcome::Outcome;
+use crate::serve::runtime;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -14,8 +14,9 @@ use tidegate_sql::Reads;
 use super::build::built;
 use super::case::{Case, DEFAULT_NOW};
 use super::test::unknown_source;
+use crate::outcome::Outcome;
 use crate::sample;
-use crate::serve::{Outcome, runtime};
+use crate::serve::runtime;
 
 /// Sample logs of each source: enough for all their columns.
 const SAMPLES: usize = 200;
@@ -102,9 +103,8 @@ fn logs_of_cases(folder: &Folder) -> Result<Logs, super::case::CaseError> {
 }
 
 fn print(folder: &Folder, checked: &Checked) {
-    let Checked { grants, statements, .. } = checked;
     println!("{}", folder.manifest.name);
-    for (what, reading) in [("grant", grants), ("statement", statements)] {
+    for (what, reading) in [("grant", &checked.grants), ("statement", &checked.statements)] {
         for (name, reads) in reading {
             println!("  {what} {name} reads {}", listed(reads));
         }

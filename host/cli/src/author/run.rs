@@ -12,11 +12,12 @@ use tidegate_service::workbench::{Ask, Logs, Outcome as Answered, Scene, Workben
 use super::build::built;
 use super::cost::{bytes, grouped};
 use super::guest_log::GuestLog;
-use super::layout::laid_out;
+use super::json_diff::laid_out;
 use super::test::remarks;
 use crate::client::plain;
+use crate::outcome::Outcome;
 use crate::sample;
-use crate::serve::{Outcome, runtime};
+use crate::serve::runtime;
 
 /// Sample logs of each source, over the time that they are spread over.
 const SAMPLES: usize = 800;

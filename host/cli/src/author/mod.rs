@@ -1,5 +1,5 @@
-//! The kit for authors of endpoints: what is done with a folder, before a server has it and to get
-//! it there and back. A file for each command.
+//! The commands for authors of endpoints, which work on the folder of an endpoint: make, check, build, run and test it,
+//! and exchange it with a server. There is a file for each command.
 
 pub(crate) mod build;
 mod case;
@@ -7,7 +7,7 @@ mod check;
 mod cost;
 mod expect;
 mod guest_log;
-mod layout;
+mod json_diff;
 mod new;
 mod pack;
 pub(crate) mod packs;
@@ -24,9 +24,9 @@ mod versions;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
-/// The commands of the kit, beside the others in the binary's help.
+/// The commands for authors, beside the others in the binary's help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make the folder of a new endpoint, which builds, tests and runs at once

@@ -7,7 +7,7 @@ use clap::Args;
 use tidegate_compiler::{Folder, Inspection, Source, inspect, tools};
 
 use super::toolchain;
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

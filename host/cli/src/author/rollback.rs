@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::versions;
 use crate::client::{Client, ServerArguments, endpoint_path, plain};
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -10,7 +10,7 @@ use tidegate_model::{EndpointName, Manifest};
 
 use super::build::built;
 use crate::client::{Client, ServerArguments, endpoint_path, plain, segment};
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 /// The kind of content that a component is.
 const WASM: &str = "application/wasm";

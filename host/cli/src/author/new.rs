@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use tidegate_model::EndpointName;
 
 use super::sdk;
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

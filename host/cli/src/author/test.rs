@@ -16,10 +16,11 @@ use super::case::Case;
 use super::cost;
 use super::expect::{Expectation, numbers};
 use super::guest_log::GuestLog;
-use super::layout::difference;
+use super::json_diff::difference;
 use super::update::with_values;
+use crate::outcome::Outcome;
 use crate::sample;
-use crate::serve::{Outcome, runtime};
+use crate::serve::runtime;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

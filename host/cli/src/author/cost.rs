@@ -11,7 +11,8 @@ const HEAD: [&str; 8] =
 /// A table with a line for each case.
 pub(super) fn report(cases: &[(String, Outcome)]) -> String {
     let mut table = vec![HEAD.map(str::to_owned)];
-    for (name, Outcome { cost, limits, .. }) in cases {
+    for (name, outcome) in cases {
+        let (cost, limits) = (&outcome.cost, &outcome.limits);
         table.push([
             name.clone(),
             grouped(cost.instructions),
@@ -37,12 +38,12 @@ pub(super) fn report(cases: &[(String, Outcome)]) -> String {
         out.push_str(line.trim_end());
         out.push('\n');
     }
-    if let Some((_, Outcome { limits, .. })) = cases.first() {
+    if let Some((_, outcome)) = cases.first() {
         let _ = writeln!(
             out,
             "  percent: of the limit of a request, as a server has it that nobody has configured, or of the endpoint's own; \
              instructions have none, but their time has: {} s",
-            limits.cpu.as_secs_f64()
+            outcome.limits.cpu.as_secs_f64()
         );
     }
     out

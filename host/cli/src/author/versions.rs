@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::client::{Client, ServerArguments, endpoint_path, plain};
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

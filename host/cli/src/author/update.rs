@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::layout::rows_laid_out;
+use super::json_diff::rows_laid_out;
 
 /// The text of a JSON object with other values for top-level keys. A key that it does not have is
 /// added at its end.

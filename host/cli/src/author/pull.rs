@@ -16,7 +16,7 @@ use tidegate_compiler::{
 use tidegate_model::Manifest;
 
 use crate::client::{Client, ServerArguments, endpoint_path};
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -4,7 +4,7 @@
 use std::fs;
 
 use super::FolderArguments;
-use crate::serve::Outcome;
+use crate::outcome::Outcome;
 
 /// Its files, by their path in the crate.
 const FILES: &[(&str, &str)] = &[
