@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tidegate_compiler::SQL_ARGUMENT;
 use tidegate_model::{Arguments, Code, Failure, Limits, Value};
-use tidegate_runtime::{Answer, Class, Ended, Request as Call, Usage};
+use tidegate_runtime::{Answer, CallError, Class, Request as Call, Usage};
 use tidegate_sql::{Engine, Stop};
 use tracing::Instrument;
 
@@ -213,7 +213,7 @@ impl Executor {
                 (Ok(answer), RunReport { ended: None, usage })
             }
             Err(end) => {
-                let Ended { class, failure, usage, detail: _ } = *end;
+                let CallError { class, failure, usage, detail: _ } = *end;
                 (Err(failure), RunReport { ended: Some(class), usage })
             }
         };
