@@ -122,7 +122,8 @@ mod tests {
                 ("a/mod.rs", "mod child; use child::C; pub struct A;"),
                 ("a/child.rs", "use super::A; pub struct C;"),
                 ("b.rs", "use crate::a::A; #[cfg(test)] mod tests { use crate::c::C; }"),
-                ("c.rs", "use crate::b::B; #[cfg(test)] use crate::a::A;"),
+                ("c.rs", "use crate::b::B; #[cfg(test)] use crate::a::A; fn c() { #[cfg(test)] let a = crate::a::A; }"),
+                ("d.rs", "use crate::c::C; pub(in crate::d) struct D { #[cfg(test)] a: crate::a::A }"),
                 ("tests.rs", "use crate::a::A;"),
             ]),
             none

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
-use syn::{Attribute, File, Item, ItemMod, ItemUse, Macro, Meta, UseTree, Visibility};
+use syn::{
+    Attribute, Field, FieldValue, File, ImplItemFn, Item, ItemMod, ItemUse, Local, Macro, Meta, UseTree, VisRestricted,
+    Visibility,
+};
 
 /// A part of a path. `self` is left out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,9 +106,36 @@ impl<'ast> Visit<'ast> for Paths {
         }
     }
 
+    fn visit_local(&mut self, local: &'ast Local) {
+        if !local.attrs.iter().any(is_test) {
+            syn::visit::visit_local(self, local);
+        }
+    }
+
+    fn visit_field(&mut self, field: &'ast Field) {
+        if !field.attrs.iter().any(is_test) {
+            syn::visit::visit_field(self, field);
+        }
+    }
+
+    fn visit_field_value(&mut self, field: &'ast FieldValue) {
+        if !field.attrs.iter().any(is_test) {
+            syn::visit::visit_field_value(self, field);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, method: &'ast ImplItemFn) {
+        if !method.attrs.iter().any(is_test) {
+            syn::visit::visit_impl_item_fn(self, method);
+        }
+    }
+
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
         self.use_tree(&[], &item.tree, !matches!(item.vis, Visibility::Inherited));
     }
+
+    /// `pub(in crate::a)` says who may use an item, and imports nothing.
+    fn visit_vis_restricted(&mut self, _: &'ast VisRestricted) {}
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
         // A module inside of the file is taken as if its lines stood in the file, but for `super`, which is the
