@@ -6,8 +6,10 @@
 //! table, and the optimizer moves nothing through it. (PostgreSQL calls such views `security_barrier`.)
 //!
 //! Most statements have no expression that can fail. Their barriers are removed before they are optimized, so that
-//! their conditions still reach the storage. Whether a function can fail is a property of its row in the table of
-//! functions ([`tidegate_functions::make::fallibility`]).
+//! their conditions still reach the storage. In the others, a condition that cannot fail passes the barrier
+//! ([`ConditionsPassBarrier`]; PostgreSQL calls such conditions leakproof), so that a time range is still pruned by.
+//! Whether a function can fail is a property of its row in the table of functions
+//! ([`tidegate_functions::make::fallibility`]).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -21,10 +23,11 @@ use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction};
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, Extension, LogicalPlan, Operator, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+    Expr, ExprSchemable, Extension, Filter, LogicalPlan, Operator, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use tidegate_functions::Fallibility;
@@ -53,6 +56,45 @@ pub(super) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
         })
     });
     opened.map(|opened| opened.data)
+}
+
+/// The optimizer's rule that moves conditions which cannot fail below a barrier. It comes after the rule that moves
+/// filters down to the barrier, and before its next pass, which moves them on to the scan.
+#[derive(Debug)]
+pub(super) struct ConditionsPassBarrier;
+
+impl OptimizerRule for ConditionsPassBarrier {
+    fn name(&self) -> &'static str {
+        "conditions_pass_barrier"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Filter(filter) = plan else { return Ok(Transformed::no(plan)) };
+        let Some(SecurityBarrier { input }) = barrier(&filter.input) else {
+            return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+        };
+        let (mut above, mut below) = (Vec::new(), Vec::new());
+        for condition in split_conjunction(&filter.predicate) {
+            let stays = condition.is_volatile()
+                || condition.exists(|part| Ok(is_subquery(part)))?
+                || expr_may_fail(condition, input.schema())?;
+            if stays { &mut above } else { &mut below }.push(condition.clone());
+        }
+        let Some(below) = conjunction(below) else { return Ok(Transformed::no(LogicalPlan::Filter(filter))) };
+        let passed = above_barrier(LogicalPlan::Filter(Filter::try_new(below, Arc::new(input.clone()))?));
+        Ok(Transformed::yes(match conjunction(above) {
+            Some(above) => LogicalPlan::Filter(Filter::try_new(above, Arc::new(passed))?),
+            None => passed,
+        }))
+    }
+}
+
+fn is_subquery(expr: &Expr) -> bool {
+    matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::OuterReferenceColumn(..))
 }
 
 fn barrier(node: &LogicalPlan) -> Option<&SecurityBarrier> {

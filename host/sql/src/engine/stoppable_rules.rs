@@ -14,6 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_functions::context::{check_planning, failed};
 
 use super::limits;
+use super::security_barrier::ConditionsPassBarrier;
 
 /// A rule of the optimizer that checks the stop sign first.
 #[derive(Debug)]
@@ -64,10 +65,20 @@ impl PhysicalOptimizerRule for Stoppable<dyn PhysicalOptimizerRule + Send + Sync
     }
 }
 
-/// The engine's rules for logical plans.
+/// The rule that moves filters down.
+const MOVES_FILTERS_DOWN: &str = "push_down_filter";
+
+/// The engine's rules for logical plans, and the one of ours that goes on where a filter meets a security barrier.
 pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let rules = Optimizer::default().rules.into_iter();
-    rules.map(|rule| Arc::new(Stoppable(rule)) as Arc<dyn OptimizerRule + Send + Sync>).collect()
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Vec::new();
+    for rule in Optimizer::default().rules {
+        let moves_filters = rule.name() == MOVES_FILTERS_DOWN;
+        rules.push(Arc::new(Stoppable(rule)));
+        if moves_filters {
+            rules.push(Arc::new(ConditionsPassBarrier));
+        }
+    }
+    rules
 }
 
 /// The engine's rules for physical plans.
