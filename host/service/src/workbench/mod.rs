@@ -74,7 +74,7 @@ pub enum TrialError {
     /// The service does not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// There is no room for its data.
+    /// The temporary folder for its data cannot be used.
     #[error("a temporary folder cannot be used: {0}")]
     Folder(#[from] std::io::Error),
     /// The logs cannot be stored.
@@ -175,7 +175,7 @@ impl Workbench {
     /// Puts an endpoint over the logs of a scene: they are all that it can read.
     ///
     /// # Errors
-    /// What the gate refuses; logs that are no logs; no room.
+    /// What the gate refuses; logs that cannot be read; a temporary folder that cannot be used.
     pub async fn trial(&self, component: &[u8], scene: Scene) -> Result<Trial, TrialError> {
         let manifest = inspect(component).map_err(TrialError::Refused)?.manifest;
         let given: Vec<String> = scene.logs.keys().cloned().collect();
