@@ -133,7 +133,7 @@ impl Connections {
             .timer(TokioTimer::new())
             .max_concurrent_streams(128)
             .max_header_list_size(256 << 10)
-            // What a stream whose client does not read holds of its answer, beside the room for answers.
+            // What a stream whose client does not read holds of its answer, besides the memory budget for answers.
             .max_send_buf_size(SEND_BUFFER)
             // Streams that are opened and reset again cost work without counting as open.
             .max_pending_accept_reset_streams(32)

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-use tidegate_compiler::{code_of, inspect, is_generated_code};
+use tidegate_compiler::is_generated_code;
 use tidegate_model::{Code, Failure};
 use tidegate_runtime::{Endpoint as Prepared, PoolUse, Runtime};
 use tidegate_store::{EndpointEntry, Store};
 
-use crate::failures::{of_store, refused};
+use crate::failures::of_store;
+use crate::inspection::{ComponentCode, inspect};
 use crate::registry::{Endpoint, Registry};
 use crate::tokens::Access;
 
@@ -172,7 +172,7 @@ impl Endpoints {
     /// As [`Endpoints::prepared`].
     fn code(&self, endpoint: &Endpoint) -> Result<ComponentCode, Failure> {
         let component = self.stored_component(&endpoint.component)?;
-        inspect(&component).map_err(|error| refused(error.to_string()))?;
+        inspect(&component)?;
         let code = ComponentCode::of(&component)?;
         let _ = endpoint.code.set(code.digest);
         Ok(code)
@@ -188,24 +188,5 @@ impl Endpoints {
             tracing::error!(%error, "an endpoint could not be read");
             Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))
         })
-    }
-}
-
-/// The code of a component, without its manifest. Code is compiled and stored under its digest: endpoints whose components
-/// differ only in their manifests share it.
-pub(crate) struct ComponentCode {
-    pub(crate) bytes: Vec<u8>,
-    /// The SHA-256 of the bytes.
-    pub(crate) digest: [u8; 32],
-}
-
-impl ComponentCode {
-    /// The code of a packed component.
-    ///
-    /// # Errors
-    /// [`Code::Refused`] for bytes that are no component.
-    pub(crate) fn of(component: &[u8]) -> Result<Self, Failure> {
-        let bytes = code_of(component).map_err(|error| refused(error.to_string()))?;
-        Ok(Self { digest: Sha256::digest(&bytes).into(), bytes })
     }
 }

@@ -4,11 +4,12 @@
 //! restart undoes nothing: an endpoint that was changed, rolled back or deleted afterwards stays so until the pack has
 //! another content, for example after an update of this program.
 
-use tidegate_compiler::{Inspection, inspect};
+use tidegate_compiler::Inspection;
 use tidegate_model::Failure;
 
-use crate::failures::{of_store, refused};
+use crate::failures::of_store;
 use crate::hex::hex;
+use crate::inspection::inspect;
 use crate::missing_sources::meanings;
 use crate::options::PackEndpoint;
 use crate::registration::Registrar;
@@ -22,7 +23,7 @@ use crate::start_error::StartError;
 pub(crate) async fn install(registrar: &Registrar, packs: &[PackEndpoint]) -> Result<(), StartError> {
     let inspected = packs.iter().map(|own| match inspect(&own.component) {
         Ok(inspection) => Ok((own, inspection)),
-        Err(error) => Err(StartError::pack(&own.pack)(refused(error.to_string()))),
+        Err(failure) => Err(StartError::pack(&own.pack)(failure)),
     });
     let inspected = inspected.collect::<Result<Vec<_>, _>>()?;
     for (own, inspection) in &inspected {

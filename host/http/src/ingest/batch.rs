@@ -1,7 +1,7 @@
 //! The events of one request on their way to the store, and what is told about those refused.
 //!
 //! Each event is encoded as soon as it is cut out of the body, and its tree dropped. What the
-//! request holds, its body and the events made of it, counts in the room of all bodies.
+//! request holds, its body and the events made of it, counts in the memory budget for all bodies.
 
 use serde_json::Value;
 use tidegate_model::{Code, Failure};

@@ -9,9 +9,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::json;
-use tidegate_compiler::{inspect, pack};
+use tidegate_compiler::pack;
 use tidegate_model::{Code, Failure, Manifest};
-use tidegate_service::{SaveRequest, Service, blocking, hex, meanings};
+use tidegate_service::{SaveRequest, Service, blocking, hex, inspect, meanings};
 
 use super::endpoint_view::{EndpointView, known, saved_shown, shown, version_of};
 use super::{ManageResult, found, private};
@@ -90,7 +90,7 @@ impl Received {
         let too_large = |_| Failure::new(Code::TooLarge, format!("the component is larger than {limit} bytes"));
         let component = to_bytes(body, limit).await.map_err(too_large)?;
         let bytes = component.clone();
-        let inspected = move || inspect(&bytes).map_err(|error| Failure::new(Code::Refused, error.to_string()));
+        let inspected = move || inspect(&bytes);
         let declared = off_connections(component.len(), inspected).await?;
         let old = known(service, id).ok();
         let name = declared.manifest.name.as_str();

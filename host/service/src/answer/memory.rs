@@ -252,7 +252,7 @@ mod tests {
         let _second = budget.of(B).take(50).await.unwrap();
         assert_eq!(budget.of(C).take(1).await.unwrap_err().code, Code::Overloaded);
         assert_eq!((budget.used(), budget.refused()), (100, 2));
-        // Nothing needs no room.
+        // A reservation of no bytes always succeeds.
         assert_eq!(budget.of(C).take(0).await.unwrap().bytes(), 0);
         drop(first);
         let _third = budget.of(C).take(50).await.unwrap();

@@ -10,16 +10,17 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
 
-use tidegate_compiler::{inspect, is_generated_code};
+use tidegate_compiler::is_generated_code;
 use tidegate_model::{Code, Failure};
 use tidegate_store::EndpointEntry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::Gate;
+use super::{Gate, manifest_findings};
 use crate::compute::Compute;
-use crate::endpoints::{ComponentCode, Endpoints};
-use crate::failures::{of_manifest, refused};
+use crate::endpoints::Endpoints;
+use crate::failures::refused;
+use crate::inspection::{ComponentCode, inspect};
 use crate::registry::CheckResult;
 use crate::save_request::SaveRequest;
 use crate::tables::StoredTables;
@@ -124,31 +125,29 @@ impl Checker {
     fn check_definition(&self, entry: &EndpointEntry) -> Result<(Vec<Failure>, ComponentCode), Failure> {
         let (store, registry) = (self.endpoints.store(), self.endpoints.registry());
         let component = self.endpoints.stored_component(&entry.component)?;
-        let inspection = inspect(&component).map_err(|error| refused(error.to_string()))?;
+        let inspection = inspect(&component)?;
         let endpoint = registry.peek(store, entry)?;
         if endpoint.manifest.name != inspection.manifest.name {
             return Err(refused("its component is that of another endpoint".to_owned()));
         }
-        let problems = endpoint.manifest.problems();
-        let (of_saving, lasting): (Vec<_>, Vec<_>) = problems.iter().partition(|problem| problem.is_of_saving());
-        if let Some(failure) = Failure::of_all(lasting.into_iter().map(of_manifest)) {
-            return Err(failure);
-        }
+        let of_saving = manifest_findings(&endpoint.manifest).allow_use()?;
         let saved = endpoint.saved()?;
         self.gate.reserve_fields(saved, &entry.tables);
         let (id, known) = (Some(entry.id), entry.tables.clone());
         let request = SaveRequest { id, known, same_query: true, ..SaveRequest::default() };
         let (name, tells_rows) = (endpoint.manifest.name.as_str(), self.gate.clock.is_real());
         let sources = StoredTables::while_saving(store, registry, &request, name, saved, tells_rows);
-        let mut warnings = match self.gate.check_statements(&endpoint.manifest, saved, &sources) {
+        let check =
+            |tables: &StoredTables<'_>| self.gate.statement_findings(&endpoint.manifest, saved, tables).into_warnings();
+        let mut warnings = match check(&sources) {
             // A failure that comes from the logs that are stored now is a warning: other logs will be stored.
-            Err(failure) => match self.gate.check_statements(&endpoint.manifest, saved, &sources.without_logs()) {
+            Err(failure) => match check(&sources.without_logs()) {
                 Ok(_) => vec![failure],
                 Err(_) => return Err(failure),
             },
             Ok(warnings) => warnings,
         };
-        warnings.extend(of_saving.into_iter().map(of_manifest));
+        warnings.extend(of_saving);
         Ok((warnings, ComponentCode::of(&component)?))
     }
 }

@@ -2,77 +2,85 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_model::{Code, Failure, Manifest, Value};
+use tidegate_model::{Arguments, Failure, Manifest, Value};
 use tidegate_sql::{Binding, SavedQuery, Sources};
 use uuid::Uuid;
 
 use super::Gate;
 use super::examples::{example_arguments, granted_whole};
+use super::findings::{Findings, Part};
 use super::warnings::{past_grants, weak_pins};
 use crate::registry::with_parameters_of;
 use crate::tables::StoredTables;
 
 impl Gate {
-    /// Resolves every statement over its grants, so that a mistake is told on save.
-    ///
-    /// An unknown column does not refuse: columns come with the logs, so it may exist tomorrow. It
-    /// is returned, to be shown as a warning.
-    pub(crate) fn check_statements(
+    /// Resolves every statement of an endpoint.
+    pub(crate) fn statement_findings(
         &self,
         manifest: &Manifest,
         saved: &SavedQuery,
-        sources: &StoredTables<'_>,
-    ) -> Result<Vec<Failure>, Failure> {
-        let mut warnings = Vec::new();
-        let mut note = |checked: Result<Vec<Failure>, Failure>| match checked {
-            Ok(remarks) => {
-                warnings.extend(remarks);
-                Ok(())
-            }
-            Err(failure) if failure.code == Code::UnknownColumn => {
-                warnings.push(failure);
-                Ok(())
-            }
-            Err(failure) => Err(failure),
-        };
-        let now = self.clock.now();
+        tables: &StoredTables<'_>,
+    ) -> Findings {
+        let mut findings = Findings::default();
         let own = example_arguments(manifest);
-        note(self.engine.check(saved, Binding::new(sources, &own, now)))?;
-        // Now it is known which tables are read, and which parameters endpoints among them bring. Resolving
-        // has ended at the first unknown column, so that tables behind it are looked up by their names.
+        findings.checked(&Part::Query, self.engine.check(saved, Binding::new(tables, &own, self.clock.now())));
+        // The tables that the query reads are known now, and with them the parameters of endpoints among them. Resolving
+        // has ended at the first unknown column, so tables after it are looked up by their names.
         for relation in saved.relations() {
-            if sources.table(relation).is_none() {
-                let _ = sources.saved(relation);
+            if tables.table(relation).is_none() {
+                let _ = tables.saved(relation);
             }
         }
-        let named = sources.named();
-        let reads = self.registry.load_reads(&self.store, &named)?;
+        let named = tables.named();
+        let reads = match self.registry.load_reads(&self.store, &named) {
+            Ok(reads) => reads,
+            Err(failure) => {
+                findings.error(Part::Query, failure);
+                return findings;
+            }
+        };
         let arguments = example_arguments(&with_parameters_of(manifest, &reads));
-        let whole = granted_whole(saved).map(|sql| (None, sql));
-        let fixed = manifest.statements.iter().map(|(name, sql)| (Some(name), sql.clone()));
-        for (name, sql) in whole.chain(fixed) {
-            let of_statement = |mut failure: Failure| {
-                if let Some(name) = name {
-                    failure.message = format!("in the statement {name}: {}", failure.message);
-                }
-                failure
-            };
-            let statement = SavedQuery::parse_within(&sql, &self.limits.text).map_err(of_statement)?;
-            let mut arguments = arguments.clone();
-            // What neither the manifest nor the saved query has is for the component to bind.
-            for name in statement.parameters() {
-                arguments.entry(name).or_insert(Value::Null);
-            }
-            let checked = self.engine.check(&statement, Binding::new(sources, &arguments, now).granted(saved));
-            note(checked.map_err(of_statement).map(|remarks| remarks.into_iter().map(of_statement).collect()))?;
+        for sql in granted_whole(saved) {
+            findings.checked(&Part::Query, self.check_statement(&sql, saved, tables, &arguments));
         }
-        warnings.extend(past_grants(saved, &named));
-        warnings.extend(weak_pins(manifest, saved, &named, |name| self.tokens.fix(name)));
-        Ok(warnings)
+        for (name, sql) in &manifest.statements {
+            let checked = self.check_statement(sql, saved, tables, &arguments);
+            findings.checked(&Part::Statement(name.clone()), checked);
+        }
+        self.warn_of_query(manifest, saved, &named, &mut findings);
+        findings
     }
-}
 
-impl Gate {
+    /// Resolves one statement over the granted tables. Returns remarks about names that may be misspelt.
+    pub(super) fn check_statement(
+        &self,
+        sql: &str,
+        saved: &SavedQuery,
+        tables: &StoredTables<'_>,
+        arguments: &Arguments,
+    ) -> Result<Vec<Failure>, Failure> {
+        let statement = SavedQuery::parse_within(sql, &self.limits.text)?;
+        let mut arguments = arguments.clone();
+        // Parameters that neither the manifest nor the saved query has are bound by the component.
+        for name in statement.parameters() {
+            arguments.entry(name).or_insert(Value::Null);
+        }
+        self.engine.check(&statement, Binding::new(tables, &arguments, self.clock.now()).granted(saved))
+    }
+
+    /// Warns of a query whose text may not mean what its author believes. `named` are the tables that it reads.
+    pub(super) fn warn_of_query(
+        &self,
+        manifest: &Manifest,
+        saved: &SavedQuery,
+        named: &BTreeMap<String, Uuid>,
+        findings: &mut Findings,
+    ) {
+        let past = past_grants(saved, named);
+        let weak = weak_pins(manifest, saved, named, |name| self.tokens.fix(name));
+        past.into_iter().chain(weak).for_each(|warning| findings.warn(Part::Query, warning));
+    }
+
     /// Reserves a column in the sources for each field that a saved query names.
     pub(crate) fn reserve_fields(&self, saved: &SavedQuery, tables: &BTreeMap<String, Uuid>) {
         let fields = saved.wanted_fields();

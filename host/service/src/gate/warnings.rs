@@ -11,7 +11,7 @@ use crate::failures::refused;
 /// Warnings of parameters that would bind a tenant to nothing if a token fixed them: they only stand in for another one,
 /// or are only searched for in a text. The latter is what a search box does, so it is told where a call must have the
 /// parameter, or `fixed` says that a token fixes it.
-pub(crate) fn weak_pins(
+pub(super) fn weak_pins(
     manifest: &Manifest,
     saved: &SavedQuery,
     named: &BTreeMap<String, Uuid>,
@@ -40,7 +40,7 @@ pub(crate) fn weak_pins(
 
 /// A warning of a body that reads more than the granted tables: whoever wrote conditions into these may
 /// believe that they hold for all that is answered.
-pub(crate) fn past_grants(saved: &SavedQuery, named: &BTreeMap<String, Uuid>) -> Option<Failure> {
+pub(super) fn past_grants(saved: &SavedQuery, named: &BTreeMap<String, Uuid>) -> Option<Failure> {
     let grants = saved.tables();
     let past = saved.names_in_body(named.keys().map(String::as_str));
     if grants.is_empty() || past.is_empty() {

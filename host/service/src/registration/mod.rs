@@ -10,7 +10,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_compiler::{compile_sql, inspect};
+use tidegate_compiler::compile_sql;
 use tidegate_model::{Code, Failure, Manifest, number};
 use tidegate_sql::SavedQuery;
 use tidegate_store::{EndpointEntry, NewVersion, Store};
@@ -19,11 +19,12 @@ use uuid::Uuid;
 use crate::blocking::{blocking, to_its_end};
 use crate::cache::Cache;
 use crate::compute::Compute;
-use crate::endpoints::{ComponentCode, Endpoints};
-use crate::failures::{of_manifest, refused};
-use crate::gate::Gate;
+use crate::endpoints::Endpoints;
+use crate::failures::refused;
 use crate::gate::examples::declare_used;
+use crate::gate::{Gate, manifest_findings};
 use crate::hex::hex;
+use crate::inspection::{ComponentCode, inspect};
 use crate::registry::Endpoint;
 use crate::save_request::SaveRequest;
 use crate::tables::StoredTables;
@@ -179,9 +180,9 @@ impl Registrar {
     }
 
     async fn admit(&self, component: &[u8], request: &SaveRequest<'_>) -> Result<Admitted, Failure> {
-        let inspection = inspect(component).map_err(|error| refused(error.to_string()))?;
+        let inspection = inspect(component)?;
         let mut manifest = inspection.manifest;
-        allowed(&manifest)?;
+        manifest_findings(&manifest).allow_saving()?;
         let limits = self.gate.limits.lowered_by(&manifest.limits);
         if inspection.initial_memory > number(limits.guest_memory) {
             let message = format!(
@@ -192,11 +193,11 @@ impl Registrar {
         }
         let saved = Arc::new(SavedQuery::parse_within(&manifest.query, &self.gate.limits.text)?);
         declare_used(&mut manifest, &saved);
-        allowed(&manifest)?;
+        manifest_findings(&manifest).allow_saving()?;
         let (store, registry) = (self.store(), self.endpoints.registry());
         let tells_rows = self.gate.clock.is_real();
         let sources = StoredTables::while_saving(store, registry, request, manifest.name.as_str(), &saved, tells_rows);
-        let warnings = self.gate.check_statements(&manifest, &saved, &sources)?;
+        let warnings = self.gate.statement_findings(&manifest, &saved, &sources).into_warnings()?;
         let tables = sources.named();
         let code = ComponentCode::of(component)?;
         self.endpoints.prepare(&code).await?;
@@ -214,11 +215,6 @@ struct Admitted {
     digest: [u8; 32],
     tables: BTreeMap<String, Uuid>,
     warnings: Vec<Failure>,
-}
-
-/// Whether a manifest breaks none of its rules.
-fn allowed(manifest: &Manifest) -> Result<(), Failure> {
-    Failure::of_all(manifest.problems().iter().map(of_manifest)).map_or(Ok(()), Err)
 }
 
 /// The refusal of a name that another endpoint has.

@@ -18,8 +18,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tempfile::TempDir;
-use tidegate_compiler::{GateError, inspect};
-use tidegate_model::{Code, Failure, Limits, Manifest, number};
+use tidegate_model::{Failure, Limits, Manifest, number};
 use tidegate_runtime::RuntimeOptions;
 use tidegate_store::{Store, StoreError, StoreOptions, event_time};
 
@@ -28,6 +27,7 @@ use crate::clock::Clock;
 use crate::engines::Engines;
 use crate::execution::{RunRecord, RunReport, SentParameters, UsedParameters, check_request};
 use crate::failures::document;
+use crate::inspection::inspect;
 use crate::options::Options;
 use crate::registry::Endpoint;
 use crate::save_request::SaveRequest;
@@ -36,7 +36,8 @@ use crate::standard_sources::SOURCES;
 use crate::start_error::StartError;
 use crate::tokens::{Access, Tokens};
 
-pub use check::{Checked, Finding, Part};
+pub use crate::gate::{Finding, Part};
+pub use check::Checked;
 
 /// Logs by the names of their sources.
 pub type Logs = BTreeMap<String, Vec<Value>>;
@@ -73,7 +74,7 @@ pub enum TrialError {
     /// The service does not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// There is no room for its data.
+    /// The temporary folder for its data cannot be used.
     #[error("a temporary folder cannot be used: {0}")]
     Folder(#[from] std::io::Error),
     /// The logs cannot be stored.
@@ -174,10 +175,9 @@ impl Workbench {
     /// Puts an endpoint over the logs of a scene: they are all that it can read.
     ///
     /// # Errors
-    /// What the gate refuses; logs that are no logs; no room.
+    /// What the gate refuses; logs that cannot be read; a temporary folder that cannot be used.
     pub async fn trial(&self, component: &[u8], scene: Scene) -> Result<Trial, TrialError> {
-        let refused = |error: GateError| TrialError::Refused(Failure::new(Code::Refused, error.to_string()));
-        let manifest = inspect(component).map_err(refused)?.manifest;
+        let manifest = inspect(component).map_err(TrialError::Refused)?.manifest;
         let given: Vec<String> = scene.logs.keys().cloned().collect();
         let Stage { service, unknown, folder } = self.stage(&manifest, scene).await?;
         let request = SaveRequest { author: "the workbench", ..SaveRequest::default() };
