@@ -1,4 +1,4 @@
-//! What the rooms tell the log and not the caller: why the engine failed. It makes a report worth
+//! What the crates tell the log and not the caller: why the engine failed. It makes a report worth
 //! reading.
 
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! What the black-box tests share: a running binary, and an HTTP client's view of it.
 //!
-//! The tests know nothing of the rooms. They start the binary on a free loopback port with a fresh
+//! The tests know nothing of the crates. They start the binary on a free loopback port with a fresh
 //! folder, speak HTTP to it, and end only what they started.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 

@@ -1,6 +1,6 @@
 //! Whether the rows of a statement are bound to what an access token fixes.
 //!
-//! A pinned parameter filters nothing by itself: queries filter by it where they use it. A token that tenancy one stands for
+//! A pinned parameter filters nothing by itself: queries filter by it where they use it. A token that pins one stands for
 //! a tenant, so it may read only rows that the parameter has filtered on the way from the stored logs: in the granted
 //! table, in an endpoint that this reads, or in a statement that the author fixed. What a caller writes into ad-hoc text
 //! does not count, because the caller may leave it out.

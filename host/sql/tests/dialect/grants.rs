@@ -104,18 +104,18 @@ fn what_cannot_fail_reaches_the_storage_and_the_rest_stops_at_the_border() {
 fn conditions_that_cannot_fail_pass_the_barrier() {
     let world = world();
     let sql = "SELECT id, JSON_VALUE(event_message, '$.a') AS a FROM t \
-               WHERE timestamp >= '1900-01-01' AND CAST(event_message AS INT64) = 7";
+               WHERE n > 0 AND CAST(event_message AS INT64) = 7";
     let plan = world.physical(GRANT, sql);
     let (above, below) = plan.split_once("SecurityBarrier").unwrap();
-    assert!(below.contains("timestamp@") && !above.contains("timestamp@"), "{plan}");
+    assert!(below.contains("n@") && !above.contains("n@"), "{plan}");
     assert!(above.contains("json_value") && !below.contains("json_value"), "{plan}");
     assert!(above.contains("parse_int64") && !below.contains("parse_int64"), "{plan}");
     assert_eq!(world.granted(GRANT, sql).unwrap(), json!([{"id": "1", "a": null}]));
     // Through an UNNEST too.
-    let sql = "SELECT JSON_VALUE(event_message, '$.a') AS a FROM t, UNNEST(m) AS m WHERE timestamp >= '1900-01-01'";
+    let sql = "SELECT JSON_VALUE(event_message, '$.a') AS a FROM t, UNNEST(m) AS m WHERE n > 0";
     let plan = world.physical(GRANT, sql);
     let (above, below) = plan.split_once("SecurityBarrier").unwrap();
-    assert!(below.contains("timestamp@") && !above.contains("timestamp@"), "{plan}");
+    assert!(below.contains("n@") && !above.contains("n@"), "{plan}");
 }
 
 /// A guard is for what may fail: a condition on a day is one that the storage prunes by.
