@@ -2,7 +2,7 @@
 //! division by zero, more than one row. They say what happened and what to write instead; the engine's own reason
 //! goes to the log.
 
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Code, Failure, Quota};
 
 /// Prefix of the engine's error when the shared memory pool is exhausted, as opposed to the statement's own limit.
 pub const SHARED_MEMORY: &str = "the memory of all statements and components is taken";
@@ -30,12 +30,12 @@ pub fn out_of_memory(reason: &str) -> Failure {
     if reason.contains(SHARED_MEMORY) {
         tracing::warn!(%reason, "statements and components hold all the memory that they may hold together");
         let message = "the server's statements hold all the memory that they may hold together; try again later";
-        return Failure::new(Code::Overloaded, message).about("memory").retry_after(1);
+        return Failure::new(Code::Overloaded, message).quota(Quota::Memory).retry_after(1);
     }
     tracing::info!(%reason, "a statement reached its memory limit");
     Failure::new(
         Code::LimitExceeded,
         "the statement needs more memory than it may use; narrow the time range, select fewer columns, or aggregate less",
     )
-    .about("memory")
+    .quota(Quota::Memory)
 }

@@ -154,6 +154,31 @@ pub struct Position {
     pub column: u64,
 }
 
+/// A limit of a request that its component may handle. The names are those of the contract (`types.quota`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Quota {
+    /// Rows that the component reads into its memory.
+    Rows,
+    /// Bytes that the component reads into its memory, or bytes of its document.
+    Bytes,
+    /// Statements of the request.
+    Statements,
+    /// Memory of a statement, or of all together.
+    Memory,
+}
+
+impl Quota {
+    /// The name in documents of failures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rows => "rows",
+            Self::Bytes => "bytes",
+            Self::Statements => "statements",
+            Self::Memory => "memory",
+        }
+    }
+}
+
 /// The failure of a request: code, text, and, if known, the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -163,6 +188,8 @@ pub struct Failure {
     pub message: String,
     /// What the failure is about: a parameter, a table, a column, a function, a field.
     pub location: Option<String>,
+    /// The limit that was reached, where a component may handle it ([`Failure::quota`]).
+    pub quota: Option<Quota>,
     /// The position in the query text.
     pub position: Option<Position>,
     /// Seconds after which to retry, if known better than by the code ([`Code::retry_after`]).
@@ -174,7 +201,15 @@ pub struct Failure {
 impl Failure {
     /// A failure without a location.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), location: None, position: None, retry_after: None, others: Vec::new() }
+        Self {
+            code,
+            message: message.into(),
+            location: None,
+            quota: None,
+            position: None,
+            retry_after: None,
+            others: Vec::new(),
+        }
     }
 
     /// One failure for several. The first gives the code; `None` if there are none.
@@ -203,6 +238,13 @@ impl Failure {
     pub fn about(mut self, location: impl Into<String>) -> Self {
         self.location = Some(location.into());
         self
+    }
+
+    /// This failure with the limit that it is about. The name of the limit is its location.
+    #[must_use]
+    pub fn quota(mut self, quota: Quota) -> Self {
+        self.quota = Some(quota);
+        self.about(quota.name())
     }
 
     /// The same failure, with its position in the query text.

@@ -14,7 +14,7 @@ mod settings;
 mod value;
 
 pub use errors::Errors;
-pub use failure::{Code, Failure, Position, nearest};
+pub use failure::{Code, Failure, Position, Quota, nearest};
 pub use limit_set::LimitSet;
 pub use limits::{Limits, TextLimits};
 pub use manifest::{EndpointName, MOST_PARAMETERS, Manifest, ManifestError, Settings};

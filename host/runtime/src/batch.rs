@@ -6,7 +6,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType};
-use tidegate_model::{Code, Failure, Kind};
+use tidegate_model::{Code, Failure, Kind, Quota};
 
 use crate::bindings::tidegate::endpoint::types as wit;
 use crate::rows::{CellJson, Column};
@@ -167,7 +167,7 @@ fn size(data: &wit::SeriesData) -> usize {
 
 fn full() -> Failure {
     exhausted(
-        "bytes",
+        Quota::Bytes,
         "the component read more bytes of rows into its memory than it may; select fewer columns or rows".to_owned(),
     )
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
-use tidegate_model::{Code, Failure, Limits};
+use tidegate_model::{Code, Failure, Limits, Quota};
 use wasmtime::ResourceLimiter;
 
 use crate::answer::Usage;
@@ -169,5 +169,5 @@ impl ResourceLimiter for Budget {
 /// The failure when the memory that components and statements share is exhausted.
 pub(crate) fn no_memory() -> Failure {
     let message = "components and statements hold all the memory that they may hold together; try again later";
-    Failure::new(Code::Overloaded, message).about("memory")
+    Failure::new(Code::Overloaded, message).quota(Quota::Memory)
 }

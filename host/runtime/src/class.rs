@@ -1,6 +1,6 @@
 //! The classes of ends of a request, for logs, metrics and tests.
 
-use tidegate_model::{Code, Failure};
+use tidegate_model::{self as model, Code, Failure};
 use wasmtime::Trap;
 
 /// The class of an end. A request that is refused before it reaches the runtime (because of its token or parameters)
@@ -97,9 +97,9 @@ impl Class {
     /// The class of a failure that a host function returned and the guest passed on.
     pub(crate) fn of_passed_on(failure: &Failure) -> Self {
         match failure.code {
-            Code::LimitExceeded => Self::Exhausted(Quota::of(failure.location.as_deref())),
+            Code::LimitExceeded => Self::Exhausted(Quota::of(failure)),
             Code::Timeout => Self::Exhausted(Quota::WallClock),
-            Code::Overloaded | Code::TooManyRequests => Self::Exhausted(match Quota::of(failure.location.as_deref()) {
+            Code::Overloaded | Code::TooManyRequests => Self::Exhausted(match Quota::of(failure) {
                 Quota::Other => Quota::Concurrency,
                 quota => quota,
             }),
@@ -130,13 +130,13 @@ impl Quota {
     }
 
     /// The limit that a failure is about.
-    pub(crate) fn of(location: Option<&str>) -> Self {
-        match location {
-            Some("rows") => Self::Rows,
-            Some("bytes") => Self::Bytes,
-            Some("statements") => Self::Statements,
-            Some("memory") => Self::Memory,
-            _ => Self::Other,
+    fn of(failure: &Failure) -> Self {
+        match failure.quota {
+            Some(model::Quota::Rows) => Self::Rows,
+            Some(model::Quota::Bytes) => Self::Bytes,
+            Some(model::Quota::Statements) => Self::Statements,
+            Some(model::Quota::Memory) => Self::Memory,
+            None => Self::Other,
         }
     }
 }

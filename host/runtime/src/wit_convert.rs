@@ -1,9 +1,8 @@
 //! Conversion between the types of the WIT package and those of the model, in both directions.
 
-use tidegate_model::{Code, Failure, Kind, Value};
+use tidegate_model::{Code, Failure, Kind, Quota, Value};
 
 use crate::bindings::tidegate::endpoint::types as wit;
-use crate::class::Quota;
 
 /// The longest message of a failure that is copied into a guest, in bytes.
 const MAX_MESSAGE: usize = 4096;
@@ -98,17 +97,17 @@ pub(crate) fn failure_out(failure: &Failure) -> wit::Failure {
 }
 
 /// The failure for a limit that a guest may handle. `quota` tells the guest which limit it is.
-pub(crate) fn exhausted(quota: &'static str, message: String) -> Failure {
-    Failure::new(Code::LimitExceeded, message).about(quota)
+pub(crate) fn exhausted(quota: Quota, message: String) -> Failure {
+    Failure::new(Code::LimitExceeded, message).quota(quota)
 }
 
 fn quota_of(failure: &Failure) -> wit::Quota {
-    match Quota::of(failure.location.as_deref()) {
-        Quota::Rows => wit::Quota::Rows,
-        Quota::Bytes => wit::Quota::Bytes,
-        Quota::Statements => wit::Quota::Statements,
-        Quota::Memory => wit::Quota::Memory,
-        _ => wit::Quota::Other,
+    match failure.quota {
+        Some(Quota::Rows) => wit::Quota::Rows,
+        Some(Quota::Bytes) => wit::Quota::Bytes,
+        Some(Quota::Statements) => wit::Quota::Statements,
+        Some(Quota::Memory) => wit::Quota::Memory,
+        None => wit::Quota::Other,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Code, Failure, Quota};
 use wasmtime::component::Resource;
 
 use crate::bindings::tidegate::endpoint::{exchange, types as wit};
@@ -27,7 +27,7 @@ impl State {
         let most = self.budget.limits().answer_bytes;
         if json.len() > most {
             let message = format!("the document has {} bytes; at most {most} are allowed", json.len());
-            return Some(Failure::new(Code::LimitExceeded, message).about("bytes"));
+            return Some(Failure::new(Code::LimitExceeded, message).quota(Quota::Bytes));
         }
         let fault = json_fault(json)?;
         Some(Failure::new(Code::ComponentFailed, format!("the component's document is no JSON: {fault}")))

@@ -3,7 +3,7 @@
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::StreamExt;
 use futures::stream;
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Code, Failure, Quota};
 use wasmtime::component::Resource;
 
 use crate::batch::{ReadBudget, batch_out, scalar_out};
@@ -49,7 +49,10 @@ impl State {
         if left.rows == 0 {
             entry.rest = Some(rest);
             let most = self.budget.limits().guest_rows;
-            return Ok(Err(exhausted("rows", format!("a component may read at most {most} rows into its memory"))));
+            return Ok(Err(exhausted(
+                Quota::Rows,
+                format!("a component may read at most {most} rows into its memory"),
+            )));
         }
         let wanted = usize::try_from(max_rows.min(MAX_BATCH_ROWS)).unwrap_or(usize::MAX);
         let rows = wanted.min(rest.num_rows()).min(usize::try_from(left.rows).unwrap_or(usize::MAX));

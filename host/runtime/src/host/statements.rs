@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tidegate_model::{Code, Failure, Value};
+use tidegate_model::{Code, Failure, Quota, Value};
 use wasmtime::component::Resource;
 
 use crate::bindings::tidegate::endpoint::{adhoc, log, statements, types as wit};
@@ -51,7 +51,7 @@ impl State {
         self.enter()?;
         if !self.budget.statement() {
             let most = self.budget.limits().statements;
-            let failure = exhausted("statements", format!("one request may run at most {most} statements"));
+            let failure = exhausted(Quota::Statements, format!("one request may run at most {most} statements"));
             return Ok(Err(self.fail(failure)));
         }
         let arguments = match self.additional(arguments) {
