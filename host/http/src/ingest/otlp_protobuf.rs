@@ -17,10 +17,10 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure};
+use tidegate_service::hex;
 
 use super::batch::Batch;
 use super::otlp_record::{Collector, Common, Record, Values, double, scope};
-use tidegate_service::hex;
 
 /// The fields that are opened by hand: of a request and of the records of a resource ...
 const RESOURCE_LOGS: u64 = 1;

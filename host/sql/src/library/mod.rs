@@ -21,12 +21,6 @@ use tidegate_model::{Code, nearest};
 pub(crate) use call::{Argument, Call};
 pub(crate) use number::arithmetic;
 pub(crate) use text::{like_pattern, regexp_contains};
-pub(crate) use tidegate_functions::aggregate::{
-    collecting, first, interval_sum, percentile, quantiles, top, watched, whole_sum,
-};
-pub(crate) use tidegate_functions::array_subquery::{ArraySubquery, Finish, Step};
-pub(crate) use tidegate_functions::scalar::{UNITED, bounded, counted, nullable, only};
-pub(crate) use tidegate_functions::time::interval_range;
 pub(crate) use time::{at_time_zone, computed_interval, interval_over, interval_times, time_arithmetic};
 
 use crate::fail::{Result, fail};

@@ -7,12 +7,12 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Unnest};
 use datafusion::scalar::ScalarValue;
+use tidegate_functions::scalar::UNITED;
 use tidegate_model::PRESENCE_FIELD;
 
 use super::Reads;
 use super::tables::EmptyTable;
 use crate::fail::{Planning, Result};
-use crate::library::UNITED;
 
 /// Paths are cut at this depth: of a deeper field, the record around it is named.
 const MOST_FIELDS: usize = 32;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
 use sqlparser::ast::Query;
+use tidegate_functions::context::planning;
 use tidegate_model::{Arguments, Code, Position, TextLimits};
 
 use super::environment::Environment;
@@ -14,7 +15,6 @@ use super::scope::{Scope, ScopeColumn};
 use crate::fail::{Result, fail};
 use crate::typed::Typed;
 use crate::types::Type;
-use tidegate_functions::context::planning;
 
 /// How a query is resolved within `environment`; `parent` is the scope of the query around it, which a correlated
 /// subquery reads.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use tidegate_functions::context::planning;
 use tidegate_model::{Failure, Position};
 
 use super::record_union::{common_plain, united};
 use super::records::is_mixed;
 use crate::fail::{Result, invalid};
 use crate::types::{Field, Type};
-use tidegate_functions::context::planning;
 
 /// The type that values of different types take together; `at` is the place for the message.
 ///

@@ -16,10 +16,10 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
+use tidegate_functions::context::planning;
 
 use crate::typed::Typed;
 use crate::types::Type;
-use tidegate_functions::context::planning;
 
 /// The longest text or list that folding may make. Beyond it the expression stays as it is and
 /// is computed under the statement's limits.

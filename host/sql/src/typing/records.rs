@@ -7,10 +7,10 @@
 use datafusion::functions::core::expr_fn as core;
 use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, when};
+use tidegate_functions::scalar::field;
 use tidegate_model::UNLIKE_FIELD;
 
 use crate::fail::{Planning, Result};
-use tidegate_functions::scalar::field;
 
 use super::kernel::{kernel, to_json_string};
 use crate::typed::Typed;

@@ -10,6 +10,7 @@ use datafusion::functions_nested::expr_fn as nested;
 use datafusion::logical_expr::{Expr, Operator, SortExpr, col, lit, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{GroupByExpr, OrderBy, Query, SetExpr, ValueTableMode as Mode};
+use tidegate_functions::array_subquery::{ArraySubquery, Finish, Step};
 use tidegate_model::{Failure, Position};
 
 use super::array_from::unnested_arrays;
@@ -17,7 +18,6 @@ use super::boolean;
 use super::limit::Limit;
 use super::select_list::{Item, nth_item, unique_names};
 use crate::fail::{Planning, Result, invalid, place, unsupported};
-use crate::library::{ArraySubquery, Finish, Step};
 use crate::resolve::calls::{Calls, any};
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::resolver::Resolver;

@@ -4,10 +4,10 @@ use datafusion::functions::core::expr_fn as core;
 use datafusion::logical_expr::{Expr, Operator, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{CaseWhen, Expr as Ast};
+use tidegate_functions::scalar::counted;
 use tidegate_model::{Code, Failure, Position};
 
 use crate::fail::{Planning, Result, fail, place};
-use crate::library::counted;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;

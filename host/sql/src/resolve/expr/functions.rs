@@ -4,7 +4,7 @@ use tidegate_model::Position;
 
 use super::{aggregate, window};
 use crate::fail::Result;
-use crate::library::{self as library, Argument, Call};
+use crate::library::{self, Argument, Call};
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;

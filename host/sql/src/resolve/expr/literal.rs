@@ -6,16 +6,17 @@ use sqlparser::ast::{
     ArrayElemTypeDef, DataType as AstType, DateTimeField, ExactNumberInfo, Expr as Ast, Ident, Interval, Value,
     ValueWithSpan,
 };
+use tidegate_functions::context::planning;
+use tidegate_functions::time::interval_range;
 use tidegate_model::{Code, Failure, Position, nearest};
 
 use crate::fail::{Result, fail, invalid, place, place_of, unsupported};
-use crate::library::{computed_interval, interval_range};
+use crate::library::computed_interval;
 use crate::resolve::context::Context;
 use crate::resolve::resolver::Resolver;
 use crate::typed::Typed;
 use crate::types::{Field, Type};
 use crate::typing::Conversion;
-use tidegate_functions::context::planning;
 
 impl Resolver<'_> {
     pub(super) fn literal(&self, value: &ValueWithSpan) -> Result<Typed> {

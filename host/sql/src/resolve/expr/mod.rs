@@ -35,6 +35,8 @@ use sqlparser::ast::{
     BinaryOperator, CastKind, CeilFloorKind, DateTimeField, Expr as Ast, FunctionArg, FunctionArgExpr, StructField,
     TrimWhereField,
 };
+use tidegate_functions::context::planning;
+use tidegate_functions::scalar::bounded;
 use tidegate_model::Position;
 
 use self::literal::{field_part, named_type};
@@ -42,11 +44,10 @@ use self::membership::in_list;
 use super::context::Context;
 use super::resolver::Resolver;
 use crate::fail::{Result, invalid, place, place_of, unsupported};
-use crate::library::{Argument, at_time_zone, bounded};
+use crate::library::{Argument, at_time_zone};
 use crate::typed::Typed;
 use crate::types::{Field, Type, is_value};
 use crate::typing::{Conversion, compare, folded, unify};
-use tidegate_functions::context::planning;
 
 pub(in crate::resolve) use aggregate::calls_aggregate;
 pub use functions::functions;

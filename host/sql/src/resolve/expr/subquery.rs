@@ -15,13 +15,14 @@ use datafusion::logical_expr::expr::{AggregateFunction, Exists, InSubquery};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr, Subquery, lit, when};
 use datafusion::scalar::ScalarValue;
 use sqlparser::ast::{Expr as Ast, Query};
+use tidegate_functions::aggregate::{collecting, first};
+use tidegate_functions::scalar::{nullable, only};
 use tidegate_model::{Code, Position};
 
 use super::array_subquery::one_column;
 use super::subquery_plan::{OrderedPlan, is_one_row, ordered_plan, slice, subqueries};
 use super::{boolean, negate_if};
 use crate::fail::{Planning, Result, fail, place, unsupported};
-use crate::library::{collecting, first, nullable, only};
 use crate::resolve::context::{Context, Decides};
 use crate::resolve::resolved::{Order, Output, Resolved, Row};
 use crate::resolve::resolver::Resolver;

@@ -4,6 +4,7 @@ use std::sync::PoisonError;
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use tidegate_functions::context::planning;
 use tidegate_model::{Code, Position};
 
 use crate::catalog::SavedTable;
@@ -12,7 +13,6 @@ use crate::fail::{Planning, Result, fail};
 use crate::resolve::environment::{Environment, Unfolded, Visible};
 use crate::resolve::resolved::{Order, Output, Resolved};
 use crate::resolve::resolver::Resolver;
-use tidegate_functions::context::planning;
 
 impl Resolver<'_> {
     /// The rows of a CTE or grant that a text with `environment` reads: a copy of its plan under fresh column names.

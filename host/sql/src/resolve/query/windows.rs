@@ -3,11 +3,11 @@
 use datafusion::common::Column;
 use datafusion::logical_expr::expr::WindowFunctionParams;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use tidegate_functions::context::planning;
 use tidegate_model::{Code, Failure};
 
 use crate::fail::{Planning, Result};
 use crate::resolve::calls::Calls;
-use tidegate_functions::context::planning;
 
 /// How many different windows one SELECT may have. The rows are sorted for each of them, and the time to plan them
 /// grows faster than the square of their number.

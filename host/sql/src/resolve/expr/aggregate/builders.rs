@@ -6,11 +6,11 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::functions_aggregate as engine;
 use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit};
 use datafusion::scalar::ScalarValue;
+use tidegate_functions::aggregate::{collecting, first, interval_sum, quantiles, top, whole_sum};
 use tidegate_model::Position;
 
 use super::call::{AggregateCall, Built, Clauses, collected};
 use crate::fail::{Result, invalid, unsupported};
-use crate::library::{collecting, first, interval_sum, quantiles, top, whole_sum};
 use crate::resolve::sorting::sort_options;
 use crate::typed::Typed;
 use crate::types::{Field, Type};

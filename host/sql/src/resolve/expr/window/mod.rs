@@ -13,11 +13,11 @@ use sqlparser::ast::{
     Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, NamedWindowDefinition,
     NullTreatment, WindowType,
 };
+use tidegate_functions::aggregate::watched;
 use tidegate_model::{Position, nearest};
 
 use super::aggregate::{self, Aggregate, Frames};
 use crate::fail::{Result, invalid, place_of, unsupported};
-use crate::library::watched;
 use crate::resolve::calls::{Calls, carried};
 use crate::resolve::context::{Clause, Context};
 use crate::resolve::environment::Environment;

@@ -4,10 +4,10 @@ use datafusion::functions_window::expr_fn as engine;
 use datafusion::logical_expr::expr::{NullTreatment, WindowFunction};
 use datafusion::logical_expr::{Expr, WindowFunctionDefinition, lit};
 use datafusion::scalar::ScalarValue;
+use tidegate_functions::aggregate::percentile;
 use tidegate_model::Position;
 
 use crate::fail::{Result, invalid, unsupported};
-use crate::library::percentile;
 use crate::typed::Typed;
 use crate::types::Type;
 use crate::typing::{Conversion, plan_column};
