@@ -4,6 +4,7 @@
 //! is doing, builds the guests and everything else once, runs every test, real clients, tries the service
 //! against its own description, and the fuzz targets briefly. At the end it says how long each step took.
 
+mod bench;
 mod clients;
 mod conformance;
 mod dist;
