@@ -4,6 +4,7 @@ use super::moment::{Moment, Product};
 use super::text::{self, Json};
 
 /// The columns of a row, in their order.
+#[cfg(test)]
 pub(crate) const COLUMNS: [&str; 21] = [
     "id",
     "timestamp",
@@ -54,18 +55,34 @@ pub(crate) fn time(json: &mut Json<'_>, hosted: bool, at: i64) {
     }
 }
 
-/// One CSV row; `scratch` is memory for its parts.
-pub(crate) fn row(out: &mut Vec<u8>, scratch: &mut Vec<u8>, moment: &Moment) {
-    let mut made = |out: &mut Vec<u8>, write: &mut dyn FnMut(&mut Vec<u8>)| {
-        scratch.clear();
-        write(scratch);
-        text::quoted(out, scratch);
-    };
-    made(out, &mut |out| text::uuid(out, moment.id));
-    made(out, &mut |out| text::moment(out, moment.at, b' '));
+/// One CSV row, with the flat columns or without them; `scratch` is memory for its parts.
+pub(crate) fn row(out: &mut Vec<u8>, scratch: &mut Vec<u8>, moment: &Moment, flat: bool) {
+    made(out, scratch, |out| text::uuid(out, moment.id));
+    made(out, scratch, |out| text::moment(out, moment.at, b' '));
     text::field(out, &moment.project);
-    made(out, &mut |out| message(out, moment));
-    made(out, &mut |out| text::uuid(out, moment.request));
+    made(out, scratch, |out| message(out, moment));
+    if flat {
+        columns(out, scratch, moment);
+    }
+    made(out, scratch, |out| {
+        out.push(b'{');
+        metadata(&mut Json { out, wrapped: false }, moment);
+        // The record alone, without the key that it was written under.
+        out.drain(..b"{\"metadata\":".len());
+    });
+    text::end_row(out);
+}
+
+/// A CSV field that `write` makes.
+pub(crate) fn made(out: &mut Vec<u8>, scratch: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    scratch.clear();
+    write(scratch);
+    text::quoted(out, scratch);
+}
+
+/// What the questions read of the metadata.
+fn columns(out: &mut Vec<u8>, scratch: &mut Vec<u8>, moment: &Moment) {
+    made(out, scratch, |out| text::uuid(out, moment.request));
     text::field(out, moment.method);
     text::field(out, &moment.path);
     text::optional(out, (!moment.search.is_empty()).then_some(&moment.search));
@@ -77,20 +94,13 @@ pub(crate) fn row(out: &mut Vec<u8>, scratch: &mut Vec<u8>, moment: &Moment) {
         text::field(out, value);
     }
     match moment.user {
-        Some(user) => made(out, &mut |out| text::uuid(out, user)),
+        Some(user) => made(out, scratch, |out| text::uuid(out, user)),
         None => text::optional(out, None),
     }
     text::optional(out, moment.role);
     text::count(out, moment.status);
     text::count(out, u64::from(moment.origin));
     text::count(out, length(moment));
-    made(out, &mut |out| {
-        out.push(b'{');
-        metadata(&mut Json { out, wrapped: false }, moment);
-        // The record alone, without the key that it was written under.
-        out.drain(..b"{\"metadata\":".len());
-    });
-    text::end_row(out);
 }
 
 /// Method, status, address, path and agent: no character of them needs an escape in JSON.

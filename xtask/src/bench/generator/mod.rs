@@ -46,8 +46,10 @@ const WAVE: [u64; 24] = [3, 2, 2, 2, 2, 3, 4, 6, 8, 9, 9, 9, 10, 9, 9, 9, 9, 10,
 pub(crate) enum Form {
     /// JSON lines of all sources.
     Lines,
-    /// CSV rows of the sources that the peers have.
+    /// CSV rows of the sources that the peers have: what the questions read as columns, and the metadata as JSON.
     Rows,
+    /// CSV rows of the same sources: id, time, project, message, and the metadata as JSON.
+    Documents,
 }
 
 /// The bytes of one source that wait to be sent.
@@ -111,11 +113,12 @@ impl Generator {
         let Some(at) = self.clock.next(&mut self.dice) else { return false };
         self.moment.draw(at, &self.world, &mut self.dice);
         let moment = &self.moment;
-        if self.plan.form == Form::Rows {
-            put(&mut self.parts, EDGE, |out| edge::row(out, &mut self.scratch, moment));
+        if self.plan.form != Form::Lines {
+            let (scratch, flat) = (&mut self.scratch, self.plan.form == Form::Rows);
+            put(&mut self.parts, EDGE, |out| edge::row(out, scratch, moment, flat));
             if moment.product == Product::Functions {
                 for number in 0..services::printed(moment) {
-                    put(&mut self.parts, OUTPUT, |out| services::output_row(out, &mut self.scratch, moment, number));
+                    put(&mut self.parts, OUTPUT, |out| services::output_row(out, scratch, moment, number, flat));
                 }
             }
             return true;

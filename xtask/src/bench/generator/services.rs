@@ -1,11 +1,12 @@
 //! The records that the services behind the gateway write of the same requests.
 
-use super::edge::time;
+use super::edge::{made, time};
 use super::moment::Moment;
 use super::text::{self, Json};
 use super::words::{ERRORS, FUNCTIONS, NOTICES, OUTPUT};
 
 /// The columns of a row of what functions print, in their order.
+#[cfg(test)]
 pub(crate) const OUTPUT_COLUMNS: [&str; 10] = [
     "id",
     "timestamp",
@@ -112,23 +113,20 @@ pub(crate) fn output(out: &mut Vec<u8>, moment: &Moment, number: u64) {
     });
 }
 
-/// The same as a CSV row.
-pub(crate) fn output_row(out: &mut Vec<u8>, scratch: &mut Vec<u8>, moment: &Moment, number: u64) {
-    let mut made = |out: &mut Vec<u8>, write: &mut dyn FnMut(&mut Vec<u8>)| {
-        scratch.clear();
-        write(scratch);
-        text::quoted(out, scratch);
-    };
-    made(out, &mut |out| text::uuid(out, (moment.id.0 ^ (3 + number) << 8, moment.id.1)));
-    made(out, &mut |out| text::moment(out, moment.at + output_delay(number), b' '));
+/// The same as a CSV row, with the flat columns or without them.
+pub(crate) fn output_row(out: &mut Vec<u8>, scratch: &mut Vec<u8>, moment: &Moment, number: u64, flat: bool) {
+    made(out, scratch, |out| text::uuid(out, (moment.id.0 ^ (3 + number) << 8, moment.id.1)));
+    made(out, scratch, |out| text::moment(out, moment.at + output_delay(number), b' '));
     text::field(out, &moment.project);
     text::field(out, output_text(moment, number));
-    text::field(out, "Log");
-    text::field(out, output_level(moment, number));
-    text::field(out, FUNCTIONS.get(moment.function).copied().unwrap_or_default());
-    made(out, &mut |out| text::uuid(out, (moment.request.1, moment.request.0)));
-    made(out, &mut |out| text::uuid(out, moment.request));
-    made(out, &mut |out| {
+    if flat {
+        text::field(out, "Log");
+        text::field(out, output_level(moment, number));
+        text::field(out, FUNCTIONS.get(moment.function).copied().unwrap_or_default());
+        made(out, scratch, |out| text::uuid(out, (moment.request.1, moment.request.0)));
+        made(out, scratch, |out| text::uuid(out, moment.request));
+    }
+    made(out, scratch, |out| {
         out.push(b'{');
         output_metadata(&mut Json { out, wrapped: false }, moment, number);
         // The record alone, without the key that it was written under.
