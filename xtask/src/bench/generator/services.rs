@@ -178,7 +178,7 @@ pub(crate) fn auth(out: &mut Vec<u8>, moment: &Moment) {
         json.text("msg", "request completed");
         json.text("method", "POST");
         json.text("path", path);
-        if moment.bits % 10 == 0 {
+        if moment.bits.is_multiple_of(10) {
             json.plain("status", |out| text::number(out, moment.status));
         } else {
             json.number("status", moment.status);
