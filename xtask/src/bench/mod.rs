@@ -273,7 +273,11 @@ fn measure(
     }
     if let Some(sender) = sender {
         let (sent, rate) = sender.end()?;
-        let _ = writeln!(notes, "- While Tidegate was asked, {sent} more events came in, {rate:.0} a second.");
+        let _ = writeln!(
+            notes,
+            "- While Tidegate was asked, {sent} more events came in, {rate:.0} a second: its answers about all projects are of \
+             these too, those of the peers are not."
+        );
     }
     Ok(lines)
 }
