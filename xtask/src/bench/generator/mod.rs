@@ -187,7 +187,7 @@ impl Clock {
             self.from = self.to;
             self.to = (u128::from(self.records) * u128::from(self.weight)).div_ceil(all) as u64;
         }
-        // Less than one apart at least a tenth: no two are of the same microsecond.
+        // Neighbours are at least a tenth of their mean distance apart, so no two have the same microsecond.
         let place = (self.made - self.from) as f64 + 0.9 * dice.share();
         let within = place / (self.to - self.from) as f64 * HOUR as f64;
         self.made += 1;
