@@ -4,6 +4,7 @@
 //! is doing, builds the guests and everything else once, runs every test, real clients, tries the service
 //! against its own description, and the fuzz targets briefly. At the end it says how long each step took.
 
+mod bench;
 mod clients;
 mod conformance;
 mod dist;
@@ -49,6 +50,9 @@ cargo xtask COMMAND
   lint [--only STEP[,STEP]]
            formatting and clippy, warnings denied, of host and guests; licences, bans and sources of all
            dependencies (deny.toml); no import circles between files; lint --help lists the steps
+  bench peers [--records N] [--questions A,B] [--state fresh|busy] [--bin PATH] [OPTION...]
+           load generated records into the service and into DuckDB, chDB and PostgreSQL, ask all of them the same
+           questions, compare the answers, and report the times; bench peers --help lists the options
   dist [--profile NAME]
            build the service for others to install, with the profile dist unless told: an archive with the
            configuration, the systemd unit, the licences of what is linked in, and a list of its parts (SBOM)";
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Some("fuzz") => fuzz::command(std::env::args().skip(2)),
         Some("conformance") => conformance::command(std::env::args().skip(2)),
         Some("lint") => steps::command("lint", &LINT, std::env::args().skip(2)),
+        Some("bench") => bench::command(std::env::args().skip(2)),
         Some("dist") => dist::command(std::env::args().skip(2)),
         _ => {
             println!("{HELP}");

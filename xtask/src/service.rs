@@ -1,5 +1,6 @@
 //! The built service, run for tools that are not tests of cargo's.
 
+use std::ffi::OsString;
 use std::fs::{File, create_dir_all, remove_dir_all};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,8 +29,14 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts the service on a fresh folder and a free port.
+    /// Starts the service that is built on a fresh folder and a free port.
     pub(crate) fn start(folder: &Path) -> Result<Self, String> {
+        Self::of(Command::new(built()?.join("tidegate")), folder)
+    }
+
+    /// Starts the service as a command runs its program, with the settings in that command's environment, on a fresh
+    /// folder and a free port.
+    pub(crate) fn of(mut command: Command, folder: &Path) -> Result<Self, String> {
         let told = |error: std::io::Error| format!("{}: {error}", folder.display());
         if folder.exists() {
             remove_dir_all(folder).map_err(told)?;
@@ -37,10 +44,10 @@ impl Service {
         create_dir_all(folder).map_err(told)?;
         let log = folder.join("service.log");
         let file = File::create(&log).map_err(told)?;
-        let mut command = Command::new(built()?.join("tidegate"));
+        let set: Vec<OsString> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if text.starts_with("TIDEGATE_") || text.starts_with("LOGFLARE_") {
+            if (text.starts_with("TIDEGATE_") || text.starts_with("LOGFLARE_")) && !set.contains(&name) {
                 command.env_remove(&name);
             }
         }
@@ -68,6 +75,11 @@ impl Service {
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(service)
+    }
+
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.process.id()
     }
 
     /// What the service wrote so far.

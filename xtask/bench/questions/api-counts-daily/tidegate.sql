@@ -1,0 +1,5 @@
+-- usage.api-counts, daily, the largest project
+-- endpoint: bench.api-counts
+-- parameter: interval = daily
+-- parameter: project = @project
+-- parameter: now = @now

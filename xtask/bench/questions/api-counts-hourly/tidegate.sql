@@ -1,0 +1,5 @@
+-- usage.api-counts, hourly, the largest project
+-- endpoint: bench.api-counts
+-- parameter: interval = hourly
+-- parameter: project = @project
+-- parameter: now = @now

@@ -1,0 +1,5 @@
+-- usage.api-counts, minutely, the largest project
+-- endpoint: bench.api-counts
+-- parameter: interval = minutely
+-- parameter: project = @project
+-- parameter: now = @now

@@ -1,0 +1,1 @@
+SELECT id, timestamp, project, event_message FROM edge WHERE id = @id

@@ -1,0 +1,1 @@
+SELECT id, timestamp, event_message FROM edge WHERE project = @project ORDER BY timestamp DESC LIMIT 100

@@ -1,0 +1,3 @@
+SELECT id, timestamp, event_message FROM edge
+WHERE project = @project AND regexp_matches(event_message, 'trace=zq-[0-9]{4}-(ab|ef)')
+ORDER BY timestamp DESC LIMIT 100

@@ -1,0 +1,1 @@
+SELECT count(*) FROM edge WHERE event_message LIKE '%lighthouses?select=count%'

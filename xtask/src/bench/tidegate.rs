@@ -1,0 +1,187 @@
+//! The service under measurement: a fresh folder, loaded through its ingest interface, asked over HTTP as users ask it.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::answer::{Answer, rows};
+use super::generator::{Form, Generator, Plan, SOURCES};
+use super::http::{Connection, encoded};
+use super::questions::Request;
+use crate::root;
+use crate::service::{PRIVATE, Service};
+
+/// A request with events is sent at this size; the service takes 16 MiB at most.
+const BODY: usize = 8 << 20;
+/// How long what is in memory may take to be in segments: a source with few events waits a minute.
+const FLUSH: Duration = Duration::from_secs(180);
+/// Ticks of the processor time in /proc, a second: the same on all Linux systems of today.
+const TICKS: f64 = 100.0;
+
+/// The running service with a connection for questions.
+pub(crate) struct Tidegate {
+    service: Service,
+    connection: Connection,
+}
+
+/// What loading took.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
+    /// From the first request to the last answer.
+    pub(crate) seconds: f64,
+    /// Processor time of the service in that.
+    pub(crate) processor: f64,
+}
+
+impl Tidegate {
+    /// Starts it without kept answers and with the endpoints that the questions are asked of.
+    ///
+    /// # Errors
+    /// Where it does not start or refuses an endpoint.
+    pub(crate) fn start(binary: &Path, folder: &Path, threads: usize) -> Result<Self, String> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut command = if processors > threads {
+            let mut command = Command::new("taskset");
+            command.arg("-c").arg(format!("0-{}", threads.saturating_sub(1))).arg(binary);
+            command
+        } else {
+            Command::new(binary)
+        };
+        // No answer is kept, and slow questions show their time instead of failing.
+        command.env("TIDEGATE_CACHE_MEMORY", "0").env("TIDEGATE_LIMITS_REQUEST_TIME", "5 min");
+        let service = Service::of(command, folder)?;
+        let connection = Connection::open(&service.url, PRIVATE)?;
+        let mut tidegate = Self { service, connection };
+        tidegate.save()?;
+        Ok(tidegate)
+    }
+
+    /// Saves the endpoints: the tables of all projects; and `usage.api-counts` with a given time in the place of the
+    /// clock, so that its answers can be compared.
+    fn save(&mut self) -> Result<(), String> {
+        let file = root().join("guest-endpoints/usage.api-counts/query.sql");
+        let counts = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        for (name, query) in [
+            (
+                "bench.tables",
+                "WITH edge_logs AS (SELECT * FROM `cloudflare.logs.prod`) SELECT id FROM edge_logs LIMIT 1".to_owned(),
+            ),
+            ("bench.api-counts", counts.replace("CURRENT_TIMESTAMP()", "CAST(@now AS TIMESTAMP)")),
+        ] {
+            let endpoint = json!({
+                "name": name, "query": query, "max_limit": 10_000, "cache_duration_seconds": 0, "sandboxable": true,
+            });
+            let answer = self.connection.post("/api/endpoints", "application/json", endpoint.to_string().as_bytes())?;
+            answer.good().map_err(|error| format!("the endpoint {name}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.service.url
+    }
+
+    /// Loads the records of a plan over one connection. They are made on a thread of their own, so that the service
+    /// does not wait for them.
+    ///
+    /// # Errors
+    /// What the service refuses.
+    pub(crate) fn load(&mut self, plan: Plan) -> Result<Load, String> {
+        let (sender, receiver) = sync_channel::<(usize, u64, Vec<u8>)>(2);
+        let maker = std::thread::spawn(move || {
+            let mut generator = Generator::new(Plan { form: Form::Lines, ..plan });
+            let mut more = true;
+            while more {
+                more = generator.step();
+                for (place, part) in generator.parts.iter_mut().enumerate() {
+                    if part.bytes.len() >= BODY || (!more && part.records > 0) {
+                        let bytes = std::mem::replace(&mut part.bytes, Vec::with_capacity(BODY + (1 << 16)));
+                        if sender.send((place, std::mem::take(&mut part.records), bytes)).is_err() {
+                            return;
+                        }
+                    }
+                }
+            }
+        });
+        let (began, before) = (Instant::now(), self.processor());
+        let mut load = Load::default();
+        for (place, records, bytes) in receiver {
+            send(&mut self.connection, place, records, &bytes)?;
+            load.events += records;
+            load.bytes += bytes.len() as u64;
+        }
+        maker.join().map_err(|_| "the generator failed")?;
+        (load.seconds, load.processor) = (began.elapsed().as_secs_f64(), self.processor() - before);
+        Ok(load)
+    }
+
+    /// Processor time of the service so far, in seconds.
+    fn processor(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.service.process())).unwrap_or_default();
+        // The name, the second field, may have blanks in it.
+        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS
+    }
+
+    /// Waits until no event is in memory only.
+    ///
+    /// # Errors
+    /// Where that takes too long.
+    pub(crate) fn settle(&mut self) -> Result<Duration, String> {
+        let began = Instant::now();
+        loop {
+            let metrics = self.connection.get("/metrics")?.good()?;
+            let metrics = String::from_utf8_lossy(&metrics);
+            let value = metrics.lines().find_map(|line| line.strip_prefix("tidegate_store_unflushed_bytes "));
+            let waiting: f64 =
+                value.and_then(|value| value.trim().parse().ok()).ok_or("no metric of unflushed bytes")?;
+            if waiting == 0.0 {
+                return Ok(began.elapsed());
+            }
+            if began.elapsed() > FLUSH {
+                return Err(format!("{waiting} bytes are still not in segments after {} s", FLUSH.as_secs()));
+            }
+            std::thread::sleep(Duration::from_millis(250));
+        }
+    }
+
+    /// Asks; the time is from the request to the last byte of the answer.
+    ///
+    /// # Errors
+    /// What the service says.
+    pub(crate) fn ask(&mut self, requests: &[Request]) -> Result<(Duration, Answer), String> {
+        let (mut time, mut answer) = (Duration::ZERO, Answer::new());
+        for request in requests {
+            let parameters: Vec<String> =
+                request.parameters.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+            let path = format!("/api/endpoints/query/{}?{}", request.endpoint, parameters.join("&"));
+            let began = Instant::now();
+            let got = self.connection.get(&path)?;
+            time += began.elapsed();
+            let body = got.good().map_err(|error| format!("{request:?}: {error}"))?;
+            let body: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+            answer.push(rows(body.get("result").ok_or("an answer without a result")?)?);
+        }
+        Ok((time, answer))
+    }
+}
+
+/// Sends lines of a source.
+///
+/// # Errors
+/// What is refused, of a single event too.
+pub(crate) fn send(connection: &mut Connection, place: usize, records: u64, lines: &[u8]) -> Result<(), String> {
+    let source = SOURCES.get(place).copied().unwrap_or_default();
+    let path = format!("/api/logs?source_name={source}");
+    let answer = connection.post(&path, "application/x-ndjson", lines)?.good()?;
+    let answer: Value = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+    if answer.get("accepted").and_then(Value::as_u64) == Some(records) {
+        return Ok(());
+    }
+    Err(format!("of {records} events for {source}: {answer}"))
+}
