@@ -1,12 +1,12 @@
-//! How much is computed at once, over all callers and for each of them.
+//! Admission control: how many queries run at the same time, for all callers and for each tenant.
 //!
-//! More queries at once than processors can run take longer each and hold more memory, until
-//! none ends in its time. So a bounded number runs, a bounded number waits in line for a bounded
-//! time, and the rest is told at once to try again: what is answered stays close to the most
-//! that the machine can do. Only the execution of a query needs a place; answers that are kept do not.
+//! If more queries run than the processors can serve, each takes longer and holds its memory longer, until no query
+//! finishes in its time. So a bounded number of queries runs, a bounded number waits in a queue for a bounded time, and
+//! all others are refused at once and told to try again later. This keeps the throughput close to the maximum of the
+//! machine. Only the execution of a query needs a permit; cached answers do not.
 //!
-//! One token takes half of the places, half of the line and half of the threads at most. What it sends beyond waits for
-//! its own half before it stands in the common line, so it never stands before others there.
+//! One token gets at most half of the permits, half of the queue and half of the threads. Its further queries wait for
+//! a permit of its own half before they wait for a common permit, so they are never ahead of other callers there.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,32 +21,32 @@ use crate::options::AdmissionOptions;
 use crate::tenant::{Tenant, half};
 use crate::turns::Turns;
 
-/// From so many shares on, those that nobody uses are let go.
+/// If there are this many shares, unused ones are removed before a new one is added.
 const MOST_SHARES: usize = 1_000;
 
-/// The place of one query among those that run; given back when it is dropped. It goes with the
-/// work, not with who waits for it: work that does not stop at once still takes its place.
+/// The permit of one running query, returned when it is dropped. It belongs to the work and not to the caller that
+/// waits for it: work that does not stop at once keeps its permit.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    _place: OwnedSemaphorePermit,
-    _own: OwnedSemaphorePermit,
-    /// The turns of its tenant.
+    _common: OwnedSemaphorePermit,
+    _tenant: OwnedSemaphorePermit,
+    /// The turns of the query's tenant.
     turns: Arc<Turns>,
 }
 
 impl Permit {
-    /// The turns that the work of its tenant takes on the threads.
+    /// The turns that the tenant's work takes on the compute threads.
     pub(crate) fn turns(&self) -> &Turns {
         &self.turns
     }
 }
 
-/// The places and the line before them.
+/// The permits for queries, and the queue before them.
 #[derive(Debug)]
 pub struct Admission {
     permits: Arc<Semaphore>,
     places: usize,
-    /// Turns of one tenant.
+    /// The number of turns of one tenant.
     turns: usize,
     waiting: AtomicUsize,
     queue: usize,
@@ -54,7 +54,7 @@ pub struct Admission {
     shares: Mutex<HashMap<Tenant, Arc<TenantQueue>>>,
 }
 
-/// What one tenant may take.
+/// The share of one tenant.
 #[derive(Debug)]
 struct TenantQueue {
     places: Arc<Semaphore>,
@@ -62,12 +62,12 @@ struct TenantQueue {
     turns: Arc<Turns>,
 }
 
-/// One who stands in line.
+/// One waiting query in a queue.
 struct QueueSlot<'a>(&'a AtomicUsize);
 
 impl<'a> QueueSlot<'a> {
-    /// Takes a place in line, if there is one.
-    fn stand(waiting: &'a AtomicUsize, most: usize) -> Option<Self> {
+    /// Takes a slot in the queue, if it is not full.
+    fn take(waiting: &'a AtomicUsize, most: usize) -> Option<Self> {
         let fits = |waiting: usize| (waiting < most).then_some(waiting + 1);
         waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok().then_some(Self(waiting))
     }
@@ -80,7 +80,7 @@ impl Drop for QueueSlot<'_> {
 }
 
 impl Admission {
-    /// The admission to so many threads.
+    /// Admission control for a number of compute threads.
     pub(crate) fn new(options: &AdmissionOptions, threads: usize) -> Self {
         let places = options.places();
         Self {
@@ -94,17 +94,17 @@ impl Admission {
         }
     }
 
-    /// A place, at once or after a short wait.
+    /// A permit, at once or after a short wait.
     ///
     /// # Errors
-    /// [`Code::Overloaded`], if the line is full or the wait is over; [`Code::TooManyRequests`], if
-    /// others would have been let in.
+    /// [`Code::Overloaded`] if the queue is full or the wait has timed out; [`Code::TooManyRequests`] if only the
+    /// tenant's own share is used up, while permits are free for other tenants.
     pub(crate) async fn enter(&self, tenant: Tenant) -> Result<Permit, Failure> {
         let share = self.share(tenant);
         let own = Arc::clone(&share.places).try_acquire_owned().ok();
         if let Some(own) = own {
             return match Arc::clone(&self.permits).try_acquire_owned() {
-                Ok(place) => Ok(Permit { _place: place, _own: own, turns: Arc::clone(&share.turns) }),
+                Ok(place) => Ok(Permit { _common: place, _tenant: own, turns: Arc::clone(&share.turns) }),
                 Err(_) => self.wait(&share, Some(own)).await,
             };
         }
@@ -113,16 +113,16 @@ impl Admission {
 
     async fn wait(&self, share: &TenantQueue, own: Option<OwnedSemaphorePermit>) -> Result<Permit, Failure> {
         let full = || self.refusal("too many queries wait for their turn");
-        let _own_line = QueueSlot::stand(&share.waiting, half(self.queue)).ok_or_else(full)?;
-        let _line = QueueSlot::stand(&self.waiting, self.queue).ok_or_else(full)?;
+        let _tenant_slot = QueueSlot::take(&share.waiting, half(self.queue)).ok_or_else(full)?;
+        let _common_slot = QueueSlot::take(&self.waiting, self.queue).ok_or_else(full)?;
         let both = async {
             let own = match own {
                 Some(own) => own,
                 None => Arc::clone(&share.places).acquire_owned().await?,
             };
             Ok::<_, tokio::sync::AcquireError>(Permit {
-                _place: Arc::clone(&self.permits).acquire_owned().await?,
-                _own: own,
+                _common: Arc::clone(&self.permits).acquire_owned().await?,
+                _tenant: own,
                 turns: Arc::clone(&share.turns),
             })
         };
@@ -133,7 +133,8 @@ impl Admission {
         }
     }
 
-    /// Whoever finds free places closed to it has met its own bound, not the server's.
+    /// The failure of a refused query. If common permits are free, the tenant has reached its own limit and not the
+    /// server's.
     fn refusal(&self, why: &str) -> Failure {
         if self.permits.available_permits() == 0 {
             let message = format!("the server is busy: {why}; try again later");
@@ -159,7 +160,7 @@ impl Admission {
         Arc::clone(shares.entry(tenant).or_insert_with(|| Arc::new(new())))
     }
 
-    /// Queries that run, queries that may, queries that wait.
+    /// The number of queries that run, that may run, and that wait.
     pub fn numbers(&self) -> (usize, usize, usize) {
         let running = self.places.saturating_sub(self.permits.available_permits());
         (running, self.places, self.waiting.load(Ordering::Relaxed))
@@ -219,7 +220,7 @@ mod tests {
         assert!(failure.message.contains("has 2 queries running"), "{failure}");
         let _others = [admission.enter(B).await.unwrap(), admission.enter(B).await.unwrap()];
         let warming = admission.enter(Tenant::Warming).await.unwrap();
-        // Now nobody finds a place, and that is the server's bound.
+        // All permits are in use now, which is the limit of the server.
         assert_eq!(admission.enter(Tenant::Warming).await.unwrap_err().code, Code::Overloaded);
         assert_eq!(admission.enter(A).await.unwrap_err().code, Code::Overloaded);
         drop(warming);
@@ -241,7 +242,7 @@ mod tests {
         while admission.numbers().2 < 4 {
             tokio::task::yield_now().await;
         }
-        // It has half of the line, and no more.
+        // The token already fills its half of the queue.
         assert_eq!(admission.enter(A).await.unwrap_err().code, Code::TooManyRequests);
         let other = admission.enter(B).await.unwrap();
         let second = wait(B);

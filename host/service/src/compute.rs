@@ -1,11 +1,10 @@
-//! Where requests compute: threads of their own, apart from those that serve connections.
+//! The compute threads: threads for the work of requests, separate from those that serve connections.
 //!
-//! Operators of the engine compute for a while between two points at which they can be stopped or
-//! let others run, and a hostile statement makes that while long. On threads of their own they
-//! cannot keep a connection from being accepted, a health check from being answered, or a caller
-//! from being told that the time is over. There are more threads than processors, so that the
-//! operating system shares the processors out among statements that do not let go on their own, and one
-//! tenant has half of them at most (see [`InTurn`]).
+//! Operators of the query engine compute for a while between two points at which they can be stopped or yield, and a
+//! hostile statement makes these intervals long. On separate threads they cannot delay accepting a connection,
+//! answering a health check, or telling a caller that the time is over. There are more threads than processors, so that
+//! the operating system shares the processors among statements that do not yield by themselves. One tenant gets at most
+//! half of the threads (see [`InTurn`]).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,17 +18,17 @@ use tracing::Instrument;
 use crate::admission::Permit;
 use crate::in_turn::{InTurn, for_tasks_of_the_engine};
 
-/// Threads for each processor, and the least number of threads.
+/// The number of threads per processor, and the minimum number of threads.
 const THREADS_PER_PROCESSOR: usize = 4;
 const LEAST_THREADS: usize = 8;
-/// The stack of a thread, in bytes: plans are walked by recursion, and the limits of a statement's
-/// text allow deep ones. It takes memory only where it is used.
+/// The stack size of a thread, in bytes. Plans are walked by recursion, and the limits on a statement's text allow deep
+/// plans. Stack memory is allocated only when it is used.
 const STACK: usize = 64 << 20;
 
-/// The threads on which requests compute.
+/// The threads on which the work of requests runs.
 #[derive(Debug)]
 pub struct Compute {
-    /// Always there until it is dropped.
+    /// Always set, except while `self` is dropped.
     runtime: Option<Runtime>,
     threads: usize,
 }
@@ -48,15 +47,15 @@ impl Compute {
         Ok(Self { runtime: Some(runtime), threads })
     }
 
-    /// How many threads there are.
+    /// The number of threads.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Does work on these threads. Dropping the wait stops the work where it next lets go.
+    /// Runs work on these threads. If the returned future is dropped, the work stops when it next yields.
     ///
     /// # Errors
-    /// The work's own, or that it broke off.
+    /// The failure of the work; an internal failure if its task panicked or was cancelled.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -68,7 +67,8 @@ impl Compute {
         })
     }
 
-    /// The same for a request, in its tenant's turn. Its place is free when the work has ended.
+    /// Runs the work of a request on these threads, in turns of its tenant. The permit is returned when the work has
+    /// ended.
     ///
     /// # Errors
     /// As [`Compute::run`].
@@ -80,11 +80,11 @@ impl Compute {
         self.run(InTurn::new(place, work.boxed())).await
     }
 
-    /// Starts work on these threads that hands over its results by itself. Dropping the task stops
-    /// the work where it next lets go.
+    /// Starts work on these threads that delivers its results by itself. If the returned task is dropped, the work
+    /// stops when it next yields.
     ///
     /// # Errors
-    /// While the server shuts down.
+    /// The server is shutting down.
     pub(crate) fn start_work<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -98,15 +98,15 @@ impl Compute {
 
 impl Drop for Compute {
     fn drop(&mut self) {
-        // Waiting for the threads is not possible from asynchronous code, and nothing needs it:
-        // whoever wanted the results is gone.
+        // Asynchronous code cannot block until the threads have ended. It is not needed either: no caller waits for
+        // their results any more.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted when this handle is dropped.
 pub(crate) struct AbortOnDrop<T>(pub(crate) JoinHandle<T>);
 
 impl<T> Drop for AbortOnDrop<T> {
@@ -170,7 +170,7 @@ mod turn_tests {
         Admission::new(&options, compute.threads())
     }
 
-    /// Holds the thread; so does a task of the engine that it starts.
+    /// Blocks its thread, and starts a task of the engine that blocks its thread too.
     async fn stubborn() -> Result<(), Failure> {
         let task = SpawnedTask::spawn(async { std::thread::sleep(LONG) });
         std::thread::sleep(LONG);

@@ -1,7 +1,6 @@
-//! How a service is set up: every choice of the operator, with its default.
+//! The options of a service: every setting of the operator, with its default.
 //!
-//! How each is called in a configuration file, and between which bounds it may be set, is told in
-//! [`crate::settings`].
+//! The names of the settings in a configuration file, and the bounds of their values, are in [`crate::settings`].
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,39 +11,39 @@ use tidegate_model::{Errors, Limits};
 use tidegate_runtime::{Compilation, CompileCommand};
 use tidegate_store::StoreOptions;
 
-/// How a service is set up.
+/// The options of a service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// The folder that holds everything.
+    /// The data folder. It holds the catalog, the logs and the endpoints.
     pub data_dir: PathBuf,
-    /// A token for everything, beside those in the catalog.
+    /// A token that allows everything, in addition to the tokens in the catalog.
     pub private_token: Option<String>,
-    /// A token for ingest, beside those in the catalog.
+    /// A token that allows ingest, in addition to the tokens in the catalog.
     pub public_token: Option<String>,
-    /// What one request may use.
+    /// The limits of one request.
     pub limits: Limits,
-    /// Listening, logging, connections.
+    /// Listening address, TLS, logging and connections.
     pub server: ServerOptions,
-    /// What clients may send.
+    /// Limits of ingest requests.
     pub ingest: IngestOptions,
-    /// Kept answers.
+    /// The cache of answers.
     pub cache: CacheOptions,
-    /// How the log store works.
+    /// The options of the log store.
     pub store: StoreOptions,
-    /// The share of one token.
+    /// The rate limits of one token.
     pub rate: RateOptions,
-    /// How much is done at once.
+    /// Admission control: how many queries run and wait at the same time.
     pub admission: AdmissionOptions,
-    /// Compiling components, and keeping them ready.
+    /// How components are compiled, and how much compiled code stays in memory.
     pub components: ComponentOptions,
-    /// Where traces go.
+    /// The export of traces.
     pub traces: TraceOptions,
-    /// Endpoints of packs, in the order in which they are saved: one that reads another comes after it.
+    /// The endpoints of packs, in the order in which they are saved. An endpoint that reads another comes after it.
     pub packs: Vec<PackEndpoint>,
 }
 
 impl Options {
-    /// The defaults, over a data folder.
+    /// The default options, for a data folder.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
@@ -70,48 +69,48 @@ impl Default for Options {
     }
 }
 
-/// An endpoint of a pack, to be saved when the service starts.
+/// An endpoint of a pack, which is saved when the service starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackEndpoint {
     /// The name of the pack.
     pub pack: String,
-    /// The endpoint's component, manifest included.
+    /// The component of the endpoint, including its manifest.
     pub component: Vec<u8>,
 }
 
-/// Listening, logging, connections.
+/// Listening address, TLS, logging and connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// Where to listen.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// The file with the certificate of the service and those that signed it, in PEM; with one, only TLS is
-    /// spoken. It is read again when it changes.
+    /// The PEM file with the certificate chain of the service. If it is set, the service accepts TLS connections only.
+    /// The file is read again when it changes.
     pub tls_certificate: Option<PathBuf>,
-    /// The file with its private key, in PEM; there if and only if the certificate is.
+    /// The PEM file with the private key. It is set if and only if the certificate is set.
     pub tls_key: Option<PathBuf>,
-    /// How log lines are written.
+    /// The format of log lines.
     pub log_format: LogFormat,
-    /// Which log lines are written: a level, or directives by module.
+    /// The filter for log lines: a level, or directives by module.
     pub log_level: String,
-    /// With which status errors of queries are answered, where neither the token nor the endpoint says so.
+    /// The HTTP status of failed queries, where neither the token nor the endpoint sets it.
     pub errors: Errors,
-    /// How long a request's head may take to arrive; on a new connection, with the handshake of TLS.
+    /// The time for the head of a request to arrive. On a new connection it includes the TLS handshake.
     pub head_timeout: Duration,
-    /// The longest pause while a request's body arrives. Over the whole body it is a head start,
-    /// after which [`least_rate`](Self::least_rate) must hold.
+    /// The longest pause while the body of a request arrives. It is also a grace period for the body as a whole: after
+    /// it, the average must be at least [`least_rate`](Self::least_rate).
     pub body_timeout: Duration,
-    /// How long a connection without a request is kept.
+    /// The time that a connection without a request is kept open.
     pub idle_timeout: Duration,
-    /// The longest pause in which a client takes nothing of its answer; over the whole answer a
-    /// head start, like [`body_timeout`](Self::body_timeout).
+    /// The longest pause in which a client reads nothing of its answer. It is also a grace period for the answer as a
+    /// whole, as with [`body_timeout`](Self::body_timeout).
     pub write_timeout: Duration,
-    /// Bytes a second that a client must send or take, on average.
+    /// The bytes per second that a client must send or read, on average.
     pub least_rate: u64,
-    /// How long running requests may go on after a stop was asked for.
+    /// The time that running requests have to end after the service was asked to stop.
     pub grace: Duration,
-    /// Connections that are served at once.
+    /// The most connections that are open at the same time.
     pub max_connections: usize,
-    /// Connections of one address on which no valid token was seen yet; 0 is no limit.
+    /// The most connections of one address that have not presented a valid token yet; 0 means no limit.
     pub connections_without_token: usize,
 }
 
@@ -126,7 +125,8 @@ impl Default for ServerOptions {
             errors: Errors::Status,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(15),
-            // Longer than load balancers keep theirs (60 s), so that they are the ones who close.
+            // Longer than the idle timeout of load balancers (60 s), so that the load balancer closes the connection
+            // and not the service.
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(30),
             least_rate: 4 << 10,
@@ -137,25 +137,25 @@ impl Default for ServerOptions {
     }
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What clients may send.
+/// Limits of ingest requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IngestOptions {
-    /// The longest body, in bytes, as sent and as decompressed.
+    /// The largest body in bytes. It holds for the body as sent, and for the body after decompression.
     pub max_body: usize,
-    /// Whether a token may stand in the query string (`?api_key=`) of an ingest request, where
-    /// proxies log it.
+    /// Whether an ingest request may have its token in the query string (`?api_key=`). Proxies write query strings to
+    /// their logs.
     pub key_in_query: bool,
-    /// Bytes of bodies that are received at once, and of the events cut out of them until they are
-    /// stored; beyond, requests are refused.
+    /// The bytes of all bodies that are being received, plus the events cut out of them until these are stored.
+    /// Requests beyond that are refused.
     pub body_memory: usize,
 }
 
@@ -165,12 +165,12 @@ impl Default for IngestOptions {
     }
 }
 
-/// Kept answers.
+/// The cache of answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheOptions {
-    /// Bytes of answers that are kept.
+    /// The most bytes of cached answers.
     pub memory: usize,
-    /// Endpoints that are warmed at once.
+    /// The number of endpoints that are warmed at the same time.
     pub warming_concurrency: usize,
 }
 
@@ -180,34 +180,34 @@ impl Default for CacheOptions {
     }
 }
 
-/// The share of one token. Off unless set: one token often carries a whole product's traffic, and
-/// what all tokens together may do is bounded by [`AdmissionOptions`]. It is for services that give
-/// each customer a token.
+/// The rate limits of one token. They are off by default: one token often carries the traffic of a whole product, and
+/// [`AdmissionOptions`] bounds what all tokens do together. Rate limits are for services that give each customer a
+/// token of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RateOptions {
-    /// Queries a second; 0 is no limit.
+    /// Queries per second; 0 means no limit.
     pub queries_per_second: u64,
-    /// Ingest requests a second; 0 is no limit.
+    /// Ingest requests per second; 0 means no limit.
     pub ingest_per_second: u64,
-    /// Requests that may come at once after a pause; 0 is what two seconds allow.
+    /// The number of requests that may come at once after a pause; 0 means as many as the rate allows in two seconds.
     pub burst: u64,
 }
 
-/// How much is done at once, over all callers.
+/// Admission control for all callers together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdmissionOptions {
-    /// Queries that run at once; 0 is 8 for each processor and at least 32.
+    /// The number of queries that run at the same time; 0 means 8 per processor, and at least 32.
     pub concurrency: usize,
-    /// Queries that may wait for their turn.
+    /// The number of queries that may wait to run.
     pub queue: usize,
-    /// How long one may wait.
+    /// The longest time that a query waits.
     pub wait: Duration,
-    /// Bytes of encoded answers that are not yet read by who asked for them; half for one token.
+    /// The most bytes of encoded answers that callers have not read yet. One token may use half of it.
     pub answer_memory: usize,
 }
 
 impl AdmissionOptions {
-    /// Queries that run at once, on this machine.
+    /// The number of queries that run at the same time, on this machine.
     pub fn places(&self) -> usize {
         match self.concurrency {
             0 => (std::thread::available_parallelism().map_or(2, usize::from) * 8).max(32),
@@ -222,17 +222,17 @@ impl Default for AdmissionOptions {
     }
 }
 
-/// Compiling components, and keeping them ready.
+/// How components are compiled, and how much compiled code stays in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentOptions {
-    /// The program that compiles, with the command `compile-component`: this server's own. Without
-    /// one, components are compiled in this process, and nothing holds them to the limits below.
+    /// The program that compiles components with its command `compile-component`; usually the server's own binary. If
+    /// it is not set, components are compiled in this process, and the limits on time and memory below do not apply.
     pub compiler: Option<PathBuf>,
-    /// How long compiling one may take.
+    /// The time limit for compiling one component.
     pub compile_time: Duration,
-    /// Bytes of memory that compiling one may take.
+    /// The memory limit for compiling one component, in bytes.
     pub compile_memory: u64,
-    /// Bytes of compiled code that are kept ready in memory; the rest is on disk.
+    /// The most bytes of compiled code in memory. Other compiled code is read from disk.
     pub code_memory: usize,
 }
 
@@ -243,10 +243,11 @@ impl Default for ComponentOptions {
 }
 
 impl ComponentOptions {
-    /// How the runtime compiles.
+    /// The compilation settings of the runtime.
     pub(crate) fn compilation(&self) -> Compilation {
         let Some(program) = self.compiler.clone() else { return Compilation::Here };
-        // The clock ends it at its time; the processor's is the second bound, for when nobody looks at the clock.
+        // The runtime ends the process after `compile_time` of wall-clock time. The limit on processor time, two
+        // seconds later, is a second bound in case the parent process no longer watches the clock.
         let seconds = self.compile_time.as_secs().saturating_add(2);
         let arguments = [
             "compile-component".to_owned(),
@@ -258,15 +259,15 @@ impl ComponentOptions {
     }
 }
 
-/// Where traces go.
+/// The export of traces.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceOptions {
     /// The address of an OTLP/HTTP receiver without its path, such as `http://127.0.0.1:4318` or
-    /// `https://collector.example.com`; empty is none.
+    /// `https://collector.example.com`. If it is empty, traces are not exported.
     pub endpoint: String,
-    /// What this service is called there.
+    /// The service name in the traces.
     pub service_name: String,
-    /// The share of requests that are traced where the caller has not decided, from 0 to 1.
+    /// The fraction of requests that are traced if the caller has not decided it, from 0 to 1.
     pub sample: f64,
 }
 

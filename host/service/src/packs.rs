@@ -1,8 +1,8 @@
-//! Endpoints of packs that the operator asked for at the start.
+//! Installs the endpoints of packs that the operator asked for, when the service starts.
 //!
-//! Each is saved once for each content that the pack gives it; an entry in the catalog says which content that was. So a
-//! restart undoes nothing: an endpoint that was changed, rolled back or deleted afterwards stays so until the pack has
-//! another content, for example after an update of this program.
+//! An endpoint is saved once for each content that its pack gives it. An entry in the catalog records the digest of
+//! that content. So a restart does not overwrite later work: an endpoint that was changed, rolled back or deleted stays
+//! so until the content of the pack changes, for example after an update of this program.
 
 use tidegate_compiler::Inspection;
 use tidegate_model::Failure;
@@ -16,10 +16,10 @@ use crate::registration::Registrar;
 use crate::save_request::SaveRequest;
 use crate::start_error::StartError;
 
-/// Saves what is new in the packs.
+/// Saves the endpoints of the packs whose content has changed.
 ///
 /// # Errors
-/// What the gate refuses; the store's.
+/// The gate refuses an endpoint; a failure of the store.
 pub(crate) async fn install(registrar: &Registrar, packs: &[PackEndpoint]) -> Result<(), StartError> {
     let inspected = packs.iter().map(|own| match inspect(&own.component) {
         Ok(inspection) => Ok((own, inspection)),
@@ -58,6 +58,7 @@ async fn install_endpoint(registrar: &Registrar, own: &PackEndpoint, inspection:
         let saved = registrar.register_component(component, request).await?;
         tracing::info!(pack, endpoint = name, version = saved.version, "an endpoint of the pack is saved");
     }
-    // Last, so that a start that is interrupted before does it again, and finds what is saved already.
+    // The entry is written last. If the start is interrupted before this line, the next start repeats the installation
+    // and finds what is already saved.
     catalog.set_meta(&mark, &digest).map_err(of_store)
 }

@@ -1,9 +1,9 @@
-//! The endpoints that can be called, by id and by name.
+//! The registry of endpoints, by id and by name.
 //!
-//! There may be ten thousand of them, and few are called. So a small record of each is kept in memory
-//! ([`EndpointEntry`]). What a call needs beyond that ([`Endpoint`]) is read from the catalog with the first call and
-//! dropped after some time without one. Components are kept ready by the runtime. A request keeps the version with which
-//! it began: a change takes effect with the next request.
+//! There may be ten thousand endpoints, of which few are called. So the registry keeps a small record of each in memory
+//! ([`EndpointEntry`]). The rest of what a call needs ([`Endpoint`]) is read from the catalog at the first call and
+//! dropped after some time without calls. The runtime caches compiled components. A request uses the version that was
+//! current when it began: a change takes effect with the next request.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,28 +21,28 @@ use uuid::Uuid;
 use crate::failures::of_store;
 use crate::start_error::StartError;
 
-/// The estimated bytes of endpoints that are kept in memory.
+/// The capacity of the cache of loaded endpoints, in estimated bytes.
 const LOADED: u64 = 64 << 20;
-/// An estimate of the bytes of memory that one byte of a saved query takes when it is parsed.
+/// The estimated bytes of memory for each byte of a saved query after parsing.
 const PARSED: usize = 64;
-/// After this time without a call an endpoint is dropped from memory.
+/// The time without calls after which a loaded endpoint is dropped from memory.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// A version of an endpoint as the catalog has it.
+/// One version of an endpoint, as stored in the catalog.
 #[derive(Debug)]
 pub struct Endpoint {
-    /// The id, which stays when the name changes.
+    /// The id. It stays the same when the name changes.
     pub id: Uuid,
     /// The number of this version, from 1.
     pub version: i64,
-    /// The definition.
+    /// The manifest, which defines the endpoint.
     pub manifest: Manifest,
     /// The digest of its component, in hex.
     pub component: String,
-    /// The digest of the component's code, once it is known.
+    /// The digest of the component's code, once it has been computed.
     pub(crate) code: OnceLock<[u8; 32]>,
-    /// The sources and endpoints that the saved query names, and which they were when it was saved:
-    /// renaming one breaks nothing, and what takes its name later is not read instead.
+    /// The ids of the sources and endpoints that the saved query names, by name, as they were when the query was saved.
+    /// So renaming a table does not break the query, and the query does not read a new table that takes the old name.
     pub tables: BTreeMap<String, Uuid>,
     /// Who saved this version.
     pub author: String,
@@ -50,21 +50,31 @@ pub struct Endpoint {
     pub created_at: i64,
     /// When this version was saved, in microseconds since 1970, UTC.
     pub updated_at: i64,
-    /// Held while the component is prepared, so that it is read once however many requests need it.
+    /// Locked while the component is prepared, so that many concurrent requests prepare it only once.
     pub(crate) preparing: tokio::sync::Mutex<()>,
     saved: OnceLock<Result<Arc<SavedQuery>, Failure>>,
     text: TextLimits,
 }
 
 impl Endpoint {
-    /// An endpoint as it stands in the catalog.
+    /// The endpoint of a record in the catalog.
     ///
     /// # Errors
-    /// Its manifest cannot be read.
+    /// The manifest cannot be parsed.
     pub(crate) fn of(record: EndpointRecord, text: TextLimits) -> Result<Self, Failure> {
         let manifest = serde_json::from_str(&record.manifest)
             .map_err(|error| Failure::new(Code::Internal, format!("its definition cannot be read: {error}")))?;
-        let EndpointRecord { id, version, component, sources: tables, author, created_at, updated_at, .. } = record;
+        let EndpointRecord {
+            id,
+            version,
+            component,
+            sources: tables,
+            author,
+            created_at,
+            updated_at,
+            name: _,
+            manifest: _,
+        } = record;
         let (code, saved, preparing) = (OnceLock::new(), OnceLock::new(), tokio::sync::Mutex::new(()));
         Ok(Self {
             id,
@@ -82,21 +92,21 @@ impl Endpoint {
         })
     }
 
-    /// The saved query: its CTEs are the grants. Parsed when it is first asked for.
+    /// The saved query, parsed at the first call. Its CTEs are the granted tables.
     ///
     /// # Errors
-    /// It cannot be read (any more): limits may have been lowered since it was saved.
+    /// The query cannot be parsed. This can happen later too, if limits were lowered after the query was saved.
     pub fn saved(&self) -> Result<&Arc<SavedQuery>, Failure> {
         let parse = || SavedQuery::parse_within(&self.manifest.query, &self.text).map(Arc::new);
         self.saved.get_or_init(parse).as_ref().map_err(Clone::clone)
     }
 
-    /// The endpoint with a saved query that the gate has parsed already.
+    /// The endpoint with its saved query, which the gate has already parsed.
     pub(crate) fn with_saved(self, saved: Arc<SavedQuery>) -> Self {
         Self { saved: Ok(saved).into(), ..self }
     }
 
-    /// The estimated bytes in memory.
+    /// The estimated bytes of the endpoint in memory.
     fn weight(&self) -> u32 {
         let statements: usize = self.manifest.statements.values().map(String::len).sum();
         let bytes = self.manifest.query.len().saturating_mul(PARSED) + statements + 4096;
@@ -104,18 +114,18 @@ impl Endpoint {
     }
 }
 
-/// What the gate found about a version of an endpoint: when it was saved, or in the check after a start.
+/// The result of the gate for one version of an endpoint, from its registration or from the check after a start.
 #[derive(Debug)]
 pub struct CheckResult {
     /// The version that was checked.
     pub version: i64,
-    /// Why it cannot be called any more. It can still be read, changed, restored and deleted.
+    /// The reason why the endpoint can no longer be called. It can still be read, changed, restored and deleted.
     pub broken: Option<Failure>,
-    /// What may not be meant as it is written, such as columns that no log has had yet.
+    /// Texts that may not mean what the author intended, such as columns that no log has had yet.
     pub warnings: Vec<Failure>,
 }
 
-/// All endpoints, and the component that runs every ad-hoc query.
+/// All endpoints, and the component that runs all ad-hoc queries.
 #[derive(Debug)]
 pub struct Registry {
     endpoints: RwLock<Index>,
@@ -123,9 +133,9 @@ pub struct Registry {
     text: TextLimits,
     /// The component that runs ad-hoc queries.
     pub(crate) adhoc: Arc<Prepared>,
-    /// The digest of its code, SHA-256.
+    /// The SHA-256 digest of that component's code.
     pub(crate) adhoc_code: [u8; 32],
-    /// One registration at a time: a name is checked and taken without another in between.
+    /// Locked during a registration, so that checking a name and taking it is atomic.
     pub(crate) registering: tokio::sync::Mutex<()>,
 }
 
@@ -133,9 +143,9 @@ pub struct Registry {
 struct Index {
     by_id: HashMap<Uuid, Arc<EndpointEntry>>,
     by_name: BTreeMap<String, Uuid>,
-    /// Only of endpoints with something to report.
+    /// Contains only endpoints whose check found something to report.
     results: BTreeMap<Uuid, Arc<CheckResult>>,
-    /// Endpoints that the check after the start has not reached yet.
+    /// The number of endpoints that the check after the start has not reached yet.
     unchecked: usize,
 }
 
@@ -143,14 +153,14 @@ impl Registry {
     /// An empty registry, with the component for ad-hoc queries.
     ///
     /// # Errors
-    /// That component does not compile.
+    /// That component cannot be compiled.
     pub(crate) async fn new(runtime: &Runtime, text: TextLimits) -> Result<Self, StartError> {
-        let unmade = |error: &dyn std::fmt::Display| StartError::Setup {
+        let setup_failed = |error: &dyn std::fmt::Display| StartError::Setup {
             what: "the components of saved and ad-hoc queries".to_owned(),
             failure: Box::new(Failure::new(Code::Internal, error.to_string())),
         };
-        let component = compile_adhoc().map_err(|error| unmade(&error))?;
-        let component = code_of(&component).map_err(|error| unmade(&error))?;
+        let component = compile_adhoc().map_err(|error| setup_failed(&error))?;
+        let component = code_of(&component).map_err(|error| setup_failed(&error))?;
         let adhoc_code = Sha256::digest(&component).into();
         let adhoc = runtime.prepare_own(&component, adhoc_code).await?;
         let loaded = moka::sync::Cache::builder()
@@ -170,7 +180,7 @@ impl Registry {
         self.endpoints.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An endpoint by its id or name.
+    /// Finds an endpoint by its id or name.
     pub fn find(&self, id_or_name: &str) -> Option<Arc<EndpointEntry>> {
         let index = self.read();
         let id = match Uuid::try_parse(id_or_name) {
@@ -180,12 +190,12 @@ impl Registry {
         index.by_id.get(&id).cloned()
     }
 
-    /// An endpoint by its id.
+    /// Finds an endpoint by its id.
     pub fn by_id(&self, id: Uuid) -> Option<Arc<EndpointEntry>> {
         self.read().by_id.get(&id).cloned()
     }
 
-    /// All endpoints by name.
+    /// All endpoints, sorted by name.
     pub fn all(&self) -> Vec<Arc<EndpointEntry>> {
         let index = self.read();
         index.by_name.values().filter_map(|id| index.by_id.get(id).cloned()).collect()
@@ -196,10 +206,10 @@ impl Registry {
         self.loaded.get(&(entry.id, entry.version))
     }
 
-    /// The endpoint of an entry, read from the catalog once for all who ask. Blocks.
+    /// The endpoint of an entry. Concurrent callers share one read from the catalog. Blocks.
     ///
     /// # Errors
-    /// The catalog's; what cannot be read of it.
+    /// A failure of the catalog; a record that cannot be parsed.
     pub(crate) fn load(&self, store: &Store, entry: &EndpointEntry) -> Result<Arc<Endpoint>, Failure> {
         let read = || self.read_from(store, entry).map(Arc::new);
         self.loaded
@@ -224,7 +234,7 @@ impl Registry {
         Endpoint::of(record, self.text)
     }
 
-    /// Adds the endpoints that the catalog has at the start; none of them is checked yet.
+    /// Adds the endpoints of the catalog when the service starts. None of them is checked yet.
     pub(crate) fn fill(&self, entries: Vec<EndpointEntry>) {
         let mut index = self.write();
         index.unchecked = entries.len();
@@ -252,7 +262,7 @@ impl Registry {
         index.results.remove(&id);
     }
 
-    /// Stores the result of the check after the start, unless the endpoint has another version by now.
+    /// Stores the result of the check after the start, unless the endpoint has a new version in the meantime.
     pub(crate) fn checked(&self, id: Uuid, found: Option<CheckResult>) {
         let mut index = self.write();
         index.unchecked = index.unchecked.saturating_sub(1);
@@ -263,18 +273,18 @@ impl Registry {
         }
     }
 
-    /// The newest check result of an endpoint. None if there is nothing to report.
+    /// The latest check result of an endpoint; `None` if there is nothing to report.
     pub fn check_result(&self, id: Uuid) -> Option<Arc<CheckResult>> {
         self.read().results.get(&id).cloned()
     }
 
-    /// How many endpoints of the catalog cannot be used, and how many are not checked yet.
+    /// The number of endpoints that cannot be called, and the number that are not checked yet.
     pub fn unusable(&self) -> (usize, usize) {
         let index = self.read();
         (index.results.values().filter(|found| found.broken.is_some()).count(), index.unchecked)
     }
 
-    /// The names of the endpoints that read a source or an endpoint as a table.
+    /// The names of the endpoints that read a table, which is a source or an endpoint.
     pub fn readers(&self, table: Uuid) -> Vec<String> {
         let index = self.read();
         let reading = index.by_id.values().filter(|entry| entry.tables.values().any(|read| *read == table));
@@ -283,7 +293,7 @@ impl Registry {
         names
     }
 
-    /// The endpoints that a saved query reads as tables, directly or through others, as they are now.
+    /// The current entries of the endpoints that a saved query reads as tables, directly or through other endpoints.
     pub(crate) fn reads(&self, tables: &BTreeMap<String, Uuid>) -> Vec<Arc<EndpointEntry>> {
         let index = self.read();
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
@@ -299,7 +309,7 @@ impl Registry {
         found
     }
 
-    /// The same with their definitions. Blocks where they are not in memory.
+    /// As `Registry::reads`, with the loaded endpoints. Blocks for endpoints that are not in memory.
     ///
     /// # Errors
     /// As [`Registry::load`].
@@ -326,12 +336,12 @@ impl Index {
     }
 }
 
-/// A manifest with the parameters of the endpoints that it reads as tables, where it declares none
-/// of that name itself.
+/// A manifest, extended by the parameters of the endpoints that it reads as tables. If the manifest declares a
+/// parameter of the same name, its own declaration holds.
 pub fn with_parameters_of<'m>(manifest: &'m Manifest, reads: &[Arc<Endpoint>]) -> Cow<'m, Manifest> {
     let mut manifest = Cow::Borrowed(manifest);
     for parameter in reads.iter().flat_map(|endpoint| &endpoint.manifest.parameters) {
-        // SQL finds a parameter in any case of its letters: there is one of each name.
+        // SQL matches parameter names without regard to case, so there is only one parameter for each name.
         if !manifest.parameters.iter().any(|own| own.name.eq_ignore_ascii_case(&parameter.name)) {
             manifest.to_mut().parameters.push(parameter.clone());
         }

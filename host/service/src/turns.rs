@@ -1,7 +1,7 @@
-//! Turns: how many compute threads the work of one tenant may hold at once.
+//! Turns: how many compute threads the work of one tenant may occupy at the same time.
 //!
-//! Each piece of work takes a turn for as long as it is on a thread. What finds no turn free waits without a thread,
-//! and is woken in the order of arrival when a turn of its tenant ends.
+//! A piece of work holds a turn while it runs on a thread. If no turn is free, the work waits without occupying a
+//! thread. Waiting work of a tenant is woken in order of arrival, when one of the tenant's turns ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,13 +17,13 @@ pub(crate) struct Turns {
 #[derive(Debug, Default)]
 struct State {
     running: usize,
-    /// Who waits, in the order in which they came.
+    /// The wakers of waiting work, in order of arrival.
     waiting: BTreeMap<u64, Waker>,
     last: u64,
 }
 
 impl Turns {
-    /// So many turns at once, and one at least.
+    /// `most` turns at the same time, but at least one.
     pub(crate) fn new(most: usize) -> Self {
         Self { most: most.max(1), state: Mutex::default() }
     }
@@ -32,7 +32,7 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A turn, or a ticket for when one is over.
+    /// Takes a turn. If none is free, it registers `waker` under a ticket and returns `None`.
     pub(crate) fn take(&self, ticket: &mut Option<u64>, waker: &Waker) -> Option<Turn<'_>> {
         let mut state = self.state();
         if state.running < self.most {
@@ -51,7 +51,7 @@ impl Turns {
         None
     }
 
-    /// Who waits no longer may have been told that there is a turn: the next is told.
+    /// Removes a waiter. It may already have been woken for a free turn, so the next waiter is woken instead.
     pub(crate) fn leave(&self, ticket: u64) {
         let mut state = self.state();
         state.waiting.remove(&ticket);
@@ -67,7 +67,7 @@ fn wake(next: Option<(u64, Waker)>) {
     }
 }
 
-/// One of the tenant's threads while work runs on it; given back when it is dropped.
+/// A turn: one of the tenant's threads while work runs on it. Dropping it ends the turn.
 pub(crate) struct Turn<'a>(&'a Turns);
 
 impl Drop for Turn<'_> {

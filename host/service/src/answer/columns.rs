@@ -1,4 +1,4 @@
-//! Rows of a statement with the types of their columns, which the guest's view and the encoders are derived from.
+//! The rows of a statement with the types of their columns, from which the guest's view and the encoders are derived.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tidegate_model::{Code, Failure, Kind};
 use tidegate_runtime::{Column, Rows};
 use tidegate_sql::{ColumnEncoder, ResultStream, Style, Type};
 
-/// The types of a statement's columns; they travel with its rows as the context of [`Rows`].
+/// The types of a statement's columns. They are passed along with the rows, as the context of [`Rows`].
 pub(super) type ColumnTypes = Vec<Type>;
 
-/// The rows of a statement for the component runtime, with the types for the encoders.
+/// Converts the rows of a statement for the component runtime, and keeps the types for the encoders.
 pub(crate) fn rows_of(stream: ResultStream) -> Rows {
     let columns = stream.columns();
     let types: Arc<ColumnTypes> = Arc::new(columns.iter().map(|(_, ty)| ty.clone()).collect());
@@ -25,7 +25,7 @@ pub(crate) fn rows_of(stream: ResultStream) -> Rows {
     }
 }
 
-/// How a guest sees a type.
+/// The kind under which a guest sees a type.
 fn kind_of(ty: &Type) -> Kind {
     match ty {
         Type::Bool => Kind::Boolean,
@@ -38,7 +38,7 @@ fn kind_of(ty: &Type) -> Kind {
     }
 }
 
-/// The type behind a kind, for rows that a guest made.
+/// The type of a kind, for rows that a guest produced.
 pub(super) fn type_of(kind: Kind) -> Type {
     match kind {
         Kind::Boolean => Type::Bool,

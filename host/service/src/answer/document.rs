@@ -1,4 +1,4 @@
-//! A document that a component wrote: JSON unchanged, or rows in another format where the document is an array.
+//! Encodes a JSON document that a component wrote: unchanged as JSON, or as rows in another format if it is an array.
 
 use csv::{Terminator, WriterBuilder};
 use serde_json::value::RawValue;
@@ -9,12 +9,13 @@ use super::format::{Format, PARAMETER};
 use super::options::{EncodingOptions, lost, too_large};
 use super::redaction::redact_json_text;
 
-/// Encodes a JSON document that is known to be valid. JSON: the document within `{"result": ...}`. NDJSON: an array, one
-/// element a line. CSV: an array of objects, whose keys are the columns in the order of appearance. The limit of rows
-/// holds for the elements of an array; the second value tells whether elements were left out.
+/// Encodes a JSON document that is known to be valid. As JSON, it is the document within `{"result": ...}`. As NDJSON,
+/// it must be an array and each element is a line. As CSV, it must be an array of objects, whose keys are the columns
+/// in order of first appearance. The limit of rows applies to the elements of an array. The second value tells whether
+/// elements were left out.
 ///
 /// # Errors
-/// The format cannot hold the document, or the body is over the limit of bytes.
+/// The format cannot represent the document; the body exceeds the limit of bytes.
 pub(super) fn encode(document: &str, options: EncodingOptions) -> Result<(Vec<u8>, bool), Failure> {
     let redacted = options.redact.then(|| redact_json_text(document));
     let document = redacted.as_deref().unwrap_or(document);
@@ -34,7 +35,7 @@ pub(super) fn encode(document: &str, options: EncodingOptions) -> Result<(Vec<u8
     Ok((body, truncated))
 }
 
-/// The document with its first `rows` elements, if it is an array of more. Elements stay as they are written.
+/// The document cut to its first `rows` elements, if it is an array with more. The text of the elements is not changed.
 fn cut(document: &str, rows: usize) -> Result<Option<String>, Failure> {
     if !document.trim_start().starts_with('[') {
         return Ok(None);

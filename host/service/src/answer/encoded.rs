@@ -1,7 +1,7 @@
-//! A whole answer: its bytes in pieces, each with its reservation of the memory budget.
+//! A complete answer: its bytes in pieces, each with a reservation of the memory budget.
 //!
-//! In pieces, because a text that grows in one buffer needs up to three times its size for a moment, and because memory
-//! is given back piece by piece as the reader takes them.
+//! The answer is in pieces for two reasons. A single growing buffer temporarily needs up to three times its size. And
+//! memory is released piece by piece as the reader takes the bytes.
 
 use std::sync::Arc;
 
@@ -11,38 +11,38 @@ use tidegate_model::Failure;
 use super::memory::{Reservation, TenantMemory, counted};
 use super::metadata::AnswerMetadata;
 
-/// A piece has at least so many bytes, unless it is the last.
+/// The minimum size of a piece in bytes, except for the last piece.
 pub(super) const PIECE: usize = 256 << 10;
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug)]
 pub struct Encoded {
     pieces: Vec<(Bytes, Arc<Reservation>)>,
     content_type: &'static str,
     /// Whether rows beyond the limit were left out.
     pub truncated: bool,
-    /// What the component says about it.
+    /// What the component says about the answer.
     pub metadata: AnswerMetadata,
     memory: TenantMemory,
 }
 
-/// An answer without reservations, for the cache, which counts its bytes itself.
+/// An answer without reservations, for the cache, which counts the bytes itself.
 #[derive(Debug)]
 pub struct CachedBody {
     pub(crate) pieces: Vec<Bytes>,
     content_type: &'static str,
     truncated: bool,
-    /// What the component says about it.
+    /// What the component says about the answer.
     pub metadata: AnswerMetadata,
 }
 
 impl Encoded {
-    /// An answer of these pieces.
+    /// An answer that consists of these pieces.
     pub(super) fn of(pieces: Pieces, content_type: &'static str, truncated: bool, metadata: AnswerMetadata) -> Self {
         Self { pieces: pieces.done, content_type, truncated, metadata, memory: pieces.memory }
     }
 
-    /// The answer as it is sent: its pieces keep their reservations until they are dropped.
+    /// The answer for sending. Its pieces keep their reservations until they are dropped.
     pub fn into_outgoing(self) -> (Outgoing, AnswerMetadata) {
         let Self { pieces, content_type, truncated, metadata, memory } = self;
         let pieces = pieces.into_iter().map(|(bytes, held)| counted(bytes, held)).collect();
@@ -64,19 +64,19 @@ impl Encoded {
 }
 
 impl CachedBody {
-    /// Bytes of the body.
+    /// The size of the body in bytes.
     pub(crate) fn len(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
-    /// The answer as it is sent to one caller. `held` is the reservation that all callers of this answer share.
+    /// The answer for sending to one caller. `held` is the reservation that all callers of this answer share.
     pub(crate) fn outgoing(&self, memory: &TenantMemory, held: &Arc<Reservation>) -> Outgoing {
         let pieces = self.pieces.iter().map(|bytes| counted(bytes.clone(), Arc::clone(held))).collect();
         Outgoing { pieces, content_type: self.content_type, truncated: self.truncated, memory: memory.clone() }
     }
 }
 
-/// A whole answer on its way to a caller.
+/// A complete answer that is being sent to a caller.
 #[derive(Debug)]
 pub struct Outgoing {
     /// The body in pieces; each keeps its reservation until it is dropped.
@@ -85,16 +85,16 @@ pub struct Outgoing {
     pub content_type: &'static str,
     /// Whether rows beyond the limit were left out.
     pub truncated: bool,
-    /// The budget in which the pieces are counted, for those who change the bytes on the way.
+    /// The budget in which the pieces are counted, for middleware that replaces the bytes, such as compression.
     pub memory: TenantMemory,
 }
 
-/// Pieces of an answer that is being encoded. Memory for them is reserved before they are made.
+/// The pieces of an answer that is being encoded. Memory is reserved before a piece is encoded.
 #[derive(Debug)]
 pub(super) struct Pieces {
     memory: TenantMemory,
     done: Vec<(Bytes, Arc<Reservation>)>,
-    /// For the piece that is being made.
+    /// The reservation for the piece that is being encoded.
     held: Reservation,
 }
 
@@ -104,7 +104,7 @@ impl Pieces {
         Self { memory, done: Vec::new(), held }
     }
 
-    /// Reserves memory for so many bytes after the last piece.
+    /// Reserves memory for the next piece, so that at least `bytes` are reserved.
     ///
     /// # Errors
     /// The budget is used up; see [`TenantMemory::take`].
@@ -119,7 +119,7 @@ impl Pieces {
     /// Appends a piece.
     ///
     /// # Errors
-    /// The piece is longer than what is reserved, and the budget is used up.
+    /// The piece is longer than the reservation, and the budget is used up.
     pub(super) async fn push(&mut self, piece: Vec<u8>) -> Result<(), Failure> {
         self.hold(piece.len()).await?;
         let held = std::mem::replace(&mut self.held, self.memory.note(0));
@@ -130,14 +130,14 @@ impl Pieces {
     }
 }
 
-/// A piece without spare capacity, with a reservation of exactly its length.
+/// Drops the spare capacity of a piece, and shrinks its reservation to its length.
 fn exact(piece: Vec<u8>, mut held: Reservation) -> (Bytes, Arc<Reservation>) {
     let piece = piece.into_boxed_slice();
     held.shrink(piece.len());
     (Bytes::from(piece), Arc::new(held))
 }
 
-/// One piece of an answer that is sent as it is made.
+/// One piece of a streamed answer, with its reservation.
 pub(super) fn piece(piece: Vec<u8>, held: Reservation) -> Bytes {
     let (bytes, held) = exact(piece, held);
     counted(bytes, held)

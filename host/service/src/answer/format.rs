@@ -1,27 +1,27 @@
-//! The formats in which an answer can be encoded.
+//! The formats of answers.
 
 use tidegate_model::{Code, Failure, Manifest};
 
-/// The query parameter that names a format.
+/// The query parameter that selects the format.
 pub const PARAMETER: &str = "format";
 /// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// `{"result": [...]}`
     Json,
-    /// One row object a line.
+    /// One row per line, as a JSON object.
     NdJson,
-    /// RFC 4180 with a header line.
+    /// CSV by RFC 4180, with a header line.
     Csv,
     /// An Arrow IPC stream.
     Arrow,
 }
 
 impl Format {
-    /// All formats, the preferred first.
+    /// All formats, in order of preference.
     pub const ALL: [Self; 4] = [Self::Json, Self::NdJson, Self::Csv, Self::Arrow];
 
-    /// The name in the parameter.
+    /// The value of the query parameter.
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -31,7 +31,7 @@ impl Format {
         }
     }
 
-    /// The header `Content-Type`.
+    /// The value of the header `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json; charset=utf-8",
@@ -41,7 +41,7 @@ impl Format {
         }
     }
 
-    /// The media types under which it can be asked for.
+    /// The media types that select the format in the header `Accept`.
     pub fn media_types(self) -> &'static [&'static str] {
         match self {
             Self::Json => &["application/json"],
@@ -51,8 +51,8 @@ impl Format {
         }
     }
 
-    /// The format that the parameter [`PARAMETER`] names, if it was sent and is not empty. The parameter is taken out of
-    /// what was sent, unless the endpoint has a parameter of that name itself.
+    /// Reads the format from the parameter [`PARAMETER`], if it is sent and not empty. The parameter is removed from
+    /// `sent`, unless the endpoint declares a parameter of that name itself.
     ///
     /// # Errors
     /// [`Code::InvalidParameter`] if there is no such format.
@@ -72,7 +72,7 @@ impl Format {
         }
     }
 
-    /// The format of a name, in any case of its letters.
+    /// Finds a format by its name, without regard to case.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
     }

@@ -1,12 +1,12 @@
-//! The memory budget for encoded answers that their readers have not taken yet.
+//! The memory budget for encoded answers that callers have not read yet.
 //!
-//! A reader may take its answer slowly, within the least rate of a connection, and the answer stays in memory until
-//! then. This budget bounds what all answers hold together. Bytes are counted from before they are encoded until the
-//! last copy of them is dropped, wherever they wait: in a body, in the buffers of a connection, in a stream of HTTP/2.
+//! A caller may read its answer slowly, down to the minimum rate of a connection, and the answer stays in memory until
+//! it is read. This budget bounds the memory of all answers together. Bytes are counted from before they are encoded
+//! until their last copy is dropped, wherever they are: in a body, in the buffers of a connection, in an HTTP/2 stream.
 //! Bytes that several answers share are counted once.
 //!
-//! One tenant takes half of the budget at most, so that its slow readers leave the other half to others. Whoever finds
-//! the budget used up waits a short time for it.
+//! One tenant gets at most half of the budget, so that its slow readers leave the other half to other tenants. If the
+//! budget is used up, a reservation waits for a short time.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,17 +22,17 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::tenant::{Tenant, half};
 
-/// The budget for all answers of a service; clones share it.
+/// The budget for all answers of a service. Clones share it.
 #[derive(Debug, Clone)]
 pub struct AnswerMemory(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Bytes.
+    /// The budget in bytes.
     most: usize,
     wait: Duration,
     state: Mutex<State>,
-    /// Something was given back.
+    /// Notified when bytes are returned.
     freed: Notify,
     refused: AtomicU64,
 }
@@ -40,11 +40,11 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
-    /// What each tenant holds; those that hold nothing are not in it.
+    /// The bytes that each tenant holds. Tenants that hold nothing are not in the map.
     shares: HashMap<Tenant, usize>,
 }
 
-/// Which bound a reservation would exceed.
+/// The limit that a reservation would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
     All,
@@ -52,7 +52,7 @@ enum Full {
 }
 
 impl AnswerMemory {
-    /// A budget of so many bytes. A reservation waits for memory to be given back for at most `wait`.
+    /// A budget of `bytes`. A reservation waits at most `wait` for other bytes to be returned.
     pub(crate) fn new(bytes: usize, wait: Duration) -> Self {
         let (state, freed, refused) = (Mutex::default(), Notify::new(), AtomicU64::new(0));
         Self(Arc::new(Inner { most: bytes, wait, state, freed, refused }))
@@ -63,12 +63,12 @@ impl AnswerMemory {
         TenantMemory { budget: Arc::clone(&self.0), tenant }
     }
 
-    /// Bytes that are reserved.
+    /// The number of reserved bytes.
     pub fn used(&self) -> usize {
         self.0.state().used
     }
 
-    /// Reservations that were refused since the start.
+    /// The number of reservations that were refused since the start.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
@@ -80,7 +80,7 @@ impl Inner {
     }
 }
 
-/// The budget as one tenant may use it; clones share it.
+/// The budget as one tenant may use it. Clones share it.
 #[derive(Debug, Clone)]
 pub struct TenantMemory {
     budget: Arc<Inner>,
@@ -88,10 +88,10 @@ pub struct TenantMemory {
 }
 
 impl TenantMemory {
-    /// Reserves so many bytes, at once or after a short wait.
+    /// Reserves bytes, at once or after a short wait.
     ///
     /// # Errors
-    /// [`Code::TooManyRequests`] where the tenant's half is full, [`Code::Overloaded`] where all of it is.
+    /// [`Code::TooManyRequests`] if the tenant's half is used up, [`Code::Overloaded`] if the whole budget is.
     pub(crate) async fn take(&self, bytes: usize) -> Result<Reservation, Failure> {
         let deadline = Instant::now() + self.budget.wait;
         match timeout_at(deadline, self.wait(bytes)).await {
@@ -103,10 +103,11 @@ impl TenantMemory {
         }
     }
 
-    /// Reserves so many bytes, however long it takes. For callers that have a deadline of their own.
+    /// Reserves bytes without a time limit, for callers that have a deadline of their own.
     pub(crate) async fn wait(&self, bytes: usize) -> Reservation {
         loop {
-            // Asked for before it is looked, so that what is given back in between is not missed.
+            // Registered before the check, so that bytes that are returned between the check and the wait are not
+            // missed.
             let mut freed = pin!(self.budget.freed.notified());
             freed.as_mut().enable();
             if let Ok(held) = self.try_take(bytes) {
@@ -130,7 +131,8 @@ impl TenantMemory {
         Ok(Reservation { memory: self.clone(), bytes })
     }
 
-    /// Counts bytes that are allocated already, also beyond the bounds. Only for small amounts: others have less then.
+    /// Counts bytes that are allocated already, even beyond the limits. It is only for small amounts, because it
+    /// reduces what is left for other tenants.
     pub fn note(&self, bytes: usize) -> Reservation {
         self.budget.state().add(self.tenant, bytes);
         Reservation { memory: self.clone(), bytes }
@@ -179,7 +181,7 @@ impl State {
     }
 }
 
-/// Reserved bytes, given back when this is dropped.
+/// Reserved bytes, which are returned when this is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     memory: TenantMemory,
@@ -196,7 +198,7 @@ impl Reservation {
         self.bytes = self.bytes.saturating_add(std::mem::take(&mut other.bytes));
     }
 
-    /// Gives back what is more than so many bytes.
+    /// Returns the bytes beyond the first `bytes`.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let more = self.bytes.saturating_sub(bytes);
         if more > 0 {
@@ -213,7 +215,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Bytes with their reservation.
+/// Bytes together with their reservation.
 struct Counted {
     bytes: Bytes,
     _held: Arc<Reservation>,

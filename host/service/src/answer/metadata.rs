@@ -1,7 +1,8 @@
-//! What a component says about its answer besides the body: how long it may be cached, and notes for the caller.
+//! What a component says about its answer besides the body: the time for which it may be cached, and notes for the
+//! caller.
 //!
-//! Both stay with the body on the way to the caller, also through the cache. An answer without them would be cached too
-//! long, or lack what its author says.
+//! Both stay with the body on its way to the caller, and also in the cache. Without them, an answer would be cached for
+//! too long, or would lack the notes of its author.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,15 +13,15 @@ use crate::redact::redact_text;
 /// What a component says about its answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AnswerMetadata {
-    /// For how long the answer may be cached, if the component said so; zero is not at all.
+    /// The time for which the answer may be cached, if the component sets it. Zero means that it may not be cached.
     pub max_age: Option<Duration>,
-    /// Notes for the caller by their keys; redacted where the answer is.
+    /// The notes for the caller, by key. They are redacted if the answer is.
     pub notes: BTreeMap<String, String>,
 }
 
 impl AnswerMetadata {
-    /// The metadata of an answer. `saw_time` says that the component read the time of the request: such an answer is
-    /// for this request alone, and is not cached.
+    /// The metadata of an answer. `saw_time` means that the component read the time of the request. Such an answer is
+    /// valid for this request only, so it is not cached.
     pub fn new(max_age: Option<Duration>, saw_time: bool, mut notes: BTreeMap<String, String>, redact: bool) -> Self {
         if redact {
             for note in notes.values_mut() {
@@ -32,12 +33,12 @@ impl AnswerMetadata {
         Self { max_age: if saw_time { Some(Duration::ZERO) } else { max_age }, notes }
     }
 
-    /// For how long the answer may be cached, where its endpoint allows `most`.
+    /// The time for which the answer may be cached, if its endpoint allows `most`.
     pub fn lifetime(&self, most: Duration) -> Duration {
         self.max_age.map_or(most, |own| own.min(most))
     }
 
-    /// Roughly the bytes that this holds.
+    /// The approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.notes.iter().map(|(key, note)| key.len() + note.len() + 64).sum()
     }

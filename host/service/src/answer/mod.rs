@@ -1,14 +1,14 @@
-//! The answer of an endpoint, encoded in the format that the caller asked for.
+//! Encodes the answer of an endpoint in the format that the caller asked for.
 //!
 //! - `format`: the formats;
-//! - `rows`: batches of rows to bytes under the limits, one way for all formats;
-//! - `document`: a JSON document that a component wrote itself;
-//! - `redaction`: personal data is masked in the values, before any format is encoded;
-//! - `stream`: rows that are sent while they are read;
-//! - `memory`: the budget for answers that are not read yet;
-//! - `encoded`: a whole answer in pieces that hold reservations of that budget;
+//! - `rows`: encodes batches of rows within the limits, with the same code for all formats;
+//! - `document`: encodes a JSON document that a component wrote itself;
+//! - `redaction`: masks personal data in the values, before a format is encoded;
+//! - `stream`: answers whose rows are sent while they are read;
+//! - `memory`: the memory budget for answers that callers have not read yet;
+//! - `encoded`: complete answers, in pieces with reservations of that budget;
 //! - `metadata`: what a component says about its answer besides the body;
-//! - `columns`: rows of a statement with the types that the encoders need.
+//! - `columns`: the rows of a statement with the types that the encoders need.
 
 mod columns;
 mod document;
@@ -25,7 +25,7 @@ use std::future::Future;
 
 use futures::StreamExt;
 use tidegate_model::Failure;
-use tidegate_runtime::{Answer, Body as Made, Rows};
+use tidegate_runtime::{Answer, Body, Rows};
 
 use encoded::{PIECE, Pieces};
 
@@ -38,11 +38,11 @@ pub(crate) use options::EncodingOptions;
 pub use stream::Streamed;
 pub(crate) use stream::stream;
 
-/// Waits for what an endpoint produces and encodes it within its tenant's memory budget.
+/// Waits for the answer of an endpoint, and encodes it within the memory budget of its tenant.
 ///
 /// # Errors
-/// Those of the endpoint and of its rows; an answer over the limit of bytes; a document that the format cannot hold; a
-/// memory budget that is used up. All of them are redacted where the answer would be.
+/// A failure of the endpoint or of its rows; an answer that exceeds the limit of bytes; a document that the format
+/// cannot represent; a memory budget that is used up. Failures are redacted if the answer would be.
 pub(crate) async fn encode(
     made: impl Future<Output = Result<Answer, Failure>>,
     options: EncodingOptions,
@@ -52,15 +52,16 @@ pub(crate) async fn encode(
         let Answer { body, max_age, notes, saw_time, usage: _ } = made.await?;
         let metadata = AnswerMetadata::new(max_age, saw_time, notes, options.redact);
         match body {
-            Made::Rows(rows) => encode_rows(rows, metadata, options, memory).await,
-            Made::Document(document) => encode_document(&document, metadata, options, memory).await,
-            Made::Empty => encode_document("[]", metadata, options, memory).await,
+            Body::Rows(rows) => encode_rows(rows, metadata, options, memory).await,
+            Body::Document(document) => encode_document(&document, metadata, options, memory).await,
+            Body::Empty => encode_document("[]", metadata, options, memory).await,
         }
     };
     encoded.await.map_err(|failure| options.failure(failure))
 }
 
-/// Encodes a document that a component wrote. It is in memory already, and bounded by the limit of bytes of one call.
+/// Encodes a document that a component wrote. The document is in memory already, and the limit on the bytes of one call
+/// bounds its size.
 async fn encode_document(
     document: &str,
     metadata: AnswerMetadata,
@@ -73,10 +74,10 @@ async fn encode_document(
     Ok(Encoded::of(pieces, options.format.content_type(), truncated, metadata))
 }
 
-/// Reads rows to their end or to the limit of rows, and encodes them.
+/// Reads and encodes rows, up to their end or to the limit of rows.
 ///
 /// # Errors
-/// Those of the rows, unchanged; an answer over the limit of bytes; a memory budget that is used up.
+/// The failures of the rows, unchanged; an answer that exceeds the limit of bytes; a memory budget that is used up.
 async fn encode_rows(
     mut rows: Rows,
     metadata: AnswerMetadata,
@@ -91,12 +92,12 @@ async fn encode_rows(
         for part in writer.parts(&batch?)? {
             pieces.hold(writer.held() + part.size()).await?;
             writer.write(&part)?;
-            // For separators, and for characters that are longer when escaped.
+            // The encoding may be larger than estimated: separators, and characters that are longer when escaped.
             pieces.hold(writer.held()).await?;
             if writer.held() >= PIECE {
                 pieces.push(writer.take()?).await?;
             }
-            // A large answer takes long to encode: other work gets the thread in between.
+            // Encoding a large answer takes long. Yielding lets other work run on this thread.
             tokio::task::yield_now().await;
         }
     }

@@ -1,7 +1,7 @@
-//! Masking of personal data in values, once for all formats.
+//! Masks personal data in values, once for all formats.
 //!
-//! Columns are masked as arrays, before they are encoded. Only texts are masked: values that are texts at any depth, and
-//! texts within JSON that is stored as text. Numbers, names of columns and fields, and BYTES stay as they are.
+//! Columns are masked as arrays, before they are encoded. Only texts are masked: values that are texts, at any depth,
+//! and texts within JSON that is stored as text. Numbers, names of columns and fields, and BYTES are not changed.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use tidegate_sql::{Field, Type};
 
 use crate::redact::redact_text;
 
-/// The array with its texts masked; itself if there is nothing to mask. `ty` is the dialect's
-/// type of its values, as for the encoders.
+/// The array with its texts masked; the same array if there is nothing to mask. `ty` is the type of its values in the
+/// dialect, as for the encoders.
 ///
 /// # Errors
-/// If the array cannot hold values of the type.
+/// The array cannot hold values of the type.
 pub(super) fn redact_array(array: &ArrayRef, ty: &Type) -> Result<ArrayRef, ArrowError> {
     if !holds_text(ty) || *array.data_type() == DataType::Null {
         return Ok(Arc::clone(array));
@@ -47,7 +47,7 @@ fn holds_text(ty: &Type) -> bool {
 fn redact_texts(array: &ArrayRef, mask: impl Fn(&str) -> Cow<'_, str>) -> Result<ArrayRef, ArrowError> {
     let texts = cast(array, &DataType::Utf8View)?;
     let texts: &StringViewArray = texts.as_string_view();
-    // Most columns have nothing to mask: they are built anew from the first text that has.
+    // Most columns have nothing to mask. So a new array is built only from the first text that is masked.
     let first = texts.iter().position(|text| text.is_some_and(|text| matches!(mask(text), Cow::Owned(_))));
     let Some(first) = first else { return Ok(Arc::clone(array)) };
     let mut masked = StringViewBuilder::with_capacity(texts.len());
@@ -82,7 +82,7 @@ fn redact_list(array: &ArrayRef, item: &Type) -> Result<ArrayRef, ArrowError> {
         _ => return Err(mismatch(array)),
     };
     let list: &ListArray = list.as_list::<i32>();
-    // A slice of lists keeps all values of the whole; only its own are read.
+    // A slice of a list array keeps the values of the whole array. Only the values of the slice are read.
     let first = list.offsets().first().copied().unwrap_or_default();
     let last = list.offsets().last().copied().unwrap_or_default();
     let (start, length) = (usize::try_from(first).unwrap_or_default(), usize::try_from(last - first));
@@ -96,8 +96,8 @@ fn mismatch(array: &ArrayRef) -> ArrowError {
     ArrowError::CastError(format!("{} does not hold what its column's type says", array.data_type()))
 }
 
-/// JSON with the texts of its values masked, and everything else as it was written: numbers keep
-/// their digits. What is no JSON is shown as a text, so it is masked as one.
+/// The JSON text with the texts of its values masked. Everything else stays as it is written: numbers keep their
+/// digits. A text that is not JSON is shown as a text, so it is masked as one.
 pub(super) fn redact_json_text(json: &str) -> Cow<'_, str> {
     if serde_json::from_str::<IgnoredAny>(json).is_err() {
         return redact_text(json);
@@ -126,7 +126,7 @@ pub(super) fn redact_json_text(json: &str) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// Behind the closing quote of the text that begins here, and whether the text has escapes.
+/// The position after the closing quote of the JSON string that begins at `start`, and whether the string has escapes.
 fn end_of_text(bytes: &[u8], start: usize) -> (usize, bool) {
     let (mut at, mut escaped) = (start + 1, false);
     while let Some(&byte) = bytes.get(at) {
@@ -143,7 +143,7 @@ fn end_of_text(bytes: &[u8], start: usize) -> (usize, bool) {
     (at.min(bytes.len()), escaped)
 }
 
-/// A quoted text masked; nothing if there is nothing to mask.
+/// Masks a quoted JSON string; `None` if there is nothing to mask.
 fn redact_quoted(raw: &str, escaped: bool) -> Option<String> {
     if escaped {
         return match serde_json::from_str::<String>(raw) {
@@ -151,11 +151,11 @@ fn redact_quoted(raw: &str, escaped: bool) -> Option<String> {
                 Cow::Owned(text) => serde_json::to_string(&text).ok(),
                 Cow::Borrowed(_) => None,
             },
-            // Half a surrogate pair, which is no text.
+            // The string has an unpaired surrogate, so it cannot be decoded.
             Err(_) => owned(redact_text(raw)),
         };
     }
-    // Without escapes the text stands as it is, and the mask has nothing to escape.
+    // A string without escapes equals its raw text, and the mask contains nothing to escape.
     owned(redact_text(raw))
 }
 
@@ -166,7 +166,7 @@ fn owned(text: Cow<'_, str>) -> Option<String> {
     }
 }
 
-/// The failure with its texts masked: they may quote values.
+/// Masks the texts of a failure, because they may quote values.
 pub(super) fn redact_failure(mut failure: Failure) -> Failure {
     let mask = |text: &mut String| {
         if let Cow::Owned(masked) = redact_text(text) {

@@ -1,7 +1,7 @@
-//! Batches of rows to bytes, in any format, under the limits of rows and bytes.
+//! Encodes batches of rows in any format, within the limits of rows and bytes.
 //!
-//! A batch is measured before it is encoded, because a text that many rows share is small in memory and large in every
-//! format. The batch is cut into chunks of bounded size, and refused where it cannot fit the limit.
+//! The size of a batch is estimated before it is encoded, because a text that many rows share is small in memory and
+//! large in every format. The batch is cut into chunks of bounded size, and refused if it exceeds the limit of bytes.
 
 use std::io::Write;
 use std::ops::Range;
@@ -22,17 +22,17 @@ use super::redaction::redact_array;
 
 /// The approximate size of an encoded chunk, in bytes.
 const CHUNK: usize = 1 << 20;
-/// An estimate of the bytes of a value besides its text. Keys and the digits of numbers are not counted.
+/// The estimated size of an encoded value besides its text, in bytes. Keys and the digits of numbers are not counted.
 const VALUE: usize = 8;
 
-/// Writes the rows of one answer.
+/// Encodes the rows of one answer.
 pub(super) struct Writer {
     options: EncodingOptions,
     columns: Vec<(String, Type)>,
-    /// The columns' names as JSON, with their colons.
+    /// The names of the columns as JSON strings, each with its colon.
     keys: Vec<Vec<u8>>,
     output: Output,
-    /// Rows that were written, and bytes that were taken out of the output.
+    /// The number of rows written, and the number of bytes taken out of the output.
     rows: usize,
     taken: usize,
     truncated: bool,
@@ -45,7 +45,7 @@ enum Output {
     Arrow(Box<StreamWriter<Vec<u8>>>, Arc<Schema>),
 }
 
-/// The output of the CSV writer, which does not hand out what it has written.
+/// The output buffer of the CSV writer, which gives no access to a buffer that it owns.
 #[derive(Debug, Default, Clone)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -107,12 +107,12 @@ impl Writer {
         Ok(Self { options, columns, keys, output, rows: 0, taken: 0, truncated: false })
     }
 
-    /// Whether there were more rows than the limit. No more rows are wanted then.
+    /// Whether there are more rows than the limit. Then no further rows are needed.
     pub(super) fn is_full(&self) -> bool {
         self.truncated
     }
 
-    /// The rows of a batch that are within the limit, in chunks that can be written.
+    /// Cuts the rows of a batch that are within the limit into chunks for [`Writer::write`].
     pub(super) fn parts(&mut self, batch: &RecordBatch) -> Result<Vec<RowChunk>, Failure> {
         let wanted = self.options.rows.saturating_sub(self.rows);
         let rows = batch.num_rows().min(wanted);
@@ -194,7 +194,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The bytes that were written since the last call.
+    /// Takes the bytes that were written since the last call.
     pub(super) fn take(&mut self) -> Result<Vec<u8>, Failure> {
         let taken = match &mut self.output {
             Output::Json(out) | Output::NdJson(out) => std::mem::take(out),
@@ -208,7 +208,7 @@ impl Writer {
         Ok(taken)
     }
 
-    /// The bytes that were not taken yet, and whether there were more rows than the limit.
+    /// Ends the output. Returns the bytes that were not taken yet, and whether there were more rows than the limit.
     pub(super) fn finish(mut self) -> Result<(Vec<u8>, bool), Failure> {
         match &mut self.output {
             Output::Json(out) => out.extend_from_slice(b"]}"),
@@ -223,7 +223,7 @@ impl Writer {
         arrays.iter().zip(&self.columns).map(encoder).collect::<Result<_, _>>().map_err(lost)
     }
 
-    /// The number of bytes that were written and not taken. For CSV a few may still be in the writer's buffer.
+    /// The number of bytes that are written and not taken. With CSV, the writer may still buffer a few more.
     pub(super) fn held(&self) -> usize {
         match &self.output {
             Output::Json(out) | Output::NdJson(out) => out.len(),

@@ -1,8 +1,9 @@
-//! Rows that are sent while they are read, one a line.
+//! Streamed answers: rows are sent while they are read, one per line.
 //!
-//! The status waits for the first rows, so that most failures have a true one. A later failure is written as a last
-//! line, `{"error": {...}}`, and then the body is broken off, so that a client that looks only at the transfer sees that
-//! it is incomplete. The work ends with the body: at the end of its time, or when the caller disconnects.
+//! The HTTP status is sent with the first rows, so that most failures still get their own status. A later failure is
+//! written as a last line, `{"error": {...}}`. Then the body is aborted, so that a client that checks only the transfer
+//! sees that the answer is incomplete. The work ends with the body: when its time is over, or when the caller
+//! disconnects.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use tidegate_model::{Code, Failure};
-use tidegate_runtime::{Answer, Body as Made};
+use tidegate_runtime::{Answer, Body};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -28,9 +29,9 @@ use crate::deadline::{GRACE, late};
 use crate::failures;
 use crate::in_turn::InTurn;
 
-/// Parts that may wait for the caller. When there are so many, the statement waits.
+/// The number of parts that are buffered for the caller. When the buffer is full, the statement waits.
 const WAITING: usize = 4;
-/// How long the last line may take to be sent before the body is broken off.
+/// The time to send the last line before the body is aborted.
 const PARTING: Duration = Duration::from_millis(50);
 
 /// An answer whose rows are sent while they are read.
@@ -39,9 +40,9 @@ pub struct Streamed {
     pub content_type: &'static str,
     /// What the component says about the answer.
     pub metadata: Option<AnswerMetadata>,
-    /// The budget in which the lines are counted, for those who change the bytes on the way.
+    /// The budget in which the lines are counted, for middleware that replaces the bytes, such as compression.
     pub memory: TenantMemory,
-    /// The body. An error breaks it off, after a line that says why.
+    /// The body. After a failure, it ends with a line that gives the reason, and then an error that aborts it.
     pub lines: BoxStream<'static, io::Result<Bytes>>,
 }
 
@@ -55,11 +56,11 @@ impl std::fmt::Debug for Streamed {
     }
 }
 
-/// The rows of what an endpoint produces, as a body that begins with the first rows. `guard` is dropped with the body:
-/// it stops what the work has started. `limit` is the time of the whole request.
+/// Streams the rows of an endpoint. The body begins with the first rows. `guard` is dropped with the body and stops
+/// what the work has started. `limit` is the time limit of the whole request.
 ///
 /// # Errors
-/// Those before the first rows.
+/// The failures before the first rows.
 pub(crate) async fn stream(
     compute: &Compute,
     made: impl Future<Output = Result<Answer, Failure>> + Send + 'static,
@@ -75,9 +76,10 @@ pub(crate) async fn stream(
     let (end, ended) = oneshot::channel();
     let metadata = Arc::new(OnceLock::new());
     let tell = Arc::clone(&metadata);
-    // The place is held by the work, which ends in its time. A caller who reads slowly holds memory and no place.
+    // The work holds the permit, and it ends within its time limit. A caller that reads slowly holds memory, but no
+    // permit.
     let work = async move {
-        // The caller's side has the same limit, but is not asked while the caller does not read.
+        // The caller's side has the same time limit, but it is not polled while the caller does not read.
         let done = timeout(limit + GRACE, produce(made, tell, options, own, sender))
             .await
             .unwrap_or_else(|_| Err(late(limit)));
@@ -88,7 +90,7 @@ pub(crate) async fn stream(
     let first = source.next().await.transpose()?;
     let state = State::Rows(first, source);
     let lines = futures::stream::unfold(state, State::step);
-    // It was set before the first rows.
+    // The work sets the metadata before it sends the first rows.
     let metadata = metadata.get().cloned();
     Ok(Streamed { content_type: options.format.content_type(), metadata, memory, lines: lines.boxed() })
 }
@@ -104,13 +106,13 @@ async fn produce(
     let Answer { body, max_age, notes, saw_time, usage: _ } = made.await?;
     let _ = tell.set(AnswerMetadata::new(max_age, saw_time, notes, options.redact));
     let mut rows = match body {
-        Made::Rows(rows) => rows,
-        Made::Document(text) => {
+        Body::Rows(rows) => rows,
+        Body::Document(text) => {
             let (body, _) = document::encode(&text, options)?;
             let held = memory.take(body.len()).await?;
             return sender.send(piece(body, held)).await.map_err(gone);
         }
-        Made::Empty => return Ok(()),
+        Body::Empty => return Ok(()),
     };
     let mut writer = rows::Writer::new(&rows, options)?;
     let mut begun = false;
@@ -118,12 +120,12 @@ async fn produce(
         && let Some(batch) = rows.batches.next().await
     {
         for part in writer.parts(&batch?)? {
-            // An answer that has begun is not broken off for lack of memory: it waits until its time is over.
+            // A started answer is not aborted for lack of memory. It waits for memory until its time limit.
             let mut held = if begun { memory.wait(part.size()).await } else { memory.take(part.size()).await? };
             begun = true;
             writer.write(&part)?;
             let line = writer.take()?;
-            // For separators, and for characters that are longer when escaped.
+            // The encoding may be larger than estimated: separators, and characters that are longer when escaped.
             held.join(memory.note(line.len().saturating_sub(held.bytes())));
             sender.send(piece(line, held)).await.map_err(gone)?;
             tokio::task::yield_now().await;
@@ -132,10 +134,10 @@ async fn produce(
     Ok(())
 }
 
-/// The caller's side of a running request.
+/// The caller's side of a streamed request.
 struct Source<G> {
     parts: mpsc::Receiver<Bytes>,
-    /// How the work ended; sent after its last part.
+    /// The result of the work, sent after its last part.
     ended: Option<oneshot::Receiver<Result<(), Failure>>>,
     deadline: Instant,
     limit: Duration,
@@ -163,7 +165,7 @@ impl<G> Source<G> {
 }
 
 enum State<G> {
-    /// A part that was read already, and the source of the others.
+    /// A part that is already read, and the source of the following parts.
     Rows(Option<Bytes>, Source<G>),
     Broken,
 }

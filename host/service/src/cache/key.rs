@@ -1,7 +1,7 @@
-//! The key of an answer: a SHA-256 over everything that determines it.
+//! The cache key of an answer: a SHA-256 over everything that determines the answer.
 //!
-//! Each part is hashed with its length before it, so that different lists of parts never give the same bytes. What does
-//! not determine the answer is left out: parameters that nothing uses, the order in which parameters were sent, the token.
+//! Each part is hashed after its length, so that different lists of parts never give the same bytes. What does not
+//! determine the answer is not hashed: unused parameters, the order in which parameters were sent, and the token.
 
 use sha2::{Digest, Sha256};
 use tidegate_model::{Value, size};
@@ -9,24 +9,24 @@ use tidegate_model::{Value, size};
 use crate::execution::{AdhocQuery, QueryRequest};
 use crate::hex::hex;
 
-/// The key of an answer: a SHA-256.
+/// The cache key of an answer: a SHA-256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key([u8; 32]);
 
 impl QueryRequest {
-    /// The key of this request's answer.
+    /// The cache key of this request.
     pub(crate) fn key(&self) -> Key {
         let mut parts = Parts(Sha256::new());
         parts.add(self.endpoint.id.as_bytes());
         parts.add(&self.endpoint.version.to_le_bytes());
-        // Endpoints that this one reads as tables.
+        // The endpoints that this one reads as tables.
         for (id, version) in &self.reads {
             parts.add(id.as_bytes());
             parts.add(&version.to_le_bytes());
         }
         parts.add(&[u8::from(self.redact), u8::from(self.unrestricted), self.format as u8]);
-        // A component may answer with less where a limit is met, so every limit may shape the answer;
-        // and who is held to less must not fail, or be served by, the execution of another.
+        // A component may return less when it reaches a limit, so each limit can change the answer. Also, requests with
+        // different limits must not share an execution: it could fail for one of them only.
         for value in self.limits.of_request() {
             parts.count(size(value));
         }
@@ -78,7 +78,7 @@ impl Parts {
     }
 }
 
-/// The hash of a body, in hex: half of a SHA-256 is more than enough to tell versions apart.
+/// The hash of a body in hex, for `ETag`. Half of a SHA-256 is more than enough to tell versions apart.
 pub(crate) fn digest<'b>(body: impl Iterator<Item = &'b [u8]>) -> String {
     let mut digest = Sha256::new();
     body.for_each(|piece| digest.update(piece));

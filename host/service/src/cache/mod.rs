@@ -1,11 +1,12 @@
-//! The cache of answers: which caller may get which answer, for how long, and one execution for all who wait for it.
+//! The cache of answers. It decides which caller gets which answer and for how long, and it lets concurrent requests
+//! for the same answer share one execution.
 //!
-//! An entry is an encoded answer under a [`Key`] of everything that determines it, so that a caller never gets what was
-//! made for another tenant, other parameters or other redaction. The cache is bounded in bytes; entries that are read
-//! least are evicted first.
+//! An entry is an encoded answer. Its [`Key`] covers everything that determines the answer, so a caller never gets an
+//! answer that was made for another tenant, other parameters or other redaction. The cache is bounded in bytes and
+//! evicts the least used entries first.
 //!
-//! An answer is cached for the time that its endpoint allows, or for a shorter one that its component sets. An answer that
-//! may not be cached is only for the request that it was made for: requests that waited with that one execute their own.
+//! The endpoint sets how long an answer may be cached; its component may set a shorter time. An answer that may not be
+//! cached belongs to the one request that executed it. Requests that waited for it then execute their own.
 
 mod key;
 #[cfg(test)]
@@ -30,15 +31,15 @@ use crate::execution::QueryRequest;
 pub(crate) use key::Key;
 pub(crate) use warming::warm;
 
-/// The estimated bytes of an entry besides its body and its texts: its own structures, and those of the library.
+/// The estimated bytes of an entry besides its body and its texts: our structures and those of the cache library.
 const OVERHEAD: usize = 1024;
 
-/// How often a request waits for the execution of another, before it executes its own.
+/// The number of times that a request joins the execution of another request before it executes its own.
 const JOINS: usize = 2;
 
-/// The most keys that are remembered because their answers may not be cached, and for how long.
-const ALONE: u64 = 10_000;
-const ALONE_FOR: Duration = Duration::from_secs(60);
+/// The capacity and the lifetime of the list of keys whose answers may not be cached.
+const UNCACHEABLE_KEYS: u64 = 10_000;
+const UNCACHEABLE_FOR: Duration = Duration::from_secs(60);
 
 /// The cache of answers.
 #[derive(Debug)]
@@ -51,21 +52,22 @@ pub struct Cache {
 /// The cached answers, and the keys whose answers may not be cached.
 #[derive(Debug, Clone)]
 struct Entries {
-    kept: moka::sync::Cache<Key, Arc<CacheEntry>>,
-    /// Keys whose last answer may not be cached: their requests do not wait for each other.
-    alone: moka::sync::Cache<Key, ()>,
+    cached: moka::sync::Cache<Key, Arc<CacheEntry>>,
+    /// Keys whose last answer may not be cached. Requests for them do not wait for each other, because they could not
+    /// share the answer.
+    uncacheable: moka::sync::Cache<Key, ()>,
 }
 
-/// The answer to a request of an endpoint that caches its answers.
+/// The answer to a request, for an endpoint whose answers are cached.
 #[derive(Debug)]
 pub enum Lookup {
-    /// An answer that is in the cache, now or already before.
+    /// The answer is in the cache: it was there before, or it was executed and stored now.
     Cached(Arc<CacheEntry>, CacheStatus),
-    /// An answer that its component does not allow to cache.
+    /// The component does not allow this answer to be cached.
     Uncached(Encoded),
 }
 
-/// The result of an execution. An answer that is not cached is for the first request that takes it.
+/// The result of a shared execution. An answer that is not cached goes to the first request that takes it.
 #[derive(Debug, Clone)]
 enum Executed {
     Cached(Arc<CacheEntry>),
@@ -77,45 +79,46 @@ enum Executed {
 pub struct CacheEntry {
     /// The answer.
     pub answer: CachedBody,
-    /// Its reservation of the memory budget while it is being sent: one for all who read it at that time.
+    /// The reservation of answer memory while the entry is being sent. All callers that read the entry at the same time
+    /// share it.
     sending: Mutex<Weak<Reservation>>,
     /// The hash of the body in hex, for `ETag`.
     pub digest: String,
-    /// The request, to execute it again.
+    /// The request, which is executed again for warming.
     request: Arc<QueryRequest>,
     made: Instant,
     lifetime: Duration,
     warming: Mutex<Warming>,
-    /// Whether the last attempt to make it anew failed.
+    /// Whether the last refresh of the entry failed.
     stale: AtomicBool,
 }
 
 /// When an entry is executed again without a request.
 #[derive(Debug, Clone, Copy)]
 struct Warming {
-    /// When a request last read it.
+    /// When a request last read the entry.
     read: Instant,
-    /// When it is to be made anew; never for endpoints without warming.
+    /// When the next refresh is due; `None` for endpoints without warming.
     due: Option<Instant>,
 }
 
-/// Where a cached answer came from, for the header `Cache-Status`.
+/// How a cached answer was obtained, for the header `Cache-Status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheStatus {
-    /// From the cache; `stale`: it could not be made anew when it was due.
+    /// The answer was in the cache. `stale` means that its last refresh failed.
     Hit {
         /// See [`CacheStatus::Hit`].
         stale: bool,
     },
-    /// Executed for this request, or for another one that this request waited with.
+    /// The answer was executed for this request, or for another request that this one waited for.
     Miss {
-        /// Whether it waited with another.
+        /// Whether this request waited for the execution of another.
         collapsed: bool,
     },
 }
 
 impl Lookup {
-    /// Where the answer came from, in one word, for the log and the metrics.
+    /// The lookup result as one word, for the log and the metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Cached(_, CacheStatus::Hit { stale: false }) => "hit",
@@ -129,14 +132,14 @@ impl Lookup {
 
 type Execution = Pin<Box<dyn Future<Output = Result<Executed, Failure>> + Send>>;
 
-/// An execution that others may wait with. It goes on for as long as anyone waits.
+/// A running execution that other requests may join. It runs for as long as at least one request waits for it.
 #[derive(Debug)]
 struct Flight {
     number: u64,
     execution: WeakShared<Execution>,
 }
 
-/// Forgets a flight when it ends, also when it ends because nobody waits any more.
+/// Removes a flight from the table when it ends. A flight also ends when no request waits for it any more.
 struct FlightGuard {
     flights: Arc<Mutex<HashMap<Key, Flight>>>,
     key: Key,
@@ -146,14 +149,14 @@ struct FlightGuard {
 impl Drop for FlightGuard {
     fn drop(&mut self) {
         let mut flights = lock(&self.flights);
-        // Another may have begun since: that one is not over.
+        // A new flight for the same key may have started since. It stays.
         if flights.get(&self.key).is_some_and(|flight| flight.number == self.number) {
             flights.remove(&self.key);
         }
     }
 }
 
-/// Entries end with their lifetime.
+/// Entries expire at the end of their own lifetime.
 struct Lifetimes;
 
 impl Expiry<Key, Arc<CacheEntry>> for Lifetimes {
@@ -173,59 +176,67 @@ impl Expiry<Key, Arc<CacheEntry>> for Lifetimes {
 }
 
 impl Cache {
-    /// A cache that holds at most so many bytes.
+    /// A cache with a capacity in bytes.
     pub(crate) fn new(bytes: u64) -> Self {
-        let kept = moka::sync::Cache::builder()
+        let cached = moka::sync::Cache::builder()
             .max_capacity(bytes)
             .weigher(|_: &Key, entry: &Arc<CacheEntry>| u32::try_from(entry.bytes()).unwrap_or(u32::MAX))
             .expire_after(Lifetimes)
             .build();
-        let alone = moka::sync::Cache::builder().max_capacity(ALONE).time_to_live(ALONE_FOR).build();
-        Self { entries: Entries { kept, alone }, flights: Arc::default(), next_flight: AtomicU64::new(0) }
+        let uncacheable =
+            moka::sync::Cache::builder().max_capacity(UNCACHEABLE_KEYS).time_to_live(UNCACHEABLE_FOR).build();
+        Self { entries: Entries { cached, uncacheable }, flights: Arc::default(), next_flight: AtomicU64::new(0) }
     }
 
-    /// The answer under a key: from the cache, or made by `make`, once for all who ask meanwhile if it may be kept.
+    /// The answer for the key of a request. It comes from the cache or from `make`. Concurrent requests for the same
+    /// key share one execution, if its answer may be cached.
     ///
     /// # Errors
-    /// The failure of `make`; it is not kept.
+    /// The failure of `make`. Failures are not cached.
     pub async fn answer(
         &self,
         request: &Arc<QueryRequest>,
         make: impl Future<Output = Result<Encoded, Failure>> + Send + 'static,
     ) -> Result<Lookup, Failure> {
         let key = request.key();
-        if let Some(entry) = self.entries.kept.get(&key) {
+        if let Some(entry) = self.entries.cached.get(&key) {
             entry.warming().read = Instant::now();
             let stale = entry.stale.load(Ordering::Relaxed);
             return Ok(Lookup::Cached(entry, CacheStatus::Hit { stale }));
         }
         let mut make = make;
-        let joins = if self.entries.alone.contains_key(&key) { 0 } else { JOINS };
+        let joins = if self.entries.uncacheable.contains_key(&key) { 0 } else { JOINS };
         for _ in 0..joins {
-            let (execution, own) = self.fly(key, Arc::clone(request), Instant::now(), make);
+            let (execution, own) = self.join_or_start(key, Arc::clone(request), Instant::now(), make);
             make = match (execution.await, own) {
                 (Ok(Executed::Cached(entry)), own) => {
                     return Ok(Lookup::Cached(entry, CacheStatus::Miss { collapsed: own.is_some() }));
                 }
-                (Ok(Executed::Uncached(answer)), None) => return taken(&answer),
-                // It is the answer of another, and nobody else's.
+                (Ok(Executed::Uncached(answer)), None) => return take_own(&answer),
+                // The answer may not be cached, and it belongs to the request that executed it.
                 (Ok(Executed::Uncached(_)), Some(own)) => {
                     make = own;
                     break;
                 }
-                (Err(failure), Some(own)) if is_of_the_other(&failure) => own,
+                (Err(failure), Some(own)) if is_about_the_caller(&failure) => own,
                 (Err(failure), _) => return Err(failure),
             };
         }
         match self.entries.keep(key, make.await?, Arc::clone(request), Instant::now()) {
             Executed::Cached(entry) => Ok(Lookup::Cached(entry, CacheStatus::Miss { collapsed: false })),
-            Executed::Uncached(answer) => taken(&answer),
+            Executed::Uncached(answer) => take_own(&answer),
         }
     }
 
-    /// Joins the execution for a key, or begins it; `make` comes back, not begun, where another was joined.
-    /// `read` is when a request last read the answer.
-    fn fly<M>(&self, key: Key, request: Arc<QueryRequest>, read: Instant, make: M) -> (Shared<Execution>, Option<M>)
+    /// Joins the running execution for a key, or starts one with `make`. If it joins, it returns `make` unused. `read`
+    /// is the time at which a request last read the answer.
+    fn join_or_start<M>(
+        &self,
+        key: Key,
+        request: Arc<QueryRequest>,
+        read: Instant,
+        make: M,
+    ) -> (Shared<Execution>, Option<M>)
     where
         M: Future<Output = Result<Encoded, Failure>> + Send + 'static,
     {
@@ -247,54 +258,55 @@ impl Cache {
         (execution, None)
     }
 
-    /// Drops the entries of an endpoint. Those of its older versions cannot be reached any more;
-    /// this gives back what they hold.
+    /// Removes the entries of an endpoint. No request can reach the entries of its older versions any more; removing
+    /// them frees their memory.
     pub(crate) fn forget(&self, endpoint: Uuid) {
-        for (key, entry) in &self.entries.kept {
+        for (key, entry) in &self.entries.cached {
             if entry.request.endpoint.id == endpoint {
-                self.entries.kept.invalidate(&*key);
+                self.entries.cached.invalidate(&*key);
             }
         }
     }
 
-    /// How many entries there are, and the bytes that they hold.
+    /// The number of entries and their size in bytes.
     pub fn size(&self) -> (u64, u64) {
-        self.entries.kept.run_pending_tasks();
-        (self.entries.kept.entry_count(), self.entries.kept.weighted_size())
+        self.entries.cached.run_pending_tasks();
+        (self.entries.cached.entry_count(), self.entries.cached.weighted_size())
     }
 }
 
 impl Entries {
-    /// Keeps an answer for as long as it may be. One that may not be kept ends what was kept before it: that
-    /// is what the component said last. `read` is when a request last read the answer.
+    /// Stores an answer for the time that it may be cached. If it may not be cached, the older answer under its key is
+    /// removed, because the component's latest decision holds. `read` is the time at which a request last read the
+    /// answer.
     fn keep(&self, key: Key, answer: Encoded, request: Arc<QueryRequest>, read: Instant) -> Executed {
         let most = Duration::from_secs(request.endpoint.manifest.settings.cache_duration_seconds);
         let lifetime = answer.metadata.lifetime(most);
         if lifetime.is_zero() {
-            self.kept.invalidate(&key);
-            self.alone.insert(key, ());
+            self.cached.invalidate(&key);
+            self.uncacheable.insert(key, ());
             return Executed::Uncached(Arc::new(Mutex::new(Some(answer))));
         }
-        self.alone.invalidate(&key);
+        self.uncacheable.invalidate(&key);
         let entry = Arc::new(CacheEntry::new(answer, lifetime, request, read));
-        self.kept.insert(key, Arc::clone(&entry));
+        self.cached.insert(key, Arc::clone(&entry));
         Executed::Cached(entry)
     }
 }
 
-/// The answer of one's own execution, which nobody else takes.
-fn taken(answer: &Mutex<Option<Encoded>>) -> Result<Lookup, Failure> {
+/// The answer of the caller's own execution. No other request takes it.
+fn take_own(answer: &Mutex<Option<Encoded>>) -> Result<Lookup, Failure> {
     let lost = || Failure::new(Code::Internal, "the answer was lost on its way; send the request again");
     lock(answer).take().map(Lookup::Uncached).ok_or_else(lost)
 }
 
 impl CacheEntry {
     fn new(answer: Encoded, lifetime: Duration, request: Arc<QueryRequest>, read: Instant) -> Self {
-        // From here on the cache counts it.
+        // From here on the cache counts these bytes, not the budget for answers.
         let answer = answer.into_cached();
         let settings = &request.endpoint.manifest.settings;
         let made = Instant::now();
-        // Ad-hoc texts are as many as callers like; only what the endpoint itself says is kept warm.
+        // Callers can send any number of different ad-hoc texts, so only requests without ad-hoc text are warmed.
         let interval = settings.proactive_requerying_seconds.filter(|_| request.adhoc.is_none());
         let due = interval.map(|seconds| made + Duration::from_secs(seconds));
         Self {
@@ -309,12 +321,12 @@ impl CacheEntry {
         }
     }
 
-    /// CacheStatus long ago the answer was made.
+    /// The time since the answer was made.
     pub fn age(&self) -> Duration {
         self.made.elapsed()
     }
 
-    /// For how much longer it may be given.
+    /// The time for which the entry may still be served.
     pub fn remaining(&self) -> Duration {
         self.lifetime.saturating_sub(self.age())
     }
@@ -323,7 +335,7 @@ impl CacheEntry {
         self.answer.len() + self.answer.metadata.bytes() + self.request.bytes() + OVERHEAD
     }
 
-    /// The answer as it is sent to one caller, within the memory budget of the caller's tenant.
+    /// The answer for one caller. Its bytes are reserved in the memory budget of the caller's tenant.
     ///
     /// # Errors
     /// The budget is used up; see [`TenantMemory::take`].
@@ -331,8 +343,8 @@ impl CacheEntry {
         Ok(self.answer.outgoing(memory, &self.held(memory).await?))
     }
 
-    /// The reservation for sending the answer, shared by all who are sent it. It outlives the entry in the cache: an entry
-    /// that was evicted is held by its readers.
+    /// The reservation for sending the answer, shared by all callers that are being sent it. It may outlive the entry
+    /// in the cache: the readers of an evicted entry keep its bytes in memory.
     ///
     /// # Errors
     /// The budget is used up; see [`TenantMemory::take`].
@@ -343,7 +355,7 @@ impl CacheEntry {
         let held = Arc::new(memory.take(self.answer.len()).await?);
         let mut sending = lock(&self.sending);
         match sending.upgrade() {
-            // Somebody else was quicker.
+            // Another request has made the reservation in the meantime.
             Some(known) => Ok(known),
             None => {
                 *sending = Arc::downgrade(&held);
@@ -357,8 +369,8 @@ impl CacheEntry {
     }
 }
 
-/// Whether a failure is about the caller and not about the answer. Such a failure is not passed on to others who wait.
-fn is_of_the_other(failure: &Failure) -> bool {
+/// Whether a failure concerns the caller and not the answer. Requests that waited do not get such a failure.
+fn is_about_the_caller(failure: &Failure) -> bool {
     matches!(failure.code, Code::TooManyRequests | Code::Overloaded)
 }
 

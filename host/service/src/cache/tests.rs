@@ -1,4 +1,4 @@
-//! Who shares an answer with whom, where the times are known: two requests at once, and one in between.
+//! Which requests share an answer, with controlled timing: two concurrent requests, and a third between them.
 #![expect(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use tidegate_compiler::manifest_of_texts;
@@ -11,21 +11,21 @@ use crate::save_request::SaveRequest;
 use crate::service::Service;
 use crate::tokens::Access;
 
-/// Fails after others had the time to join.
+/// Fails, after other requests have had time to join.
 async fn failing(code: Code) -> Result<Encoded, Failure> {
     tokio::task::yield_now().await;
     Err(Failure::new(code, "not for others"))
 }
 
-/// An answer that a component lets be kept for so many seconds.
-async fn told(make: impl Future<Output = Result<Encoded, Failure>>, seconds: u64) -> Result<Encoded, Failure> {
+/// An answer whose component allows caching for `seconds`.
+async fn with_max_age(make: impl Future<Output = Result<Encoded, Failure>>, seconds: u64) -> Result<Encoded, Failure> {
     tokio::task::yield_now().await;
     let mut answer = make.await?;
     answer.metadata.max_age = Some(Duration::from_secs(seconds));
     Ok(answer)
 }
 
-/// A service, and a request to an endpoint of it that keeps answers for a minute.
+/// A service, and a request to one of its endpoints, which caches answers for a minute.
 async fn request() -> (tempfile::TempDir, Arc<Service>, Arc<QueryRequest>) {
     let folder = tempfile::tempdir().unwrap();
     let (service, _) = Service::open(Options::new(folder.path())).await.unwrap();
@@ -43,30 +43,36 @@ async fn an_answer_that_is_not_to_be_kept_is_of_one_request_alone() {
     let own = || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, RunRecord::default());
     let miss = |found: &Lookup| matches!(found, Lookup::Cached(_, CacheStatus::Miss { collapsed: false }));
 
-    // Who waits with another makes its own, which may be kept.
-    let (first, second) =
-        tokio::join!(service.cache.answer(&request, told(own(), 0)), service.cache.answer(&request, told(own(), 5)));
+    // The request that waited executes its own answer, which may be cached.
+    let (first, second) = tokio::join!(
+        service.cache.answer(&request, with_max_age(own(), 0)),
+        service.cache.answer(&request, with_max_age(own(), 5))
+    );
     assert!(matches!(first.unwrap(), Lookup::Uncached(_)));
     let second = second.unwrap();
     assert!(miss(&second), "{second:?}");
     let Lookup::Cached(entry, _) = second else { return };
     assert_eq!(entry.lifetime, Duration::from_secs(5));
-    assert!(!service.cache.entries.alone.contains_key(&request.key()));
+    assert!(!service.cache.entries.uncacheable.contains_key(&request.key()));
     let again = service.cache.answer(&request, own()).await.unwrap();
     assert!(matches!(again, Lookup::Cached(_, CacheStatus::Hit { stale: false })));
 
-    // What an execution without a request makes, as for warming, is nobody's; it ends what was kept before.
-    let (execution, _) = service.cache.fly(request.key(), Arc::clone(&request), Instant::now(), told(own(), 0));
+    // An execution without a request, as in warming, belongs to no request. Its uncacheable answer removes the older
+    // cached answer.
+    let (execution, _) =
+        service.cache.join_or_start(request.key(), Arc::clone(&request), Instant::now(), with_max_age(own(), 0));
     let (warmed, joined) = tokio::join!(execution, async {
-        service.cache.entries.kept.invalidate(&request.key());
-        service.cache.answer(&request, told(own(), 0)).await
+        service.cache.entries.cached.invalidate(&request.key());
+        service.cache.answer(&request, with_max_age(own(), 0)).await
     });
     assert!(matches!((warmed.unwrap(), joined.unwrap()), (Executed::Uncached(_), Lookup::Uncached(_))));
     assert_eq!(service.cache.size().0, 0);
 
-    // It is known now, so nobody waits with another in vain.
-    let (first, second) =
-        tokio::join!(service.cache.answer(&request, told(own(), 5)), service.cache.answer(&request, told(own(), 7)));
+    // The key is now known as uncacheable, so the requests do not wait for each other.
+    let (first, second) = tokio::join!(
+        service.cache.answer(&request, with_max_age(own(), 5)),
+        service.cache.answer(&request, with_max_age(own(), 7))
+    );
     assert!(miss(&first.unwrap()) && miss(&second.unwrap()));
     service.close().await.unwrap();
 }
@@ -77,7 +83,12 @@ async fn an_answer_that_is_made_anew_and_not_to_be_kept_ends_the_old_one() {
     let own = || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, RunRecord::default());
     assert!(matches!(service.cache.answer(&request, own()).await.unwrap(), Lookup::Cached(..)));
     assert_eq!(service.cache.size().0, 1);
-    service.cache.fly(request.key(), Arc::clone(&request), Instant::now(), told(own(), 0)).0.await.unwrap();
+    service
+        .cache
+        .join_or_start(request.key(), Arc::clone(&request), Instant::now(), with_max_age(own(), 0))
+        .0
+        .await
+        .unwrap();
     assert_eq!(service.cache.size().0, 0);
     service.close().await.unwrap();
 }
@@ -87,7 +98,7 @@ async fn who_waits_with_another_is_not_refused_in_its_place() {
     let (_folder, service, request) = request().await;
     let own = || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, RunRecord::default());
 
-    // What is wrong with the query is so for all who wait.
+    // A failure of the query itself is the same for all requests that wait.
     let (first, second) =
         tokio::join!(service.cache.answer(&request, failing(Code::Timeout)), service.cache.answer(&request, own()));
     assert_eq!([first.unwrap_err().code, second.unwrap_err().code], [Code::Timeout; 2]);

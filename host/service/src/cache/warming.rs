@@ -1,8 +1,8 @@
-//! Cache warming: answers that somebody asked for are executed again before they expire, without a request.
+//! Cache warming: cached answers are executed again before they expire, without a request.
 //!
-//! An entry that nobody has read for as long as it may be cached is left to expire. If a refresh fails, the old answer
-//! stays, marked as stale, and the refresh is tried again at the next interval. If the component does not allow its new
-//! answer to be cached, the entry is removed, and its warming ends.
+//! An entry that no request has read for its whole lifetime is not refreshed and expires. If a refresh fails, the old
+//! answer stays in the cache, marked as stale, and the refresh is tried again after the next interval. If the component
+//! does not allow the new answer to be cached, the entry is removed and its warming ends.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -16,10 +16,10 @@ use crate::execution::{Executor, RunRecord};
 use crate::registry::Registry;
 use crate::tenant::Tenant;
 
-/// How often entries that are due are looked for. Intervals are whole seconds.
+/// The interval of the search for entries that are due. Warming intervals are whole seconds.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Warms the cache until the service is gone.
+/// Warms the cache until the service is dropped.
 pub(crate) async fn warm(cache: Weak<Cache>, executor: Weak<Executor>, clock: Clock, concurrency: usize) {
     let places = Arc::new(Semaphore::new(concurrency.max(1)));
     let mut tick = tokio::time::interval(TICK);
@@ -27,13 +27,13 @@ pub(crate) async fn warm(cache: Weak<Cache>, executor: Weak<Executor>, clock: Cl
     loop {
         tick.tick().await;
         let (Some(cache), Some(executor)) = (cache.upgrade(), executor.upgrade()) else { return };
-        for (key, entry) in &cache.entries.kept {
+        for (key, entry) in &cache.entries.cached {
             if !is_due(&cache, executor.endpoints.registry(), &key, &entry) {
                 continue;
             }
-            // An entry that finds no place now is still due at the next tick.
+            // An entry that does not get a permit now is still due at the next tick.
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else { break };
-            // Not due again while it is executed: executions of an entry never overlap.
+            // The next due time is set before the execution, so that executions of one entry never overlap.
             let interval = entry.request.endpoint.manifest.settings.proactive_requerying_seconds;
             entry.warming().due = interval.map(|seconds| Instant::now() + Duration::from_secs(seconds));
             let (cache, executor) = (Arc::clone(&cache), Arc::clone(&executor));
@@ -59,8 +59,8 @@ fn is_due(cache: &Cache, registry: &Registry, key: &Key, entry: &Arc<CacheEntry>
             && reads.iter().map(|read| (read.id, read.version)).eq(request.reads.iter().copied())
     });
     if !current {
-        // No request can reach it any more.
-        cache.entries.kept.invalidate(key);
+        // The endpoint has changed, so no request can reach this entry any more.
+        cache.entries.cached.invalidate(key);
     }
     current
 }
@@ -69,15 +69,15 @@ async fn refresh(cache: &Cache, executor: Arc<Executor>, clock: Clock, key: Key,
     let request = Arc::clone(&entry.request);
     let make = executor.execute(Arc::clone(&request), clock.now(), Tenant::Warming, RunRecord::default());
     let read = entry.warming().read;
-    let (execution, _) = cache.fly(key, request, read, make);
+    let (execution, _) = cache.join_or_start(key, request, read, make);
     match execution.await {
-        // A request that read the old entry meanwhile counts as a reader of the new one.
+        // A request may have read the old entry during the refresh. It counts as a reader of the new entry.
         Ok(Executed::Cached(fresh)) => {
             let read = entry.warming().read;
             let mut warming = fresh.warming();
             warming.read = warming.read.max(read);
         }
-        // No request asked for it.
+        // No request waits for this answer, so it is dropped.
         Ok(Executed::Uncached(_)) => {}
         Err(failure) => {
             entry.stale.store(true, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The statements of one request: planned over the endpoint's granted tables, with the request's values.
+//! Runs the statements of one request: plans them over the granted tables of the endpoint, with the arguments of the
+//! request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,43 +23,44 @@ use crate::registry::Registry;
 use crate::tables::StoredTables;
 use crate::tenancy::Tenancy;
 
-/// The language of a request's ad-hoc text.
+/// The language of the ad-hoc query of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
     Sql,
     Lql,
 }
 
-/// The statements of one request.
+/// The context in which the statements of one request run.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestStatements {
     pub(crate) store: Arc<Store>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) engine: Arc<Engine>,
-    /// Limits of the text of statements.
+    /// The limits on the text of statements.
     pub(crate) text: TextLimits,
     pub(crate) request: Arc<QueryRequest>,
-    /// The language of ad-hoc text.
+    /// The language of the ad-hoc query.
     pub(crate) language: Language,
     /// The time of the request, in microseconds since 1970, UTC.
     pub(crate) now: i64,
-    /// Stops planning when nobody waits for it any more.
+    /// Stops planning when the request is dropped.
     pub(crate) stop: Stop,
-    /// The most rows that a statement returns: one more than the limit of the answer, to know whether there are more.
+    /// The limit on the rows of a statement. It is one more than the limit of the answer, to detect that there are more
+    /// rows.
     pub(crate) rows: usize,
-    /// The place of the request, in whose turns its statements compute.
+    /// The permit of the request. Its statements run in the turns of this permit.
     pub(crate) place: Arc<Permit>,
-    /// Warnings for the caller, about text that may not mean what was intended.
+    /// Warnings for the caller about texts that may not mean what was intended.
     pub(crate) warnings: Warnings,
 }
 
-/// The warnings of a request's statements, each text once.
+/// The warnings of a request's statements, without duplicates.
 pub(crate) type Warnings = Arc<Mutex<BTreeSet<String>>>;
 
-/// The key of the note in which an answer has its warnings.
+/// The key of the note that contains the warnings.
 const WARNING: &str = "warning";
 
-/// Adds the warnings of the statements to the notes of an answer, after what the component wrote under the same key.
+/// Adds the warnings of the statements to the notes of an answer, after the component's own note under that key.
 pub(crate) fn warn(notes: &mut BTreeMap<String, String>, warnings: &Warnings) {
     let warnings = std::mem::take(&mut *warnings.lock().unwrap_or_else(PoisonError::into_inner));
     if !warnings.is_empty() {
@@ -71,7 +73,7 @@ pub(crate) fn warn(notes: &mut BTreeMap<String, String>, warnings: &Warnings) {
 #[async_trait]
 impl Statements for RequestStatements {
     async fn run(&self, statement: Statement, arguments: Vec<(String, Value)>) -> Result<Rows, Failure> {
-        // Planning recurses deeply and scans compute: not on the fiber that the guest waits on.
+        // Planning recurses deeply and scans compute for long, so they do not run on the fiber of the guest.
         let this = self.clone();
         let work = async move {
             let stop = this.stop.clone();
@@ -92,16 +94,28 @@ impl RequestStatements {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(never_seen);
         let stream = self.engine.run_within(plan, Some(self.rows), self.request.limits.statement_memory).await?;
         let Rows { columns, batches, context, json } = rows_of(stream);
-        // A guest may ask for them in a task of its own.
+        // A guest may read the batches in a task of its own, so reading them takes turns too.
         let batches = InTurn::new(Arc::clone(&self.place), batches).boxed();
         Ok(Rows { columns, batches, context, json })
     }
 
     fn plan(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Plan, Failure> {
-        let QueryRequest { endpoint, arguments, pinned, unrestricted, .. } = self.request.as_ref();
+        let QueryRequest {
+            endpoint,
+            arguments,
+            pinned,
+            unrestricted,
+            adhoc: _,
+            reads: _,
+            redact: _,
+            format: _,
+            limits: _,
+            tenant: _,
+        } = self.request.as_ref();
         let mut arguments = arguments.clone();
         for (name, value) in extra {
-            // The grants filter by these: who writes components chooses no other tenant either.
+            // The granted tables are filtered by the pinned values, so the author of a component cannot choose another
+            // tenant either.
             if pinned.keys().any(|fixed| fixed.eq_ignore_ascii_case(&name)) {
                 let message = format!("parameter '{name}' is fixed by the access token");
                 return Err(Failure::new(Code::Forbidden, message).about(name));
@@ -117,12 +131,13 @@ impl RequestStatements {
                 Tenancy::of(&self.store, &self.registry, pinned, endpoint, &reads)?
             }
         };
-        // A caller's text that may read all sources names them as they are called now.
+        // An ad-hoc query that may read all sources uses their current names. Other statements use the ids that were
+        // saved with the endpoint.
         let bound = !(*unrestricted && matches!(statement, Statement::Text(_)));
         let sources = StoredTables::of(&self.store, &self.registry, endpoint, bound).filtered_by(tenancy.row_filters());
         let binding = Binding::new(&sources, &arguments, self.now);
-        // What ad-hoc text may read.
-        let of_text = if *unrestricted { binding } else { binding.granted(saved) };
+        // The tables that an ad-hoc query may read.
+        let text_binding = if *unrestricted { binding } else { binding.granted(saved) };
         match statement {
             Statement::Named(name) if name == DEFAULT_STATEMENT => {
                 tenancy.allow_body()?;
@@ -140,7 +155,7 @@ impl RequestStatements {
             },
             Statement::Text(sql) if self.language == Language::Sql => {
                 tenancy.allow_text(&sql, text_limits)?;
-                self.engine.plan(&sql, of_text)
+                self.engine.plan(&sql, text_binding)
             }
             Statement::Text(text) => {
                 let tables = if *unrestricted {
@@ -150,7 +165,7 @@ impl RequestStatements {
                 };
                 let plan = |query: &Query| {
                     tenancy.allow_query(query)?;
-                    self.engine.plan_query(query, of_text)
+                    self.engine.plan_query(query, text_binding)
                 };
                 plan(&lql::translate(&text, &tables, self.now, plan)?)
             }

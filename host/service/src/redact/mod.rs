@@ -1,6 +1,6 @@
-//! Masking of IP addresses in the texts of an answer, so that an endpoint can show logs without the addresses of visitors.
+//! Masks IP addresses in the texts of an answer, so that an endpoint can show logs without the addresses of visitors.
 //!
-//! The rules for what is an address are in [`scan`]. Masking a text twice gives the same as masking it once.
+//! The rules for what counts as an address are in [`scan`]. Masking is idempotent.
 
 mod scan;
 #[cfg(test)]
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use scan::Scan;
 
-/// The replacement of an address.
+/// The text that replaces an address.
 const MASK: &str = "REDACTED";
 
-/// Masks every text of the value, at any depth. Keys, numbers and booleans stay.
+/// Masks every text in a JSON value, at any depth. Keys, numbers and booleans are not changed.
 pub fn redact_json(value: &mut Value) {
-    // A stack of our own: the depth of a value must not decide over the thread's.
+    // An explicit stack instead of recursion, so that a deep value cannot overflow the thread's stack.
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
         match value {
@@ -33,12 +33,12 @@ pub fn redact_json(value: &mut Value) {
     }
 }
 
-/// The text with `REDACTED` for every IPv4 and IPv6 address; the text itself if there is none.
+/// The text with every IPv4 and IPv6 address replaced by `REDACTED`. A text without addresses is returned unchanged.
 pub fn redact_text(text: &str) -> Cow<'_, str> {
     let mut scan = Scan { bytes: text.as_bytes(), done: 0 };
     let mut masked = String::new();
     while let Some(address) = scan.find() {
-        // Addresses begin and end with ASCII, so the cuts are between characters.
+        // An address begins and ends with an ASCII character, so the cuts are at character boundaries.
         masked.push_str(text.get(scan.done..address.start).unwrap_or_default());
         masked.push_str(MASK);
         scan.done = address.end;

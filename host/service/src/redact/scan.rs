@@ -1,43 +1,43 @@
-//! Finding IP addresses in a text.
+//! Finds IP addresses in a text.
 //!
-//! One pass over the text tries each place where an address may begin, and takes the first address, and the longest
-//! that begins there. The rules:
+//! One pass over the text tries each position where an address may begin. It takes the first address, and the longest
+//! one that begins at that position. The rules are:
 //!
-//! - **IPv4** is four groups of one to three digits up to 255, also among further groups: of `1.2.3.4.5` the first four
-//!   are masked. Ports and prefix lengths stay.
-//! - **IPv6** is whatever the standard library reads as one: full, compressed, or with an IPv4
-//!   tail; a link-local or multicast address is masked with its `%zone`. A colon may also be written `%3A`,
-//!   as it is in query strings. Tried are the up to 45 bytes from a beginning to each group's end.
-//! - **Edges**: with a letter or digit on either side it is a part of a word (`v1.2.3.4`, `x::1`) and no address. Every
-//!   other character is an edge, so that addresses in brackets, quotes, `key=value`, JSON within text and sentences are
-//!   found. The letters of an escape (`%2F`, `\n`, `\u003c`) are no part of a word.
-//! - **Too many groups** are no address, so fingerprints are none. A ninth group counts as a port if it reads like one. A
-//!   label in front (`client:2001:db8::1`) is recognized by not being a group.
-//! - **Names**: `::` alone, `dead::beef` and `abc::` stay. An address in use has a digit, because
-//!   the global ones all begin with 2 or 3; only private ones (`fc00::/7`) may do without.
+//! - **IPv4** is four groups of one to three digits, each at most 255. More groups may follow: of `1.2.3.4.5` the first
+//!   four are masked. Ports and prefix lengths stay.
+//! - **IPv6** is whatever the standard library parses as an IPv6 address: full, compressed, or with an IPv4 tail. A
+//!   link-local or multicast address is masked together with its `%zone`. A colon may also be written `%3A`, as in
+//!   query strings. The candidates are the texts of up to 45 bytes from a start to the end of each group.
+//! - **Edges**: if there is a letter or digit on either side, the candidate is part of a word (`v1.2.3.4`, `x::1`) and
+//!   not an address. Every other character is an edge, so that addresses are found in brackets, quotes, `key=value`,
+//!   JSON within text and sentences. The letters of an escape (`%2F`, `\n`, `\u003c`) are not part of a word.
+//! - **Too many groups** are not an address, so fingerprints are not masked. A ninth group counts as a port if it looks
+//!   like one. A label in front (`client:2001:db8::1`) is recognized because it is not a group.
+//! - **Names**: `::` alone, `dead::beef` and `abc::` stay. Addresses in use contain a digit, because all global ones
+//!   begin with 2 or 3. Only private ones (`fc00::/7`) may have no digit.
 //!
-//! At each place a bounded number of bytes is looked at, so the time is linear in the length of the text.
+//! At each position a bounded number of bytes is examined, so the time is linear in the length of the text.
 
 use std::net::Ipv6Addr;
 use std::ops::Range;
 
 use memchr::memchr3_iter;
 
-/// The longest IPv6 address as text: eight groups, the last two written as IPv4.
+/// The length of the longest IPv6 address as text: eight groups, the last two written as IPv4.
 const LONGEST: usize = 45;
 
-/// A text that is searched; what is before `done` is masked or searched already.
+/// A text that is being searched. The bytes before `done` are masked or searched already.
 pub(super) struct Scan<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) done: usize,
 }
 
 impl Scan<'_> {
-    /// The first address from here on.
+    /// The first address at or after `done`.
     ///
-    /// An address has its first separator within four bytes of its beginning. So it is the separators
-    /// that are looked for, at the speed of memory, and most of them show at once that they are none:
-    /// places are tried only in front of the others.
+    /// The first separator of an address is within four bytes of its beginning. So this searches for separators, with a
+    /// fast byte search. Most separators are quickly seen not to belong to an address. Only in front of the others are
+    /// start positions tried.
     pub(super) fn find(&self) -> Option<Range<usize>> {
         let mut tried = self.done;
         for offset in memchr3_iter(b'.', b':', b'%', self.bytes.get(self.done..)?) {
@@ -57,13 +57,13 @@ impl Scan<'_> {
         None
     }
 
-    /// Where an address may begin at the earliest whose first separator is this dot.
+    /// The earliest start of an address whose first separator is this dot.
     fn before_dot(&self, dot: usize) -> Option<usize> {
         let between_digits = self.before(dot, 1).is_ascii_digit() && self.at(dot + 1).is_ascii_digit();
         between_digits.then(|| dot.saturating_sub(3))
     }
 
-    /// The same of this colon, plain or escaped.
+    /// The earliest start of an address whose first separator is this colon, plain or escaped.
     fn before_colon(&self, colon: usize) -> Option<usize> {
         let width = self.colon(colon);
         let next = self.at(colon + width);
@@ -77,7 +77,7 @@ impl Scan<'_> {
         if !(byte.is_ascii_hexdigit() || byte == b':' || byte == b'%') {
             return None;
         }
-        // `%20` is a blank before it is the beginning of `201.2.3.4`.
+        // The text `%201.2.3.4` is read as an escaped space (`%20`) before `1.2.3.4`, before it is read as `201.2.3.4`.
         let escaped = self.before(at, 1) == b'%' && self.hex(at) && self.hex(at + 1);
         if let Some(end) = escaped.then(|| self.address(at + 2)).flatten() {
             return Some(at + 2..end);
@@ -86,7 +86,7 @@ impl Scan<'_> {
         (!of_colon).then(|| self.address(at)).flatten().map(|end| at..end)
     }
 
-    /// The end of the address that begins here.
+    /// The end of the address that begins at `start`.
     fn address(&self, start: usize) -> Option<usize> {
         if !self.edge_before(start) {
             return None;
@@ -122,7 +122,7 @@ impl Scan<'_> {
         if !self.has_v6_colons(start) {
             return None;
         }
-        // The address as it reads with plain colons, and where each letter of it ends in the text.
+        // The candidate with plain colons, and for each of its characters the end offset in the original text.
         let (mut letters, mut ends) = ([0; LONGEST], [0; LONGEST]);
         let (mut length, mut at) = (0, start);
         for (letter, end) in letters.iter_mut().zip(&mut ends) {
@@ -152,8 +152,8 @@ impl Scan<'_> {
         })
     }
 
-    /// Whether there are colons enough for an address: six and an IPv4 tail, seven, or a pair. Times of
-    /// day and labels end here.
+    /// Whether there are enough colons for an address: seven, six before an IPv4 tail, or a double colon. This excludes
+    /// times of day and labels.
     fn has_v6_colons(&self, start: usize) -> bool {
         let (mut colons, mut last, mut at) = (0, false, start);
         for _ in 0..LONGEST {
@@ -173,7 +173,7 @@ impl Scan<'_> {
         colons >= 6
     }
 
-    /// The bytes of `%zone` behind an address that may have one.
+    /// The length of `%zone` after an address that may have a zone.
     fn zone(&self, end: usize, address: Ipv6Addr) -> usize {
         if self.at(end) != b'%' || !(address.is_unicast_link_local() || address.is_multicast()) {
             return 0;
@@ -188,7 +188,7 @@ impl Scan<'_> {
         if at == end + 1 { 0 } else { at - end }
     }
 
-    /// Whether a word, or the mask of the address before, does not run on into this place.
+    /// Whether an address may begin at `start`: it does not continue a word, or the mask of the previous address.
     fn edge_before(&self, start: usize) -> bool {
         let back = |distance| self.before(start, distance);
         let hex = |distances: Range<usize>| distances.into_iter().all(|distance| back(distance).is_ascii_hexdigit());
@@ -199,7 +199,7 @@ impl Scan<'_> {
             || hex(1..5) && back(5) == b'u' && back(6) == b'\\'
     }
 
-    /// Whether an IPv6 address may end here: not within a word, a number with dots, or more groups.
+    /// Whether an IPv6 address may end here: not within a word, a dotted number, or further groups.
     fn edge_after(&self, end: usize) -> bool {
         let colon = self.colon(end);
         if colon > 0 {
@@ -208,7 +208,7 @@ impl Scan<'_> {
             return !self.is_group(next + second) || second == 0 && self.is_port(next);
         }
         match self.at(end) {
-            // `2001:db8::1.443`: some tools join the port with a dot. More dots are a bad IPv4 tail.
+            // `2001:db8::1.443`: some tools separate the port with a dot. More dots mean an invalid IPv4 tail.
             b'.' => {
                 let digits = self.run(end + 1, 6, u8::is_ascii_digit);
                 let more = self.at(end + 1 + digits) == b'.' && self.at(end + 2 + digits).is_ascii_alphanumeric();
@@ -218,7 +218,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether the groups of an address that could not be read stand before this place.
+    /// Whether the bytes before `start` are groups of an address that could not be parsed.
     fn inside_groups(&self, start: usize) -> bool {
         let mut at = start;
         for _ in 0..4 {
@@ -231,7 +231,7 @@ impl Scan<'_> {
         at < start && (1..=4).take_while(|&distance| hex(distance)).any(|length| self.edge_before(at - length))
     }
 
-    /// Whether a whole group of an IPv6 address stands here.
+    /// Whether there is a complete group of an IPv6 address at `at`.
     fn is_group(&self, at: usize) -> bool {
         let length = self.run(at, 5, u8::is_ascii_hexdigit);
         let next = at + length;
@@ -239,7 +239,7 @@ impl Scan<'_> {
         (1..=4).contains(&length) && !self.at(next).is_ascii_alphanumeric() && !of_v4
     }
 
-    /// Whether a port stands here: one digit is too little to tell it from a group.
+    /// Whether there is a port at `at`. One digit is not enough to tell a port from a group.
     fn is_port(&self, at: usize) -> bool {
         let digits = self.run(at, 6, u8::is_ascii_digit);
         let next = at + digits;
@@ -251,7 +251,7 @@ impl Scan<'_> {
             && !(colon > 0 && self.at(next + colon).is_ascii_alphanumeric())
     }
 
-    /// The bytes of the colon that stands here, plain or escaped; none is 0.
+    /// The length of the colon at `at`, plain or escaped; 0 if there is none.
     fn colon(&self, at: usize) -> usize {
         match self.at(at) {
             b':' => 1,
@@ -268,12 +268,12 @@ impl Scan<'_> {
         }
     }
 
-    /// How many bytes from here are of the kind, up to a limit.
+    /// The number of bytes from `start` that satisfy `kind`, up to a limit.
     fn run(&self, start: usize, limit: usize, kind: fn(&u8) -> bool) -> usize {
         self.bytes.iter().skip(start).take(limit).take_while(|byte| kind(byte)).count()
     }
 
-    /// The number that the digits make; they are five at most.
+    /// The value of the digits, of which there are at most five.
     fn decimal(&self, start: usize, digits: usize) -> u32 {
         self.bytes.iter().skip(start).take(digits).fold(0, |sum, digit| sum * 10 + u32::from(digit.wrapping_sub(b'0')))
     }
@@ -282,12 +282,12 @@ impl Scan<'_> {
         self.at(at).is_ascii_hexdigit()
     }
 
-    /// The byte here; behind the end a NUL, an edge like any other.
+    /// The byte at `at`. After the end it is NUL, which is an edge.
     fn at(&self, at: usize) -> u8 {
         self.bytes.get(at).copied().unwrap_or(0)
     }
 
-    /// The byte so far back. What is masked already reads as a letter that belongs to no group.
+    /// The byte `distance` before `at`. Masked text reads as a letter that is not a hexadecimal digit.
     fn before(&self, at: usize, distance: usize) -> u8 {
         match at.checked_sub(distance) {
             Some(back) if back >= self.done => self.at(back),
@@ -297,7 +297,7 @@ impl Scan<'_> {
     }
 }
 
-/// Whether what can be read as an IPv6 address is one, and not two words with `::` between.
+/// Whether a text that parses as an IPv6 address is one, and not two words separated by `::`.
 pub(super) fn is_meant(text: &str, address: Ipv6Addr) -> bool {
     !text.contains("::") || text.bytes().any(|byte| byte.is_ascii_digit()) || address.is_unique_local()
 }

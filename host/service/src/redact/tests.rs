@@ -1,4 +1,4 @@
-//! What is masked and what is not, by cases and by properties.
+//! Which texts are masked, by cases and by property tests.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -125,7 +125,7 @@ fn depth_is_no_danger() {
         value = Value::Array(vec![value]);
     }
     redact_json(&mut value);
-    // Taken apart by hand: the value's own drop is recursive.
+    // The nested value is taken apart in a loop, because its own drop is recursive.
     while let Value::Array(mut items) = value {
         value = items.pop().unwrap_or_default();
     }
@@ -147,7 +147,7 @@ const LEFT: [&str; 18] = [
     "%5B",
 ];
 const RIGHT: [&str; 15] = ["", " ", "]", ")", "\"", "'", ",", ". ", ": x", "/24", "]:80", "ü", "\n", ";x", r"\u003e"];
-/// What addresses, their surroundings and what is mistaken for them are made of.
+/// Fragments of addresses, of their surroundings, and of texts that look like addresses.
 const PIECES: [&str; 36] = [
     "0",
     "1",
@@ -187,7 +187,7 @@ const PIECES: [&str; 36] = [
     "12:34:56",
 ];
 
-/// Addresses as they are given out (random bits) and as people write them (mostly zeros).
+/// Random addresses, and addresses with mostly zero groups, as people write them.
 fn any_v6() -> impl Strategy<Value = Ipv6Addr> {
     (any::<[u128; 2]>(), 0..128_u32, any::<bool>()).prop_map(|([bits, mask], shift, sparse)| {
         Ipv6Addr::from_bits(if sparse { bits & mask & (u128::MAX << shift) } else { bits })

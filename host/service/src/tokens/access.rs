@@ -1,4 +1,4 @@
-//! What the holder of an access token may do.
+//! The access rights of a token.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use uuid::Uuid;
 use super::scopes::Scopes;
 use crate::tenant::Identity;
 
-/// What the holder of a token may do.
+/// The access rights of a token.
 #[derive(Debug, Default)]
 pub struct Access {
-    /// The id of the token in the catalog; none for those of the environment.
+    /// The id of the token in the catalog; `None` for tokens of the environment.
     pub id: Option<Uuid>,
-    /// Who holds it, for the author of endpoint versions: the token's description, or its id.
+    /// The name that is recorded as the author of endpoint versions: the token's description, or its id.
     pub who: String,
-    /// The token's SHA-256.
+    /// The SHA-256 of the token.
     pub identity: Identity,
     pub(super) scopes: Scopes,
-    /// Parameter values that the token fixes; its holder cannot choose others.
+    /// Parameter values that the token pins. A caller with this token cannot choose others.
     pub pinned: BTreeMap<String, String>,
-    /// What a request of the holder may use, where that is less than the server's limits.
+    /// The limits of a request with this token, where they are lower than the server's limits.
     pub limits: LimitSet,
-    /// With which status errors of its queries are answered, if it says so.
+    /// The HTTP status of failed queries, if the token sets it.
     pub errors: Option<Errors>,
     pub(super) expires_at: Option<i64>,
 }
@@ -31,7 +31,7 @@ pub struct Access {
 impl Access {
     pub(super) fn of(record: &TokenRecord) -> Self {
         let id = Some(record.id);
-        // What cannot be read pins and limits nothing, and must therefore allow nothing.
+        // If pins or limits could not be read, the token would have none. So it must not allow anything.
         let (Ok(pinned), Ok(limits)) = (serde_json::from_str(&record.pinned), serde_json::from_str(&record.limits))
         else {
             tracing::error!(token = %record.id, "what the access token fixes or may use cannot be read; it allows nothing");
@@ -43,22 +43,22 @@ impl Access {
         Self { id, who, scopes, pinned, limits, errors, expires_at: record.expires_at, ..Self::default() }
     }
 
-    /// Access to everything, for code that has the service to itself: the workbench, tests.
+    /// Access to everything, for code inside the service: the workbench and tests.
     pub fn to_all(who: &str) -> Self {
         Self { who: who.to_owned(), scopes: Scopes::stored("private"), ..Self::default() }
     }
 
-    /// Everything, management included.
+    /// Whether the token allows everything, including management.
     pub fn is_private(&self) -> bool {
         self.scopes.is_private()
     }
 
-    /// Whether an endpoint may be called; its scope names it by name or identity.
+    /// Whether the token may query an endpoint. Its scope names the endpoint by name or id.
     pub fn may_query(&self, endpoint: &str, id: Option<Uuid>) -> bool {
         self.scopes.may_query(endpoint, id)
     }
 
-    /// Whether a source may be sent events; its scope names it by name or identity.
+    /// Whether the token may send events to a source. Its scope names the source by name or id.
     pub fn may_ingest(&self, source: &str, id: Option<Uuid>) -> bool {
         self.scopes.may_ingest(source, id)
     }

@@ -1,7 +1,8 @@
-//! Access tokens: what they may do, and how they are found.
+//! Access tokens: their rights, and how they are looked up.
 //!
-//! A token is random, so it is looked up by its SHA-256, and nothing else of it is stored. The lookup is a map in memory.
-//! It is filled from the catalog at the start, and again when another process (the command line) has changed the tokens.
+//! A token is random, so its SHA-256 is sufficient to look it up, and only the hash is stored. The lookup table is a
+//! map in memory. It is read from the catalog at the start, and again when another process (the command line) has
+//! changed the tokens.
 
 mod access;
 mod new_token;
@@ -25,42 +26,42 @@ pub use new_token::NewToken;
 pub(crate) use secret::artefact_key;
 pub use secret::generate_token;
 
-/// The shortest token that is taken from the environment, in characters.
+/// The minimum length of a token from the environment, in characters.
 const MIN_LENGTH: usize = 16;
-/// How often the catalog is asked whether another process changed the tokens. The command line waits [`NOTICED`] before
-/// it says that a token is revoked.
+/// The interval at which the catalog is checked for changes by another process. The command line waits [`NOTICED`]
+/// before it reports that a token is revoked.
 const LOOK: Duration = Duration::from_millis(200);
-/// After this time a running server has noticed what another process did to its tokens.
+/// The time after which a running server is sure to have noticed a change by another process.
 pub const NOTICED: Duration = Duration::from_millis(1000);
 
-/// The tokens made on the first start of a data folder; shown once.
+/// The tokens that are created at the first start of a data folder. They are shown once.
 #[derive(Debug, Clone)]
 pub struct NewTokens {
-    /// May do everything.
+    /// Allows everything.
     pub private: String,
-    /// May send events.
+    /// Allows ingest.
     pub public: String,
 }
 
-/// What each token may do, by its identity.
+/// The access rights of each token, by its hash.
 type TokenMap = HashMap<Identity, Arc<Access>>;
 
 /// All tokens of a service.
 #[derive(Debug)]
 pub struct Tokens {
-    /// Those of the environment.
+    /// The tokens of the environment.
     fixed: TokenMap,
     known: RwLock<TokenMap>,
-    /// The catalog's count of changes that `known` was read at. Held while anything changes, so that
-    /// an older state never replaces a newer one.
+    /// The change counter of the catalog at the time when `known` was read. The lock is held during each change, so
+    /// that an older state never replaces a newer one.
     generation: Mutex<u64>,
 }
 
 impl Tokens {
-    /// The tokens of a catalog, and those of the environment.
+    /// The tokens of a catalog and of the environment.
     ///
     /// # Errors
-    /// A token of the environment that is too weak, or the same for both; the catalog's.
+    /// A token of the environment that is too short, or the same token for both purposes; a failure of the catalog.
     pub(crate) fn open(catalog: &Catalog, options: &Options) -> Result<Self, StartError> {
         let mut fixed = TokenMap::new();
         for (token, scopes, what) in
@@ -86,8 +87,8 @@ impl Tokens {
 
     /// Reads all tokens of the catalog.
     fn read(&self, catalog: &Catalog, generation: &mut u64) -> Result<(), StoreError> {
-        // The count first, so that a change in between is noticed at the next look; noted last, so that a
-        // reading that fails is tried again.
+        // The counter is read before the tokens, so that a change in between is noticed at the next check. It is stored
+        // after them, so that a failed read is repeated.
         let counted = catalog.tokens_generation()?;
         let mut known = self.fixed.clone();
         for record in catalog.tokens()? {
@@ -102,10 +103,10 @@ impl Tokens {
         Ok(())
     }
 
-    /// Changes the tokens in the catalog; the change holds from here on.
+    /// Changes the tokens in the catalog. The change is in effect when this returns.
     ///
     /// # Errors
-    /// The change's own; then nothing has changed.
+    /// The failure of the change itself, in which case nothing has changed.
     pub fn change<T>(
         &self,
         catalog: &Catalog,
@@ -117,7 +118,7 @@ impl Tokens {
         Ok(changed)
     }
 
-    /// Makes the first two tokens, if there are none at all.
+    /// Creates the first two tokens, if there are no tokens at all.
     pub(crate) fn make_first(&self, catalog: &Catalog) -> Result<Option<NewTokens>, StoreError> {
         if !self.known.read().unwrap_or_else(PoisonError::into_inner).is_empty() {
             return Ok(None);
@@ -130,13 +131,13 @@ impl Tokens {
         Ok(Some(tokens))
     }
 
-    /// Whether a token fixes a parameter.
+    /// Whether any token pins a parameter.
     pub(crate) fn fix(&self, parameter: &str) -> bool {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.values().any(|access| access.pinned.keys().any(|name| name.eq_ignore_ascii_case(parameter)))
     }
 
-    /// What a token may do; nothing if it is unknown or expired at `now` (microseconds).
+    /// The access rights of a token; `None` if the token is unknown, or expired at `now` (microseconds).
     pub fn access(&self, token: &str, now: i64) -> Option<Arc<Access>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let access = known.get(&hash(token))?;
@@ -144,7 +145,7 @@ impl Tokens {
     }
 }
 
-/// Reads the tokens again whenever another process has changed them, until the service is gone.
+/// Reads the tokens again whenever another process has changed them, until the service is dropped.
 pub(crate) async fn watch(tokens: Weak<Tokens>, store: Weak<Store>) {
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! A token that somebody asks for: what may be wrong with it, and its record in the catalog.
+//! A request for a new token: its validation, and its record in the catalog.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use super::scopes::Scopes;
 use super::secret::{generate_token, hash};
 use crate::failures::of_store;
 
-/// A token to be made.
+/// A token to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewToken {
-    /// What it is for.
+    /// The purpose of the token.
     pub description: String,
-    /// What it may do, separated by blanks; see [`Scopes`].
+    /// The scopes, separated by spaces; see [`Scopes`].
     pub scopes: String,
-    /// Parameter values that it fixes.
+    /// Parameter values that the token pins.
     pub pinned: BTreeMap<String, String>,
-    /// What a request with it may use, where that is less than the server's limits.
+    /// The limits of a request with the token, where they are lower than the server's limits.
     pub limits: LimitSet,
-    /// With which status errors of its queries are answered; as the endpoint or the server says, if absent.
+    /// The HTTP status of failed queries. If it is absent, the setting of the endpoint or the server holds.
     pub errors: Option<Errors>,
-    /// When it stops working, in microseconds since 1970, UTC.
+    /// The expiry time, in microseconds since 1970, UTC.
     pub expires_at: Option<i64>,
 }
 
 impl NewToken {
-    /// A token with scopes and nothing else.
+    /// A token with scopes only.
     pub fn new(scopes: impl Into<String>) -> Self {
         let scopes = scopes.into();
         Self {
@@ -41,10 +41,10 @@ impl NewToken {
         }
     }
 
-    /// What is wrong with it at a time (microseconds), if anything.
+    /// Checks the token against the current time (microseconds).
     ///
     /// # Errors
-    /// [`tidegate_model::Code::Refused`], with every field that is wrong.
+    /// [`tidegate_model::Code::Refused`], with every field that is invalid.
     pub fn validate(&self, now: i64) -> Result<(), Failure> {
         let refused = |field: &str, message: String| Failure::new(tidegate_model::Code::Refused, message).about(field);
         let mut failures = Vec::new();
@@ -81,7 +81,7 @@ impl NewToken {
             } else if matches!(name.as_str(), "sql" | "lql") {
                 failures.push(refused("pinned", format!("{name} carries ad-hoc queries and cannot be fixed")));
             } else if value.is_empty() {
-                // An empty text means "no bound" to many queries: the opposite of what is wanted.
+                // Many queries treat an empty text as "no filter", which is the opposite of what a pin is for.
                 failures.push(refused("pinned", format!("the value of {name} is empty")));
             }
         }
@@ -91,10 +91,10 @@ impl NewToken {
         Failure::of_all(failures).map_or(Ok(()), Err)
     }
 
-    /// What may not be meant as it is written: endpoints that are not there, which may come.
+    /// Warnings: endpoints that the scopes name and that do not exist. They may be created later.
     ///
     /// # Errors
-    /// The catalog's.
+    /// A failure of the catalog.
     pub fn warnings(&self, catalog: &Catalog) -> Result<Vec<String>, StoreError> {
         let scopes = Scopes::stored(&self.scopes);
         if scopes.endpoints().next().is_none() {
@@ -113,10 +113,10 @@ impl NewToken {
         Ok(unknown.collect())
     }
 
-    /// Makes the token in a catalog and returns it with its record. The token is nowhere else.
+    /// Creates the token in a catalog, and returns the token and its record. The token itself is stored nowhere.
     ///
     /// # Errors
-    /// What is wrong with it; the catalog's failure.
+    /// The token is invalid; a failure of the catalog.
     pub fn make(&self, catalog: &Catalog) -> Result<(String, TokenRecord), Failure> {
         self.validate(chrono::Utc::now().timestamp_micros())?;
         let token = generate_token();
@@ -125,7 +125,7 @@ impl NewToken {
         Ok((token, record))
     }
 
-    /// The record of the token for the catalog. It holds the hash of `token`, never `token` itself.
+    /// The record of the token for the catalog. It contains the hash of `token`, never `token` itself.
     pub fn record(&self, token: &str) -> TokenRecord {
         TokenRecord {
             id: Uuid::new_v4(),

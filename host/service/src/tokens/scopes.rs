@@ -1,27 +1,27 @@
-//! What a token may do, as words: `ingest`, `ingest:source:NAME`, `query`, `query:endpoint:NAME`, `private`.
+//! The scopes of a token: `ingest`, `ingest:source:NAME`, `query`, `query:endpoint:NAME`, `private`.
 
 use uuid::Uuid;
 
-/// What there is, for messages.
+/// The allowed scopes, for error messages.
 const ALLOWED: &str = "ingest, ingest:source:NAME, query, query:endpoint:NAME and private";
 const OF_SOURCE: &str = "ingest:source:";
 const OF_ENDPOINT: &str = "query:endpoint:";
 
-/// The scopes of a token. A source or endpoint is named by its name or its id; a scope by name
-/// follows the name, one by id follows the thing.
+/// The scopes of a token. A scope names a source or an endpoint by name or by id. A scope by name holds for whatever
+/// has that name; a scope by id holds for the same source or endpoint after it is renamed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Scopes(Vec<String>);
 
 impl Scopes {
-    /// Scopes from the catalog. Words that are not known allow nothing.
+    /// Scopes from the catalog. Unknown scopes allow nothing.
     pub(super) fn stored(text: &str) -> Self {
         Self(text.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Scopes as someone asks for them, separated by blanks.
+    /// Parses scopes that are separated by spaces.
     ///
     /// # Errors
-    /// What is wrong, and what there is.
+    /// An invalid scope; the message lists the allowed ones.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let scopes = Self::stored(text);
         if scopes.0.is_empty() {
@@ -46,17 +46,17 @@ impl Scopes {
         named.any(|own| own == name || id.is_some() && Uuid::try_parse(own).ok() == id)
     }
 
-    /// The endpoints that scopes name, by name or id.
+    /// The names or ids of endpoints that scopes name.
     pub(super) fn endpoints(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|own| own.strip_prefix(OF_ENDPOINT))
     }
 
-    /// Whether it may send logs anywhere.
+    /// Whether a scope allows to send events to at least one source.
     pub(super) fn is_of_ingest(&self) -> bool {
         self.0.iter().any(|own| own == "ingest" || own == "public" || own.starts_with(OF_SOURCE))
     }
 
-    /// Whether it may call any endpoint.
+    /// Whether a scope allows to query at least one endpoint.
     pub(super) fn is_of_queries(&self) -> bool {
         self.0.iter().any(|own| own == "query" || own == "private" || own.starts_with(OF_ENDPOINT))
     }
@@ -70,7 +70,7 @@ impl Scopes {
     }
 
     pub(super) fn may_ingest(&self, source: &str, id: Option<Uuid>) -> bool {
-        // `public` is what the incumbent calls a token for ingest.
+        // `public` is Logflare's name for a token that allows ingest.
         let all = self.is_private() || self.has("ingest") || self.has("public");
         all || self.names(OF_SOURCE, source, id)
     }

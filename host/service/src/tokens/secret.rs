@@ -8,15 +8,15 @@ use uuid::Uuid;
 use crate::hex::hex;
 use crate::tenant::Identity;
 
-/// The identity of a token.
+/// The identity of a token: its SHA-256.
 pub(crate) fn hash(token: &str) -> Identity {
     Sha256::digest(token.as_bytes()).into()
 }
 
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // The operating system's generator does not fail on the systems that are supported; if it
-    // ever did, a UUID from the same source is all that could be asked.
+    // The operating system's random generator does not fail on the supported systems. If it failed all the same, a UUID
+    // from the same generator would be the only alternative.
     if rand::rngs::SysRng.try_fill_bytes(&mut bytes).is_err() {
         for chunk in bytes.chunks_mut(16) {
             let random = Uuid::new_v4();
@@ -33,7 +33,7 @@ pub fn generate_token() -> String {
     format!("tg_{}", hex(&random::<24>()))
 }
 
-/// The secret that authenticates compiled code on disk, made on the first start.
+/// The key that authenticates compiled code on disk. It is created at the first start.
 pub(crate) fn artefact_key(catalog: &Catalog) -> Result<[u8; 32], StoreError> {
     const NAME: &str = "artefact_key";
     if let Some(text) = catalog.meta(NAME)? {

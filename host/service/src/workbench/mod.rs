@@ -1,14 +1,13 @@
-//! The service on an author's own machine: one endpoint over logs that are given, without a server.
+//! The service for authors of endpoints: one endpoint over given logs, without a server.
 //!
-//! Nothing is imitated. An endpoint passes the same gate, and a request takes the same way from its
-//! parameters to the encoded answer, as in a service that is reached over HTTP. What differs:
+//! Nothing is simulated. An endpoint passes the same gate, and a request runs through the same code from its parameters
+//! to the encoded answer, as in a service over HTTP. The differences are:
 //!
-//! - the clock stands still, and every [`Trial`] has a folder of its own that is gone with it;
-//! - a statement runs in one part and instructions are counted, so that a request costs the same
-//!   every time it is made;
-//! - sources that the endpoint names are made as they are named, because what exists on the server that
-//!   it is meant for is not known here;
-//! - nobody is asked for a token, and no answer is kept.
+//! - The clock is frozen, and each [`Trial`] has its own temporary folder, which is removed with it.
+//! - A statement runs in one partition and instructions are counted, so that a request costs the same each time.
+//! - Sources that the endpoint names are created under those names, because it is unknown which sources the target
+//!   server has.
+//! - No token is needed, and answers are not cached.
 
 mod check;
 
@@ -39,55 +38,55 @@ use crate::tokens::{Access, Tokens};
 pub use crate::gate::{Finding, Part};
 pub use check::Checked;
 
-/// Logs by the names of their sources.
+/// Logs by the name of their source.
 pub type Logs = BTreeMap<String, Vec<Value>>;
 
-/// What there is to read, and when.
+/// The input of a trial: logs and the current time.
 #[derive(Debug, Clone)]
 pub struct Scene {
-    /// Logs. Those without `timestamp` are of `now`; those without `id` get their number in their
-    /// source, from 1.
+    /// Logs. A log without `timestamp` gets the time `now`. A log without `id` gets its position in its source as id,
+    /// counted from 1.
     pub logs: Logs,
-    /// The time, in microseconds since 1970.
+    /// The current time, in microseconds since 1970.
     pub now: i64,
-    /// The logs of a source that the endpoint names and `logs` does not, at that time.
+    /// Returns the logs, at time `now`, of a source that the endpoint names and `logs` does not contain.
     pub others: fn(source: &str, now: i64) -> Vec<Value>,
 }
 
 impl Scene {
-    /// No logs: of sources that are empty where nothing is given.
+    /// No logs: for [`Scene::others`], if sources that are not given are empty.
     pub fn none(_: &str, _: i64) -> Vec<Value> {
         Vec::new()
     }
 }
 
-/// What trials share: the query engine, the component runtime with compiled code, threads.
+/// The parts that trials share: the query engine, the component runtime with its compiled code, and the threads.
 #[derive(Debug)]
 pub struct Workbench {
     engines: Engines,
     options: Options,
 }
 
-/// Why an endpoint cannot be tried.
+/// The failures of setting up a trial.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// The service does not start.
+    /// The service cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The temporary folder for its data cannot be used.
+    /// The temporary folder for the data cannot be used.
     #[error("a temporary folder cannot be used: {0}")]
     Folder(#[from] std::io::Error),
     /// The logs cannot be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// One of the logs is none.
+    /// One of the logs is invalid.
     #[error("log {index} of {source_name}: {reason}")]
     Log {
-        /// Its source.
+        /// The source of the log.
         source_name: String,
-        /// Which of the source's logs, from 0.
+        /// The index of the log in its source, from 0.
         index: usize,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The gate refuses the endpoint.
@@ -95,7 +94,7 @@ pub enum TrialError {
     Refused(Failure),
 }
 
-/// An endpoint over its logs, ready to be asked.
+/// An endpoint over the logs of a scene, ready for requests.
 #[derive(Debug)]
 pub struct Trial {
     service: Arc<Service>,
@@ -109,57 +108,57 @@ pub struct Trial {
 /// A request to the endpoint.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ask {
-    /// The parameters, `sql` and `lql` among them, as in the body of a POST: texts, numbers, booleans.
+    /// The parameters, including `sql` and `lql`, as in the JSON body of a POST request: strings, numbers, booleans.
     pub parameters: Map<String, Value>,
-    /// Whether personal data is masked; the endpoint's own setting if absent.
+    /// Whether personal data is masked. If it is absent, the setting of the endpoint holds.
     pub redact: Option<bool>,
 }
 
-/// The answer to a request, and what it took.
+/// The answer to a request, and its cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The HTTP status.
     pub status: u16,
     /// The body as JSON: `{"result": ...}` or `{"error": ...}`.
     pub body: Value,
-    /// Whether there were more rows than the cap.
+    /// Whether the answer was cut at the limit of rows.
     pub truncated: bool,
-    /// The component's remarks for the caller.
+    /// The notes of the component for the caller.
     pub notes: BTreeMap<String, String>,
-    /// What the component used.
+    /// The resources that the component used.
     pub cost: Cost,
-    /// What it might have used.
+    /// The limits of those resources.
     pub limits: Limits,
 }
 
-/// What one request used. The same request over the same logs at the same time uses the same.
+/// The resources that one request used. The same request over the same logs at the same time has the same cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Cost {
-    /// WebAssembly instructions that the component executed, as the engine weighs them.
+    /// WebAssembly instructions that the component executed, with the weights of the runtime.
     pub instructions: u64,
-    /// Bytes of memory and tables that the component held; memory does not shrink, so this is the most.
+    /// Bytes of the component's linear memory and tables. They never shrink, so this is the maximum.
     pub guest_memory: u64,
     /// Calls from the component into the host.
     pub host_calls: u64,
-    /// Statements that it record.
+    /// Statements that the component ran.
     pub statements: u64,
-    /// Rows that it read into its memory.
+    /// Rows that the component read into its memory.
     pub guest_rows: u64,
-    /// Bytes of column batches that it read into its memory.
+    /// Bytes of column batches that the component read into its memory.
     pub guest_bytes: u64,
-    /// Rows of the answer; 0 if the answer is no array.
+    /// Rows of the answer; 0 if the answer is not an array.
     pub answer_rows: u64,
 }
 
 impl Workbench {
-    /// Starts the engines, with the limits of a server that nobody has configured.
+    /// Starts the engines, with the default limits of a server.
     ///
     /// # Errors
-    /// What does not start.
+    /// One of the engines cannot start.
     pub fn start() -> Result<Self, StartError> {
         let mut options = Options::default();
-        // No background work: it would depend on the real time, and old logs would be deleted by it. And
-        // no waiting for a disk: nothing outlives the trial.
+        // No background work, because it depends on the real time and would delete old logs. No sync to disk, because
+        // the data does not outlive the trial.
         options.store = StoreOptions { manual_flush: true, durable: false, ..options.store };
         let runtime = RuntimeOptions {
             concurrency: 1,
@@ -167,15 +166,15 @@ impl Workbench {
             count_instructions: true,
             ..RuntimeOptions::default()
         };
-        // In one partition, batches and the order of rows do not depend on the number of processors.
+        // With one partition, batches and the order of rows do not depend on the number of processors.
         let engines = Engines::start(runtime, 1)?;
         Ok(Self { engines, options })
     }
 
-    /// Puts an endpoint over the logs of a scene: they are all that it can read.
+    /// Registers an endpoint over the logs of a scene. The endpoint can read no other logs.
     ///
     /// # Errors
-    /// What the gate refuses; logs that cannot be read; a temporary folder that cannot be used.
+    /// The gate refuses the endpoint; logs that cannot be read; a temporary folder that cannot be used.
     pub async fn trial(&self, component: &[u8], scene: Scene) -> Result<Trial, TrialError> {
         let manifest = inspect(component).map_err(TrialError::Refused)?.manifest;
         let given: Vec<String> = scene.logs.keys().cloned().collect();
@@ -183,13 +182,13 @@ impl Workbench {
         let request = SaveRequest { author: "the workbench", ..SaveRequest::default() };
         let endpoint = service.registrar.register_component(component, request).await.map_err(TrialError::Refused)?;
         let warnings = service.registry.check_result(endpoint.id).map_or_else(Vec::new, |found| found.warnings.clone());
-        // With the sandbox off, ad-hoc text may read any.
+        // With the sandbox off, ad-hoc queries may read every source.
         let is_unread = |source: &String| manifest.settings.sandboxable && !endpoint.tables.contains_key(source);
         let unread = given.into_iter().filter(is_unread).collect();
         Ok(Trial { service, endpoint, warnings, unknown, unread, folder })
     }
 
-    /// A service with the logs of a scene, and with the sources that an endpoint names.
+    /// Starts a service that holds the logs of a scene and the sources that an endpoint names.
     async fn stage(&self, manifest: &Manifest, scene: Scene) -> Result<Stage, TrialError> {
         let folder = tempfile::Builder::new().prefix("tidegate-").tempdir()?;
         let options = Options { data_dir: folder.path().join("data"), ..self.options.clone() };
@@ -213,7 +212,7 @@ impl Workbench {
     }
 }
 
-/// A service with logs and without an endpoint.
+/// A service with logs, before an endpoint is registered.
 struct Stage {
     service: Arc<Service>,
     unknown: Vec<String>,
@@ -236,33 +235,33 @@ async fn fill(service: &Arc<Service>, source: String, mut events: Vec<Value>) ->
         {
             fields.insert("id".to_owned(), Value::from((index + 1).to_string()));
         }
-        // A server takes such a log, and the time of its arrival for it. Here it is a mistake.
+        // A server accepts such a log and uses its arrival time. Here an invalid time is a mistake of the author.
         if let Some(time) = event.get("timestamp").filter(|time| !time.is_null() && event_time(time).is_none()) {
             let reason = format!("its timestamp is {time}, which is no time such as \"2026-01-31T12:00:00Z\"");
             return Err(TrialError::Log { source_name: source, index, reason });
         }
     }
     service.store.ensure_source(&source)?;
-    let told = service.ingest(&source, events).await?;
-    match told.refused.into_iter().next() {
+    let receipt = service.ingest(&source, events).await?;
+    match receipt.refused.into_iter().next() {
         Some(refused) => Err(TrialError::Log { source_name: source, index: refused.index, reason: refused.reason }),
         None => Ok(()),
     }
 }
 
 impl Trial {
-    /// The endpoint's name.
+    /// The name of the endpoint.
     pub fn name(&self) -> &str {
         self.endpoint.manifest.name.as_str()
     }
 
-    /// Sources that the endpoint names, that no logs were given for, and that a server does not have
-    /// from its first start. Here they are empty.
+    /// Sources that the endpoint names, that no logs were given for, and that a new server does not have. In the trial
+    /// they are empty.
     pub fn unknown_sources(&self) -> &[String] {
         &self.unknown
     }
 
-    /// Sources that logs were given for and that the endpoint does not read.
+    /// Sources that logs were given for, but that the endpoint does not read.
     pub fn unread_sources(&self) -> &[String] {
         &self.unread
     }
@@ -272,7 +271,7 @@ impl Trial {
         self.endpoint.tables.keys().map(String::as_str)
     }
 
-    /// Parameters of a request that make no difference to the endpoint's answer.
+    /// Parameters of a request that do not affect the answer of the endpoint.
     pub fn unknown_parameters<'a>(&'a self, ask: &'a Ask) -> impl Iterator<Item = &'a str> {
         let adhoc = SentParameters::of_object(ask.parameters.clone()).ok().and_then(|sent| sent.adhoc);
         let used = UsedParameters::of(&self.endpoint.manifest, adhoc.as_ref());
@@ -285,13 +284,13 @@ impl Trial {
         self.endpoint.manifest.parameters.iter().map(|parameter| parameter.name.as_str())
     }
 
-    /// Columns that its statements name and that no log has had, and what else may not be meant as it
-    /// was written.
+    /// Warnings about the endpoint: columns that its statements name and that no log has had, and other texts that may
+    /// not mean what the author intended.
     pub fn warnings(&self) -> &[Failure] {
         &self.warnings
     }
 
-    /// Asks the endpoint, as somebody who may ask for anything.
+    /// Sends a request to the endpoint, with access to everything.
     pub async fn ask(&self, ask: Ask) -> Outcome {
         let record = RunRecord::default();
         let answered = self.answer(ask, Arc::clone(&record)).await;
@@ -332,7 +331,7 @@ impl Trial {
         Arc::clone(&self.service.executor).execute(Arc::new(request), now, tenant, record).await
     }
 
-    /// What a request may use: the server's limits and the endpoint's own.
+    /// The limits of a request: the lower of the server's limits and the endpoint's own.
     fn limits(&self) -> Limits {
         let mut limits = self.service.options.limits.lowered_by(&self.endpoint.manifest.limits);
         let own = usize::try_from(self.endpoint.manifest.settings.max_limit).unwrap_or(usize::MAX);
@@ -343,14 +342,14 @@ impl Trial {
     /// Ends the trial and removes its folder.
     ///
     /// # Errors
-    /// What cannot be closed or removed.
+    /// The service cannot be closed, or the folder cannot be removed.
     pub async fn close(self) -> Result<(), TrialError> {
-        let Self { service, unknown, folder, .. } = self;
+        let Self { service, unknown, folder, endpoint: _, warnings: _, unread: _ } = self;
         Stage { service, unknown, folder }.close().await
     }
 }
 
-/// The body as JSON; one that nests deeper than is read, as its text.
+/// The body as JSON. If it nests too deeply to be parsed, its text as a JSON string.
 fn json(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
 }
