@@ -1,8 +1,8 @@
-//! Values as Arrow arrays that any reader takes, as results show them.
+//! Converts values to the Arrow arrays of results, which any Arrow reader accepts.
 //!
-//! Within the engine a record is a struct with a hidden field, and texts are views; who reads an
-//! answer sees what its JSON shows: a record is a list of one struct, a text is plain UTF-8. The
-//! array's form follows from the dialect's type alone, so that all batches of an answer agree.
+//! In the engine, a record is a struct with a hidden field, and texts are string views. The arrays of a result have the
+//! same form as its JSON: a record is a list with one struct, and a text is plain UTF-8. The Arrow type depends only on
+//! the type in the dialect, so all batches of an answer have the same schema.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tidegate_functions::time::interval_texts;
 
 use crate::types::{Field, Type};
 
-/// The Arrow type in which values of a type are shown.
+/// The Arrow type of a type in results.
 pub fn shown_type(ty: &Type) -> DataType {
     let item = |ty| Arc::new(ArrowField::new("item", ty, true));
     match ty {
@@ -42,11 +42,10 @@ fn shown_fields(fields: &[Field]) -> Fields {
     shown.map(|field| ArrowField::new(&field.name, shown_type(&field.ty), true)).collect()
 }
 
-/// The values of `array`, which are of type `ty`, in the type that [`shown_type`] says.
+/// Converts `array`, whose values are of type `ty`, to the Arrow type of [`shown_type`].
 ///
 /// # Errors
-/// If the array cannot hold values of the type, which is a bug of the resolver; if its texts are
-/// over 2 GiB.
+/// The array cannot hold values of the type, which is a bug of the resolver; the texts are larger than 2 GiB.
 pub fn shown_array(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
     let target = shown_type(ty);
     if *array.data_type() == DataType::Null || target == DataType::Null {
@@ -73,7 +72,7 @@ pub fn shown_array(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
         }
         Type::Array(of) => {
             let list = as_list(array, ty)?;
-            // A slice of lists keeps all values of the whole; only its own are shown.
+            // A slice of a list array keeps the values of the whole array. Only the values of the slice are converted.
             let first = list.offsets().first().copied().unwrap_or_default();
             let last = list.offsets().last().copied().unwrap_or_default();
             let (start, length) = (usize::try_from(first).unwrap_or_default(), usize::try_from(last - first));
@@ -126,7 +125,7 @@ mod tests {
         let texts = list.values().as_struct().column_by_name("t").unwrap();
         assert_eq!(texts.as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["a", "c"]);
         assert_eq!(list.values().as_struct().num_columns(), 1);
-        // A slice shows its own rows.
+        // A slice is converted with its own rows only.
         let outer = Type::Array(Box::new(Type::String));
         let lists = ListArray::new(
             Arc::new(ArrowField::new("item", DataType::Utf8View, true)),

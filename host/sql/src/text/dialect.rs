@@ -1,4 +1,4 @@
-//! The dialect that the parser reads, and how much work it may put into one text.
+//! The SQL dialect for the parser, and a limit on the work that the parser may do for one text.
 
 use std::cell::Cell;
 
@@ -8,25 +8,25 @@ use sqlparser::keywords::{Keyword, RESERVED_FOR_IDENTIFIER};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
-/// Bytes that are copied in the time in which the parser begins an expression.
+/// The number of copied bytes that cost about as much as the start of one expression.
 pub(super) const STEP: usize = 256;
 
-/// BigQuery's dialect and the spellings of others whose meaning is clear.
+/// BigQuery's dialect, extended by spellings of other dialects whose meaning is clear.
 ///
-/// The parser tries one reading after another at some places and starts anew when one fails, at
-/// every level of nesting again: a mistake inside thirty casts would be read a billion times. So
-/// the expressions that it begins are counted, and past a number that no honest text comes near,
-/// everything fails.
+/// In some places the parser tries several alternatives, and parses again from the start of the alternative when one
+/// fails. This happens at every level of nesting, so the time is exponential: a mistake inside thirty casts would be
+/// parsed a billion times. So the expressions that the parser begins are counted. Beyond a number that no reasonable
+/// text reaches, parsing fails.
 #[derive(Debug)]
 pub(super) struct TidegateDialect {
     base: BigQueryDialect,
     left: Cell<usize>,
-    /// How deep expressions may nest, and do at the moment. The parser counts too, but misses some
-    /// that it reaches on other ways (INTERVAL INTERVAL ...).
+    /// The limit on the nesting of expressions; `depth` is the current nesting. The parser has a limit of its own, but
+    /// it misses some recursion (such as INTERVAL INTERVAL ...).
     nesting: usize,
     depth: Cell<usize>,
     entered: Cell<bool>,
-    /// Whether the interval that is being read must have a part.
+    /// Whether the interval that is being parsed must have a date part.
     qualified: Cell<bool>,
 }
 
@@ -37,8 +37,8 @@ impl TidegateDialect {
         Self { base: BigQueryDialect, left, nesting, depth, entered, qualified }
     }
 
-    /// `INTERVAL n * 5 MINUTE`: BigQuery's, of any expression and with a part. What is not that may be Postgres's
-    /// `INTERVAL '1 hour'`, of a text alone.
+    /// Parses `INTERVAL n * 5 MINUTE` as in BigQuery: any expression with a date part. If that fails, it may be
+    /// `INTERVAL '1 hour'` as in Postgres: a text alone.
     fn interval(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         if !parser.peek_keyword(Keyword::INTERVAL) {
             return None;
@@ -61,7 +61,7 @@ impl TidegateDialect {
         read
     }
 
-    /// Whether the parser was stopped for reading the same again and again.
+    /// Whether the parser was stopped because it had used up its work.
     pub(super) fn is_exhausted(&self) -> bool {
         self.left.get() == 0
     }
@@ -69,7 +69,7 @@ impl TidegateDialect {
 
 impl Dialect for TidegateDialect {
     fn dialect(&self) -> std::any::TypeId {
-        // The parser asks for the dialect by type in many places; to all of them this is BigQuery.
+        // The parser checks the type of the dialect in many places. This makes all of them treat it as BigQuery.
         self.base.dialect()
     }
     fn parse_statement(&self, parser: &mut Parser) -> Option<Result<Statement, ParserError>> {
@@ -79,7 +79,7 @@ impl Dialect for TidegateDialect {
         if self.entered.replace(false) {
             return None;
         }
-        // The parser copies the token that it looks at, which may be a long text.
+        // The parser copies the token that it peeks at, which may be a long text.
         let copied = match &parser.peek_token_ref().token {
             Token::SingleQuotedString(text)
             | Token::DoubleQuotedString(text)
@@ -103,7 +103,7 @@ impl Dialect for TidegateDialect {
     fn require_interval_qualifier(&self) -> bool {
         self.qualified.get()
     }
-    /// BigQuery reserves these; as no names, they are not tried as such when what follows is wrong.
+    /// Keywords that BigQuery reserves. The parser does not retry them as names when the text after them is invalid.
     fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
         RESERVED_FOR_IDENTIFIER.contains(&keyword)
             || matches!(keyword, Keyword::NOT | Keyword::CASE | Keyword::CAST | Keyword::EXTRACT)
@@ -120,7 +120,7 @@ impl Dialect for TidegateDialect {
     fn supports_bitwise_shift_operators(&self) -> bool {
         true
     }
-    /// Read to be refused with what to write instead.
+    /// Accepted by the parser so that a later step can refuse it and say what to write instead.
     fn supports_limit_comma(&self) -> bool {
         true
     }

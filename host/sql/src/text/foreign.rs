@@ -1,7 +1,8 @@
-//! Operators of other dialects: which one is not known, and what to write for it.
+//! Operators of other dialects: names the operator in the error, and says what to write instead.
 //!
-//! Most are none of BigQuery's, so the parser stops at them and says only what else it would have taken. One kind is
-//! worse: `#` begins a comment, so that `metadata #>> '{a,b}'` is read as `metadata`, and what follows is lost.
+//! BigQuery does not have most of these operators, so the parser stops at them and reports only which tokens it
+//! expected. One kind is worse: `#` begins a comment, so `metadata #>> '{a,b}'` is read as `metadata`, and the rest is
+//! silently ignored.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
@@ -9,7 +10,7 @@ use tidegate_model::Failure;
 
 use crate::fail::{Result, place_of, unsupported};
 
-/// Operators of other dialects: their spellings, what they do where that is not clear, and what to write instead.
+/// Operators of other dialects: their spellings, their purpose if it is not obvious, and what to write instead.
 const OPERATORS: &[(&[&str], &str, &str)] = &[
     (
         &["#>", "#>>"],
@@ -45,7 +46,7 @@ const OPERATORS: &[(&[&str], &str, &str)] = &[
     (&["OPERATOR"], "", "write the operator alone"),
 ];
 
-/// An operator that other dialects have, as a message names it, and what to write instead.
+/// The name of an operator of another dialect for a message, and what to write instead.
 pub(crate) fn foreign_operator(operator: &str) -> Option<(String, &'static str)> {
     let is = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(operator));
     let (_, does, instead) = OPERATORS.iter().find(|(names, ..)| is(names))?;
@@ -68,20 +69,20 @@ pub(super) fn refuse_hidden(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// The failure where the parser stopped, if it did so at such an operator: a word or a sign, or two of which the first
-/// is an operator here too (`5 // 2`).
+/// Replaces a parser failure by a better one, if the parser stopped at such an operator. The operator is a word or a
+/// sign, or two signs of which the first is also an operator of this dialect (`5 // 2`).
 pub(super) fn at_operator(failure: Failure, tokens: &[TokenWithSpan]) -> Failure {
     let Some(at) = failure.position else { return failure };
     let seen: Vec<&TokenWithSpan> =
         tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
     let Some(stopped) = seen.iter().position(|token| place_of(token.span) == Some(at)) else { return failure };
-    // Where a word was taken for an alias, it stands before the place.
+    // If the parser took a word for an alias, the operator is the token before the position of the failure.
     let text = |i: usize| seen.get(i).map(|token| token.token.to_string()).unwrap_or_default();
     let before = stopped.checked_sub(1).map(text).unwrap_or_default();
     let here = text(stopped);
     let after_operand = |i: Option<usize>| {
         i.and_then(|i| seen.get(i)).is_some_and(|token| match &token.token {
-            // Behind these stands a name or an expression.
+            // After these keywords comes a name or an expression, so an operator cannot follow.
             Token::Word(word) => !matches!(
                 word.keyword,
                 Keyword::AS | Keyword::SELECT | Keyword::FROM | Keyword::JOIN | Keyword::BY | Keyword::WITH

@@ -1,12 +1,12 @@
-//! The text of literals.
+//! Unescapes literals.
 //!
-//! The parser's own unescaping is not BigQuery's (it drops the backslash of an unknown escape,
-//! which people type in search boxes), so literals are tokenized raw and unescaped here.
+//! The parser's own unescaping differs from BigQuery's: it drops the backslash of an unknown escape, and people type
+//! such escapes in search boxes. So literals are tokenized raw and unescaped here.
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// Unescapes a literal's raw text as BigQuery does, with two leniences that clients need:
-/// `''` inside single quotes is a quote, and an unknown escape keeps its backslash.
+/// Unescapes the raw text of a literal as BigQuery does, with two extensions that clients need: `''` inside single
+/// quotes is a quote, and an unknown escape keeps its backslash.
 pub(super) fn unescape_token(token: &mut TokenWithSpan) {
     let quote = match &token.token {
         Token::SingleQuotedString(_) => Some('\''),
@@ -39,7 +39,7 @@ fn unescape(raw: &str, quote: Option<char>) -> String {
     text
 }
 
-/// The bytes of a bytes literal: `\xHH` is one byte, whatever it is.
+/// The bytes of a bytes literal. `\xHH` is a single byte of any value.
 pub(crate) fn unescape_bytes(raw: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(raw.len());
     pieces(raw, None, |piece| match piece {
@@ -56,18 +56,18 @@ pub(crate) fn unescape_bytes(raw: &str) -> Vec<u8> {
     bytes
 }
 
-/// What a literal is made of.
+/// One element of a literal.
 enum Piece {
-    /// A character that stands there, or one of the escapes that stand for a character.
+    /// A plain character, or an escape that stands for a character.
     Written(char),
-    /// The number of `\xHH`.
+    /// The value of `\xHH`, or of an octal escape.
     Byte(u8),
-    /// The number of `\uHHHH` or `\UHHHHHHHH`.
+    /// The value of `\uHHHH` or `\UHHHHHHHH`, a code point.
     Point(u32),
 }
 
-/// Gives the pieces of a literal to `take`, which refuses a number that means nothing to it: then
-/// the escape stands for itself, as an unknown one does.
+/// Passes the elements of a literal to `take`. If `take` refuses a number, the escape is kept as it is written, like an
+/// unknown escape.
 fn pieces(raw: &str, quote: Option<char>, mut take: impl FnMut(Piece) -> bool) {
     let mut rest = raw.chars();
     while let Some(c) = rest.next() {

@@ -1,13 +1,14 @@
-//! Names in backticks that have a backtick in them.
+//! Names in backticks that contain a backtick.
 //!
-//! BigQuery writes it with a backslash; the tokenizer knows it doubled, and would end the name there. So it is
-//! doubled before the text is read, which moves nothing else, and made one again in the name.
+//! BigQuery escapes the backtick with a backslash. The tokenizer expects it doubled, and would end the name there. So
+//! escaped backticks are doubled before the text is tokenized, which has the same length and so changes no positions.
+//! Afterwards the name is unescaped.
 
 use std::borrow::Cow;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// The text with each escaped backtick of a name doubled instead.
+/// The text in which each escaped backtick of a name is doubled instead.
 pub(super) fn doubled(sql: &str) -> Cow<'_, str> {
     if !sql.contains("\\`") {
         return Cow::Borrowed(sql);
@@ -19,7 +20,7 @@ pub(super) fn doubled(sql: &str) -> Cow<'_, str> {
         let piece = match c {
             '`' => name(rest, &mut out),
             '\'' | '"' => {
-                // The backslashes of raw texts and of bytes escape nothing to the tokenizer.
+                // For the tokenizer, backslashes are not escapes in raw strings and bytes.
                 let escapes = !matches!(word.as_str(), "r" | "R" | "b" | "B");
                 text(rest, c, escapes)
             }
@@ -46,7 +47,7 @@ fn line(text: &str) -> usize {
     text.find('\n').unwrap_or(text.len())
 }
 
-/// The length of a text in quotes.
+/// The length of a quoted text.
 fn text(text: &str, quote: char, escapes: bool) -> usize {
     let triple: String = std::iter::repeat_n(quote, 3).collect();
     let end = if text.starts_with(&triple) { triple } else { quote.to_string() };
@@ -63,7 +64,7 @@ fn text(text: &str, quote: char, escapes: bool) -> usize {
     text.len()
 }
 
-/// The length of a name in backticks, which is written to `out`.
+/// The length of a name in backticks. The name is also written to `out`, with doubled backticks.
 fn name(text: &str, out: &mut String) -> usize {
     out.push('`');
     let mut characters = text.char_indices().skip(1).peekable();
@@ -86,7 +87,7 @@ fn name(text: &str, out: &mut String) -> usize {
     text.len()
 }
 
-/// The name that a token in backticks stands for: a doubled backtick is one, and so is a doubled backslash.
+/// Unescapes a name in backticks: a doubled backtick is one backtick, and a doubled backslash is one backslash.
 pub(super) fn unescape_token(token: &mut TokenWithSpan) {
     if let Token::Word(word) = &mut token.token
         && word.quote_style == Some('`')

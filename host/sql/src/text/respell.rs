@@ -1,8 +1,8 @@
-//! Three spellings of BigQuery that the parser does not read, written as it does: before parsing,
-//! on the tokens, each of which keeps its place.
+//! Rewrites three spellings of BigQuery that the parser does not accept. This is done on the tokens, before parsing,
+//! and each token keeps its position.
 //!
-//! - `SAFE.SUBSTR(...)`: a keyword after `SAFE.` is a function's name like any other.
-//! - `rb'\d'`, `br'\d'`: bytes whose backslashes stand for themselves.
+//! - `SAFE.SUBSTR(...)`: a keyword after `SAFE.` is the name of a function like any other.
+//! - `rb'\d'`, `br'\d'`: bytes in which backslashes are not escapes.
 //! - `ARRAY<INT64>[1, 2]`: the same as `CAST([1, 2] AS ARRAY<INT64>)`.
 
 use sqlparser::keywords::Keyword;
@@ -12,7 +12,7 @@ pub(super) fn respell(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     typed_arrays(safe_calls(single_blanks(tokens)))
 }
 
-/// Before literals are unescaped, because these are not.
+/// Rewrites raw bytes literals. This runs before literals are unescaped, because raw ones must not be unescaped.
 pub(super) fn raw_bytes(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut out: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     for token in tokens {
@@ -59,12 +59,12 @@ fn safe_calls(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     out
 }
 
-/// One pass over the tokens, each of which is taken once: a text may have thousands of typed arrays,
-/// one in another or one behind another.
+/// Rewrites typed arrays in a single pass over the tokens: a text may have thousands of typed arrays, nested or in
+/// sequence.
 fn typed_arrays(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let closing = closing_brackets(&tokens);
     let mut out = Vec::with_capacity(tokens.len());
-    // The arrays that are open at a token, each with where it ends and its type.
+    // The typed arrays that contain the current token. Each has the position of its end, and the tokens of its type.
     let mut open: Vec<(usize, &[TokenWithSpan])> = Vec::new();
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -91,12 +91,12 @@ fn typed_arrays(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 const BLANK: Token = Token::Whitespace(Whitespace::Space);
 
-/// A token that the text has not, at the place of one that it has.
+/// A token that is not in the text, with the position of one that is.
 fn added(at: &TokenWithSpan, token: Token) -> TokenWithSpan {
     TokenWithSpan { token, span: at.span }
 }
 
-/// For each `[` where its `]` stands, if it has one.
+/// For each `[` the index of the matching `]`, if there is one.
 fn closing_brackets(tokens: &[TokenWithSpan]) -> Vec<Option<usize>> {
     let (mut closing, mut open) = (vec![None; tokens.len()], Vec::new());
     for (at, token) in tokens.iter().enumerate() {
@@ -113,14 +113,14 @@ fn closing_brackets(tokens: &[TokenWithSpan]) -> Vec<Option<usize>> {
     closing
 }
 
-/// Where the `[` of an `ARRAY<...>[...]` stands that begins at a token.
+/// The index of the `[` of an `ARRAY<...>[...]` that begins at `start`.
 fn list_of_typed_array(tokens: &[TokenWithSpan], start: usize) -> Option<usize> {
-    /// Types are short; nothing else is searched for the end of one.
+    /// The limit on the tokens of a type. Types are short, so the search for their end stops here.
     const LONGEST_TYPE: usize = 256;
     if !tokens.get(start).is_some_and(|token| is_word(token, "ARRAY")) {
         return None;
     }
-    // Blanks stand alone here.
+    // Consecutive whitespace tokens were merged before, so at most one is skipped.
     let significant =
         |from: usize| (from..from + 2).find(|at| tokens.get(*at).is_some_and(|token| !is_blank(&token.token)));
     let from = significant(start + 1).filter(|at| tokens.get(*at).is_some_and(|token| token.token == Token::Lt))?;
@@ -144,8 +144,8 @@ fn is_blank(token: &Token) -> bool {
     matches!(token, Token::Whitespace(_))
 }
 
-/// Of several blanks and comments, one: the parser passes over them again for each token that it looks
-/// at, and only asks whether there is one.
+/// Merges consecutive whitespace and comments to one token. The parser skips them again each time that it peeks at a
+/// token, and needs to know only whether there are any.
 fn single_blanks(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut after_blank = false;
     tokens.retain(|token| {

@@ -1,8 +1,8 @@
-//! The shape of a syntax tree: no part of it is deep when it leaves here.
+//! Bounds the depth of a syntax tree.
 //!
-//! `a + b + c + ...` nests to the left, one level for each operator, without any parenthesis that
-//! the parser would count. Sums and concatenations of a few hundred parts are bounded here; the
-//! conditions of a search, thousands joined by OR, become a balanced tree, which means the same.
+//! `a + b + c + ...` nests to the left, one level per operator, without parentheses that the parser would count. Sums
+//! and concatenations may have a few hundred parts. The conditions of a search may be thousands joined by OR: they are
+//! rewritten as a balanced tree, which means the same.
 
 use std::ops::ControlFlow;
 
@@ -14,24 +14,24 @@ use tidegate_model::{Code, Failure, Position, TextLimits};
 
 use crate::fail::{Result, fail, place};
 
-/// How deep the tree may be, chains included.
+/// The limit on the depth of the tree, including chains of operators.
 const MAX_DEPTH: usize = 512;
-/// How many conditions one chain of AND or OR may join.
+/// The limit on the conditions that one chain of AND or OR may join.
 const MAX_CONDITIONS: usize = 5_000;
-/// How deep subqueries in expressions may nest: each level doubles the time that planning takes.
+/// The limit on nested subqueries in expressions: each level doubles the time of planning.
 const MAX_SUBQUERIES: usize = 8;
-/// How many tables one FROM may join, UNNESTs aside: choosing their order takes time that grows
-/// with the cube of their number.
+/// The limit on the tables that one FROM may join, not counting UNNEST: the time of choosing their order grows with the
+/// cube of their number.
 const MAX_JOINS: usize = 64;
-/// By how many keys one ORDER BY may sort: planning takes time that grows with the square of their number.
+/// The limit on the keys of one ORDER BY: the time of planning grows with the square of their number.
 const MAX_SORT_KEYS: usize = 256;
-/// Chains of fewer conditions stay as they are written.
+/// Chains with at most this many conditions are not rewritten.
 const LONG: usize = 32;
 
-/// Bounds the tree's depth and balances its chains of conditions.
+/// Bounds the depth of a syntax tree, and balances its chains of conditions.
 ///
 /// # Errors
-/// A tree that stays too deep, or unites too many queries.
+/// The tree is too deep after balancing, or combines too many queries by set operations.
 pub(super) fn shallow(query: &mut Query, limits: &TextLimits) -> Result<()> {
     match query.visit(&mut Shape { limits: *limits, depth: 0, subqueries: 0, united: 0 }) {
         ControlFlow::Continue(()) => Ok(()),
@@ -43,7 +43,7 @@ struct Shape {
     limits: TextLimits,
     depth: usize,
     subqueries: usize,
-    /// Queries that set operations unite.
+    /// The number of queries that set operations combine.
     united: usize,
 }
 
@@ -113,7 +113,7 @@ impl VisitorMut for Shape {
     }
 }
 
-/// How many tables are joined, those in parentheses counted too.
+/// The number of joined tables, including those in parentheses.
 fn joined(tables: &TableWithJoins) -> usize {
     let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
     factors
@@ -133,7 +133,7 @@ fn is_subquery(expr: &Expr) -> bool {
     }
 }
 
-/// The place of the rightmost condition; asking the whole chain for its place would recurse.
+/// The position of the rightmost condition. Computing the position of the whole chain would recurse.
 fn position(expr: &Expr) -> Option<Position> {
     match expr {
         Expr::BinaryOp { right, .. } => place(right.as_ref()),
@@ -141,7 +141,7 @@ fn position(expr: &Expr) -> Option<Position> {
     }
 }
 
-/// The operator of a chain of AND or OR and how many conditions it joins.
+/// The operator of a chain of AND or OR, and the number of conditions that it joins.
 fn chain(expr: &Expr) -> Option<(BinaryOperator, usize)> {
     let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr else { return None };
     let (mut next, mut count) = (expr, 1);
@@ -154,7 +154,7 @@ fn chain(expr: &Expr) -> Option<(BinaryOperator, usize)> {
     Some((op.clone(), count))
 }
 
-/// Makes a balanced tree of a chain that nests to the left.
+/// Rewrites a chain that nests to the left as a balanced tree.
 fn balance(expr: &mut Expr, op: &BinaryOperator) {
     let nothing = || Expr::Value(Value::Null.into());
     let mut conditions = Vec::new();
@@ -199,7 +199,7 @@ mod tests {
     fn a_long_chain_of_conditions_is_balanced_and_means_the_same() {
         let names: Vec<String> = (0..100).map(|i| format!("c{i}")).collect();
         let query = parse(&format!("select 1 where {}", names.join(" or "))).unwrap();
-        // No parentheses are in the tree, so its text is the same whatever its shape.
+        // The tree contains no parentheses, so its text does not depend on its shape.
         assert_eq!(query.to_string(), format!("SELECT 1 WHERE {}", names.join(" OR ")));
         let SetExpr::Select(select) = query.body.as_ref() else { unreachable!("a select") };
         let (_, depth) = chain(select.selection.as_ref().unwrap()).unwrap();
