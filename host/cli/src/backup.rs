@@ -1,4 +1,4 @@
-//! `tidegate backup` and `tidegate restore`: a data folder as a copy, and back.
+//! `tidegate backup` and `tidegate restore`: copies a data folder, and restores it from a copy.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The commands that talk to a server: its address, the token, and what it says when it refuses.
+//! The HTTP client of the commands that talk to a server: its address, its token, and the text of its refusals.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use clap::Args;
 use serde_json::Value;
 use ureq::tls::{RootCerts, TlsConfig};
 
-/// How long one request may take, its answer included.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// The largest answer that is read, in bytes: a component and some more.
-const LARGEST: u64 = 32 << 20;
+/// The time limit of one request, including its answer.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// The limit on the size of an answer, in bytes: enough for a component.
+const MAX_ANSWER: u64 = 32 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerArguments {
@@ -19,28 +19,28 @@ pub(crate) struct ServerArguments {
     pub(crate) url: String,
 }
 
-/// A server, and who asks it.
+/// A server, and the token for its requests.
 pub(crate) struct Client {
     agent: ureq::Agent,
     base: String,
     token: String,
 }
 
-/// What a server answered.
+/// The answer of a server.
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// Seconds after which it may be asked again, where it says so.
+    /// The header `Retry-After` in seconds, if the server sends it.
     pub(crate) retry_after: Option<u64>,
-    /// Where it points to instead.
+    /// The header `Location` of a redirect.
     location: Option<String>,
     pub(crate) body: Vec<u8>,
 }
 
 impl Client {
-    /// A client with the token from the environment; `purpose` says which one that should be.
+    /// A client with the token from the environment. `purpose` says in the error message which token is needed.
     ///
     /// # Errors
-    /// An address that is none; no token.
+    /// The address is invalid; the token is not set.
     pub(crate) fn new(server: &ServerArguments, purpose: &str) -> Result<Self, Box<dyn Error>> {
         let url = server.url.trim_end_matches('/');
         if !url.starts_with("http://") && !url.starts_with("https://") {
@@ -52,8 +52,8 @@ impl Client {
         };
         let agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(PATIENCE))
-            // A token is not for whoever an answer points to.
+            .timeout_global(Some(TIMEOUT))
+            // Redirects are not followed, so that the token is not sent to another server.
             .max_redirects(0)
             .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
             .build()
@@ -61,20 +61,20 @@ impl Client {
         Ok(Self { agent, base: url.to_owned(), token })
     }
 
-    /// The address without a path.
+    /// The base URL, without a path.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// One request; a refusal is an answer too.
+    /// Sends a request. An error status is an answer too, and not an error here.
     ///
     /// # Errors
-    /// The server was not reached, or broke off.
+    /// The server was not reached, or the connection was lost.
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<(&str, &[u8])>) -> Result<Reply, Box<dyn Error>> {
         self.send_as(None, method, path, body)
     }
 
-    /// [`Self::send`] of a request with a name, under which it may be sent again.
+    /// As [`Self::send`], with an idempotency key, under which the request may be sent again.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -110,15 +110,15 @@ impl Client {
         let retry_after = header("retry-after").and_then(|value| value.parse().ok());
         let location = header("location");
         let status = answer.status().as_u16();
-        let body = answer.body_mut().with_config().limit(LARGEST).read_to_vec();
+        let body = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
         let body = body.map_err(|error| format!("{}: {error}", self.base))?;
         Ok(Reply { status, retry_after, location, body })
     }
 
-    /// One request that must succeed.
+    /// Sends a request that must succeed.
     ///
     /// # Errors
-    /// As [`Client::send`]; a refusal, with every reason that the server gives.
+    /// As [`Client::send`]; an error status, with every reason that the server gives.
     pub(crate) fn call(&self, method: &str, path: &str, body: Option<(&str, &[u8])>) -> Result<Reply, Box<dyn Error>> {
         let reply = self.send(method, path, body).map_err(|error| {
             format!("{error}; is a server running there? --url or TIDEGATE_URL names another address")
@@ -126,35 +126,37 @@ impl Client {
         if (200..300).contains(&reply.status) {
             return Ok(reply);
         }
-        let mut told = reply.refusal();
-        // Behind a proxy an address may have a path; without one it is a mistake that is easily made.
+        let mut message = reply.refusal();
+        // Behind a proxy the address may have a path. Without a proxy, a path is a common mistake.
         let (_, rest) = self.base.split_once("://").unwrap_or_default();
-        let of_endpoint = told.contains("there is no endpoint") || told.contains("has no version");
+        let of_endpoint = message.contains("there is no endpoint") || message.contains("has no version");
         if let (404 | 405, false, Some((host, path))) = (reply.status, of_endpoint, rest.split_once('/')) {
-            told.push_str(&format!("\n  the address has a path, /{path}: should it be only {host}?"));
+            message.push_str(&format!("\n  the address has a path, /{path}: should it be only {host}?"));
         }
-        Err(told.into())
+        Err(message.into())
     }
 
-    /// One request whose answer is JSON.
+    /// Sends a request and parses its answer as JSON.
     ///
     /// # Errors
-    /// As [`Client::call`]; an answer that is no JSON.
+    /// As [`Client::call`]; an answer that is not JSON.
     pub(crate) fn json(&self, method: &str, path: &str) -> Result<Value, Box<dyn Error>> {
         self.call(method, path, None)?.json()
     }
 }
 
 impl Reply {
+    /// Parses the body as JSON.
+    ///
     /// # Errors
-    /// The body is no JSON: what answers is likely no Tidegate.
+    /// The body is not JSON. Then the server is probably not a Tidegate server.
     pub(crate) fn json(&self) -> Result<Value, Box<dyn Error>> {
         serde_json::from_slice(&self.body).map_err(|error| {
             format!("the answer is not valid JSON ({error}); is a Tidegate server at that address?").into()
         })
     }
 
-    /// The message of an error, or the whole body if it has another form.
+    /// The message of an error answer, or the whole body if it has another form.
     pub(crate) fn message(&self) -> String {
         let parsed: Option<Value> = serde_json::from_slice(&self.body).ok();
         let message = parsed.as_ref().and_then(|body| body.get("error")?.get("message")?.as_str());
@@ -162,7 +164,7 @@ impl Reply {
         plain(&message, 500)
     }
 
-    /// Why the server did not do it: every reason, a line each.
+    /// The text of an error answer, with one line for each reason.
     fn refusal(&self) -> String {
         let mut text = match self.status {
             300..=399 => {
@@ -188,18 +190,18 @@ impl Reply {
     }
 }
 
-/// The path of an endpoint in the management interface.
+/// The path of an endpoint in the management API.
 pub(crate) fn endpoint_path(name: &str) -> String {
     format!("/api/endpoints/{}", segment(name))
 }
 
-/// A text as one segment of a path.
+/// Encodes a text as one segment of a path.
 pub(crate) fn segment(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// A text of somebody else's, for a terminal: of bounded length, and without signs that it would obey.
+/// Makes a foreign text safe for a terminal: bounds its length and removes control characters.
 pub(crate) fn plain(text: &str, most: usize) -> String {
     text.chars().take(most).map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! The small commands: filters from standard input to standard output.
+//! Small commands that filter standard input to standard output.
 
 use std::io::{BufRead, Write};
 
@@ -29,7 +29,7 @@ pub(crate) fn redact() -> Outcome {
     })
 }
 
-/// Blank lines are skipped; a line that cannot be taken is told by number.
+/// Answers each line. Blank lines are skipped; an error names the number of its line.
 fn each_line(mut answer: impl FnMut(&str) -> Result<String, Box<dyn std::error::Error>>) -> Outcome {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for (i, line) in std::io::stdin().lock().lines().enumerate() {

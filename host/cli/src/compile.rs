@@ -1,8 +1,8 @@
-//! `tidegate compile-component`: one component from standard input to compiled code on standard
-//! output. The server starts it for each component that it did not make itself, see
-//! [`tidegate_runtime::Compilation`]; nobody else needs it.
+//! `tidegate compile-component`: compiles one component from standard input to machine code on standard output. The
+//! server starts this command for each component that it did not make itself, see [`tidegate_runtime::Compilation`].
+//! Nothing else uses it.
 //!
-//! Before it reads anything it limits itself: time, memory, no files, and an end with its server.
+//! Before it reads input, it restricts itself: limits on time and memory, no files, and an exit when its server ends.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tidegate_compiler::MAX_COMPONENT_BYTES;
 
 use crate::outcome::Outcome;
 
-/// How often it is looked whether the server is still there.
+/// The interval at which it checks that the server still runs.
 const LOOK: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     end_with_the_server()?;
-    // If the machine runs out of memory all the same, this is what has to go.
+    // If the machine runs out of memory all the same, the kernel ends this process first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     for (resource, most) in [
         (Resource::CPU, arguments.seconds),
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(out.flush()?)
 }
 
-/// Who asked is gone when this process gets another parent.
+/// Exits when the server has ended, which is the case when this process gets another parent.
 fn end_with_the_server() -> std::io::Result<()> {
     let server = std::os::unix::process::parent_id();
     let watch = move || {

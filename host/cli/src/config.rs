@@ -1,9 +1,9 @@
-//! The configuration of a service: defaults, a TOML file over them, the environment over that,
-//! the command line over all.
+//! The configuration of a service: the defaults, overridden by a TOML file, then the environment, then the command
+//! line.
 //!
-//! What is written there and not understood is refused. The mechanism is our own and small, on
-//! the tables of [`tidegate_service::settings`]: a library that merges layers would merge them
-//! before the units, the bounds and the nearest names are known, and could not word the refusals.
+//! Unknown settings are refused. The mechanism is our own and small, and uses the tables of
+//! [`tidegate_service::settings`]. A library that merges layers would merge them before units, bounds and similar names
+//! are known, and could not give the same error messages.
 
 mod environment;
 mod print;
@@ -22,7 +22,7 @@ pub(crate) use print::{help, print};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Origin {
     File,
@@ -33,13 +33,13 @@ enum Origin {
 /// The effective configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
-    /// What is set.
+    /// The effective options.
     pub(crate) options: Options,
-    /// Where what is not a default comes from, by section and name.
+    /// The origins of the values that are not defaults, by section and name.
     origins: BTreeMap<(&'static str, String), Origin>,
 }
 
-/// What the command line sets.
+/// The settings of the command line.
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
     /// `--config`.
@@ -51,10 +51,10 @@ pub(crate) struct Flags {
 }
 
 impl Config {
-    /// Reads everything, in order.
+    /// Reads all layers, in their order.
     ///
     /// # Errors
-    /// What is not understood and where it stands; settings that contradict each other.
+    /// An unknown or invalid setting, with its location; settings that contradict each other.
     pub(crate) fn read(flags: &Flags, environment: impl Iterator<Item = (String, String)>) -> Outcome<Self> {
         let environment = environment::Environment::sort(environment)?;
         let mut config = Self::default();

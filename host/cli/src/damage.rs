@@ -1,4 +1,4 @@
-//! `tidegate verify` and `tidegate repair`: damage in a data folder, found and set aside.
+//! `tidegate verify` and `tidegate repair`: finds damage in a data folder, and sets damaged parts aside.
 
 use std::path::PathBuf;
 
@@ -25,8 +25,10 @@ pub(crate) struct RepairArguments {
     rebuild_catalog: bool,
 }
 
+/// Verifies a data folder and prints what is wrong.
+///
 /// # Errors
-/// When something is wrong, which is printed: the process then ends with 1.
+/// Something is damaged. The process then ends with exit code 1.
 pub(crate) fn verify(arguments: &VerifyArguments) -> Outcome {
     let report = tidegate_store::verify(&arguments.data_dir)?;
     for finding in &report.findings {

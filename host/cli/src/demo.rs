@@ -1,5 +1,5 @@
-//! `tidegate demo`: everything at once, to look at: a fresh folder, sample logs of all nine
-//! sources, both endpoints, a token, and requests to paste.
+//! `tidegate demo`: a complete service to try: a fresh folder, sample logs of all nine sources, both endpoints, a
+//! token, and requests to paste.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use crate::outcome::Outcome;
 use crate::sample;
 use crate::serve::{compiler, listen, runtime, serve, start_logging};
 
-/// Events of each source. The same for all: then an edge request, its function call and its
-/// sign-in are of one moment and join.
+/// The number of events of each source. It is the same for all sources: then an edge request, its function call and its
+/// sign-in belong to the same moment, and can be joined.
 const EVENTS: usize = 800;
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         None => std::env::temp_dir().join(format!("tidegate-demo-{}", uuid::Uuid::new_v4().simple())),
     };
     let done = runtime()?.block_on(async {
-        // The port first: if it is taken, nothing needs to be made.
+        // The port is bound first: if it is taken, nothing has been created yet.
         let listener = listen(arguments.listen).await?;
         let token = generate_token();
         options.data_dir.clone_from(&folder);

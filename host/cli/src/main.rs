@@ -1,4 +1,4 @@
-//! The binary `tidegate`: the service and the tools around it.
+//! The binary `tidegate`: the service and its tools.
 
 mod author;
 mod backup;
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // It may quote a component or a server: nothing that a terminal would obey.
+            // The error may quote a component or a server, so control characters are removed.
             eprintln!("tidegate: {}", client::plain(&error.to_string(), 100_000));
             ExitCode::FAILURE
         }

@@ -2,5 +2,5 @@
 
 use std::error::Error;
 
-/// Nothing, or an error whose text is for the person at the terminal.
+/// Success, or an error whose text is written for the user at the terminal.
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;

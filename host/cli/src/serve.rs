@@ -1,4 +1,4 @@
-//! `tidegate serve`: the service, until SIGTERM or Ctrl-C.
+//! `tidegate serve`: runs the service until SIGTERM or Ctrl-C.
 
 use std::error::Error;
 use std::io::IsTerminal;
@@ -55,18 +55,18 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     config.options.packs = for_start(&packs)?;
     let options = config.options;
     let traces = start_logging(&options)?;
-    // As many connections as the system allows: its first limit is often 1,024 files.
+    // Raises the limit of open files, for as many connections as the system allows. The default limit is often 1,024.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }
     let server = options.server.clone();
-    // Before anything else: what cannot be spoken need not be opened.
+    // TLS is loaded first: if it is invalid, there is no need to open the data folder.
     let tls = Tls::load(&server)?;
     let done = runtime()?.block_on(async {
         let listener = listen(server.listen).await?;
         let startup = Startup::new();
         let opening = tokio::spawn(open(Arc::clone(&startup), options, listener.local_addr()?));
-        // Healthy from here on: who waits for that need not wait for the data.
+        // The process is healthy from here on. Health probes do not wait until the data folder is open.
         tell(NotifyState::Ready);
         let refused = async {
             match opening.await {
@@ -88,8 +88,8 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     done
 }
 
-/// This program, to compile components in a process apart. By what runs, where the system has a name
-/// for it: the file may be another one by then.
+/// The path of this program, which compiles components in a separate process. Where the system supports it, the path
+/// refers to the running program, because the file on disk may have been replaced.
 pub(crate) fn compiler() -> Option<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     let program = if running.exists() { Some(running) } else { std::env::current_exe().ok() };
@@ -99,9 +99,8 @@ pub(crate) fn compiler() -> Option<PathBuf> {
     program
 }
 
-/// Opens the service while `startup` answers probes. A service that cannot be opened is tried again, because the
-/// orchestrator around it waits for a healthy container and the reason may pass: a disk that is mounted late, a file that
-/// is put back.
+/// Opens the service while `startup` answers probes. If opening fails, it is tried again: the orchestrator waits for a
+/// healthy container, and the cause may go away, such as a disk that is mounted late or a file that is put back.
 async fn open(startup: Arc<Startup>, options: Options, address: SocketAddr) -> Result<(), StartError> {
     let mut pause = Duration::from_secs(1);
     loop {
@@ -125,14 +124,14 @@ async fn open(startup: Arc<Startup>, options: Options, address: SocketAddr) -> R
     }
 }
 
-/// Tells systemd, where it asks.
+/// Notifies systemd, if it asks for notifications.
 fn tell(state: NotifyState) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!(%error, "systemd cannot be told");
     }
 }
 
-/// Serves until a signal; a second one ends at once.
+/// Serves until a signal. A second signal ends the process at once.
 pub(crate) async fn serve(service: Arc<Service>, listener: TcpListener) -> Outcome {
     tidegate_http::serve(Startup::opened(service), listener, None, &ServerOptions::default(), stopped()).await?;
     tracing::info!("stopped");
@@ -149,10 +148,10 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
-/// Log lines on standard error, and traces where a receiver is set.
+/// Starts logging to standard error, and the export of traces if a receiver is configured.
 ///
 /// # Errors
-/// If traces cannot be set up.
+/// The export of traces cannot be set up.
 pub(crate) fn start_logging(options: &Options) -> Result<Option<Traces>, Box<dyn Error>> {
     let filter =
         EnvFilter::try_new(with_current_names(&options.server.log_level)).unwrap_or_else(|_| EnvFilter::new("info"));
@@ -167,12 +166,12 @@ pub(crate) fn start_logging(options: &Options) -> Result<Option<Traces>, Box<dyn
     Ok(traces)
 }
 
-/// The log filter with the module names of today: what was the crate `tidegate_server` is now two crates, and a directive
-/// for it holds for both.
+/// Updates module names in the log filter. The former crate `tidegate_server` is now two crates, so a directive for it
+/// applies to both.
 fn with_current_names(filter: &str) -> String {
     let current = |directive: &str| match directive.trim().strip_prefix("tidegate_server") {
         Some(rest) if rest.starts_with(['=', ':', '[']) || rest.is_empty() => {
-            // Modules have moved, so a directive for one of them holds for the crates.
+            // Modules have moved between the crates, so a directive for one module applies to the whole crates.
             let level = rest.rsplit_once('=').map_or(String::new(), |(_, level)| format!("={level}"));
             format!("tidegate_http{level},tidegate_service{level}")
         }
@@ -181,7 +180,7 @@ fn with_current_names(filter: &str) -> String {
     filter.split(',').map(current).collect::<Vec<_>>().join(",")
 }
 
-/// Shown once: only hashes are kept.
+/// Prints the new tokens. They are shown only once, because only their hashes are stored.
 fn announce(tokens: &NewTokens) {
     println!("Two access tokens were made. They are shown this once; keep them:");
     println!("  private (queries and management): {}", tokens.private);

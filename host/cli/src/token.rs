@@ -1,5 +1,6 @@
-//! `tidegate token`: tokens made, listed and revoked in a data folder, whether a server runs on it
-//! or not. Who may write in the folder may do so anyway; over HTTP a private token is needed.
+//! `tidegate token`: creates, lists and revokes tokens in a data folder, whether or not a server runs on it. No token
+//! is needed: a user with write access to the folder could change the catalog anyway. Over HTTP a private token is
+//! needed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -108,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// A server on the same folder looks for changes: when this returns, it knows of them.
+/// Waits until a server on the same folder has noticed the change. Servers check for changes at short intervals.
 fn wait() {
     std::thread::sleep(NOTICED);
 }
@@ -129,7 +130,8 @@ fn line(record: &TokenRecord) -> String {
         line.push_str(&format!("  {word} {}", time.to_rfc3339_opts(SecondsFormat::Secs, true)));
     }
     if !record.description.is_empty() {
-        // Whoever may make tokens could otherwise write anything to the terminal.
+        // Descriptions are escaped, because any user that may create tokens could otherwise send control characters to
+        // the terminal.
         line.push_str(&format!("  {}", record.description.escape_debug()));
     }
     line

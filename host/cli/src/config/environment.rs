@@ -1,4 +1,4 @@
-//! The environment: settings as `TIDEGATE_<SECTION>_<KEY>`, and the few variables of other names.
+//! The environment: settings as `TIDEGATE_<SECTION>_<KEY>`, and a few variables with other names.
 
 use std::path::PathBuf;
 
@@ -8,15 +8,15 @@ use tidegate_service::settings::SECTIONS;
 
 use super::{Outcome, section};
 
-/// What all our variables begin with.
+/// The prefix of all variables of Tidegate.
 const PREFIX: &str = "TIDEGATE_";
-/// Shorter names of settings. Where both are there, the full name wins.
+/// Short names of settings. If both names are set, the full name wins.
 const SHORT: [(&str, &str, &str); 3] = [
     ("TIDEGATE_LISTEN", "server", "listen"),
     ("TIDEGATE_DATA_DIR", "server", "data_dir"),
     ("TIDEGATE_LOG", "server", "log_level"),
 ];
-/// Variables that are no settings: of this command, of the client commands, of the tests.
+/// Variables that are not settings: of this command, of the client commands, and of the tests.
 const SPECIAL: [&str; 6] = [
     "TIDEGATE_CONFIG",
     "TIDEGATE_PRIVATE_ACCESS_TOKEN",
@@ -26,31 +26,33 @@ const SPECIAL: [&str; 6] = [
     "TIDEGATE_BIN",
 ];
 
-/// The names of the private token: ours, then the incumbent's.
+/// The variables for the private token: our own name first, then Logflare's names.
 const PRIVATE: [&str; 3] = ["TIDEGATE_PRIVATE_ACCESS_TOKEN", "LOGFLARE_PRIVATE_ACCESS_TOKEN", "LOGFLARE_API_KEY"];
-/// The names of the public token.
+/// The variables for the public token.
 const PUBLIC: [&str; 2] = ["TIDEGATE_PUBLIC_ACCESS_TOKEN", "LOGFLARE_PUBLIC_ACCESS_TOKEN"];
 
-/// The environment, sorted by what it means.
+/// The variables of the environment, grouped by purpose.
 pub(super) struct Environment {
     pub(super) config: Option<PathBuf>,
     pub(super) private_token: Option<String>,
     pub(super) public_token: Option<String>,
-    /// Section, setting, variable, text; the later wins.
+    /// Section, setting, variable and text. A later entry overrides an earlier one.
     pub(super) settings: Vec<(&'static dyn Section<Options>, String, String, String)>,
 }
 
-/// The environment, where it is text.
+/// The environment variables whose names are valid text.
 pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
 }
 
 impl Environment {
+    /// Groups the variables of an environment.
+    ///
     /// # Errors
-    /// A variable that is unknown and stands near one of ours, or in one of our sections.
+    /// An unknown variable whose name is similar to a known one, or begins with one of our sections.
     pub(super) fn sort(environment: impl Iterator<Item = (String, String)>) -> Outcome<Self> {
-        // An empty variable is how many tools say that there is none.
+        // Many tools set a variable to an empty text to unset it.
         let all: Vec<(String, String)> = environment.filter(|(_, text)| !text.trim().is_empty()).collect();
         let value = |names: &[&str]| {
             names.iter().find_map(|name| all.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone()))
@@ -70,7 +72,7 @@ impl Environment {
             let Some((section, setting)) = setting(name) else {
                 match hint(variable) {
                     Some(hint) => return Err(format!("the environment variable {variable} is unknown; {hint}").into()),
-                    // Nothing that could be meant: somebody's own variable that begins like ours.
+                    // The name is not similar to any known one, so the variable probably belongs to something else.
                     None => eprintln!("tidegate: the environment variable {variable} is unknown and does nothing"),
                 }
                 continue;
@@ -86,7 +88,7 @@ impl Environment {
     }
 }
 
-/// The setting that a variable without its prefix names.
+/// The setting that a variable names, without its prefix.
 fn setting(variable: &str) -> Option<(&'static dyn Section<Options>, String)> {
     SECTIONS.iter().copied().find_map(|section| {
         let name = variable.strip_prefix(&section.name().to_uppercase())?.strip_prefix('_')?.to_lowercase();
@@ -95,8 +97,8 @@ fn setting(variable: &str) -> Option<(&'static dyn Section<Options>, String)> {
     })
 }
 
-/// Kubernetes and the links of Docker tell containers of services, and a service may be called
-/// `tidegate`: such variables are theirs, and refusing to start over them would help nobody.
+/// Whether a variable is set by an orchestrator. Kubernetes, and Docker for linked containers, set variables for each
+/// service, and a service may be called `tidegate`. Refusing to start because of such a variable would be useless.
 fn of_orchestrator(name: &str) -> bool {
     let mut words = name.split('_').rev();
     let last = words.next().unwrap_or_default();
@@ -109,7 +111,7 @@ fn of_orchestrator(name: &str) -> bool {
         })
 }
 
-/// What may have been meant; nothing if the variable has nothing to do with ours.
+/// A suggestion for an unknown variable; `None` if its name is not similar to a known one.
 fn hint(variable: &str) -> Option<String> {
     let of = |section: &&'static dyn Section<Options>| {
         let start = section.name().to_uppercase();
@@ -117,7 +119,7 @@ fn hint(variable: &str) -> Option<String> {
         section.settings().into_iter().map(name).collect::<Vec<_>>()
     };
     let mut names: Vec<String> = SECTIONS.iter().flat_map(of).collect();
-    // Compared without what all begin with: it would make everything near.
+    // The common prefix is removed before the comparison. It would make all names similar.
     let others = SHORT.iter().map(|(short, _, _)| *short).chain(SPECIAL);
     names.extend(others.filter_map(|name| name.strip_prefix(PREFIX)).map(str::to_owned));
     let variable = variable.trim_start_matches(PREFIX);

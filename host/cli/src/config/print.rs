@@ -1,4 +1,4 @@
-//! The configuration for people: what is in effect and why, and what there is to set.
+//! Prints the configuration: the effective values with their origins, and the help text of all settings.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ use tidegate_service::settings::SECTIONS;
 
 use super::{Config, Origin};
 
-/// The effective configuration as TOML that can be fed back, each value with where it comes from.
-/// Tokens are not part of it: they are told as being set, never shown.
+/// The effective configuration as TOML that can be used as a configuration file, each value with its origin. Tokens are
+/// not part of it: the output says only whether they are set.
 pub(crate) fn print(config: &Config) -> String {
     let mut text = String::new();
     for (what, token) in [("private", &config.options.private_token), ("public", &config.options.public_token)] {

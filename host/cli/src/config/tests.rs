@@ -1,4 +1,4 @@
-//! What is read, in which order, and how what is not understood is refused.
+//! Which settings are read, in which order they apply, and how invalid ones are refused.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test may panic")]
 
 use std::time::Duration;
@@ -112,7 +112,7 @@ fn what_is_not_understood_is_refused() {
         let message = with(&Flags::default(), &[(variable, "1")]).unwrap_err();
         assert!(message.contains(variable) && message.contains(words), "{message}");
     }
-    // Nothing of ours can be meant.
+    // This name is not similar to any known variable.
     assert!(with(&Flags::default(), &[("TIDEGATE_XYZZY_PLUGH_FROTZ_GNUSTO", "1")]).is_ok());
     let message = with(&Flags::default(), &[("TIDEGATE_LIMITS_ROWS", "many")]).unwrap_err();
     assert!(message.contains("TIDEGATE_LIMITS_ROWS") && message.contains("a whole number"), "{message}");
@@ -144,7 +144,7 @@ fn the_help_tells_every_setting_with_its_default() {
     assert_eq!(help.lines().filter(|line| line.contains("; default ")).count(), settings);
 }
 
-/// The default configuration, each setting with what it decides.
+/// The default configuration as a file, each setting with its description.
 fn defaults() -> String {
     use std::fmt::Write;
     let mut text = "# The settings of Tidegate, each with its default: tidegate serve --config FILE\n\
@@ -170,7 +170,7 @@ fn the_packaged_file_is_the_defaults() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/tidegate.toml");
     let packaged = std::fs::read_to_string(&path).unwrap_or_default();
     if packaged != defaults() {
-        // Beside the file, so that what changed can be looked at and taken over.
+        // The new file is written beside the old one, so that the changes can be reviewed and taken over.
         let fresh = path.with_extension("toml.new");
         std::fs::write(&fresh, defaults()).unwrap();
         panic!("packaging/tidegate.toml is not the defaults; those are in {}", fresh.display());

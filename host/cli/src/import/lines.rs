@@ -1,20 +1,20 @@
-//! Lines of a file, in batches. Whatever the file is, memory is bounded.
+//! Reads the lines of a file in batches, in bounded memory for any file.
 
 use std::io::{BufRead, Read, Result};
 
 use serde_json::Value;
 
-/// The longest line that is read, in bytes; a longer one is refused.
+/// The limit on the length of a line, in bytes. A longer line is refused.
 const LONGEST: u64 = 16 << 20;
 
-/// One event and where it stood.
+/// One event and the number of its line.
 #[derive(Debug, PartialEq)]
 pub(super) struct Event {
     pub(super) line: u64,
     pub(super) text: Vec<u8>,
 }
 
-/// What is sent at once, and what cannot be.
+/// The events of one request, and the lines that cannot be sent.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) events: Vec<Event>,
@@ -31,10 +31,10 @@ impl<R: BufRead> Lines<R> {
         Self { read, line: 0 }
     }
 
-    /// The next events, up to about `bytes` of them; nothing at the end.
+    /// The next events, up to about `bytes`; `None` at the end of the file.
     ///
     /// # Errors
-    /// What cannot be read or unpacked.
+    /// The file cannot be read or decompressed.
     pub(super) fn batch(&mut self, bytes: usize) -> Result<Option<Batch>> {
         let mut batch = Batch::default();
         let mut held = 0;
@@ -66,7 +66,7 @@ impl<R: BufRead> Lines<R> {
         Ok((!batch.events.is_empty() || !batch.bad.is_empty()).then_some(batch))
     }
 
-    /// Goes to the end of a line without holding it.
+    /// Skips the rest of a line without keeping it in memory.
     fn skip(&mut self) -> Result<()> {
         loop {
             let buffer = self.read.fill_buf()?;

@@ -1,7 +1,7 @@
-//! `tidegate import`: files of events, one JSON object a line, sent to a running server.
+//! `tidegate import`: sends files of events, one JSON object per line, to a running server.
 //!
-//! Over HTTP, so that it needs nothing but an ingest token and works beside other clients. What the server
-//! refuses is found by halves and counted, and the rest is stored.
+//! It uses HTTP, so that it needs only an ingest token and works beside other clients. If the server refuses a batch,
+//! the refused events are found by bisection and counted, and all others are stored.
 
 mod lines;
 mod send;
@@ -18,9 +18,9 @@ use crate::outcome::Outcome;
 use lines::{Batch, Lines};
 use send::{Sender, Sent};
 
-/// Bytes of events in one request.
+/// The size of one request, in bytes of events.
 const BATCH: usize = 1 << 20;
-/// Refused lines that are told one by one.
+/// The number of refused lines that are printed one by one.
 const TOLD: u64 = 10;
 
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let mut total = Total { sender: Sender::new(client, &arguments.source), stored: 0, refused: 0 };
     for path in &arguments.files {
         let done = total.file(path);
-        // What was done before is told also when the rest is not.
+        // The number of stored events is reported even if a later part fails.
         done.map_err(|error| format!("{}: {error}; {} events were stored before", path.display(), total.stored))?;
     }
     let Total { stored, refused, .. } = total;
@@ -69,7 +69,7 @@ impl Total {
         for (line, reason) in &batch.bad {
             self.refuse(path, bar, *line, reason);
         }
-        // Halves of what is refused, until single lines are.
+        // A refused batch is split into halves, down to single lines.
         let mut parts = vec![batch.events];
         while let Some(mut events) = parts.pop() {
             if events.is_empty() {
@@ -110,7 +110,7 @@ impl Total {
     }
 }
 
-/// A bar over the bytes of a file, on a terminal only.
+/// A progress bar over the bytes of a file, only if standard error is a terminal.
 fn bar(path: &Path) -> Result<ProgressBar, Box<dyn std::error::Error>> {
     if !std::io::stderr().is_terminal() {
         return Ok(ProgressBar::hidden());

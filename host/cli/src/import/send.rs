@@ -1,5 +1,5 @@
-//! Sending batches: again where the server says that it is busy, never where it may have stored
-//! them already.
+//! Sends batches. A batch is sent again if the server says that it is busy, but not if the server may have stored it
+//! already.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,18 @@ use crate::client::Client;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// How long one batch is tried while the server is busy.
+/// The time for which a batch is retried while the server is busy.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The longest wait between two tries.
+/// The longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// What became of a batch.
+/// The result of sending a batch.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// All but these: the place of each in the batch and the reason, and how many there are.
+    /// The batch is stored, except for these events: the index in the batch and the reason of some, and the number of
+    /// all.
     Stored(Vec<(usize, String)>, u64),
-    /// Nothing of it was stored, and why.
+    /// No event of the batch is stored; the reason.
     Refused(String),
 }
 
@@ -34,8 +35,11 @@ impl Sender {
         Self { client, path: format!("/api/logs?source_name={source}") }
     }
 
+    /// Sends a batch of events.
+    ///
     /// # Errors
-    /// What would be the same for every batch, and what leaves open whether this one was stored.
+    /// Failures that would be the same for every batch, and failures after which it is unknown whether this batch is
+    /// stored.
     pub(super) fn send(&self, events: &[Event]) -> Outcome<Sent> {
         let mut body = Vec::new();
         for event in events {
@@ -43,7 +47,8 @@ impl Sender {
             body.push(b'\n');
         }
         let began = Instant::now();
-        // The server may not know whether it stored what is sent: sent again, it is stored once.
+        // The idempotency key of the batch. The server may not know whether it stored a batch; if the batch is sent
+        // again under the same key, it is stored only once.
         let name = uuid::Uuid::new_v4().to_string();
         loop {
             let reply = self.client.send_as(Some(&name), "POST", &self.path, Some(("application/x-ndjson", &body)));
@@ -67,7 +72,7 @@ impl Sender {
     }
 }
 
-/// The events of a batch that were not stored; the answer names some and counts all.
+/// The events of a batch that were not stored. The answer lists some of them, and the number of all.
 fn refused(body: &[u8]) -> (Vec<(usize, String)>, u64) {
     let Ok(body) = serde_json::from_slice::<serde_json::Value>(body) else { return (Vec::new(), 0) };
     let named = body.get("errors").and_then(|errors| errors.as_array()).into_iter().flatten().filter_map(|error| {

@@ -1,4 +1,4 @@
-//! The auth server's log: its JSON lines, as text in the message and as fields in the metadata.
+//! The log of the auth server: its JSON lines, as text in the message and as fields in the metadata.
 
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ pub(super) fn event(dice: &mut Dice, moment: &Moment, clock: &mut Clock) -> Valu
     event
 }
 
-/// Ends of requests, account events, token refreshes and errors.
+/// A line about the end of a request, an account event, a token refresh or an error.
 fn line(dice: &mut Dice, moment: &Moment, kind: u32) -> Value {
     let mut line = record! {
         "component": "api", "level": "info", "method": if moment.auth_path == "/user" { "GET" } else { "POST" },
@@ -51,7 +51,7 @@ fn line(dice: &mut Dice, moment: &Moment, kind: u32) -> Value {
         2..62 => {
             set(&mut line, "msg", "request completed");
             let status = if moment.status == 304 { 200 } else { moment.status };
-            // Some servers are of a version that logs texts.
+            // Some versions of the auth server log the status as text.
             let status = if dice.one_in(10) { Value::from(status.to_string()) } else { status.into() };
             set(&mut line, "status", status);
             set(&mut line, "duration", (dice.duration(35.0) * 1e6) as u64);

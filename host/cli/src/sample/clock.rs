@@ -1,4 +1,4 @@
-//! When events happen, and the ways in which services write that down.
+//! The times of events, and the formats in which services write them.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use super::dice::{Dice, mixed};
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
-/// Requests by the hour of the day: asleep until five, most of all in the evening.
+/// The weight of each hour of the day for requests: low until five, highest in the evening.
 const WAVE: [u8; 24] = [3, 2, 2, 2, 2, 3, 6, 10, 14, 16, 17, 17, 18, 18, 17, 17, 18, 20, 26, 29, 30, 26, 16, 8];
 
-/// The times of a number of events, one after the other, none before the one before it.
+/// The times of a series of events, in ascending order.
 #[derive(Debug)]
 pub(super) struct Spread {
     count: f64,
     start: i64,
-    /// Where the last hour begins; all of the span if that is shorter.
+    /// The beginning of the last hour, or of the whole span if it is shorter.
     recent: i64,
     now: i64,
-    /// Of the time before the last hour: what part of its events lies before the end of each bin.
+    /// For the time before the last hour: the fraction of its events that are before the end of each bin.
     bins: Vec<f64>,
     bin: usize,
     last: i64,
@@ -47,7 +47,7 @@ impl Spread {
         Self { count: count.max(1) as f64, start, recent, now, bins, bin: 0, last: start }
     }
 
-    /// The time of the event with this index, which only grows from call to call.
+    /// The time of the event with this index. The index must not decrease from call to call.
     pub(super) fn at(&mut self, index: usize, dice: &mut Dice) -> i64 {
         let part = (index as f64 + dice.fraction()) / self.count;
         let at = if self.bins.is_empty() {
@@ -57,7 +57,8 @@ impl Spread {
         } else {
             between(self.recent, self.now, part * 2.0 - 1.0)
         };
-        // Pages by time meet ties, and filters meet events on their bounds.
+        // Some events have the time or the second of the previous one, and some are on a full minute. So pagination by
+        // time meets equal times, and filters meet events exactly on their bounds.
         let at = match dice.below(80) {
             0 | 1 if index > 0 => self.last,
             2 | 3 if index > 0 => self.last.div_euclid(1_000) * 1_000 + i64::from(dice.below(1_000)),
@@ -81,7 +82,7 @@ impl Spread {
     }
 }
 
-/// Ten minutes, and more where that would make very many.
+/// The width of a bin: ten minutes, or more if there would be too many bins.
 fn bin_width(start: i64, recent: i64) -> i64 {
     (recent.saturating_sub(start) / 10_000).max(10 * MINUTE)
 }
@@ -90,7 +91,7 @@ fn between(from: i64, to: i64, part: f64) -> i64 {
     from + (to.saturating_sub(from) as f64 * part) as i64
 }
 
-/// Times as text. Events come in order, so a second is spelled once for all that lie in it.
+/// Formats times as text. Events come in order, so the text of a second is computed once for all events in it.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     second: Option<i64>,
@@ -130,7 +131,7 @@ impl Clock {
         format!("{}T{}.{:03}Z", self.date, self.time, at.rem_euclid(SECOND) / 1_000)
     }
 
-    /// `2025-11-20 10:15:02.345 UTC`, as the database writes it.
+    /// `2025-11-20 10:15:02.345 UTC`, the format of the database server.
     pub(super) fn of_database(&mut self, at: i64) -> String {
         self.turn(at);
         format!("{} {}.{:03} UTC", self.date, self.time, at.rem_euclid(SECOND) / 1_000)
@@ -142,7 +143,7 @@ impl Clock {
         format!("{} {} UTC", self.date, self.time)
     }
 
-    /// `20/Nov/2025:10:15:02 +0000`, as access logs have it.
+    /// `20/Nov/2025:10:15:02 +0000`, the format of access logs.
     pub(super) fn of_access_log(&mut self, at: i64) -> String {
         self.turn(at);
         let (year, day) = (self.date.get(..4).unwrap_or_default(), self.date.get(8..).unwrap_or_default());
@@ -156,8 +157,8 @@ impl Clock {
         format!("{}, {day} {} {year} {} GMT", self.weekday, self.month, self.time)
     }
 
-    /// The `timestamp` of an event: the hosted pipeline keeps the microsecond, as a number or as
-    /// text; shippers write what their service wrote.
+    /// The `timestamp` of an event. The hosted pipeline keeps microseconds, as a number or as text; shippers send what
+    /// their service wrote.
     pub(super) fn timestamp(&mut self, dice: &mut Dice, at: i64, bare: bool) -> Value {
         self.turn(at);
         let micros = at.rem_euclid(SECOND);

@@ -1,4 +1,4 @@
-//! Chance with a seed, in the few forms that the samples need.
+//! Seeded random numbers, in the few forms that the samples need.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 pub(super) struct Dice(StdRng);
 
 impl Dice {
-    /// Streams of one seed have nothing to do with each other.
+    /// A generator for one stream of a seed. The streams of a seed are independent.
     pub(super) fn new(seed: u64, stream: u64) -> Self {
         Self(StdRng::seed_from_u64(mixed(seed ^ mixed(stream))))
     }
@@ -17,7 +17,7 @@ impl Dice {
         list.choose(&mut self.0).copied().unwrap_or_default()
     }
 
-    /// One of the list by weights that sum up to a hundred; the last takes what is left.
+    /// A random item by weights whose sum is a hundred. The last item gets the remainder.
     pub(super) fn weighted<T: Copy + Default>(&mut self, list: &[(u32, T)]) -> T {
         let mut left = self.below(100);
         for &(weight, value) in list {
@@ -37,7 +37,7 @@ impl Dice {
         self.below(many) == 0
     }
 
-    /// A number below the bound, which is above zero.
+    /// A random number below `bound`, which must be above zero.
     pub(super) fn below(&mut self, bound: u32) -> u32 {
         self.0.random_range(0..bound.max(1))
     }
@@ -46,12 +46,12 @@ impl Dice {
         self.0.random()
     }
 
-    /// From 0 up to 1.
+    /// A random number from 0 up to 1.
     pub(super) fn fraction(&mut self) -> f64 {
         self.0.random()
     }
 
-    /// Milliseconds as services have them: most near the median, few very long.
+    /// A random duration in milliseconds, distributed as in real services: most near the median, few very long.
     pub(super) fn duration(&mut self, median: f64) -> f64 {
         let normal: f64 = (0..12).map(|_| self.fraction()).sum::<f64>() - 6.0;
         (median * (normal * 1.1).exp()).min(20_000.0)
@@ -61,7 +61,7 @@ impl Dice {
         uuid(self.0.random())
     }
 
-    /// From the ranges that are kept for documentation.
+    /// A random IP address from the ranges reserved for documentation.
     pub(super) fn address(&mut self) -> String {
         let (a, b) = (self.below(254) + 1, self.below(0xffff));
         match self.below(12) {
@@ -77,7 +77,7 @@ pub(super) fn uuid(bits: u128) -> String {
     uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid().to_string()
 }
 
-/// Neighbouring numbers become unrelated ones.
+/// Mixes the bits of a number, so that neighbouring numbers give unrelated results.
 pub(super) fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

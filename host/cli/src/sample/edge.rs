@@ -1,4 +1,4 @@
-//! The gateway's log: one record a request.
+//! The log of the gateway: one record per request.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub(super) fn event(dice: &mut Dice, moment: &Moment, clock: &mut Clock) -> Valu
     }
 }
 
-/// Method, path, and the query string with its question mark, or nothing.
+/// The method, the path, and the query string with its question mark; the query string may be empty.
 fn request(dice: &mut Dice, moment: &Moment) -> (&'static str, String, String) {
     match moment.product {
         Product::Rest => {
@@ -56,7 +56,7 @@ fn request(dice: &mut Dice, moment: &Moment) -> (&'static str, String, String) {
     }
 }
 
-/// Some two kilobytes, as lists of ids come to.
+/// A search of about two kilobytes, as long lists of ids cause.
 fn long_search(dice: &mut Dice) -> String {
     let ids: Vec<String> = (0..330).map(|_| (10_000 + dice.below(80_000)).to_string()).collect();
     format!("?id=in.({})", ids.join(","))
@@ -117,7 +117,7 @@ fn hosted(
     }
 }
 
-/// What the network in front knows of the visitor.
+/// The data that the network in front of the gateway adds about the visitor.
 fn network(dice: &mut Dice, place: &super::words::Place) -> Value {
     let mut facts = record! {
         "asn": place.asn, "asOrganization": place.carrier, "city": place.city, "region": place.region,
@@ -137,7 +137,7 @@ fn network(dice: &mut Dice, place: &super::words::Place) -> Value {
     facts
 }
 
-/// What the credentials say of the caller.
+/// The data about the caller that the credentials contain.
 fn caller(dice: &mut Dice, moment: &Moment) -> Value {
     if dice.chance(25) {
         let key = record! {
@@ -182,7 +182,7 @@ fn response(dice: &mut Dice, moment: &Moment, clock: &mut Clock, ray: &str) -> V
         "content_type": if matches!(moment.product, Product::Storage) { "image/webp" } else { "application/json" },
         "cf_cache_status": cache, "cf_ray": ray, "date": clock.of_http(moment.at),
         "sb_gateway_version": "1", "x_kong_upstream_latency": dice.below(90).to_string(),
-        // Depending on the gateway's version.
+        // The type depends on the version of the gateway.
         "content_length": if dice.chance(70) { Value::from(length) } else { length.to_string().into() },
     };
     if let Some(code) = error_code(moment) {
@@ -212,7 +212,7 @@ fn bare(dice: &mut Dice, moment: &Moment, clock: &mut Clock, method: &'static st
     let mut headers = record! {
         "referer": "-", "user_agent": moment.agent, "cf_connecting_ip": moment.client.as_str(),
     };
-    // The error log of the gateway is shipped in the same shape.
+    // The error log of the gateway is shipped in the same form.
     if dice.one_in(30) {
         return record! {
             "timestamp": clock.timestamp(dice, moment.at, true), "appname": "harbour-gateway", "project": "default",

@@ -1,4 +1,4 @@
-//! The two logs of functions: invocations at the edge, and what the code printed.
+//! The two logs of functions: invocations at the edge, and the output of the code.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::{set, wrap};
 
 pub(super) fn invocation(dice: &mut Dice, moment: &Moment, clock: &mut Clock) -> Value {
     if moment.bare {
-        // What a container of one's own prints on its console ends up here.
+        // The console output of a self-hosted container is part of this log.
         let message = match dice.below(4) {
             0 => format!("serving the request for /{}", moment.function),
             1 => "worker started".to_owned(),
@@ -51,7 +51,7 @@ pub(super) fn invocation(dice: &mut Dice, moment: &Moment, clock: &mut Clock) ->
     }
 }
 
-/// Hosted only: a self-hosted container has no such log.
+/// An event of the function output. Only the hosted platform has this log; a self-hosted container has none.
 pub(super) fn output(dice: &mut Dice, moment: &Moment, clock: &mut Clock) -> Value {
     let failed = moment.status >= 500;
     let (kind, level, message) = match dice.below(100) {
@@ -90,7 +90,7 @@ pub(super) fn output(dice: &mut Dice, moment: &Moment, clock: &mut Clock) -> Val
 fn printed(dice: &mut Dice, function: &str) -> String {
     let number = dice.below(9_000);
     match dice.below(60) {
-        // A dump of several kilobytes.
+        // A long message of several kilobytes.
         0 => format!("{function}: {}\n", format!("{{\"gauge\":{number},\"level\":\"3.2 m\"}},").repeat(160)),
         1..10 => format!("{{\"event\":\"moored\",\"boat\":{number},\"ok\":true}}\n"),
         10..20 => format!("Zoë's boat №{number} is 100 % full ⛵\n"),

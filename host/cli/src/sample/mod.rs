@@ -1,14 +1,13 @@
-//! Sample logs of the nine sources, so that a newcomer sees both endpoints answer before any log
-//! was shipped, and a benchmark has as many events as it wants.
+//! Sample logs of the nine sources. With them, both endpoints give answers before real logs are shipped, and a
+//! benchmark has as many events as it needs.
 //!
-//! Half of the events lie in the last hour, the others in a daily wave over the time before.
-//! Two flavours are mixed as they come in practice: the hosted one, full, with every object in a
-//! one-element array; and what a self-hosted shipper posts, sparse and plain, always of the project
-//! `default`. The same seed, count and time give the same events. Event `i` of every source is
-//! about the same [`Moment`], so that with equal counts the gateway's requests meet the service's
-//! own logs: same time, project, address, request id and status.
+//! Half of the events are in the last hour. The others follow a daily wave over the time before. Two flavours are
+//! mixed, as in practice. Hosted events are complete, with every object in a one-element array. Events from self-hosted
+//! shippers are sparse and plain, and always of the project `default`. The same seed, count and time give the same
+//! events. Event `i` of every source describes about the same [`Moment`]. So with equal counts the requests of the
+//! gateway match the logs of the service: same time, project, address, request id and status.
 
-/// A JSON object of the fields in their order; `json!` would copy every text once more.
+/// A JSON object with the fields in their order. `json!` would copy every text once more.
 macro_rules! record {
     ($($key:literal: $value:expr),* $(,)?) => {{
         let keys: &[&str] = &[$($key),*];
@@ -39,7 +38,7 @@ use clock::{Clock, Spread};
 use dice::Dice;
 use moment::Moment;
 
-/// Makes the event of a moment.
+/// Creates the event of a moment.
 type Maker = fn(&mut Dice, &Moment, &mut Clock) -> Value;
 
 const MAKERS: [(&str, Maker); 9] = [
@@ -54,13 +53,13 @@ const MAKERS: [(&str, Maker); 9] = [
     ("pgbouncer.logs.prod", services::pgbouncer),
 ];
 
-/// The sources that there are samples of, under their physical names.
+/// The names of the sources that have samples, as they are stored.
 pub(crate) fn source_names() -> [&'static str; 9] {
     MAKERS.map(|(name, _)| name)
 }
 
-/// `count` events of the source, oldest first, in the `span` that ends `now` (microseconds since
-/// 1970); of a source that is not known, none.
+/// `count` events of the source, oldest first, in the `span` that ends at `now` (microseconds since 1970). An unknown
+/// source has no events.
 pub(crate) fn events(
     source: &str,
     count: usize,
@@ -75,14 +74,14 @@ pub(crate) fn events(
         next: 0,
         count,
         seed,
-        // What is the source's own; moments have dice of theirs.
+        // The random numbers for this source alone. The data of moments has generators of its own.
         dice: Dice::new(seed, u64::MAX - place.map_or(0, |place| place as u64)),
         spread: Spread::new(count, now, span),
         clock: Clock::default(),
     })
 }
 
-/// The events of one source, on their way.
+/// An iterator over the events of one source.
 #[derive(Debug)]
 pub(crate) struct Samples {
     maker: Maker,
@@ -112,12 +111,12 @@ impl Iterator for Samples {
     }
 }
 
-/// The hosted flavour of an object: alone in an array.
+/// An object in the hosted flavour: the only element of an array.
 fn wrap(value: Value) -> Value {
     Value::Array(vec![value])
 }
 
-/// Top-level fields that only some events have.
+/// Sets a top-level field that only some events have.
 fn set(event: &mut Value, key: &str, value: impl Into<Value>) {
     if let Value::Object(fields) = event {
         fields.insert(key.to_owned(), value.into());

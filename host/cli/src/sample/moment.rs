@@ -1,13 +1,13 @@
-//! What happened at one moment, for all sources alike.
+//! What happened at one moment, which is the same for all sources.
 
 use super::clock::Spread;
 use super::dice::{Dice, mixed, uuid};
 use super::words::{AGENTS, FUNCTIONS};
 
-/// People that the samples know.
+/// The number of users in the samples.
 const USERS: u32 = 200;
 
-/// The part of the platform that a request was for.
+/// The part of the platform that handles a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum Product {
     #[default]
@@ -25,7 +25,7 @@ pub(super) struct Moment {
     /// Microseconds since 1970.
     pub(super) at: i64,
     pub(super) project: &'static str,
-    /// Whether a self-hosted shipper posts it, where the source knows such.
+    /// Whether the event comes from a self-hosted shipper, if the source has such events.
     pub(super) bare: bool,
     pub(super) product: Product,
     pub(super) status: u16,
@@ -84,7 +84,7 @@ impl Moment {
         self.named(1, self.request)
     }
 
-    /// The run of the function that a functions request starts.
+    /// The id of the function execution that a request to functions starts.
     pub(super) fn execution_id(&self) -> String {
         self.named(2, self.request)
     }
@@ -93,13 +93,13 @@ impl Moment {
         self.named(3, self.user.into())
     }
 
-    /// The identity of the function: the same in all its runs.
+    /// The id of the function, the same for all its executions.
     pub(super) fn function_id(&self) -> String {
         let sum = self.function.bytes().fold(0, |sum, byte| mixed(sum ^ u64::from(byte)));
         self.named(4, sum)
     }
 
-    /// The version of the function that is deployed.
+    /// The deployed version of the function.
     pub(super) fn version(&self) -> String {
         (self.function.len() * 3 % 17 + 1).to_string()
     }

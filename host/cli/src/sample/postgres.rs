@@ -1,4 +1,4 @@
-//! The database server's log: one record a line.
+//! The log of the database server: one record per line.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::moment::Moment;
 use super::words::TABLES;
 use super::{set, wrap};
 
-/// A line of the server's log, as far as its kind decides it.
+/// The parts of a log line that depend on its kind.
 struct Line {
     severity: &'static str,
     state: &'static str,
@@ -44,7 +44,7 @@ impl Line {
 }
 
 pub(super) fn event(dice: &mut Dice, moment: &Moment, clock: &mut Clock) -> Value {
-    // Three neighbours are one process: a connection is received, authenticated, authorized.
+    // Three consecutive events belong to one process: connection received, authenticated, authorized.
     let process = mixed(moment.index as u64 / 3) % 60_000 + 200;
     let port = 20_000 + process / 2;
     let line = match dice.below(100) {
@@ -191,7 +191,7 @@ fn hosted(dice: &mut Dice, moment: &Moment, clock: &mut Clock, line: Line, proce
     };
     if let Some(query) = line.query {
         set(&mut parsed, "query", query);
-        // Beyond 2^53 more often than not, and negative half of the time.
+        // Random 64-bit numbers: most exceed 2^53, and half of them are negative.
         set(&mut parsed, "query_id", dice.any().cast_signed());
     }
     if let Some(detail) = line.detail {

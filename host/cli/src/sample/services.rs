@@ -1,4 +1,4 @@
-//! The smaller logs: realtime, storage, REST over the database, the pooler.
+//! The smaller logs: realtime, storage, REST over the database, and the connection pooler.
 
 use serde_json::Value;
 
@@ -124,7 +124,7 @@ pub(super) fn postgrest(dice: &mut Dice, moment: &Moment, clock: &mut Clock) -> 
     event
 }
 
-/// Hosted only: a self-hosted stack has another pooler.
+/// An event of the pooler. Only the hosted platform has this log; a self-hosted stack has another pooler.
 pub(super) fn pgbouncer(dice: &mut Dice, moment: &Moment, clock: &mut Clock) -> Value {
     let message = match dice.below(6) {
         0 | 1 => format!(

@@ -1,4 +1,4 @@
-//! What the demonstration and the benchmarks rely on.
+//! The properties that the demonstration and the benchmarks rely on.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{events, source_names};
 const NOW: i64 = 1_782_913_507_123_456;
 const HOUR: i64 = 3_600_000_000;
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// Sources that self-hosted shippers post nothing to.
+/// The sources that have no events from self-hosted shippers.
 const HOSTED_ONLY: [&str; 2] = ["deno-subhosting-events", "pgbouncer.logs.prod"];
 
 fn week(source: &str, count: usize) -> Vec<Value> {
@@ -35,7 +35,7 @@ fn is_bare(event: &Value) -> bool {
     event["metadata"].is_object()
 }
 
-/// The metadata, whatever the flavour.
+/// The metadata of an event in either flavour.
 fn fields(event: &Value) -> &Value {
     event["metadata"].get(0).unwrap_or(&event["metadata"])
 }
@@ -71,7 +71,7 @@ fn events_are_objects_of_a_known_shape() {
 fn times_are_in_order_and_within_the_span() {
     for source in source_names() {
         let times: Vec<_> = week(source, 2_000).iter().map(time).collect();
-        // Shippers write milliseconds.
+        // Shippers write milliseconds, so times may be rounded down.
         let start = NOW - i64::try_from(WEEK.as_micros()).unwrap() - 1_000;
         assert!(times.iter().all(|time| (start..=NOW).contains(time)), "{source}");
         let recent = times.iter().filter(|time| **time >= NOW - HOUR).count();

@@ -1,4 +1,4 @@
-//! The world that the samples tell of: harbours, their berths and boats. All of it is invented.
+//! The vocabulary of the samples: harbours, their berths and boats. All of it is invented.
 
 pub(super) const AGENTS: [&str; 10] = [
     "Mozilla/5.0 (X11; Linux x86_64) HarbourView/4.2",
