@@ -17,7 +17,6 @@ use super::lql;
 use super::request::QueryRequest;
 use crate::admission::Permit;
 use crate::answer::rows_of;
-use crate::compute::AbortOnDrop;
 use crate::in_turn::InTurn;
 use crate::registry::Registry;
 use crate::tables::StoredTables;
@@ -73,17 +72,10 @@ pub(crate) fn warn(notes: &mut BTreeMap<String, String>, warnings: &Warnings) {
 #[async_trait]
 impl Statements for RequestStatements {
     async fn run(&self, statement: Statement, arguments: Vec<(String, Value)>) -> Result<Rows, Failure> {
-        // Planning recurses deeply and scans compute for long, so they do not run on the fiber of the guest.
-        let this = self.clone();
-        let work = async move {
-            let stop = this.stop.clone();
-            stop.cover(this.start(statement, arguments)).await
-        };
-        let mut task = AbortOnDrop(tokio::spawn(InTurn::new(Arc::clone(&self.place), work.boxed())));
-        (&mut task.0).await.unwrap_or_else(|error| {
-            tracing::error!(%error, "a statement's task ended early");
-            Err(Failure::new(Code::Internal, "the statement ended unexpectedly; the server's log has the details"))
-        })
+        // The runtime polls this in a task of its own: planning recurses deeply, which the stack of a guest is too small for.
+        let (this, stop) = (self.clone(), self.stop.clone());
+        let work = async move { stop.cover(this.start(statement, arguments)).await };
+        InTurn::new(Arc::clone(&self.place), work.boxed()).await
     }
 }
 
