@@ -1,17 +1,17 @@
-//! Which format a request asks for: the parameter `format` decides, else the header `Accept`.
+//! Chooses the format of an answer: by the parameter `format`, or else by the header `Accept`.
 //!
-//! Clients send very different `Accept` headers: log viewers JSON, browsers HTML, scripts anything. A request is never
-//! refused for it: where no format that is asked for exists, the answer is JSON.
+//! Clients send very different `Accept` headers: log viewers ask for JSON, browsers for HTML, scripts for anything. So
+//! a request is never refused because of this header: where no requested format exists, the answer is JSON.
 
 use axum::http::{HeaderMap, Uri, header};
 use tidegate_model::{Failure, Manifest};
 use tidegate_service::answer::{FORMAT_PARAMETER, Format};
 
-/// The most members of `Accept` that are read; a browser sends eight.
+/// How many members of `Accept` are read at most; a browser sends eight.
 const MOST_RANGES: usize = 64;
 
-/// The format of a request's answer. Takes the parameter `format` out of what was sent, unless the endpoint has a
-/// parameter of that name itself.
+/// The format of a request's answer. Removes the parameter `format` from `sent`, unless the endpoint has a parameter of
+/// that name itself.
 ///
 /// # Errors
 /// [`tidegate_model::Code::InvalidParameter`] if there is no such format.
@@ -23,14 +23,15 @@ pub(crate) fn take_format(
     Ok(Format::take(sent, manifest)?.unwrap_or_else(|| accepted(headers)))
 }
 
-/// The format that a request seems to ask for, before its endpoint's parameters are known: for refusals.
+/// The format that a request seems to ask for, from its head alone. It is for errors that arise before the endpoint's
+/// parameters are known.
 pub(crate) fn format_of_head(uri: &Uri, headers: &HeaderMap) -> Format {
     let mut pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
     let named = pairs.find(|(name, _)| name == FORMAT_PARAMETER).map(|(_, value)| value);
     named.and_then(|named| Format::named(&named)).unwrap_or_else(|| accepted(headers))
 }
 
-/// The format that `Accept` likes best; JSON without one, or where it likes none.
+/// The format that `Accept` prefers. JSON if the header is absent, or accepts none of the formats.
 fn accepted(headers: &HeaderMap) -> Format {
     let texts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let ranges: Vec<Range> = texts.flat_map(|text| text.split(',')).take(MOST_RANGES).filter_map(Range::read).collect();
@@ -45,7 +46,7 @@ fn accepted(headers: &HeaderMap) -> Format {
     best.map_or(Format::Json, |(_, format)| format)
 }
 
-/// A member of `Accept`: a media type or a range of them, and how welcome it is.
+/// A member of `Accept`: a media type or a range of media types, and its quality value.
 #[derive(Debug)]
 struct Range {
     kind: String,
@@ -63,7 +64,7 @@ impl Range {
             if let Some((name, value)) = part.split_once('=')
                 && name.trim().eq_ignore_ascii_case("q")
             {
-                // What is no number between 0 and 1 says nothing.
+                // A member whose quality is not a number between 0 and 1 is ignored.
                 let value: f32 = value.trim().parse().ok().filter(|value| (0.0..=1.0).contains(value))?;
                 quality = (value * 1_000.0).round() as u16;
             }
@@ -71,7 +72,7 @@ impl Range {
         Some(Self { kind: kind.trim().to_ascii_lowercase(), subtype: subtype.trim().to_ascii_lowercase(), quality })
     }
 
-    /// How exactly the range means a media type; nothing if it does not.
+    /// How specifically the range matches a media type. None if it does not match.
     fn specificity(&self, media_type: &str) -> Option<u8> {
         let (kind, subtype) = media_type.split_once('/')?;
         match (self.kind.as_str(), self.subtype.as_str()) {
@@ -83,21 +84,21 @@ impl Range {
     }
 }
 
-/// How welcome a format is; compared field by field.
+/// How much a format is preferred. Ranks are compared field by field, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     quality: u16,
     specificity: u8,
-    /// Earlier is greater.
+    /// The position in the header. An earlier position ranks higher.
     place: std::cmp::Reverse<usize>,
 }
 
 impl Rank {
-    /// The rank of a format; nothing if it is not mentioned, or refused.
+    /// The rank of a format. None if the header does not mention the format, or excludes it with `q=0`.
     fn of(format: Format, ranges: &[Range]) -> Option<Self> {
         let mut rank: Option<Self> = None;
         for media_type in format.media_types() {
-            // For one media type its most specific range counts, whatever its quality is.
+            // For each media type its most specific range applies, whatever the quality of that range is.
             let meant = ranges.iter().enumerate().filter_map(|(place, range)| {
                 let specificity = range.specificity(media_type)?;
                 Some(Self { quality: range.quality, specificity, place: std::cmp::Reverse(place) })

@@ -22,7 +22,7 @@ pub(crate) struct App {
     /// The schemas of endpoints' rows, for the OpenAPI document.
     pub(crate) row_schemas: RowSchemas,
     pub(crate) metrics: Metrics,
-    /// Whether a stop was asked for.
+    /// Whether the shutdown has begun.
     pub(crate) draining: AtomicBool,
 }
 

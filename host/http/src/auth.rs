@@ -1,4 +1,4 @@
-//! Who is calling: the token of a request and what it allows.
+//! Authentication: the token of a request, and what it allows.
 
 use std::sync::Arc;
 

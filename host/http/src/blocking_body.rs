@@ -1,15 +1,15 @@
-//! Work over the bytes of a request body, kept away from the threads that serve connections where it is much.
+//! Runs work over the bytes of a request body, outside the threads that serve connections if the body is large.
 
 use tidegate_model::{Code, Failure};
 
-/// Bodies of so many bytes and more are read on a thread that may block.
+/// Bodies of at least so many bytes are parsed on a blocking thread.
 pub(crate) const BLOCKING_BYTES: usize = 64 << 10;
 
-/// Runs work that takes time in proportion to `bytes`: on a thread that may block where that is much, so that other
+/// Runs work whose time is proportional to `bytes`. For large bodies it runs on a blocking thread, so that other
 /// connections are served meanwhile.
 ///
 /// # Errors
-/// The work's.
+/// Those of the work; [`Code::Internal`] if it panics on a blocking thread.
 pub(crate) async fn off_connections<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,

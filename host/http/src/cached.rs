@@ -1,4 +1,4 @@
-//! The answer of a cached request: `ETag`, `Age`, `Cache-Status` (RFC 9211), 304.
+//! The response to a cached request: `ETag`, `Age`, `Cache-Status` (RFC 9211), 304.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -10,14 +10,14 @@ use crate::note_headers;
 use crate::response::whole;
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-/// What an answer depends on beside its address.
+/// The request headers on which a response depends.
 const VARY: &str = "authorization, x-api-key, accept, accept-encoding, svc-endpoint-redact-pii, lf-endpoint-redact-pii";
 
-/// The response to a caller who has the versions in `If-None-Match` already, within the memory budget of the caller's
-/// tenant.
+/// The response from a cache entry, within the memory budget of the caller's tenant. `if_none_match` lists the versions
+/// that the caller has already: if the entry's version is among them, the response is 304 without a body.
 ///
 /// # Errors
-/// The budget for answers that are not read yet is used up.
+/// If the budget for answers that clients have not read yet is used up.
 pub(crate) async fn respond(
     entry: &CacheEntry,
     memory: &TenantMemory,
@@ -39,7 +39,7 @@ pub(crate) async fn respond(
         headers.insert(header::ETAG, tag);
     }
     headers.insert(header::AGE, HeaderValue::from(entry.age().as_secs()));
-    // Clients may keep it, and must ask whether it still holds: an endpoint can change at any time.
+    // Clients may store the response, and must ask whether it is still valid: an endpoint can change at any time.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     headers.insert(header::VARY, HeaderValue::from_static(VARY));
     let status = match status {
@@ -60,7 +60,7 @@ pub(crate) fn bypassed(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// The response of an endpoint that caches, whose component does not allow to cache this answer.
+/// The response of an endpoint that caches, where its component does not allow this answer to be cached.
 pub(crate) fn uncacheable(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(CACHE_STATUS, HeaderValue::from_static("tidegate; fwd=miss"));
     response

@@ -1,4 +1,4 @@
-//! A failure as an HTTP answer: status, headers and the JSON document. No other file does this.
+//! Converts a failure to an HTTP response: status, headers and the JSON document. No other file does this.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use tidegate_model::{Code, Failure};
 use tidegate_service::failures::{document, text};
 
-/// A failure that is answered.
+/// A failure, as handlers return it.
 #[derive(Debug)]
 pub(crate) struct Refusal(pub(crate) Failure);
 
@@ -21,7 +21,7 @@ impl IntoResponse for Refusal {
         let Self(failure) = self;
         let status = StatusCode::from_u16(failure.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(document(&failure))).into_response();
-        // For the metrics and the log line, and for who answers it in another form.
+        // For the metrics, the log line, and the middleware that sends errors in another form.
         response.extensions_mut().insert(failure.code);
         response.extensions_mut().insert(ErrorText(text(&failure)));
         let headers = response.headers_mut();

@@ -7,11 +7,11 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 /// Prefix of the name of each note's header; the key follows.
 const PREFIX: &str = "x-tidegate-note-";
-/// The most bytes of names and values of all these headers. Clients and proxies refuse answers whose headers
-/// are larger than they take, 16 KiB in many of them, and then no part of the answer arrives.
+/// The most bytes of names and values of all these headers. Clients and proxies refuse a response whose headers are
+/// larger than their limit, which is 16 KiB in many of them, and then no part of the response arrives.
 const MOST_BYTES: usize = 8 << 10;
-/// Characters that are percent-encoded: those that no header can have, and the percent sign itself. All
-/// that is not ASCII is encoded as well, because clients disagree about what it would mean.
+/// Characters that are percent-encoded: those that no header can have, and the percent sign itself. Characters that are
+/// not ASCII are encoded as well, because clients disagree about their meaning.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Writes the notes into the headers of an answer, in the order of their keys, as long as they fit.
@@ -29,7 +29,7 @@ pub(crate) fn write(notes: &BTreeMap<String, String>, headers: &mut HeaderMap) {
 
 /// A text as the value of a header, from which percent-decoding gives the same text.
 fn encoded(note: &str) -> String {
-    // Blanks at the ends are no part of a header's value.
+    // Spaces at the ends are not part of a header's value, so they are encoded.
     let inner = note.trim_matches(' ');
     let before = note.len() - note.trim_start_matches(' ').len();
     let after = note.len() - before - inner.len();
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn remarks_do_not_make_an_answer_that_clients_refuse() {
-        // Three bytes for each of the text, thus 3 KiB a remark.
+        // Each byte of the text is encoded as three, so a note takes 3 KiB.
         let wide = "\u{1}".repeat(1024);
         let keys: Vec<String> = (0..16).map(|n| format!("k{n:02}")).collect();
         let mut notes: Vec<(&str, &str)> = keys.iter().map(|key| (&**key, &*wide)).collect();

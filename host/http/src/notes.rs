@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::connection::AnonymousConnection;
 
-/// What is known about a request, besides its head.
+/// What is known about a request besides its head.
 #[derive(Debug, Default)]
 pub(crate) struct RequestNotes {
     /// The token's id in log lines; never the token.
@@ -23,11 +23,11 @@ pub(crate) struct RequestNotes {
     pub(crate) endpoint: Option<String>,
     /// Where the answer came from: `hit`, `stale`, `miss`, `collapsed`, `unkept`.
     pub(crate) cache: Option<&'static str>,
-    /// With which status errors are answered, as far as the token and the endpoint say so.
+    /// The status of errors, where the token or the endpoint chooses it.
     pub(crate) errors: Option<Errors>,
     /// The format of the answer.
     pub(crate) format: Option<Format>,
-    /// How the component ended, where it did not answer.
+    /// How the component ended, if it did not answer.
     pub(crate) ended: Option<Class>,
     /// The state of the token's rate limit.
     pub(crate) rate: Option<RateStatus>,
@@ -44,7 +44,7 @@ pub(crate) fn note(change: impl FnOnce(&mut RequestNotes)) {
     let _ = NOTES.try_with(|notes| change(&mut notes.lock().unwrap_or_else(PoisonError::into_inner)));
 }
 
-/// How the request is answered, as far as it is noted: the status of its errors, its format.
+/// What is noted about the response so far: the status of errors, and the format.
 pub(crate) fn chosen() -> (Option<Errors>, Option<Format>) {
     let mut chosen = (None, None);
     note(|notes| chosen = (notes.errors, notes.format));

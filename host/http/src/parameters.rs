@@ -9,7 +9,7 @@ use tidegate_service::execution::{ParameterCollector, SentParameters, texts};
 
 /// The longest body of a query request, in bytes.
 const MAX_BODY: usize = 512 << 10;
-/// Bodies of so many bytes and more are not read on the thread of their connection.
+/// Bodies of at least so many bytes are not parsed on the thread of their connection.
 const LARGE: usize = 64 << 10;
 
 /// A query request whose body has arrived and is not parsed yet.
@@ -35,13 +35,13 @@ impl QueryBody {
         Ok(Self { method: method.clone(), uri: uri.clone(), form, body })
     }
 
-    /// Whether reading it may take longer than a connection's thread should be kept from others.
+    /// Whether parsing it may take too long for the thread that serves its connection.
     pub(crate) fn is_large(&self) -> bool {
         self.body.len() >= LARGE
     }
 
-    /// Reads the parameters. A GET has a `Content-Type` and no body with some clients, so an empty body
-    /// is no error whatever the header says.
+    /// Parses the parameters. Some clients send a GET with a `Content-Type` and no body, so an empty body is not an
+    /// error, whatever the header says.
     ///
     /// # Errors
     /// [`Code::InvalidBody`]; [`Code::TooLarge`] for more parameters than [`tidegate_model::MOST_PARAMETERS`];
@@ -128,7 +128,7 @@ mod tests {
             ("/x?more=1", form, &most),
             (&format!("/x?{many}"), form, ""),
             ("/x", "application/json", &json),
-            // One name that is repeated is as much work as many.
+            // A name that is repeated costs as much work as many names.
             ("/x", form, &"a=1&".repeat(MOST_PARAMETERS + 1)),
         ] {
             let failure = read(Method::POST, uri, kind, body).await.unwrap_err();

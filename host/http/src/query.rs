@@ -60,7 +60,8 @@ pub(crate) async fn query(
         check_request(service.executor.limits(), endpoint, &reads, &access, sent, format, redact)?
     };
     let checked = Arc::new(checked);
-    // Ad-hoc text of a private token over all sources may read anything, so nothing says when its answer changes.
+    // An ad-hoc query of a private token over all sources may read anything, so it is not known when its answer
+    // changes.
     let cacheable = checked.endpoint.manifest.settings.cache_duration_seconds > 0 && !checked.unrestricted;
     let (executor, record) = (Arc::clone(&service.executor), RunRecord::default());
     if !cacheable && format == Format::NdJson {
@@ -94,14 +95,14 @@ fn note_run(record: &RunRecord) {
     }
 }
 
-/// Whether the caller asks for redaction, or asks to turn it off; none where it says nothing.
+/// Whether the caller asks for redaction, or asks to turn it off. None if it asks for neither.
 fn wants_redaction(headers: &HeaderMap) -> Result<Option<bool>, Failure> {
     let mut wants = None;
     for value in REDACT_HEADERS.iter().flat_map(|name| headers.get_all(*name)) {
         let text = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
         match text.as_str() {
             "true" | "1" | "yes" | "on" => wants = Some(true),
-            // Where two headers contradict each other, the safer one holds.
+            // If two headers contradict each other, the safer one applies.
             "false" | "0" | "no" | "off" | "" => wants = wants.or(Some(false)),
             _ => {
                 let message = "the header that asks for redaction is true or false";

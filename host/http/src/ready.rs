@@ -1,9 +1,9 @@
-//! Health and readiness: what probes ask.
+//! Health and readiness: the routes for probes.
 //!
-//! `/health` says that the process answers, whatever is wrong: a stack that waits for a healthy
-//! container must not hang on a full disk. `/ready` says what is wrong, without names or paths,
-//! because it needs no token; those are in the log. Stored logs that cannot be read do not make a
-//! service unready, because all others can: it says `degraded`.
+//! `/health` says only that the process answers, whatever is wrong: containers that wait for a healthy one must not
+//! hang because a disk is full. `/ready` says what is wrong, without names or paths, because it needs no token; names
+//! and paths are in the log. Stored logs that cannot be read do not make the service unready, because all others can be
+//! read: the status is then `degraded`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,11 +17,10 @@ use tidegate_store::StoreStats;
 
 use crate::app::App;
 
-/// Free space under which the disk is as good as full, in bytes: a write-ahead log and a segment
-/// must find room.
+/// The free space below which the disk counts as full, in bytes: a write-ahead log and a segment must still fit.
 const LEAST_FREE: u64 = 64 << 20;
 
-/// Something that is wrong.
+/// A problem that the service reports to probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     what: &'static str,
@@ -51,9 +50,9 @@ pub(crate) async fn health() -> Json<Value> {
 
 /// `GET /ready`.
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
-    // The catalog and the file system may be slow; connections are served meanwhile.
-    let asked = Arc::clone(&app);
-    let problems = tokio::task::spawn_blocking(move || problems(&asked)).await;
+    // The catalog and the file system may be slow, so the checks run on a blocking thread.
+    let shared = Arc::clone(&app);
+    let problems = tokio::task::spawn_blocking(move || problems(&shared)).await;
     let problems = problems.unwrap_or_else(|_| vec![Problem::new("internal", "the checks broke off")]);
     if !problems.is_empty() {
         return not_ready(&problems);
@@ -85,8 +84,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     .into_response()
 }
 
-/// What of the stored logs cannot be read. The rest is served: a service is ready all the same, and says
-/// that it is degraded.
+/// The damage to the stored logs. All other logs are served, so the service stays ready and says that it is degraded.
 fn damage(stats: &StoreStats) -> Vec<Problem> {
     let mut found = Vec::new();
     if stats.damaged_segments > 0 {

@@ -42,8 +42,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             HeaderName::from_static("svc-endpoint-redact-pii"),
             HeaderName::from_static("lf-endpoint-redact-pii"),
         ])
-        // All: the remarks of components are headers of names that are not known here. No caller's cookie
-        // comes with such a request, so nothing is shown that its page does not ask for itself.
+        // All headers: the notes of components are headers whose names are not known here. Browsers send no cookies
+        // with such a request, so the answer shows nothing that the page did not ask for itself.
         .expose_headers(Any)
         .max_age(Duration::from_secs(86_400));
     Router::new()
@@ -78,7 +78,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(from_fn(shaped))
+        .layer(from_fn(errors_as_json))
         .layer(compressed())
         .layer(from_fn(count_compressed))
         .layer(from_fn(tolerant))
@@ -90,7 +90,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Where log viewers look for log drains, which there are none of here.
+/// The paths at which log viewers look for log drains, which this service does not have.
 const DRAINS: [&str; 2] = ["/api/backends", "/api/rules"];
 
 fn is_of_drains(path: &str) -> bool {
@@ -98,8 +98,8 @@ fn is_of_drains(path: &str) -> bool {
 }
 
 async fn no_route(request: Request) -> Refusal {
-    // A page that shows them asks again and again; the log says once what its 404s are.
-    static TOLD: Once = Once::new();
+    // A page that shows log drains requests them again and again, so the log explains these 404s only once.
+    static LOGGED: Once = Once::new();
     let path = request.uri().path();
     let mut message = format!("there is nothing at {path}");
     if is_of_drains(path) {
@@ -107,7 +107,7 @@ async fn no_route(request: Request) -> Refusal {
             ": log drains (backends and rules) are no part of this service; logs are read by queries, at \
              /api/endpoints/query/NAME",
         );
-        TOLD.call_once(|| {
+        LOGGED.call_once(|| {
             tracing::info!(
                 path,
                 "a client asks for log drains (backends and rules), which are no part of this service: it is answered \
@@ -123,9 +123,10 @@ async fn no_method(request: Request) -> Refusal {
     Failure::new(Code::MethodNotAllowed, message).into()
 }
 
-/// What the framework refuses before a route sees it (a path that is no UTF-8, a parameter twice) is
-/// text of its own; callers read every refusal as JSON.
-async fn shaped(request: Request, next: Next) -> Response {
+/// Middleware that converts the framework's own errors to JSON. A request that the framework refuses before a handler
+/// runs (a path that is not UTF-8, a parameter that is given twice) gets an error in plain text, but clients read every
+/// error as JSON.
+async fn errors_as_json(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let is_text =
         response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));

@@ -1,7 +1,7 @@
-//! Connections: accepted, counted, watched, ended cleanly.
+//! The connections of a listener: accepting, counting, timing out and shutting down.
 //!
-//! `axum::serve` sets no timer and no limits; a slow or endless request would hold its connection
-//! for ever. What a client may take its time for is in [`crate::connection`].
+//! `axum::serve` sets no timeouts and no limits; a slow or endless request would hold its connection for ever. The
+//! timeouts of a connection are in [`crate::connection`].
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -34,20 +34,19 @@ use crate::metrics::OpenConnection;
 use crate::startup::{Startup, crowded, leaving, overfull};
 use crate::tls::Tls;
 
-/// The longest request head, in bytes: a query string of 64 KiB and headers.
+/// The longest request head, in bytes: enough for a query string of 64 KiB and headers.
 const MAX_HEAD: usize = 256 << 10;
-/// What is buffered of the answer on one stream of HTTP/2, in bytes.
+/// How much of the response is buffered on one HTTP/2 stream, in bytes.
 const SEND_BUFFER: usize = 64 << 10;
-/// Connections over the limit on which probes are answered.
-const SPARE: usize = 64;
-/// Connections beyond those that an address may have without a token, over all addresses.
-const CROWD: usize = 256;
-/// How long one of these may last in any state.
-const SPARE_TIME: Duration = Duration::from_secs(2);
+/// How many connections over the limit are accepted, so that probes are answered on them.
+const SPARE_CONNECTIONS: usize = 64;
+/// How many connections are accepted, over all addresses, beyond those that each address may have without a token.
+const EXTRA_CONNECTIONS_WITHOUT_TOKEN: usize = 256;
+/// The timeouts of a connection beyond a limit, in every state.
+const SPARE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Serves until `stop` resolves, then lets running requests end and closes the store. Meanwhile
-/// health is still answered, and `/ready` says that the service is going. With `tls`, nothing else is
-/// spoken.
+/// Serves until `stop` resolves, then lets running requests end and closes the store. During the shutdown `/health` is
+/// still answered, and `/ready` says that the service is shutting down. With `tls`, only TLS connections are served.
 ///
 /// # Errors
 /// If the store does not close.
@@ -59,7 +58,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<(), tidegate_store::StoreError> {
     let tls = tls.map(Arc::new);
-    // Ends with this function.
+    // The tasks in this set end when the function returns.
     let mut watched = JoinSet::new();
     if let Some(tls) = &tls {
         watched.spawn(Arc::clone(tls).watch());
@@ -72,7 +71,8 @@ pub async fn serve(
             () = &mut stop => break,
         }
     }
-    // Before anybody can be told of it: who reads of the stop reads as well that the connection ends.
+    // Set before `/ready` reports the shutdown: the response that tells a client of it also says that the connection
+    // closes.
     connections.stopping.send_replace(true);
     if let Some(app) = startup.app() {
         app.draining.store(true, Ordering::Release);
@@ -80,13 +80,14 @@ pub async fn serve(
     }
     let Connections { all_gone, .. } = &mut connections;
     let mut gone = std::mem::replace(all_gone, mpsc::channel(1).1);
-    // The connections holds one end of the channel; what remains are the connections'.
+    // `connections` holds a sender of the channel itself. Without it, only connections hold senders, and the channel
+    // closes with the last of them.
     connections.alive = None;
     let mut gone = pin!(gone.recv());
     let mut grace = pin!(tokio::time::sleep(options.grace));
     loop {
         tokio::select! {
-            // New connections are there for probes, and are not waited for.
+            // New connections serve probes only, and the shutdown does not wait for them.
             accepted = listener.accept() => connections.take(accepted).await,
             _ = &mut gone => break,
             () = &mut grace => {
@@ -102,47 +103,54 @@ pub async fn serve(
     }
 }
 
-/// All connections of a listener.
+/// Accepts the connections of a listener, and holds what they share.
 struct Connections {
     startup: Arc<Startup>,
     tls: Option<Arc<Tls>>,
     builder: Builder<TokioExecutor>,
+    /// The routes of connections over the limit.
     overfull: Router,
-    /// The routes of new connections, after a stop was asked for.
+    /// The routes of new connections after the shutdown has begun.
     leaving: Option<Router>,
     timeouts: Timeouts,
+    /// One permit for each connection that may be open.
     places: Arc<Semaphore>,
+    /// Permits for connections over the limit.
     spare: Arc<Semaphore>,
+    /// Permits for connections of addresses that have too many without a token.
     crowd: Arc<Semaphore>,
+    /// The routes of such connections.
     crowded: Router,
     addresses: Arc<AddressLimits>,
     stopping: watch::Sender<bool>,
-    /// Held by every connection that is waited for at the end.
+    /// A clone is held by every connection that the shutdown waits for.
     alive: Option<mpsc::Sender<Infallible>>,
     all_gone: mpsc::Receiver<Infallible>,
+    /// When the log last said that there are too many connections.
     warned: Option<Instant>,
 }
 
 impl Connections {
     fn new(startup: Arc<Startup>, tls: Option<Arc<Tls>>, options: &ServerOptions) -> Self {
         let mut builder = Builder::new(TokioExecutor::new());
-        // Heads have our own clock: hyper's would run on idle connections too.
+        // Request heads are timed by `ConnectionClock`, because hyper's timer would run on idle connections too.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(MAX_HEAD);
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(128)
             .max_header_list_size(256 << 10)
-            // What a stream whose client does not read holds of its answer, besides the memory budget for answers.
+            // What a stream whose client does not read buffers of its response, in addition to the memory budget for
+            // answers.
             .max_send_buf_size(SEND_BUFFER)
-            // Streams that are opened and reset again cost work without counting as open.
+            // Streams that the client opens and resets at once cost work without counting as open.
             .max_pending_accept_reset_streams(32)
             .max_local_error_reset_streams(128)
             .keep_alive_interval(Some(Duration::from_secs(30)));
         let (alive, all_gone) = mpsc::channel(1);
         Self {
             crowded: crowded(&startup),
-            crowd: Arc::new(Semaphore::new(CROWD)),
+            crowd: Arc::new(Semaphore::new(EXTRA_CONNECTIONS_WITHOUT_TOKEN)),
             addresses: AddressLimits::new(options.connections_without_token),
             startup,
             tls,
@@ -151,7 +159,7 @@ impl Connections {
             leaving: None,
             timeouts: Timeouts::of(options),
             places: Arc::new(Semaphore::new(options.max_connections)),
-            spare: Arc::new(Semaphore::new(SPARE)),
+            spare: Arc::new(Semaphore::new(SPARE_CONNECTIONS)),
             stopping: watch::Sender::new(false),
             alive: Some(alive),
             all_gone,
@@ -163,7 +171,8 @@ impl Connections {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, or a peer that left: pause instead of spinning.
+                // The process has no file descriptors left, or the peer has disconnected already. A pause avoids a busy
+                // loop.
                 tracing::warn!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 return;
@@ -175,7 +184,7 @@ impl Connections {
             app.metrics.anonymous(self.addresses.anonymous(), anonymous.is_none());
         }
         let (place, limited, full) = match (&anonymous, Arc::clone(&self.places).try_acquire_owned().ok()) {
-            // It takes none of the places that its address would keep from others.
+            // The address has reached its limit, so this connection takes none of the places that all callers share.
             (None, place) => {
                 drop(place);
                 (Arc::clone(&self.crowd).try_acquire_owned().ok(), Some(self.crowded.clone()), false)
@@ -186,11 +195,11 @@ impl Connections {
                 (Arc::clone(&self.spare).try_acquire_owned().ok(), Some(self.overfull.clone()), true)
             }
         };
-        // Over these too, the connection is dropped: that is the quickest answer.
+        // When these places are taken too, the connection is dropped, which is the cheapest response.
         let Some(place) = place else { return };
         let limited = self.leaving.clone().or(limited);
         let timeouts = if limited.is_some() {
-            Timeouts { head: SPARE_TIME, idle: SPARE_TIME, write: SPARE_TIME, ..self.timeouts }
+            Timeouts { head: SPARE_TIMEOUT, idle: SPARE_TIMEOUT, write: SPARE_TIMEOUT, ..self.timeouts }
         } else {
             self.timeouts
         };
@@ -209,7 +218,7 @@ impl Connections {
         tokio::spawn(connection.run(self.builder.clone(), stream, self.tls.clone()));
     }
 
-    /// Says that there are too many connections, at most once in ten seconds.
+    /// Logs that there are too many connections, at most once in ten seconds.
     fn warn(&mut self) {
         let now = Instant::now();
         if self.warned.is_none_or(|last| now.saturating_duration_since(last) > Duration::from_secs(10)) {
@@ -222,11 +231,11 @@ impl Connections {
 /// One connection.
 struct Connection {
     startup: Arc<Startup>,
-    /// The routes, where they are fewer than the startup's.
+    /// The routes of this connection, where it gets fewer than those that `startup` gives.
     limited: Option<Router>,
     timeouts: Timeouts,
     peer: SocketAddr,
-    /// Its place among those of its address without a token.
+    /// Counts the connection among those of its address without a token.
     anonymous: Option<Arc<AnonymousConnection>>,
     stopping: watch::Receiver<bool>,
     _alive: Option<mpsc::Sender<Infallible>>,
@@ -235,7 +244,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Serves it. The handshake of TLS has the time and the place of a request's head.
+    /// Serves the connection. The TLS handshake has the timeout of a request head, and the connection counts from the
+    /// beginning of the handshake.
     async fn run(mut self, builder: Builder<TokioExecutor>, stream: TcpStream, tls: Option<Arc<Tls>>) {
         let began = Instant::now();
         let clock = Arc::new(ConnectionClock::new(self.timeouts, began));
@@ -246,13 +256,13 @@ impl Connection {
                 .await;
         };
         let stream = TimedStream { stream, clock: Arc::clone(&clock), side: Side::Writes };
-        let shaken = tokio::time::timeout_at((began + self.timeouts.head).into(), tls.accept(stream));
-        let shaken = tokio::select! {
-            shaken = shaken => shaken.unwrap_or_else(|_| Err("the handshake takes too long".to_owned())),
-            // No request was begun.
+        let handshake = tokio::time::timeout_at((began + self.timeouts.head).into(), tls.accept(stream));
+        let handshake = tokio::select! {
+            handshake = handshake => handshake.unwrap_or_else(|_| Err("the handshake takes too long".to_owned())),
+            // No request has begun, so the connection can be dropped.
             _ = self.stopping.changed(), if !stopping => return,
         };
-        match shaken {
+        match handshake {
             Ok(stream) => {
                 let stream = TimedStream { stream, clock: Arc::clone(&clock), side: Side::Reads };
                 self.serve(builder, stream, clock, stopping).await;
@@ -281,7 +291,7 @@ impl Connection {
             let (version, stop_seen) = (request.version(), stop_seen.clone());
             async move {
                 let Ok(mut response) = router.oneshot(request).await;
-                // A client that is not told would send its next request into the closing connection.
+                // Without this header, a client would send its next request on the closing connection.
                 if *stop_seen.borrow() && version < Version::HTTP_2 {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }

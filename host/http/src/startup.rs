@@ -1,8 +1,8 @@
 //! The routes of a connection in each phase of a service: opening, open, full, stopping.
 //!
-//! Probes are answered in every phase. A service whose data cannot be opened must still be healthy for the orchestrator
-//! around it, and say what is wrong when asked. A service that is full must answer the probes that would otherwise restart
-//! it.
+//! Probes are answered in every phase. A service whose data cannot be opened must still be healthy for its
+//! orchestrator, and report the problem when it is asked. A service that is full must answer probes, or the
+//! orchestrator would restart it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -25,15 +25,15 @@ use crate::failure::Refusal;
 use crate::ready::{Problem, health, not_ready, ready};
 
 /// How long a request waits for the service to open.
-const OPENING: Duration = Duration::from_secs(10);
+const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A service as connections see it, from the first moment on: opening, failed to open, or open.
+/// The state of a service as connections see it, from the start of the process: opening, failed to open, or open.
 #[derive(Debug)]
 pub struct Startup {
     open: OnceLock<(Arc<App>, Router)>,
     closed: OnceLock<Router>,
     problem: RwLock<Problem>,
-    /// Opening has failed so far.
+    /// Whether an attempt to open the service has failed.
     failed: AtomicBool,
     /// Notified when the service is opened, or opening has failed.
     changed: Notify,
@@ -75,7 +75,7 @@ impl Startup {
         self.changed.notify_waiters();
     }
 
-    /// Reports why the service does not open. `message` is shown to anyone who asks `/ready`.
+    /// Records why the service does not open. `message` is shown to anyone who requests `/ready`.
     pub fn fail(&self, message: &str) {
         *self.problem.write().unwrap_or_else(PoisonError::into_inner) = Problem::new("start", message);
         self.failed.store(true, Ordering::Relaxed);
@@ -102,13 +102,13 @@ async fn starting(State(startup): State<std::sync::Weak<Startup>>) -> Response {
     not_ready(&problem.into_iter().collect::<Vec<_>>())
 }
 
-/// Opening takes a fraction of a second. A client that asks for health and then sends at once waits for it, unless opening
-/// has failed.
+/// Handles all other requests while the service is not open. Opening takes a fraction of a second, so a client that
+/// checks `/health` and then sends a request at once waits for it, unless opening has failed.
 async fn not_open(State(startup): State<std::sync::Weak<Startup>>, request: Request) -> Response {
     let opened = async {
         loop {
             let startup = startup.upgrade()?;
-            // Asked for before it is looked at, so that an opening in between is not missed.
+            // Registered before the state is checked, so that a change in between is not missed.
             let mut changed = std::pin::pin!(startup.changed.notified());
             changed.as_mut().enable();
             if let Some((_, router)) = startup.open.get() {
@@ -120,7 +120,7 @@ async fn not_open(State(startup): State<std::sync::Weak<Startup>>, request: Requ
             changed.await;
         }
     };
-    match tokio::time::timeout(OPENING, opened).await {
+    match tokio::time::timeout(OPENING_TIMEOUT, opened).await {
         Ok(Some(router)) => router.oneshot(request).await.unwrap_or_else(|never| match never {}),
         _ => {
             let message = "the server is not open yet; GET /ready says why";
@@ -129,14 +129,15 @@ async fn not_open(State(startup): State<std::sync::Weak<Startup>>, request: Requ
     }
 }
 
-/// The routes of a connection over the limit: probes are answered, the rest is told to come again.
+/// The routes of a connection over the limit: `/health` is answered, and all other requests are told to try again
+/// later.
 pub(crate) fn overfull() -> Router {
     let fallback = async || not_now("the server has as many connections as it can serve; try again later");
     Router::new().route("/health", get(health)).fallback(fallback)
 }
 
-/// The routes of a connection beyond those that its address may have without a token: probes are answered, and whoever
-/// shows a valid token is served.
+/// The routes of a connection beyond those that its address may have without a token: `/health` is answered, and
+/// requests with a valid token are served.
 pub(crate) fn crowded(startup: &Arc<Startup>) -> Router {
     Router::new().route("/health", get(health)).fallback(known_only).with_state(Arc::downgrade(startup))
 }
@@ -153,7 +154,7 @@ async fn known_only(State(startup): State<std::sync::Weak<Startup>>, request: Re
     )
 }
 
-/// The routes of a connection that comes after a stop was asked for.
+/// The routes of a connection that is accepted after the shutdown has begun.
 pub(crate) fn leaving(app: Arc<App>) -> Router {
     let fallback = async || not_now("the server is shutting down; try again later");
     Router::new().route("/health", get(health)).route("/ready", get(ready)).fallback(fallback).with_state(app)

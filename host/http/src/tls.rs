@@ -1,9 +1,10 @@
-//! TLS of the service's own, for those who have no proxy before it.
+//! TLS in the service itself, for operators who have no proxy in front of it.
 //!
-//! Certificates are replaced every few weeks, by programs that know nothing of the service. So their files are
-//! looked at again and again, and what changed is used for new connections; those that are open keep what
-//! they began with. Files that cannot be used change nothing: the log says why, and the certificate before stays.
-//! They are compared by content. Times and links of files are no sign that all file systems and programs keep.
+//! Certificates are replaced every few weeks, by programs that know nothing of the service. So the service checks their
+//! files periodically, and uses changed ones for new connections; open connections keep the certificate that they
+//! started with. Files that cannot be used change nothing: the log says why, and the previous certificate stays in use.
+//! Files are compared by content, because not all file systems and programs update modification times and links
+//! reliably.
 
 use std::fs::File;
 use std::io::Read;
@@ -26,16 +27,17 @@ use tokio_rustls::server::TlsStream;
 
 use crate::connection::TimedStream;
 
-/// How often the files are looked at. A change counts when it is seen twice: files are not written at once.
-const EVERY: Duration = Duration::from_secs(1);
-/// The longest file that is read, in bytes: a chain of certificates is some kilobytes.
-const LONGEST: u64 = 1 << 20;
-/// What is read of a request that came without TLS, in bytes, so that its sender reads the answer.
-const WASTE: u64 = 1 << 20;
-/// What is said to such a request.
-const PLAIN: &str = "this port speaks TLS: the address begins with https://";
+/// How often the files are checked. A change is used only when two checks in a row see it, because files are not
+/// written at once.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest file that is read, in bytes. A chain of certificates takes some kilobytes.
+const MAX_FILE: u64 = 1 << 20;
+/// How many bytes of a request without TLS are read and discarded at most, so that its sender can read the response.
+const MAX_DISCARDED: u64 = 1 << 20;
+/// The error message for a request without TLS.
+const NO_TLS: &str = "this port speaks TLS: the address begins with https://";
 
-/// Why a certificate cannot be used. The texts name the file, and never what is in it.
+/// Why a certificate cannot be used. The messages name the file, and never show its content.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -43,43 +45,43 @@ pub enum TlsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The file of the certificate has none.
+    /// The certificate file contains no certificate.
     #[error("{} has no certificate in PEM (-----BEGIN CERTIFICATE-----)", .0.display())]
     NoCertificate(PathBuf),
-    /// The file of the key has none.
+    /// The key file contains no unencrypted private key.
     #[error("{} has no private key in PEM that is not encrypted (-----BEGIN PRIVATE KEY-----)", .0.display())]
     NoKey(PathBuf),
-    /// The two do not belong together.
+    /// The key and the certificate do not belong together.
     #[error("the private key in {} is not that of the first certificate in {}", key.display(), certificate.display())]
     OfAnother {
-        /// The file of the certificate.
+        /// The certificate file.
         certificate: PathBuf,
-        /// The file of the key.
+        /// The key file.
         key: PathBuf,
     },
-    /// The library does not take them.
+    /// The TLS library refuses the certificate or the key.
     #[error("the certificate in {} cannot be used: {source}", certificate.display())]
     Unusable {
-        /// The file of the certificate.
+        /// The certificate file.
         certificate: PathBuf,
-        /// What the library says.
+        /// The error of the library.
         source: Error,
     },
 }
 
-/// The certificate of the service, as its files have it.
+/// The certificate of the service, which is reloaded when its files change.
 #[derive(Debug)]
 pub struct Tls {
     files: Files,
     current: RwLock<Arc<ServerConfig>>,
-    /// The digest of what is in use.
+    /// The digest of the files as they were loaded first.
     first: [u8; 32],
 }
 
-/// The two files.
+/// The paths of the two files.
 #[derive(Debug, Clone)]
 struct Files {
     certificate: PathBuf,
@@ -87,10 +89,10 @@ struct Files {
 }
 
 impl Tls {
-    /// Reads the files that the settings name; nothing where they name none.
+    /// Loads the files that the settings name. None if the settings do not name them.
     ///
     /// # Errors
-    /// Files that cannot be read, or have no certificate and key that belong together.
+    /// Files that cannot be read, or that do not contain a certificate and the key that belongs to it.
     pub fn load(options: &ServerOptions) -> Result<Option<Self>, TlsError> {
         let (Some(certificate), Some(key)) = (options.tls_certificate.clone(), options.tls_key.clone()) else {
             return Ok(None);
@@ -101,13 +103,14 @@ impl Tls {
         Ok(Some(Self { files, current: RwLock::new(config), first: contents.digest() }))
     }
 
-    /// Looks at the files for ever, and uses what is new and good.
+    /// Checks the files for ever, and uses new content that is valid.
     pub(crate) async fn watch(self: Arc<Self>) {
         tracing::info!(certificate = %self.files.certificate.display(), "only TLS is spoken");
-        // A digest, or why there is none.
+        // `used` is the content that was handled last, `before` that of the previous check: the digest of the files, or
+        // the reason why they could not be read.
         let mut used: Result<[u8; 32], String> = Ok(self.first);
         let mut before = used.clone();
-        let mut tick = tokio::time::interval(EVERY);
+        let mut tick = tokio::time::interval(CHECK_INTERVAL);
         loop {
             tick.tick().await;
             let files = self.files.clone();
@@ -130,27 +133,27 @@ impl Tls {
         }
     }
 
-    /// The handshake of a connection. Who speaks HTTP without TLS is told so.
+    /// Performs the TLS handshake of a connection. A client that sends HTTP without TLS gets a response that says so.
     ///
     /// # Errors
-    /// Why there will be no request, in words.
+    /// The reason why there will be no request, as text.
     pub(crate) async fn accept(
         &self,
         mut stream: TimedStream<TcpStream>,
     ) -> Result<TlsStream<TimedStream<TcpStream>>, String> {
         let mut first = [0];
         match stream.stream.peek(&mut first).await {
-            // A method's name; TLS begins with the number 22.
+            // An upper-case letter begins the name of an HTTP method. TLS begins with the byte 22.
             Ok(_) if first.iter().all(u8::is_ascii_uppercase) => {
-                let body = document(&Failure::new(Code::Unsupported, PLAIN)).to_string();
+                let body = document(&Failure::new(Code::Unsupported, NO_TLS)).to_string();
                 let answer = format!(
                     "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
                     body.len()
                 );
                 let _ = stream.write_all(answer.as_bytes()).await;
                 let _ = stream.shutdown().await;
-                // Unread bytes would take the answer from its reader.
-                let _ = tokio::io::copy(&mut stream.take(WASTE), &mut tokio::io::sink()).await;
+                // Closing a socket with unread bytes resets the connection, and the client might lose the response.
+                let _ = tokio::io::copy(&mut stream.take(MAX_DISCARDED), &mut tokio::io::sink()).await;
                 return Err("it came without TLS".to_owned());
             }
             Ok(_) => {}
@@ -161,7 +164,7 @@ impl Tls {
     }
 }
 
-/// What the two files have.
+/// The contents of the two files.
 struct Contents {
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -185,10 +188,10 @@ impl Files {
         let chain = chain.ok().filter(|chain| !chain.is_empty());
         let chain = chain.ok_or_else(|| TlsError::NoCertificate(certificate.clone()))?;
         let private = PrivateKeyDer::from_pem_slice(&contents.key).map_err(|_| TlsError::NoKey(key.clone()))?;
-        let made = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        let built = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private));
-        let mut config = made.map_err(|error| match error {
+        let mut config = built.map_err(|error| match error {
             Error::InconsistentKeys(_) => TlsError::OfAnother { certificate: certificate.clone(), key: key.clone() },
             source => TlsError::Unusable { certificate: certificate.clone(), source },
         })?;
@@ -199,14 +202,14 @@ impl Files {
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let unreadable = |source| TlsError::Unreadable { path: path.to_owned(), source };
-    // Whatever is no file could be waited for without end.
+    // Reading something that is not a file, such as a named pipe, could block for ever.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(unreadable(std::io::Error::other("it is no file")));
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
-    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if tidegate_model::number(bytes.len()) > LONGEST {
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if tidegate_model::number(bytes.len()) > MAX_FILE {
         return Err(unreadable(std::io::Error::other("it is too long for a certificate or a key")));
     }
     Ok(bytes)

@@ -1,8 +1,8 @@
-//! Traces over OTLP/HTTP, or HTTPS: each request is a span, and where its caller has begun a trace (W3C
-//! `traceparent`) it is a part of that.
+//! Sends traces over OTLP/HTTP or HTTPS. Each request is a span. If its caller has begun a trace (W3C `traceparent`),
+//! the span is a part of that trace.
 //!
-//! Spans are sent by a thread of their own, in batches, with a small blocking client; when the
-//! receiver is slow or gone, spans are dropped, the log says so once, and requests do not notice.
+//! A thread of its own sends the spans in batches, with a small blocking HTTP client. When the receiver is slow or
+//! unreachable, spans are dropped, the log says so once, and requests are not delayed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,20 +23,20 @@ use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt};
 use tracing_subscriber::registry::LookupSpan;
 use ureq::tls::{RootCerts, TlsConfig};
 
-/// How long the receiver may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the receiver may take to answer.
+const RECEIVER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What sends spans, and the last of them before the process ends.
+/// The exporter of spans. Stopping it sends the last spans before the process ends.
 #[derive(Debug)]
 pub struct Traces {
     provider: SdkTracerProvider,
 }
 
 impl Traces {
-    /// Sets up the sending of spans; nothing where no receiver is set.
+    /// Starts the exporter. None if no receiver is configured.
     ///
     /// # Errors
-    /// If the exporter does not take its settings.
+    /// If the exporter refuses its settings.
     pub fn start(options: &TraceOptions) -> Result<Option<Self>, String> {
         if options.endpoint.is_empty() {
             return Ok(None);
@@ -45,12 +45,12 @@ impl Traces {
             .with_http()
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(format!("{}/v1/traces", options.endpoint))
-            .with_timeout(PATIENCE)
+            .with_timeout(RECEIVER_TIMEOUT)
             .with_http_client(Client::new())
             .build()
             .map_err(|error| error.to_string())?;
         let resource = Resource::builder().with_service_name(options.service_name.clone()).build();
-        // A caller's decision holds; the share is for those who made none.
+        // The sampling decision of a caller is kept. The configured ratio applies to requests without one.
         let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(options.sample)));
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
@@ -60,7 +60,7 @@ impl Traces {
         Ok(Some(Self { provider }))
     }
 
-    /// The part of the subscriber that makes spans of requests into spans that are sent.
+    /// The layer of the `tracing` subscriber that turns the spans of requests into spans that are sent.
     pub fn layer<S>(&self) -> OpenTelemetryLayer<S, SdkTracer>
     where
         S: tracing::Subscriber + for<'a> LookupSpan<'a>,
@@ -68,7 +68,7 @@ impl Traces {
         tracing_opentelemetry::layer().with_tracer(self.provider.tracer("tidegate")).with_location(false)
     }
 
-    /// Sends what is left.
+    /// Sends the remaining spans, and stops.
     pub fn stop(self) {
         if let Err(error) = self.provider.shutdown() {
             tracing::warn!(%error, "the last traces could not be sent");
@@ -76,11 +76,11 @@ impl Traces {
     }
 }
 
-/// Tells a request's span what it is, and makes it a part of its caller's trace.
+/// Sets the attributes of a request's span, and makes it a part of its caller's trace.
 pub(crate) fn begin(span: &Span, request: &Request, route: &str) {
     let parent = TraceContextPropagator::new().extract(&Headers(request.headers()));
     if span.set_parent(parent).is_err() {
-        // Nobody collects spans.
+        // No layer of the subscriber collects spans.
         return;
     }
     let method = request.method().as_str().to_owned();
@@ -89,7 +89,7 @@ pub(crate) fn begin(span: &Span, request: &Request, route: &str) {
     span.set_attribute("http.route", route.to_owned());
 }
 
-/// Tells a request's span how it ended.
+/// Records in a request's span how the request ended.
 pub(crate) fn end(span: &Span, status: u16) {
     span.set_attribute("http.response.status_code", i64::from(status));
     if status >= 500 {
@@ -110,11 +110,11 @@ impl Extractor for Headers<'_> {
     }
 }
 
-/// The client of the sending thread.
+/// The HTTP client of the thread that sends spans.
 #[derive(Debug)]
 struct Client {
     agent: ureq::Agent,
-    /// The last batch did not arrive.
+    /// Whether the last batch could not be delivered.
     failing: AtomicBool,
 }
 
@@ -122,15 +122,15 @@ impl Client {
     fn new() -> Self {
         let agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(PATIENCE))
-            // As the clients of the command line: what the system trusts, or SSL_CERT_FILE.
+            .timeout_global(Some(RECEIVER_TIMEOUT))
+            // The same trust as that of the command line's clients: the system's roots, or those in SSL_CERT_FILE.
             .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
             .build();
         Self { agent: agent.new_agent(), failing: AtomicBool::new(false) }
     }
 
-    /// Says once that traces do not arrive and why, and once that they do again: nobody else tells of it.
-    fn tell(&self, failure: Option<&str>) {
+    /// Logs once that traces do not arrive and why, and once that they arrive again. Nothing else reports this.
+    fn log_delivery(&self, failure: Option<&str>) {
         let failed_before = self.failing.swap(failure.is_some(), Ordering::Relaxed);
         match failure {
             Some(why) if !failed_before => {
@@ -145,13 +145,13 @@ impl Client {
 #[async_trait::async_trait]
 impl HttpClient for Client {
     async fn send_bytes(&self, request: Sent<Bytes>) -> Result<Received<Bytes>, HttpError> {
-        let answered = self.agent.run(request.map(|body| body.to_vec()));
-        match &answered {
-            Ok(response) if response.status().is_success() => self.tell(None),
-            Ok(response) => self.tell(Some(&format!("it answers {}", response.status()))),
-            Err(error) => self.tell(Some(&error.to_string())),
+        let result = self.agent.run(request.map(|body| body.to_vec()));
+        match &result {
+            Ok(response) if response.status().is_success() => self.log_delivery(None),
+            Ok(response) => self.log_delivery(Some(&format!("it answers {}", response.status()))),
+            Err(error) => self.log_delivery(Some(&error.to_string())),
         }
-        let (head, mut body) = answered?.into_parts();
+        let (head, mut body) = result?.into_parts();
         Ok(Received::from_parts(head, body.with_config().limit(64 << 10).read_to_vec()?.into()))
     }
 }

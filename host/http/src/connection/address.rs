@@ -1,8 +1,8 @@
-//! Connections of one address on which nobody has shown a valid token: how many there may be.
+//! The limit on the connections of one address on which no valid token has been sent.
 //!
-//! Anybody can open connections, and each takes one of the places that all callers share. So those of one
-//! address are counted until a request on them has a token that is valid; from then on the holder answers for
-//! them. Of IPv6 an address is what a subscriber has: 64 bits.
+//! Anybody can open connections, and each takes one of the places that all callers share. So the connections of one
+//! address are counted until a request on them has a valid token; from then on the holder of the token is responsible
+//! for them. For IPv6, an address here is the network of one subscriber: the first 64 bits.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,19 +10,19 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bits of an address of IPv6 that are a subscriber's.
-const SUBSCRIBER: u128 = !0 << 64;
+/// The bits of an IPv6 address that identify a subscriber.
+const SUBSCRIBER_MASK: u128 = !0 << 64;
 
-/// How many connections without a token each address has.
+/// Counts and limits the connections of each address on which no valid token was seen.
 #[derive(Debug)]
 pub(crate) struct AddressLimits {
-    /// 0 is no limit.
+    /// The most such connections of one address; 0 means no limit.
     most: usize,
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
 impl AddressLimits {
-    /// At most so many of each; 0 is no limit.
+    /// Allows at most `most` connections of each address; 0 means no limit.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { most, open: Mutex::default() })
     }
@@ -31,7 +31,7 @@ impl AddressLimits {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection's place, if its address has one left.
+    /// Counts a new connection. None if its address has reached the limit.
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Arc<AnonymousConnection>> {
         let address = subscriber(address);
         let mut open = self.open();
@@ -43,13 +43,14 @@ impl AddressLimits {
         Some(Arc::new(AnonymousConnection { addresses: Arc::clone(self), address, known: AtomicBool::new(false) }))
     }
 
-    /// All connections on which no valid token was seen.
+    /// The number of connections of all addresses on which no valid token was seen.
     pub(crate) fn anonymous(&self) -> usize {
         self.open().values().sum()
     }
 }
 
-/// A connection on which no valid token was seen yet.
+/// A connection on which no valid token was seen yet. It counts towards the limit of its address until one is seen or
+/// this is dropped.
 #[derive(Debug)]
 pub(crate) struct AnonymousConnection {
     addresses: Arc<AddressLimits>,
@@ -58,7 +59,7 @@ pub(crate) struct AnonymousConnection {
 }
 
 impl AnonymousConnection {
-    /// A valid token was seen: the connection does not count any more.
+    /// Records that a valid token was seen: the connection does not count any more.
     pub(crate) fn is_known(&self) {
         if self.known.swap(true, Ordering::Relaxed) {
             return;
@@ -81,7 +82,7 @@ impl Drop for AnonymousConnection {
 
 fn subscriber(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & SUBSCRIBER)),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & SUBSCRIBER_MASK)),
         address @ IpAddr::V4(_) => address,
     }
 }
@@ -101,7 +102,7 @@ mod tests {
         let (first, second) = (addresses.enter(ip("192.0.2.1")).unwrap(), addresses.enter(ip("192.0.2.1")).unwrap());
         assert!(addresses.enter(ip("192.0.2.1")).is_none());
         let _other = addresses.enter(ip("192.0.2.2")).unwrap();
-        // Known once, however often its token is seen, and whatever becomes of it.
+        // The connection is subtracted once only, however often a token is seen and also when it is dropped.
         first.is_known();
         first.is_known();
         drop(first);

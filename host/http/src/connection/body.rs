@@ -1,4 +1,4 @@
-//! The body of an answer, with its connection's clocks.
+//! The body of a response, which reports its progress to the clock of its connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use http_body::{Frame, SizeHint};
 
 use super::ConnectionClock;
 
-/// The largest piece that is handed on at once. HTTP/2 would take a whole answer into its buffers
-/// and say that it is through, however little of it the client takes.
+/// The largest piece that is passed on at once. HTTP/2 would otherwise take a whole response into its buffers and
+/// report it as sent, however little of it the client reads.
 const PIECE: usize = 64 << 10;
 
-/// A request that is being answered: its clocks run until it is dropped.
+/// A request that is being answered. The clock of its connection counts it until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ActiveRequest {
     clock: Arc<ConnectionClock>,
@@ -34,7 +34,7 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// An answer's body that tells its connection's clocks when it waits for the client.
+/// The body of a response. It tells the clock of its connection when the connection waits for the client.
 #[derive(Debug)]
 pub(crate) struct TimedBody {
     body: Body,
@@ -49,11 +49,11 @@ impl TimedBody {
 
     fn piece(&mut self) -> Frame<Bytes> {
         let piece = self.rest.split_to(self.rest.len().min(PIECE));
-        // From now on until it is asked for more, the client is waited for.
+        // From now on until the next piece is requested, the connection waits for the client.
         let (bytes, now) = (piece.len(), Instant::now());
-        self.running.clock.answer(self.running.id, |pace| {
-            pace.moved(bytes, now);
-            pace.wait(now);
+        self.running.clock.answer(self.running.id, |transfer| {
+            transfer.moved(bytes, now);
+            transfer.wait(now);
         });
         Frame::data(piece)
     }
@@ -65,8 +65,8 @@ impl HttpBody for TimedBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = &mut *self;
-        // More is wanted: what was given is taken.
-        this.running.clock.answer(this.running.id, |pace| pace.moved(0, Instant::now()));
+        // The next piece is requested, so the client has taken the previous one.
+        this.running.clock.answer(this.running.id, |transfer| transfer.moved(0, Instant::now()));
         if !this.rest.is_empty() {
             return Poll::Ready(Some(Ok(this.piece())));
         }

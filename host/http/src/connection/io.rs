@@ -1,4 +1,4 @@
-//! The socket of a connection, with its clocks.
+//! The stream of a connection, which reports reads and writes to the clock of the connection.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -10,18 +10,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::ConnectionClock;
 
-/// Which directions are told.
+/// Which directions of a stream are reported to the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Both: what is read and written is the client's own.
+    /// Both: without TLS, all bytes belong to requests and responses.
     Both,
-    /// What is read out of TLS. Its own messages are no part of a request.
+    /// Reads only, for the stream above TLS. The messages of TLS itself are not part of a request.
     Reads,
-    /// What is written below TLS: what the socket takes, and not what waits in a buffer for it.
+    /// Writes only, for the stream below TLS. They count what the socket takes, and not what waits in a buffer for it.
     Writes,
 }
 
-/// A socket that tells its connection's clocks what moves.
+/// A stream that reports reads and writes to the clock of its connection.
 #[derive(Debug)]
 pub(crate) struct TimedStream<S> {
     pub(crate) stream: S,
@@ -41,7 +41,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
 }
 
 impl<S> TimedStream<S> {
-    fn told(&self, written: Poll<Result<usize>>) -> Poll<Result<usize>> {
+    fn record_write(&self, written: Poll<Result<usize>>) -> Poll<Result<usize>> {
         match &written {
             _ if self.side == Side::Reads => {}
             Poll::Ready(Ok(bytes)) => self.clock.wrote(*bytes, Instant::now()),
@@ -55,7 +55,7 @@ impl<S> TimedStream<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.told(written)
+        self.record_write(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -72,7 +72,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.told(written)
+        self.record_write(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,11 +1,11 @@
-//! The clocks of one connection: how long its client may take for what.
+//! The clock of one connection: how long its client may take for each step.
 //!
-//! hyper has one timer, for heads, and runs it on idle connections too. Everything else that a slow or
-//! hostile client can hold on to is watched here, for HTTP/1 and HTTP/2 alike: a head that
-//! dribbles in, an idle connection, an answer that is not taken. A client must never pause longer
-//! than a timeout, and over the whole it must keep a least rate, so that a byte now and then does
-//! not count as progress. Bodies of requests are watched in [`crate::middleware::body_timeout`], where they can be
-//! answered.
+//! hyper has one timer, for request heads, and runs it on idle connections too. So everything with which a slow or
+//! hostile client can hold a connection is watched here, for HTTP/1 and HTTP/2 alike: a request head that arrives byte
+//! by byte, an idle connection, a response that the client does not read. A client must never pause longer than a
+//! timeout. Over the whole transfer it must also keep a minimum rate, so that a byte now and then does not count as
+//! progress. The bodies of requests are watched in [`crate::middleware::body_timeout`], where a response can still be
+//! sent.
 
 mod address;
 mod body;
@@ -21,23 +21,22 @@ pub(crate) use address::{AddressLimits, AnonymousConnection};
 pub(crate) use body::{ActiveRequest, TimedBody};
 pub(crate) use io::{Side, TimedStream};
 
-/// How long after a polite end an idle connection is cut.
-const POLITE: Duration = Duration::from_secs(5);
-/// Bytes that count towards the rate, at most: a client that was quick for an hour may not be slow
-/// for the next.
+/// How long after the start of a graceful shutdown an idle connection is closed by force.
+const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
+/// The most bytes that count towards the rate: a client that was fast for an hour may not be slow for the next.
 const CREDIT: u64 = 64 << 20;
 
-/// The address at the other end of a request's connection, as an extension of the request.
+/// The remote address of a request's connection, as an extension of the request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// How long a client may take for what.
+/// The timeouts of a connection, and the minimum rate of its transfers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
     pub(crate) head: Duration,
     pub(crate) idle: Duration,
     pub(crate) write: Duration,
-    /// Bytes a second.
+    /// Bytes per second.
     pub(crate) rate: u64,
 }
 
@@ -51,14 +50,14 @@ impl Timeouts {
         }
     }
 
-    /// How often to look: often enough that a timeout is kept within a quarter.
+    /// How often the clock is checked: often enough that a timeout is exceeded by a quarter at most.
     pub(crate) fn grain(&self) -> Duration {
         let least = self.head.min(self.idle).min(self.write) / 4;
         least.clamp(Duration::from_millis(25), Duration::from_secs(1))
     }
 }
 
-/// The progress of bytes in one direction, and the time that was spent waiting for the client.
+/// The bytes that were moved in one direction, and the time that was spent waiting for the client.
 #[derive(Debug, Default)]
 pub(crate) struct TransferRate {
     bytes: u64,
@@ -67,12 +66,12 @@ pub(crate) struct TransferRate {
 }
 
 impl TransferRate {
-    /// The client is waited for.
+    /// Records that the connection waits for the client.
     pub(crate) fn wait(&mut self, now: Instant) {
         self.waiting_since.get_or_insert(now);
     }
 
-    /// The client is not waited for, until it is again; it may have moved some bytes.
+    /// Records that the connection no longer waits for the client, which may have moved some bytes.
     pub(crate) fn moved(&mut self, bytes: usize, now: Instant) {
         if let Some(since) = self.waiting_since.take() {
             self.waited += now.saturating_duration_since(since);
@@ -80,8 +79,8 @@ impl TransferRate {
         self.bytes = self.bytes.saturating_add(tidegate_model::number(bytes)).min(CREDIT);
     }
 
-    /// When the client's time is over, if nothing moves until then; nothing while it is not
-    /// waited for.
+    /// When the time of the client is over, if nothing moves until then. None while the connection does not wait for
+    /// it.
     pub(crate) fn deadline(&self, timeout: Duration, rate: u64) -> Option<Instant> {
         let since = self.waiting_since?;
         let whole = timeout + Duration::from_secs(self.bytes / rate.max(1));
@@ -89,18 +88,18 @@ impl TransferRate {
     }
 }
 
-/// What is to be done with a connection.
+/// What to do with a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// All is well.
+    /// The client is within its timeouts.
     Keep,
-    /// It is idle: it ends politely.
+    /// The connection is idle: it is shut down gracefully.
     End,
-    /// Its client does not do its part: it is cut.
+    /// The client has exceeded a timeout: the connection is closed by force, for this reason.
     Cut(&'static str),
 }
 
-/// The clocks of one connection.
+/// The clock of one connection, which its stream and its requests share.
 #[derive(Debug)]
 pub(crate) struct ConnectionClock {
     timeouts: Timeouts,
@@ -109,15 +108,16 @@ pub(crate) struct ConnectionClock {
 
 #[derive(Debug)]
 struct State {
-    /// Requests whose answers are not through.
+    /// Requests whose responses are not complete.
     requests: usize,
-    /// When the last answer was through.
+    /// When the last response was completed.
     idle_since: Instant,
-    /// When the first byte came that belongs to no request yet.
+    /// When the first byte arrived that belongs to no request yet.
     head_since: Option<Instant>,
-    /// Bytes to the socket.
+    /// The bytes that are written to the socket.
     socket: TransferRate,
-    /// Bodies of answers. On HTTP/2 a client can refuse one while it takes others.
+    /// The bodies of responses, by the id of their request. With HTTP/2 a client can refuse to read one while it reads
+    /// others.
     answers: Vec<(u64, TransferRate)>,
     next: u64,
 }
@@ -127,7 +127,7 @@ impl ConnectionClock {
         let state = State {
             requests: 0,
             idle_since: now,
-            // A new connection is there for a head.
+            // The time for the head of the first request starts with the connection.
             head_since: Some(now),
             socket: TransferRate::default(),
             answers: Vec::new(),
@@ -140,7 +140,7 @@ impl ConnectionClock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes came.
+    /// Records that bytes were read.
     pub(crate) fn read(&self, now: Instant) {
         let mut state = self.state();
         if state.requests == 0 {
@@ -148,17 +148,17 @@ impl ConnectionClock {
         }
     }
 
-    /// The socket takes nothing.
+    /// Records that the socket takes no more bytes.
     pub(crate) fn blocked(&self, now: Instant) {
         self.state().socket.wait(now);
     }
 
-    /// The socket took bytes.
+    /// Records that the socket took bytes.
     pub(crate) fn wrote(&self, bytes: usize, now: Instant) {
         self.state().socket.moved(bytes, now);
     }
 
-    /// A request's head is here.
+    /// Records that the head of a request has arrived. Returns the id of the request on this connection.
     fn begin(&self) -> u64 {
         let mut state = self.state();
         if state.requests == 0 {
@@ -175,12 +175,12 @@ impl ConnectionClock {
 
     fn answer(&self, id: u64, change: impl FnOnce(&mut TransferRate)) {
         let mut state = self.state();
-        if let Some((_, pace)) = state.answers.iter_mut().find(|(known, _)| *known == id) {
-            change(pace);
+        if let Some((_, transfer)) = state.answers.iter_mut().find(|(known, _)| *known == id) {
+            change(transfer);
         }
     }
 
-    /// An answer is through, or dropped.
+    /// Records that a response was completed or dropped.
     fn end(&self, id: u64, now: Instant) {
         let mut state = self.state();
         state.answers.retain(|(known, _)| *known != id);
@@ -188,12 +188,12 @@ impl ConnectionClock {
         state.idle_since = now;
     }
 
-    /// What is to be done.
+    /// What to do with the connection now.
     pub(crate) fn verdict(&self, now: Instant) -> Verdict {
         let state = self.state();
         let Timeouts { head, idle, write, rate } = self.timeouts;
-        let late = |pace: &TransferRate| pace.deadline(write, rate).is_some_and(|deadline| deadline <= now);
-        if late(&state.socket) || state.answers.iter().any(|(_, pace)| late(pace)) {
+        let late = |transfer: &TransferRate| transfer.deadline(write, rate).is_some_and(|deadline| deadline <= now);
+        if late(&state.socket) || state.answers.iter().any(|(_, transfer)| late(transfer)) {
             return Verdict::Cut("its client does not take its answer");
         }
         if state.requests > 0 {
@@ -203,7 +203,7 @@ impl ConnectionClock {
             return Verdict::Cut("a request's head does not come");
         }
         match now.saturating_duration_since(state.idle_since) {
-            time if time >= idle + POLITE => Verdict::Cut("it is idle"),
+            time if time >= idle + SHUTDOWN_TIME => Verdict::Cut("it is idle"),
             time if time >= idle => Verdict::End,
             _ => Verdict::Keep,
         }
@@ -246,7 +246,7 @@ mod tests {
         clock.blocked(start);
         assert_eq!(clock.verdict(start + SECOND * 29), Verdict::Keep);
         assert!(matches!(clock.verdict(start + SECOND * 30), Verdict::Cut(_)));
-        // A byte every 20 seconds is no pause, and no progress.
+        // A byte every 20 seconds is within the timeout, and far below the minimum rate.
         let mut now = start;
         for _ in 0..2 {
             now += SECOND * 20;
@@ -265,11 +265,11 @@ mod tests {
     fn one_answer_among_others_cannot_be_held_back() {
         let (clock, start) = clock();
         let (held, taken) = (clock.begin(), clock.begin());
-        clock.answer(held, |pace| pace.wait(start));
+        clock.answer(held, |transfer| transfer.wait(start));
         for i in 1..40 {
-            clock.answer(taken, |pace| {
-                pace.moved(1000, start + SECOND * i);
-                pace.wait(start + SECOND * i);
+            clock.answer(taken, |transfer| {
+                transfer.moved(1000, start + SECOND * i);
+                transfer.wait(start + SECOND * i);
             });
         }
         assert!(matches!(clock.verdict(start + SECOND * 40), Verdict::Cut(_)));

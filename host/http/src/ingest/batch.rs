@@ -1,7 +1,7 @@
-//! The events of one request on their way to the store, and what is told about those refused.
+//! The events of one request between parsing and storing, and the result that is reported to the sender.
 //!
-//! Each event is encoded as soon as it is cut out of the body, and its tree dropped. What the
-//! request holds, its body and the events made of it, counts in the memory budget for all bodies.
+//! Each event is encoded as soon as it is split from the body, and its parsed tree is dropped. The bytes that the
+//! request holds, which are its body and its encoded events, count in the memory budget for all bodies.
 
 use serde_json::Value;
 use tidegate_model::{Code, Failure};
@@ -10,38 +10,38 @@ use tidegate_store::{Ingested, Intake, Mark, RefusedEvent};
 use super::body_memory::BodyReservation;
 use crate::metrics::Metrics;
 
-/// Events of one request. The bytes of a body are limited; this limits what the shortest events
-/// become when an id and a time are added to each.
+/// The most events of one request. The size of a body is limited in bytes; this limit bounds the memory of very short
+/// events, because an id and a time are added to each.
 pub(super) const MAX_EVENTS: usize = 100_000;
-/// Refused events that an error of the whole request names.
+/// How many refused events the error names when the whole request is refused.
 const NAMED: usize = 10;
 
-/// The events of a request that could be read, and those that could not.
+/// The events of a request: those that could be parsed, encoded for the store, and those that were refused.
 #[derive(Debug)]
 pub(super) struct Batch {
     intake: Intake,
     reservation: BodyReservation,
-    /// Bytes of the body from which the events are cut.
+    /// The bytes that are held besides the events: the body, and the copy of it that the parser may need.
     body: usize,
-    /// Why no more is taken.
+    /// Why the request is refused as a whole. No events are added after that.
     failed: Option<Failure>,
     #[cfg(test)]
     taken: Vec<(usize, Value)>,
 }
 
-/// What became of a request's events.
+/// The result of storing the events of a request.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) accepted: usize,
     pub(super) refused: Vec<RefusedEvent>,
-    /// Accepted events with a time that is not understood.
+    /// Accepted events whose time could not be parsed.
     pub(super) unread_times: usize,
-    /// Accepted events with a time more than a day ahead.
+    /// Accepted events whose time is more than a day in the future.
     pub(super) future_times: usize,
 }
 
 impl Batch {
-    /// A batch of what is cut out of a body of so many bytes.
+    /// An empty batch for a body of `body` bytes.
     pub(super) fn new(intake: Intake, reservation: BodyReservation, body: usize) -> Self {
         Self {
             intake,
@@ -53,18 +53,18 @@ impl Batch {
         }
     }
 
-    /// Counts bytes that are held beside the body and the events.
+    /// Counts `bytes` more bytes that are held besides the body and the events.
     pub(super) fn hold_more(&mut self, bytes: usize) {
         self.body += bytes;
         self.check();
     }
 
-    /// Whether the request is refused as a whole: nothing more needs to be read.
+    /// Whether the request is refused as a whole, so that the rest of its body need not be read.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Bytes that one event may have as JSON.
+    /// The most bytes that one event may have as JSON.
     pub(super) fn max_event(&self) -> usize {
         self.intake.max_event_bytes()
     }
@@ -80,7 +80,7 @@ impl Batch {
         self.check();
     }
 
-    /// Takes an event by its JSON text.
+    /// Adds an event from its JSON text.
     pub(super) fn take_text(&mut self, text: &str) {
         #[cfg(test)]
         let position = self.intake.events();
@@ -113,18 +113,19 @@ impl Batch {
         self.intake.mark()
     }
 
-    /// Forgets what came after a moment of this batch.
+    /// Discards the events that were added or refused after the mark `to`.
     pub(super) fn take_back(&mut self, to: Mark) {
         self.intake.take_back(to);
         #[cfg(test)]
         self.taken.retain(|(position, _)| *position < self.intake.events());
     }
 
-    /// The whole request is cut and its body gone.
+    /// Finishes the batch after the whole request was split and its body was dropped. From here on only the encoded
+    /// events count in the memory budget.
     ///
     /// # Errors
-    /// [`Code::TooLarge`] when there are too many events, [`Code::TooManyRequests`] when all requests
-    /// hold too much.
+    /// [`Code::TooLarge`] when there are too many events; [`Code::TooManyRequests`] when all requests together hold too
+    /// much memory.
     pub(super) fn checked(mut self) -> Result<Self, Failure> {
         match self.failed.take() {
             Some(failure) => Err(failure),
@@ -135,7 +136,7 @@ impl Batch {
         }
     }
 
-    /// The events, and what must live until they are stored.
+    /// The events, and the memory reservation that must live until they are stored.
     pub(super) fn into_parts(self) -> (Intake, BodyReservation) {
         (self.intake, self.reservation)
     }
@@ -145,7 +146,7 @@ impl Batch {
         Self::new(Intake::new(0, max_event), super::body_memory::BodyMemory::new(1 << 30).reservation(), 0)
     }
 
-    /// What was sent, of the events that are taken.
+    /// The accepted events, as they were sent.
     #[cfg(test)]
     pub(super) fn events(&self) -> Vec<Value> {
         self.taken.iter().map(|(_, event)| event.clone()).collect()
@@ -163,12 +164,12 @@ impl Batch {
 }
 
 impl Outcome {
-    /// What is told in the end, given what the store did with the events.
+    /// The outcome to report, from the result of the store.
     ///
     /// # Errors
-    /// [`Code::InvalidBody`] when there were events and none is stored.
-    pub(super) fn of(told: Ingested) -> Result<Self, Failure> {
-        let Ingested { stored, refused, unread_times, future_times } = told;
+    /// [`Code::InvalidBody`] when there were events and none of them was stored.
+    pub(super) fn of(ingested: Ingested) -> Result<Self, Failure> {
+        let Ingested { stored, refused, unread_times, future_times } = ingested;
         if stored == 0 && !refused.is_empty() {
             let count = refused.len();
             let named = refused.into_iter().take(NAMED).map(|RefusedEvent { index, reason }| {
@@ -183,7 +184,7 @@ impl Outcome {
 }
 
 impl Outcome {
-    /// Counts it in the metrics; its body had so many bytes.
+    /// Counts the outcome in the metrics. `bytes` is the size of the request body.
     pub(super) fn count(&self, metrics: &Metrics, bytes: usize) {
         metrics.ingested(self.accepted, self.refused.len(), bytes);
         metrics.odd_times(self.unread_times, self.future_times);
@@ -221,11 +222,11 @@ mod tests {
 
     #[test]
     fn what_is_made_of_a_body_counts_like_the_body() {
-        let room = BodyMemory::new(1 << 20);
-        let mut batch = Batch::new(Intake::new(0, 1 << 20), room.reservation(), 300_000);
-        // Two bytes in a body, eighty in the log.
+        let memory = BodyMemory::new(1 << 20);
+        let mut batch = Batch::new(Intake::new(0, 1 << 20), memory.reservation(), 300_000);
+        // `{}` is two bytes in the body, and about eighty bytes as an encoded event.
         let other = {
-            let mut other = room.reservation();
+            let mut other = memory.reservation();
             other.hold(500_000).unwrap();
             other
         };
@@ -237,6 +238,6 @@ mod tests {
         assert!((1_000..5_000).contains(&taken), "{taken}");
         assert_eq!(batch.checked().unwrap_err().code, Code::TooManyRequests);
         drop(other);
-        assert_eq!(room.used(), 0);
+        assert_eq!(memory.used(), 0);
     }
 }

@@ -1,9 +1,9 @@
-//! Reading the body of an ingest request: decompressed, and bounded in bytes. How slowly it may arrive is the same for all
-//! routes ([`crate::middleware::body_timeout`]).
+//! Reads the body of an ingest request: decompresses it and limits its size. The limit on how slowly a body may arrive
+//! is the same for all routes ([`crate::middleware::body_timeout`]).
 //!
-//! The limit counts what was sent, and what the decompression produces while it streams, so that a small body that
-//! decompresses to a huge one ends as soon as it is too long. All bodies together, with what is made of them until it is
-//! stored, have a memory budget ([`BodyMemory`]).
+//! The size limit holds for the bytes that are sent, and for the bytes that decompression produces while it streams. So
+//! a small body that decompresses to a huge one is refused as soon as its output is too long. All bodies together, and
+//! the events that are made of them until they are stored, share a memory budget ([`BodyMemory`]).
 
 use std::io;
 use std::pin::Pin;
@@ -23,9 +23,9 @@ use tokio_util::io::StreamReader;
 
 use super::body_memory::{BodyMemory, BodyReservation};
 
-/// The largest zstd window, as a power of two: 16 MiB, which is what a whole body may have.
+/// The largest zstd window that is accepted, as a power of two: 16 MiB, the size that a whole body may have.
 const WINDOW_LOG: u32 = 24;
-/// Of a refused request, so much more is read and thrown away, as long as it keeps coming.
+/// How many bytes of the rest of a refused request are read and discarded at most, as long as more keep arriving.
 const DRAINED: usize = 64 << 20;
 const DRAIN_PAUSE: Duration = Duration::from_millis(250);
 const DRAIN_TIME: Duration = Duration::from_secs(10);
@@ -47,9 +47,9 @@ enum Encoding {
 /// Reads a body of at most `limit` bytes, both as sent and as decompressed.
 ///
 /// # Errors
-/// [`Code::UnsupportedMediaType`] for an unknown encoding, [`Code::TooLarge`],
-/// [`Code::TooManyRequests`] when all bodies together take too much, and [`Code::InvalidBody`] for one
-/// that breaks off or is not what its encoding says.
+/// [`Code::UnsupportedMediaType`] for an unknown encoding, [`Code::TooLarge`], [`Code::TooManyRequests`] when all
+/// bodies together hold too much memory, and [`Code::InvalidBody`] for a body that ends too early or does not match its
+/// encoding.
 pub(super) async fn read(
     memory: &BodyMemory,
     headers: &HeaderMap,
@@ -78,8 +78,9 @@ pub(super) async fn read(
         if bytes.len() > limit {
             return Err(too_large(limit));
         }
-        reservation.hold(bytes.len() + beside(encoding, bytes.len()))?;
-        // What is there already and only has to be decompressed would keep others waiting.
+        reservation.hold(bytes.len() + decoder_memory(encoding, bytes.len()))?;
+        // Data that has arrived already is decompressed without waiting for the network. This point lets other tasks
+        // run.
         tokio::task::consume_budget().await;
     }
     drop(reader);
@@ -87,8 +88,8 @@ pub(super) async fn read(
     Ok(Received { bytes: bytes.freeze(), reservation })
 }
 
-/// Reads the rest of a refused request and throws it away. A sender that still writes would find
-/// its connection closed and never read the answer that tells it what is wrong.
+/// Reads the rest of a refused request and discards it. A sender that is still writing would otherwise find its
+/// connection closed, and would never read the response that says what is wrong.
 pub(super) async fn drain(body: &mut Body) {
     if body.is_end_stream() || body.size_hint().lower() > DRAINED as u64 {
         return;
@@ -104,7 +105,7 @@ pub(super) async fn drain(body: &mut Body) {
     }
 }
 
-/// What a body holds, as it comes.
+/// The data of a body, in chunks as they arrive. Frames without data (trailers) are skipped.
 fn chunks(body: &mut Body) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {
     stream::poll_fn(move |cx| {
         loop {
@@ -147,7 +148,7 @@ fn decoder<'a>(
     encoding: Encoding,
     sent: impl tokio::io::AsyncBufRead + Send + Unpin + 'a,
 ) -> Pin<Box<dyn AsyncRead + Send + 'a>> {
-    // Several members or frames behind each other are one body: log files are often made so.
+    // Several gzip members or zstd frames in sequence are one body: log files are often written that way.
     match encoding {
         Encoding::Identity => Box::pin(sent),
         Encoding::Gzip => {
@@ -163,8 +164,8 @@ fn decoder<'a>(
     }
 }
 
-/// What a decoder holds of what it gave out already: zstd the whole window, gzip next to nothing.
-fn beside(encoding: Encoding, bytes: usize) -> usize {
+/// How many bytes of its own output a decoder keeps in memory: zstd keeps the whole window, gzip next to nothing.
+fn decoder_memory(encoding: Encoding, bytes: usize) -> usize {
     match encoding {
         Encoding::Identity | Encoding::Gzip => 0,
         Encoding::Zstd => bytes.min(1 << WINDOW_LOG),
@@ -180,12 +181,12 @@ fn unreadable(error: &io::Error, encoding: Encoding, limit: usize) -> Failure {
     if error.kind() == io::ErrorKind::FileTooLarge {
         return too_large(limit);
     }
-    let told = match encoding {
+    let message = match encoding {
         Encoding::Identity => format!("the body cannot be read: {error}"),
         Encoding::Gzip => format!("the body cannot be read as gzip: {error}"),
         Encoding::Zstd => format!("the body cannot be read as zstd: {error}"),
     };
-    Failure::new(Code::InvalidBody, told)
+    Failure::new(Code::InvalidBody, message)
 }
 
 #[cfg(test)]
@@ -237,7 +238,7 @@ mod tests {
             assert!(bomb.len() < LIMIT, "{}", bomb.len());
             assert_eq!(try_read(Some(encoding), Body::from(bomb)).await, Err(Code::TooLarge), "{encoding}");
         }
-        // Much that comes to nothing: skippable frames.
+        // Many bytes that decompress to nothing: skippable frames.
         let frame = [&[0x50, 0x2a, 0x4d, 0x18][..], &(1_u32 << 16).to_le_bytes(), &[0; 1 << 16]].concat();
         assert_eq!(try_read(Some("zstd"), Body::from(frame.repeat(20))).await, Err(Code::TooLarge));
     }
@@ -264,19 +265,20 @@ mod tests {
 
     #[tokio::test]
     async fn all_bodies_together_have_a_limit() {
-        let room = BodyMemory::new(2 * PERMIT);
-        let send = async |bytes: usize| read(&room, &HeaderMap::new(), &mut Body::from(vec![b'x'; bytes]), LIMIT).await;
+        let memory = BodyMemory::new(2 * PERMIT);
+        let send =
+            async |bytes: usize| read(&memory, &HeaderMap::new(), &mut Body::from(vec![b'x'; bytes]), LIMIT).await;
         let first = send(PERMIT + 1).await.unwrap();
         assert_eq!(send(1).await.unwrap_err().code, Code::TooManyRequests);
         drop(first);
         assert!(send(2 * PERMIT).await.is_ok());
-        assert_eq!(room.used(), 0);
+        assert_eq!(memory.used(), 0);
         let mut part = send(PERMIT).await.unwrap().reservation;
         part.hold(100 * PERMIT).unwrap();
-        assert_eq!(room.used(), 2 * PERMIT);
+        assert_eq!(memory.used(), 2 * PERMIT);
         part.hold(1).unwrap();
-        assert_eq!(room.used(), PERMIT);
-        let mut other = room.reservation();
+        assert_eq!(memory.used(), PERMIT);
+        let mut other = memory.reservation();
         other.hold(PERMIT).unwrap();
         assert_eq!(part.hold(PERMIT + 1).unwrap_err().code, Code::TooManyRequests);
     }

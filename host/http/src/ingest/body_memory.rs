@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tidegate_model::{Code, Failure};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The bytes of one permit.
+/// How many bytes one permit of the semaphore stands for.
 pub(super) const PERMIT: usize = 4 << 10;
 
-/// Large bodies that are cut into events at once. Each has one event at a time as a tree, which
-/// takes up to a hundred times its bytes; more threads than cores would only hold more of them.
+/// How many large bodies are split into events at once: one per core, within this range. Each of these threads holds
+/// one event at a time as a parsed tree, which takes up to a hundred times the bytes of the event; more threads than
+/// cores would only hold more trees.
 const TURNS: std::ops::RangeInclusive<usize> = 1..=8;
 
 /// The memory budget for all bodies that are being read or stored; clones share it.
@@ -21,7 +22,7 @@ pub(crate) struct BodyMemory {
 }
 
 impl BodyMemory {
-    /// A budget of so many bytes.
+    /// A budget of `bytes` bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let most = (bytes / PERMIT).clamp(1, Semaphore::MAX_PERMITS);
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -29,24 +30,24 @@ impl BodyMemory {
         Self { permits: Arc::new(Semaphore::new(most)), most, turns: Arc::new(Semaphore::new(turns)) }
     }
 
-    /// Waits for a thread's turn to cut a large body into events; it ends when the permit is dropped.
+    /// Waits for a permit to split a large body into events. Dropping the permit lets the next request go on.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        // It is never closed.
+        // The semaphore is never closed, so there is always a permit.
         Arc::clone(&self.turns).acquire_owned().await.ok()
     }
 
-    /// A reservation of no bytes.
+    /// An empty reservation.
     pub(super) fn reservation(&self) -> BodyReservation {
         BodyReservation { memory: self.clone(), held: None }
     }
 
-    /// Bytes that are reserved.
+    /// How many bytes are reserved.
     pub(crate) fn used(&self) -> usize {
         self.most.saturating_sub(self.permits.available_permits()) * PERMIT
     }
 }
 
-/// The bytes that one request has reserved; given back when this is dropped.
+/// The bytes that one request has reserved. They are released when this is dropped.
 #[derive(Debug)]
 pub(super) struct BodyReservation {
     memory: BodyMemory,
@@ -54,16 +55,16 @@ pub(super) struct BodyReservation {
 }
 
 impl BodyReservation {
-    /// Sets how many bytes the request holds from now on. A single request may take the whole budget, and then goes on with
-    /// that.
+    /// Sets how many bytes the request holds from now on. A request that needs more than the whole budget reserves all
+    /// of it and continues.
     ///
     /// # Errors
-    /// [`Code::TooManyRequests`] when all requests together hold too much.
+    /// [`Code::TooManyRequests`] when all requests together hold too much memory.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
         let wanted = bytes.div_ceil(PERMIT).min(self.memory.most);
         let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         if wanted < held {
-            // Split off and dropped: given back.
+            // The permits that are split off are dropped, which releases them.
             drop(self.held.as_mut().and_then(|held_now| held_now.split(held - wanted)));
             return Ok(());
         }

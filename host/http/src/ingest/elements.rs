@@ -1,4 +1,4 @@
-//! The elements of a JSON array one after the other, none of them kept.
+//! Iterates over the elements of a JSON array without keeping them in memory.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// Calls `work` with the text of each element of an array until it returns false.
 ///
 /// # Errors
-/// What is wrong with the text of the array. An array that was read before has no error.
+/// The parse error, if the text is not a valid array. A text that was parsed successfully before has none.
 pub(super) fn each_element<'t>(text: &'t str, mut work: impl FnMut(&'t str) -> bool) -> Result<(), serde_json::Error> {
     let mut stopped = false;
     let read = Elements(|element: &'t str| {

@@ -1,4 +1,5 @@
-//! The steps that all ingest routes share: sender, source, cutting the body into events, storing them.
+//! The steps that all ingest routes share: authenticate the sender, find the source, split the body into events, store
+//! them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,8 +22,8 @@ use crate::app::App;
 use crate::auth::authenticate;
 use crate::blocking_body::{BLOCKING_BYTES, off_connections};
 
-/// The parameters of the query string that name a source. The first one that is there counts.
-const IN_QUERY: [&str; 4] = ["source_name", "collection_name", "source", "collection"];
+/// The query parameters that name a source. The first one in this order that is not empty is used.
+const SOURCE_PARAMETERS: [&str; 4] = ["source_name", "collection_name", "source", "collection"];
 
 /// The sender of a request, and the source that its head names.
 pub(super) struct Sender {
@@ -35,10 +36,10 @@ impl Sender {
     /// # Errors
     /// [`Code::Unauthorized`] without a valid token.
     pub(super) fn of(app: &App, head: &Parts) -> Result<Self, Failure> {
-        // Only what is known is kept: anybody may send thousands of other names.
+        // Only the known parameters are kept: anybody, even without a token, may send thousands of others.
         let pairs = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
         let query: HashMap<Cow<'_, str>, Cow<'_, str>> =
-            pairs.filter(|(name, _)| *name == "api_key" || IN_QUERY.contains(&&**name)).collect();
+            pairs.filter(|(name, _)| *name == "api_key" || SOURCE_PARAMETERS.contains(&&**name)).collect();
         let has_header = head.headers.contains_key("x-api-key") || head.headers.contains_key(header::AUTHORIZATION);
         let access = match query.get("api_key") {
             Some(key) if !has_header => {
@@ -56,7 +57,7 @@ impl Sender {
             _ => authenticate(&app.service, &head.headers)?,
         };
         app.limit_rate(RequestClass::Ingest, access.identity)?;
-        let in_query = IN_QUERY.iter().find_map(|name| query.get(*name).filter(|source| !source.is_empty()));
+        let in_query = SOURCE_PARAMETERS.iter().find_map(|name| query.get(*name).filter(|source| !source.is_empty()));
         let in_header = ["x-source-name", "x-source", "x-collection"];
         let in_header = || {
             let mut named = in_header.iter().filter_map(|name| head.headers.get(*name)?.to_str().ok());
@@ -66,11 +67,11 @@ impl Sender {
     }
 }
 
-/// The name of the source that is asked for by name or UUID.
+/// Finds a source by its name or UUID. Returns its name.
 ///
 /// # Errors
-/// [`Code::NotFound`] for a token that may see all sources. To others, a source that is not there
-/// and one that they may not send to are the same: [`Code::Unauthorized`].
+/// [`Code::NotFound`] for a token that may see all sources. For other tokens, a source that does not exist and one that
+/// they may not send to are not distinguished: [`Code::Unauthorized`].
 pub(super) fn find_source(store: &Store, access: &Access, asked: &str) -> Result<String, Failure> {
     let source = store.source(asked);
     if access.is_private() {
@@ -90,15 +91,16 @@ pub(super) fn find_source(store: &Store, access: &Access, asked: &str) -> Result
     })
 }
 
-/// A body and the batch for the events that are cut out of it. The body is dropped by whoever cuts it.
+/// The bytes of a received body, and the batch for the events that are split from it. The caller drops the bytes when
+/// it has split them.
 pub(super) fn begin(service: &Service, received: Received) -> (Bytes, Batch) {
     let Received { bytes, reservation } = received;
     let batch = Batch::new(service.store.intake(service.clock.now()), reservation, bytes.len());
     (bytes, batch)
 }
 
-/// Cuts a body of so many bytes into events: large ones away from the threads that serve connections, and on few threads
-/// at once.
+/// Runs `work`, which splits a body of `bytes` bytes into events. For a large body it runs outside the threads that
+/// serve connections, and on few threads at once.
 pub(super) async fn cut<T: Send + 'static>(
     memory: &BodyMemory,
     bytes: usize,
@@ -109,7 +111,7 @@ pub(super) async fn cut<T: Send + 'static>(
     }
     let turn = memory.turn().await;
     let work = move || {
-        // Goes on when the sender has gone.
+        // The work continues when the client disconnects, so it holds the permit until it ends.
         let _turn = turn;
         work()
     };
@@ -119,7 +121,7 @@ pub(super) async fn cut<T: Send + 'static>(
 /// Stores the events of a request.
 ///
 /// # Errors
-/// The store's; [`Code::InvalidBody`] when there were events and none can be stored.
+/// Those of the store; [`Code::InvalidBody`] when there were events and none of them could be stored.
 pub(super) async fn store(
     store: &Store,
     source: &str,

@@ -1,9 +1,10 @@
-//! Logs as JSON, in every form that shippers send: one event, an array, `{"batch": [...]}`, one
-//! event a line, or one behind the other.
+//! Parses logs as JSON, in every form that log shippers send: one event, an array, `{"batch": [...]}`, one event per
+//! line, or events one after the other.
 //!
-//! A body is cut into its events before any of them is read, so an event that is too long, too
-//! deep or not readable costs only itself. A body may hold several of these forms; where it breaks
-//! off in the middle, it is read by line, and only the lines that are broken are refused.
+//! A body is split into its events before any of them is parsed, so an event that is too long, nested too deeply or not
+//! readable is refused alone. A body may contain several of these forms. If it is not valid JSON as a whole, but its
+//! first line is or its content type declares one event per line, it is read line by line, and only the invalid lines
+//! are refused.
 
 use serde::de::Deserialize;
 use serde_json::value::RawValue;
@@ -13,11 +14,11 @@ use super::batch::Batch;
 use super::elements::each_element;
 use super::text::Text;
 
-/// The keys of an object that say more than an event does, as they stand in its text.
+/// The keys of an envelope (an object that contains events or names their source), as they are written in JSON text.
 const ENVELOPE_KEYS: [&str; 5] =
     ["\"batch\"", "\"source_name\"", "\"collection_name\"", "\"source\"", "\"collection\""];
 
-/// What a body holds.
+/// The events of a body, and the source that it may name.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) batch: Batch,
@@ -25,10 +26,10 @@ pub(super) struct Parsed {
     pub(super) source: Option<String>,
 }
 
-/// Reads a body into a batch. `by_line` says that its sender declared one event a line.
+/// Parses a body into a batch. `by_line` says that the content type of the request declares one event per line.
 ///
 /// # Errors
-/// [`Code::InvalidBody`] for what is no JSON; those of [`Batch::checked`].
+/// [`Code::InvalidBody`] for a body that is not JSON; those of [`Batch::checked`].
 pub(super) fn parse(body: &[u8], by_line: bool, mut batch: Batch) -> Result<Parsed, Failure> {
     let bad = |message: String| Failure::new(Code::InvalidBody, message);
     if body.iter().all(u8::is_ascii_whitespace) {
@@ -47,7 +48,7 @@ pub(super) fn parse(body: &[u8], by_line: bool, mut batch: Batch) -> Result<Pars
     reader.batch.take_back(start);
     reader.source = None;
     for (i, line) in lines().enumerate().filter(|(_, line)| !is_blank(line)) {
-        // A line that breaks off in the middle is refused whole.
+        // None of the events of an invalid line is taken.
         if let Err(error) = reader.read(line) {
             reader.batch.refuse(format!("line {} is not valid JSON: {error}", i + 1));
         }
@@ -70,7 +71,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// Reads JSON values that stand behind each other; after an error nothing of them is left.
+    /// Reads JSON values that follow each other. After an error, none of their events remains in the batch.
     fn read(&mut self, text: &str) -> Result<(), serde_json::Error> {
         let (mark, source) = (self.batch.mark(), self.source.clone());
         for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
@@ -93,7 +94,7 @@ impl Reader<'_> {
         Ok(Parsed { batch: self.batch.checked()?, source: self.source })
     }
 
-    /// A value at the top of the body: events in one of their forms.
+    /// Reads a top-level value of the body: an event, an array of events, or an envelope.
     fn document(&mut self, text: &str) {
         if text.starts_with('[') {
             self.elements(text);
@@ -112,7 +113,7 @@ impl Reader<'_> {
     }
 
     fn elements(&mut self, text: &str) {
-        // The array is known to be well-formed.
+        // The text was parsed as an array before, so there is no error.
         let _ = each_element(text, |element| {
             self.event(element);
             !self.batch.has_failed()
@@ -127,7 +128,7 @@ impl Reader<'_> {
     }
 }
 
-/// What an object may be besides an event.
+/// The fields that make an object an envelope, or that name its source.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
 struct Envelope<'a> {
@@ -144,7 +145,8 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Nothing if none of the keys can be there: most events are read once only.
+    /// The envelope fields of an object. None if its text contains none of their keys, so that most events are parsed
+    /// only once.
     fn of(text: &'a str) -> Option<Self> {
         if !ENVELOPE_KEYS.iter().any(|key| text.contains(key)) {
             return None;
@@ -244,7 +246,7 @@ mod tests {
         }
         let batch = parse(b"{\"a\": \"\xff\"}", false, Batch::for_tests(1000)).unwrap().batch;
         assert_eq!((batch.events().len(), batch.refused().len()), (0, 1));
-        // Outside of a text it is no JSON.
+        // Outside of a string, invalid UTF-8 makes the whole body invalid JSON.
         assert_eq!(parse(b"[{}, \xff]", false, Batch::for_tests(1000)).unwrap_err().code, Code::InvalidBody);
     }
 

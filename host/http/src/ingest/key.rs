@@ -1,4 +1,5 @@
-//! The name that a sender gives a request, so that it can be sent again without being stored twice.
+//! The header `Idempotency-Key`: a name that a sender gives to a request, so that the request can be sent again without
+//! storing its events twice.
 
 use axum::http::HeaderMap;
 use sha2::{Digest, Sha256};
@@ -10,15 +11,15 @@ const HEADER: &str = "idempotency-key";
 /// The longest name, in bytes.
 const LONGEST: usize = 255;
 
-/// The name of a request, whose body is not read yet.
+/// The name of a request, hashed together with its sender. The body of the request has not been read yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Name([u8; 32]);
 
 impl Name {
-    /// The name in the headers. It counts for the token that sent it: others may use the same.
+    /// Reads the name from the headers. It is valid for the token that sent it; other tokens may use the same name.
     ///
     /// # Errors
-    /// [`Code::InvalidParameter`] for what is no name.
+    /// [`Code::InvalidParameter`] for a header that is not a valid name, or that is sent twice.
     pub(super) fn of(headers: &HeaderMap, sender: &Identity) -> Result<Option<Self>, Failure> {
         let mut named = headers.get_all(HEADER).iter();
         let Some(name) = named.next() else { return Ok(None) };
@@ -32,7 +33,7 @@ impl Name {
         Ok(Some(Self(Sha256::new().chain_update(sender).chain_update(name).finalize().into())))
     }
 
-    /// The key of the request with this body.
+    /// The key of the request: its name, and the hash of its body.
     pub(super) fn with(self, body: &[u8]) -> RequestKey {
         RequestKey { name: self.0, body: Sha256::digest(body).into() }
     }

@@ -1,8 +1,8 @@
-//! Ingest: who may send which logs to which source, and what is answered.
+//! Ingest: the routes that receive logs, from authentication to the response.
 //!
-//! All formats take the same steps: authenticate, find the source, and only then read the body; cut it into events; store
-//! those that can be stored and report the others. Events that are accepted are on stable storage when the answer is
-//! sent.
+//! All formats take the same steps: authenticate the sender, find the source that the request head names, and only then
+//! read the body; split it into events; store the valid events and report the others. Accepted events are on stable
+//! storage before the response is sent.
 //!
 //! - `routes`, `otlp`: the routes;
 //! - `intake`: the steps that they share;

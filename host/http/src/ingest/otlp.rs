@@ -1,6 +1,6 @@
 //! `POST /v1/logs`: logs as OpenTelemetry exporters send them, over HTTP.
 //!
-//! An exporter understands its own protocol only, so answers and refusals have its shapes:
+//! An exporter understands only its own protocol, so responses and errors have the types of that protocol:
 //! `ExportLogsServiceResponse` and `google.rpc.Status`, in the encoding of the request.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::{body, otlp_json, otlp_protobuf};
 use crate::app::App;
 use crate::failure::Refusal;
 
-/// Refused records that an answer names; all are counted.
+/// How many refused records the response describes. All of them are counted.
 const NAMED: usize = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,7 +41,7 @@ struct Status {
     message: String,
 }
 
-/// `POST /v1/logs`
+/// The handler of `POST /v1/logs`.
 pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Response {
     let (head, mut body) = request.into_parts();
     let encoding = encoding(&head.headers);
@@ -52,7 +52,7 @@ pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Respo
             Err(Failure::new(Code::UnsupportedMediaType, message).about("content-type"))
         }
     };
-    // Who sends something else altogether reads JSON at best.
+    // A client that sends neither of the two encodings most likely reads JSON.
     let encoding = encoding.unwrap_or(Encoding::Json);
     match taken {
         Ok(outcome) => success(encoding, &outcome),
@@ -98,19 +98,19 @@ fn encoding(headers: &HeaderMap) -> Option<Encoding> {
     }
 }
 
-/// An export that was taken, wholly or in part. What was refused would be refused again, so the
-/// status says success and the body how many were not.
+/// The response to an export that was accepted, wholly or in part. Refused records would be refused again, so the
+/// status is success, and the body says how many were refused.
 fn success(encoding: Encoding, outcome: &Outcome) -> Response {
-    // With nothing rejected, the message is a warning.
+    // If no record is rejected, exporters read the message as a warning.
     let named = outcome.refused.iter().take(NAMED);
-    let mut told: Vec<String> =
+    let mut messages: Vec<String> =
         named.map(|refused| format!("log record {}: {}", refused.index, refused.reason)).collect();
     if outcome.future_times > 0 {
-        told.push(format!("{} log records have a time more than a day ahead", outcome.future_times));
+        messages.push(format!("{} log records have a time more than a day ahead", outcome.future_times));
     }
-    let partial = (!told.is_empty()).then(|| ExportLogsPartialSuccess {
+    let partial = (!messages.is_empty()).then(|| ExportLogsPartialSuccess {
         rejected_log_records: i64::try_from(outcome.refused.len()).unwrap_or(i64::MAX),
-        error_message: told.join("; "),
+        error_message: messages.join("; "),
     });
     match encoding {
         Encoding::Protobuf => {
@@ -120,7 +120,7 @@ fn success(encoding: Encoding, outcome: &Outcome) -> Response {
         Encoding::Json => {
             let answer = partial.map_or_else(
                 || json!({}),
-                // 64-bit integers are text in this encoding.
+                // This encoding writes 64-bit integers as strings.
                 |partial| json!({"partialSuccess": {"rejectedLogRecords": partial.rejected_log_records.to_string(), "errorMessage": partial.error_message}}),
             );
             respond(StatusCode::OK, encoding, answer.to_string().into_bytes())
@@ -129,7 +129,8 @@ fn success(encoding: Encoding, outcome: &Outcome) -> Response {
 }
 
 fn refusal(encoding: Encoding, mut failure: Failure) -> Response {
-    // Exporters try again after 429, 502, 503 and 504 only; a full disk is no reason to lose logs.
+    // Exporters retry only after 429, 502, 503 and 504. A full disk, which has another status, must not make them
+    // discard their logs.
     if failure.code == Code::StorageFull {
         failure.retry_after = failure.retry_after.or(failure.code.retry_after());
         failure.code = Code::DataUnavailable;
@@ -137,7 +138,7 @@ fn refusal(encoding: Encoding, mut failure: Failure) -> Response {
     let mut answer = document(&failure);
     let message = answer.pointer("/error/message").and_then(Value::as_str).unwrap_or_default().to_owned();
     let status = Status { code: rpc_code(failure.code), message };
-    // The status code and the headers are those of every other refusal.
+    // The status code and the headers are the same as for errors of all other routes.
     let (mut parts, _) = Refusal(failure).into_response().into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
     let body = match encoding {
@@ -172,7 +173,7 @@ fn respond(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
     response
 }
 
-/// The code of `google.rpc.Code` that means the same.
+/// The code of `google.rpc.Code` that corresponds to a failure.
 fn rpc_code(code: Code) -> i32 {
     match code.status() {
         401 => 16,

@@ -1,8 +1,7 @@
-//! OTLP in JSON: names in camelCase, 64-bit integers as text, ids in hexadecimal.
+//! Parses OTLP in JSON: names in camelCase, 64-bit integers as strings, ids in hexadecimal.
 //!
-//! Read leniently, as the specification asks: unknown names are passed over, absent ones have
-//! their default, and integers may be numbers or text. As with Protocol Buffers, records are read
-//! one by one.
+//! Parsing is lenient, as the specification asks: unknown names are skipped, absent ones have their default, and
+//! integers may be numbers or strings. As with Protocol Buffers, records are parsed one by one.
 
 use std::sync::Arc;
 
@@ -47,14 +46,14 @@ struct ScopeLogs<'a> {
 /// The events of an `ExportLogsServiceRequest`.
 ///
 /// # Errors
-/// [`Code::InvalidBody`] for what is none, [`Code::TooLarge`] for what comes to too much; those of
-/// [`Batch::checked`].
+/// [`Code::InvalidBody`] for a body that is not such a request, [`Code::TooLarge`] when its records expand to too many
+/// bytes; those of [`Batch::checked`].
 pub(super) fn parse(body: &[u8], mut batch: Batch) -> Result<Batch, Failure> {
     let text = Text::of(body);
     batch.hold_more(text.held());
     let mut collector = Collector::new(batch);
     let export: Export<'_> = serde_json::from_str(text.as_str()).map_err(bad)?;
-    // One layer is opened after the other, and no list of what is in it is made.
+    // Each layer is parsed only when it is reached, and its elements are not collected in a list.
     each(export.resource_logs, &mut |logs| {
         let logs: ResourceLogs<'_> = serde_json::from_str(logs).map_err(bad)?;
         let resource =
@@ -83,8 +82,8 @@ fn bad(error: serde_json::Error) -> Failure {
     Failure::new(Code::InvalidBody, format!("the body is no ExportLogsServiceRequest in JSON: {error}"))
 }
 
-/// Calls `work` with the elements of an array that may be absent, as long as it says to go on;
-/// returns what it said last.
+/// Calls `work` with the elements of an array that may be absent, until it returns false or an error. Returns its last
+/// result.
 fn each<'t>(
     array: Option<&'t RawValue>,
     work: &mut dyn FnMut(&'t str) -> Result<bool, Failure>,
@@ -99,7 +98,7 @@ fn each<'t>(
     last
 }
 
-/// What the records of a layer have in common.
+/// The resource or scope of a layer, which its records share.
 fn common(
     body: &Text<'_>,
     raw: Option<&RawValue>,
@@ -164,7 +163,7 @@ fn integer(value: Option<&Value>) -> Option<i64> {
     }
 }
 
-/// An `AnyValue` as plain JSON. The parser has limited how deep it nests.
+/// An `AnyValue` as plain JSON. The parser has already limited how deeply it nests.
 fn plain(any: Option<&Value>) -> Result<Value, String> {
     let any = match any {
         None | Some(Value::Null) => return Ok(Value::Null),
@@ -173,7 +172,7 @@ fn plain(any: Option<&Value>) -> Result<Value, String> {
     };
     let Some((kind, value)) = any.iter().find(|(_, value)| !value.is_null()) else { return Ok(Value::Null) };
     match (kind.as_str(), value) {
-        // Bytes are base64 in this encoding already.
+        // This encoding writes bytes as base64 already.
         ("stringValue" | "bytesValue", Value::String(_)) | ("boolValue", Value::Bool(_)) => Ok(value.clone()),
         ("intValue", _) => integer(Some(value)).map(Value::from).ok_or_else(|| "intValue is no integer".to_owned()),
         ("doubleValue", Value::Number(_)) => Ok(value.clone()),
@@ -191,12 +190,13 @@ fn plain(any: Option<&Value>) -> Result<Value, String> {
         ("stringValue" | "boolValue" | "doubleValue" | "arrayValue" | "kvlistValue", _) => {
             Err(format!("{kind} has a value of another kind"))
         }
-        // A later kind of value; what is not known is passed over.
+        // A kind of value that a later version of OTLP adds. Unknown kinds are skipped.
         _ => Ok(Value::Null),
     }
 }
 
-/// Bytes as numbers, in an array or as `{"0": 1, "1": 2}`: the SDK for JavaScript sent them so for years.
+/// Bytes that are sent as numbers, in an array or as `{"0": 1, "1": 2}`: the OpenTelemetry SDK for JavaScript sent them
+/// in this form for years.
 fn bytes(value: &Value) -> Option<Vec<u8>> {
     let byte = |value: &Value| u8::try_from(value.as_u64()?).ok();
     match value {
@@ -320,7 +320,7 @@ mod tests {
         let batch = read(&body).unwrap();
         assert_eq!((batch.events().len(), batch.refused()[0].index), (2, 1));
         assert!(batch.refused()[0].reason.contains("UTF-8"), "{:?}", batch.refused());
-        // What all records have in common cannot be left out.
+        // A resource is shared by all its records, so one that is invalid makes the whole request fail.
         let mut body = export(json!([{}])).to_string().into_bytes();
         let at = body.windows(3).position(|three| three == b"api").unwrap();
         body[at] = 0xff;

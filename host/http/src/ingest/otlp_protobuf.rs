@@ -1,8 +1,7 @@
-//! OTLP in Protocol Buffers.
+//! Parses OTLP in Protocol Buffers.
 //!
-//! A request is opened layer by layer and a record decoded only when its turn has come: decoded at
-//! once, sixteen megabytes of empty records would take gigabytes. A record that cannot be decoded
-//! costs only itself.
+//! A request is parsed layer by layer, and a record is decoded only when it is reached. If all were decoded at once,
+//! sixteen megabytes of empty records would take gigabytes of memory. A record that cannot be decoded is refused alone.
 
 use std::sync::Arc;
 
@@ -22,28 +21,29 @@ use tidegate_service::hex;
 use super::batch::Batch;
 use super::otlp_record::{Collector, Common, Record, Values, double, scope};
 
-/// The fields that are opened by hand: of a request and of the records of a resource ...
+/// The field numbers of the nested lists, which are parsed by hand: the logs of each resource in a request, the logs of
+/// each scope of a resource, and the log records of a scope.
 const RESOURCE_LOGS: u64 = 1;
 const SCOPE_LOGS: u64 = 2;
 const LOG_RECORDS: u64 = 2;
-/// ... and what stands before them: the resource, the scope.
+/// The field number of what the records of a layer share: the resource, or the scope.
 const COMMON: u64 = 1;
 
 /// The events of an `ExportLogsServiceRequest`.
 ///
 /// # Errors
-/// [`Code::InvalidBody`] for what is none, [`Code::TooLarge`] for what comes to too much; those of
-/// [`Batch::checked`].
+/// [`Code::InvalidBody`] for a body that is not such a request, [`Code::TooLarge`] when its records expand to too many
+/// bytes; those of [`Batch::checked`].
 pub(super) fn parse(body: &Bytes, batch: Batch) -> Result<Batch, Failure> {
     let mut collector = Collector::new(batch);
     let max_event = collector.max_event();
     each(body, RESOURCE_LOGS, &mut |logs| {
         let resource = common(&logs, max_event, |bytes, values| {
-            Resource::decode(bytes).map_err(told).and_then(|own| plain_list(own.attributes, values))
+            Resource::decode(bytes).map_err(decode_error).and_then(|own| plain_list(own.attributes, values))
         })?;
         each(&logs, SCOPE_LOGS, &mut |logs| {
             let scope = common(&logs, max_event, |bytes, values| {
-                let own = InstrumentationScope::decode(bytes).map_err(told)?;
+                let own = InstrumentationScope::decode(bytes).map_err(decode_error)?;
                 Ok(scope(own.name, own.version, plain_list(own.attributes, values)?))
             })?;
             each(&logs, LOG_RECORDS, &mut |record| {
@@ -51,19 +51,20 @@ pub(super) fn parse(body: &Bytes, batch: Batch) -> Result<Batch, Failure> {
                 if collector.has_failed() {
                     return Ok(());
                 }
-                collector
-                    .add(&resource, &scope, bytes, || LogRecord::decode(record).map_err(told).and_then(plain_record))
+                collector.add(&resource, &scope, bytes, || {
+                    LogRecord::decode(record).map_err(decode_error).and_then(plain_record)
+                })
             })
         })
     })?;
     collector.finish()
 }
 
-fn told(error: prost::DecodeError) -> String {
+fn decode_error(error: prost::DecodeError) -> String {
     error.to_string()
 }
 
-/// What the records of a layer have in common.
+/// The resource or scope of a layer, which its records share.
 fn common(
     layer: &Bytes,
     max_event: usize,
@@ -83,7 +84,7 @@ fn common(
     Ok(found)
 }
 
-/// The length-delimited fields of a message that have this number, in order.
+/// Calls `work` with each length-delimited field of a message that has this field number, in order.
 fn each(message: &Bytes, number: u64, work: &mut dyn FnMut(Bytes) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut rest = message.clone();
     while !rest.is_empty() {
@@ -147,7 +148,7 @@ fn plain_record(record: LogRecord) -> Result<Record, String> {
     })
 }
 
-/// A value as JSON. The decoder has limited how deep it nests.
+/// A value as JSON. The decoder has already limited how deeply it nests.
 fn plain(value: Option<AnyValue>, values: &mut Values) -> Result<Value, String> {
     values.count()?;
     Ok(match value.and_then(|value| value.value) {
@@ -161,7 +162,7 @@ fn plain(value: Option<AnyValue>, values: &mut Values) -> Result<Value, String> 
         }
         Some(Any::KvlistValue(list)) => Value::Object(plain_list(list.values, values)?),
         Some(Any::BytesValue(bytes)) => Value::String(BASE64_STANDARD.encode(bytes)),
-        // An index into a dictionary that only profiles have.
+        // An index into a dictionary of strings, which only OTLP profiles have.
         Some(Any::StringValueStrindex(index)) => Value::from(index),
     })
 }
@@ -242,7 +243,7 @@ mod tests {
         let record = |text: &str| LogRecord { event_name: text.to_owned(), ..LogRecord::default() };
         let body = request(vec![record("first"), record("second"), record("third")]);
         let mut broken = body.to_vec();
-        // The name is text, and this is none.
+        // The event name must be valid UTF-8, and this byte is not.
         let at = broken.windows(6).position(|window| window == b"second").unwrap();
         broken[at] = 0xff;
         let batch = parse(&broken.into(), Batch::for_tests(1 << 20)).unwrap();

@@ -1,7 +1,7 @@
-//! A log record of OpenTelemetry as an event.
+//! Converts a log record of OpenTelemetry to an event.
 //!
-//! Both encodings end here, as a [`Record`] of plain values. Names stay as they were sent, dots
-//! included: `metadata.attributes` has a column `http.method`, which SQL writes in backticks.
+//! Both encodings (Protocol Buffers and JSON) are parsed to a [`Record`] of plain values. Names are kept as they were
+//! sent, including dots: `metadata.attributes` has a column `http.method`, which SQL writes in backticks.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use tidegate_store::{MAX_VALUES, too_long, too_many_values};
 
 use super::batch::Batch;
 
-/// Bytes that the records of a request may come to when each has its resource and scope with it:
-/// a large resource with many records must not become more than memory holds.
+/// The most bytes of all records of a request, where each record counts together with its resource and its scope.
+/// Without this limit, a large resource with many records could expand to more than fits in memory.
 const EXPANDED: usize = 64 << 20;
-/// Microseconds from which on the store reads a number as microseconds.
+/// The smallest number that the store reads as microseconds. It reads smaller numbers in another unit.
 const PLAIN_MICROS: u64 = 100_000_000_000_000;
 
-/// A log record, whichever way it was encoded. What is absent has its default.
+/// A log record, independent of its encoding. Absent fields have their default values.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Record {
     pub(super) time_unix_nano: u64,
@@ -34,15 +34,15 @@ pub(super) struct Record {
     pub(super) event_name: String,
 }
 
-/// What all records of one resource or scope have in common, and the bytes that it took.
+/// The values of a resource or a scope, which all its records share, and its encoded size in bytes.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Common {
     pub(super) values: Arc<Map<String, Value>>,
     pub(super) bytes: usize,
 }
 
-/// Counts the values of a record or a resource while it is made plain: a tree of them takes many
-/// times their bytes.
+/// Counts the values of a record or a resource while they are converted to JSON, and limits them: a tree of JSON values
+/// takes many times the bytes of its encoded form.
 #[derive(Debug)]
 pub(super) struct Values(usize);
 
@@ -52,14 +52,14 @@ impl Values {
     }
 
     /// # Errors
-    /// Why the record is refused, when there are too many.
+    /// The reason why the record is refused, when it has too many values.
     pub(super) fn count(&mut self) -> Result<(), String> {
         self.0 = self.0.checked_sub(1).ok_or_else(too_many_values)?;
         Ok(())
     }
 }
 
-/// Collects the records of a request as events.
+/// Converts the log records of a request to events, and adds them to its batch.
 #[derive(Debug)]
 pub(super) struct Collector {
     batch: Batch,
@@ -71,16 +71,16 @@ impl Collector {
         Self { batch, expanded: 0 }
     }
 
-    /// Bytes that a resource or a scope may have.
+    /// The most bytes that a resource or a scope may have, which is the limit of one event.
     pub(super) fn max_event(&self) -> usize {
         self.batch.max_event()
     }
 
-    /// Adds a record of so many bytes, which is read if it is not too long.
+    /// Adds a record of `bytes` bytes. `read` decodes the record; it is called only if the record is not too long.
     ///
     /// # Errors
-    /// [`Code::TooLarge`] when the request comes to too much; those of [`Batch::checked`] are told by
-    /// [`Self::finish`], and by [`Self::has_failed`] that there is one.
+    /// [`Code::TooLarge`] when the records of the request expand to too many bytes. The errors of [`Batch::checked`]
+    /// are returned by [`Self::finish`]; [`Self::has_failed`] says whether there is one already.
     pub(super) fn add(
         &mut self,
         resource: &Common,
@@ -106,13 +106,13 @@ impl Collector {
         Ok(())
     }
 
-    /// Whether what comes behind need not be read.
+    /// Whether the request is refused already, so that its remaining records need not be read.
     pub(super) fn has_failed(&self) -> bool {
         self.batch.has_failed()
     }
 
     /// # Errors
-    /// As [`Batch::checked`].
+    /// Those of [`Batch::checked`].
     pub(super) fn finish(self) -> Result<Batch, Failure> {
         self.batch.checked()
     }
@@ -163,20 +163,21 @@ impl Record {
         Value::Object(event)
     }
 
-    /// The time of the event, else the time when it was seen; zero means that nobody knows.
+    /// The time of the event, or else the time when it was observed. Zero means that the time is not known.
     fn time(&self) -> Option<Value> {
         let nanos = [self.time_unix_nano, self.observed_time_unix_nano].into_iter().find(|nanos| *nanos != 0)?;
         let micros = nanos / 1_000;
         if micros >= PLAIN_MICROS {
             return Some(Value::from(micros));
         }
-        // So early that the number would be read in another unit.
+        // The store would read a number this small in another unit, so the time is written as text.
         let time = chrono::DateTime::from_timestamp_micros(i64::try_from(micros).ok()?)?;
         Some(Value::String(time.to_rfc3339()))
     }
 }
 
-/// A floating-point number; what JSON has no number for becomes text instead of being lost.
+/// A floating-point number as JSON. NaN and the infinities, for which JSON has no numbers, become text, so that they
+/// are not lost.
 pub(super) fn double(number: f64) -> Value {
     if number.is_nan() {
         return Value::from("NaN");
@@ -187,7 +188,7 @@ pub(super) fn double(number: f64) -> Value {
     }
 }
 
-/// What is kept of a scope.
+/// The fields of an instrumentation scope that are stored.
 pub(super) fn scope(name: String, version: String, attributes: Map<String, Value>) -> Map<String, Value> {
     let texts = [("name", name), ("version", version)].into_iter().filter(|(_, text)| !text.is_empty());
     let mut scope: Map<String, Value> = texts.map(|(name, text)| (name.to_owned(), Value::String(text))).collect();

@@ -1,4 +1,4 @@
-//! `POST /api/logs` and its other names: logs as JSON.
+//! `POST /api/logs` and its aliases: logs as JSON.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use super::{body, json};
 use crate::app::App;
 use crate::failure::Refusal;
 
-/// Refused events that an answer names; all are counted.
+/// How many refused events the response describes. All of them are counted.
 const NAMED: usize = 100;
 
-/// `POST /api/logs` and its other names.
+/// The handler of `POST /api/logs` and its aliases.
 pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Result<Json<Value>, Refusal> {
     let (head, mut body) = request.into_parts();
     match take(&app, &head, &mut body).await {
@@ -53,7 +53,8 @@ async fn take(app: &App, head: &Parts, body: &mut Body) -> Result<Outcome, Failu
     Ok(outcome)
 }
 
-/// What is not there is not said: clients that know the first three fields only see no others.
+/// The response body. Fields that say nothing are left out, so that clients that know only the first three fields see
+/// no others.
 fn answer(outcome: &Outcome) -> Value {
     let errors = outcome.refused.iter().take(NAMED);
     let errors: Vec<Value> = errors.map(|refused| json!({"index": refused.index, "message": refused.reason})).collect();

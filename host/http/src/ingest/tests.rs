@@ -1,4 +1,4 @@
-//! What depends on how the service is set up, which the black-box tests leave as it is.
+//! Tests of behaviour that depends on settings. The black-box tests run with the default settings.
 #![expect(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::sync::Arc;

@@ -1,16 +1,16 @@
-//! The text of a body in which some bytes may be no UTF-8.
+//! The body of a request as text, where some bytes may not be valid UTF-8.
 //!
-//! A body is cut into its events as text, and an event that is no text is refused alone. So that one
-//! such event does not make a whole body unreadable, its wrong bytes are replaced for the cutting
-//! only: each by one byte that may stand in a JSON text and means nothing in it. Places stay the
-//! same, so each event is found again in what was sent.
+//! A body is split into its events as text, and an event that is not valid UTF-8 is refused alone. Such an event must
+//! not make the whole body unreadable. So for the splitting only, each invalid byte is replaced by one byte that is
+//! allowed in a JSON string and has no meaning in JSON. Offsets stay the same, so each event is found again in the
+//! bytes that were sent.
 
 use std::borrow::Cow;
 
-/// In the place of each wrong byte: DEL.
-const STAND_IN: char = '\x7f';
+/// The replacement of each invalid byte: DEL.
+const REPLACEMENT: char = '\x7f';
 
-/// A body as text.
+/// A body as text, and the bytes that were sent.
 #[derive(Debug)]
 pub(super) struct Text<'b> {
     text: Cow<'b, str>,
@@ -25,7 +25,7 @@ impl<'b> Text<'b> {
         let mut text = String::with_capacity(sent.len());
         for chunk in sent.utf8_chunks() {
             text.push_str(chunk.valid());
-            text.extend(chunk.invalid().iter().map(|_| STAND_IN));
+            text.extend(chunk.invalid().iter().map(|_| REPLACEMENT));
         }
         Self { text: Cow::Owned(text), sent }
     }
@@ -34,7 +34,7 @@ impl<'b> Text<'b> {
         &self.text
     }
 
-    /// Bytes that are held beside those that were sent.
+    /// How many bytes are allocated besides the bytes that were sent.
     pub(super) fn held(&self) -> usize {
         match &self.text {
             Cow::Borrowed(_) => 0,
@@ -42,10 +42,11 @@ impl<'b> Text<'b> {
         }
     }
 
-    /// Whether a part of [`Self::as_str`] is what was sent.
+    /// Checks that the bytes that were sent for a part of [`Self::as_str`] are valid UTF-8. `part` must be a slice of
+    /// that text.
     ///
     /// # Errors
-    /// Why the event in this part is refused.
+    /// The reason why the event in this part is refused.
     pub(super) fn check(&self, part: &str) -> Result<(), String> {
         let Cow::Owned(text) = &self.text else { return Ok(()) };
         let start = part.as_ptr().addr().wrapping_sub(text.as_ptr().addr());

@@ -1,4 +1,4 @@
-//! `/api/endpoints/{id or name}/component`: what an author pushed, and gets back as it was.
+//! `/api/endpoints/{id or name}/component`: an author uploads a component, and downloads it unchanged.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::blocking_body::off_connections;
 use crate::failure::Refusal;
 
-/// What is wrong with a saved query is told as a refusal of that field.
+/// Reports an error in a saved query as a refusal of the field `query`.
 pub(super) fn on_save(mut failure: Failure) -> Failure {
     if failure.code.status() == 400 {
         failure.location = Some("query".to_owned());
@@ -28,10 +28,10 @@ pub(super) fn on_save(mut failure: Failure) -> Failure {
     failure
 }
 
-/// The component of a definition that was changed: its code stays what it was, a generated one too.
+/// The stored component with a changed definition. Its code stays the same, even if it was generated.
 ///
 /// # Errors
-/// The store's; [`Code::Refused`] for a definition that breaks its rules.
+/// Those of the store; [`Code::Refused`] for a definition that breaks its rules.
 pub(super) async fn repacked(service: &Service, digest: &str, manifest: &Manifest) -> Result<Vec<u8>, Failure> {
     let stored = stored(service, digest.to_owned()).await?;
     pack(&stored, manifest).map_err(|error| Failure::new(Code::Refused, error.to_string()))
@@ -42,7 +42,7 @@ async fn stored(service: &Service, digest: String) -> Result<Vec<u8>, Failure> {
     component.ok_or_else(|| Failure::new(Code::Internal, "the component of the endpoint is missing"))
 }
 
-/// `GET /api/endpoints/{id or name}/component`: the current one.
+/// `GET /api/endpoints/{id or name}/component`: the current component.
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -63,7 +63,7 @@ pub(crate) async fn get_version(
     Ok(sent(&app.service, record.component).await?)
 }
 
-/// A component as an answer. Its tag is the SHA-256 of its bytes, in hexadecimal.
+/// The response with a component. Its entity tag is the SHA-256 of its bytes, in hexadecimal.
 async fn sent(service: &Service, digest: String) -> Result<Response, Failure> {
     let tag = format!("\"{digest}\"");
     let bytes = stored(service, digest).await?;
@@ -75,7 +75,7 @@ async fn sent(service: &Service, digest: String) -> Result<Response, Failure> {
     Ok((headers, bytes).into_response())
 }
 
-/// A component that was sent, and the endpoint in whose place it goes.
+/// A component that was uploaded, and the endpoint that it replaces, if there is one.
 struct Received {
     component: Bytes,
     manifest: Manifest,
@@ -103,7 +103,7 @@ impl Received {
         Ok(Self { component, manifest: declared.manifest, digest: hex(&declared.digest), old, same_query })
     }
 
-    /// Whether it is there already, and can be used: then nothing is changed, and that is no version.
+    /// Whether the endpoint has this component already and can be used. Then nothing changes, and no version is made.
     fn is_there(&self, service: &Service) -> bool {
         let usable = |id| service.registry.check_result(id).is_none_or(|found| found.broken.is_none());
         self.old.as_ref().is_some_and(|old| old.digest == self.digest && usable(old.id))
@@ -120,14 +120,14 @@ impl Received {
     }
 }
 
-/// How a component is put.
+/// The query string of a `PUT`.
 #[derive(Deserialize)]
 pub(crate) struct Put {
     make_sources: Option<String>,
 }
 
-/// `PUT /api/endpoints/{id or name}/component`: a packed component, new or a new version. With `make_sources=true`
-/// the sources that it names and that are not there are made first.
+/// `PUT /api/endpoints/{id or name}/component`: saves a packed component, as a new endpoint or as a new version. With
+/// `make_sources=true`, the sources that it names and that do not exist are created first.
 pub(crate) async fn put(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -165,7 +165,7 @@ pub(crate) async fn put(
     Ok((status, Json(shown)))
 }
 
-/// `POST /api/endpoints/{id or name}/component/check`: what would become of a `PUT` of the same component.
+/// `POST /api/endpoints/{id or name}/component/check`: the result that a `PUT` of the same component would have.
 /// Nothing is saved.
 pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
     private(&app.service, request.headers())?;

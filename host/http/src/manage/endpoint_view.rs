@@ -12,14 +12,14 @@ use uuid::Uuid;
 
 use super::time;
 
-/// An endpoint as management sees it, whether it can be called or no longer passes the gate.
+/// An endpoint as the management routes see it, whether it can be called or no longer passes the gate.
 pub(super) struct EndpointView {
     pub(super) id: Uuid,
     pub(super) version: i64,
-    /// Nothing if it cannot be read.
+    /// None if it cannot be parsed.
     pub(super) manifest: Option<Manifest>,
     pub(super) name: String,
-    /// Of its component.
+    /// The digest of its component.
     pub(super) digest: String,
     pub(super) tables: BTreeMap<String, Uuid>,
     author: String,
@@ -48,7 +48,7 @@ impl EndpointView {
         Self {
             id: record.id,
             version: record.version,
-            // What cannot even be read is shown by its name.
+            // A definition that cannot be parsed is shown by its name only.
             manifest: serde_json::from_str(&record.manifest).ok(),
             name: record.name,
             digest: record.component,
@@ -76,17 +76,17 @@ impl EndpointView {
     }
 }
 
-/// What the gate, or the check after the start, has to tell of a version.
+/// The warnings of the gate, or of the check after the start, for a version.
 fn warnings(version: i64, found: Option<&CheckResult>) -> Vec<String> {
     let Some(found) = found.filter(|found| found.version == version) else { return Vec::new() };
     let broken = found.broken.iter().map(|failure| format!("it cannot be used: {failure}"));
     broken.chain(found.warnings.iter().map(ToString::to_string)).collect()
 }
 
-/// The endpoint of a name or id, as the catalog has it. Blocks.
+/// Finds an endpoint by its name or id, and reads its record from the catalog. Blocks the thread.
 ///
 /// # Errors
-/// [`Code::NotFound`]; the store's.
+/// [`Code::NotFound`]; those of the store.
 pub(super) fn known(service: &Service, id_or_name: &str) -> Result<EndpointView, Failure> {
     let entry = service.registry.find(id_or_name);
     let record = match &entry {
@@ -120,7 +120,7 @@ pub(super) async fn version_of(
     })
 }
 
-/// All of these, as they are shown.
+/// The JSON of these endpoints.
 pub(super) async fn all_shown(service: &Service, known: &[EndpointView]) -> Result<Vec<Value>, Failure> {
     let kinds = service.kinds.of(known.iter().map(|one| one.digest.clone()).collect()).await?;
     Ok(known.iter().zip(kinds).map(|(one, kind)| one.shown(kind)).collect())
@@ -130,12 +130,12 @@ pub(super) async fn shown(service: &Service, known: EndpointView) -> Result<Valu
     Ok(all_shown(service, &[known]).await?.pop().unwrap_or_default())
 }
 
-/// An endpoint that was just saved, as it is shown.
+/// The JSON of an endpoint that was just saved.
 pub(super) async fn saved_shown(service: &Service, endpoint: &Endpoint) -> Result<Value, Failure> {
     shown(service, EndpointView::of(endpoint, service.registry.check_result(endpoint.id).as_deref())).await
 }
 
-/// What a definition says, in the names of the interface.
+/// The JSON of a definition, with the field names of the HTTP interface.
 fn described(manifest: &Manifest) -> Value {
     let Manifest { name, description, query, statements, parameters, settings, limits } = manifest;
     json!({
@@ -156,11 +156,12 @@ fn described(manifest: &Manifest) -> Value {
     })
 }
 
-/// A version on record.
+/// The JSON of a stored version.
 pub(super) fn version_shown(record: &EndpointRecord, kind: ComponentKind) -> Value {
     let mut value = match serde_json::from_str::<Manifest>(&record.manifest) {
         Ok(manifest) => described(&manifest),
-        // Written by a version that knew other fields: what is there is shown as it is.
+        // Another release with other fields wrote the definition, so only its name and what the record itself holds are
+        // shown.
         Err(_) => json!({"name": record.name}),
     };
     if let Value::Object(fields) = &mut value {

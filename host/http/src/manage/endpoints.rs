@@ -1,5 +1,5 @@
-//! `/api/endpoints`: the definitions of endpoints, and all their versions. Their components are
-//! beside this, in `components`.
+//! `/api/endpoints`: the definitions of endpoints, and all their versions. The routes of their components are in
+//! `components`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use super::{ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private};
 use crate::app::App;
 use crate::failure::Refusal;
 
-/// What is shown of an endpoint and not taken: it may be sent back as it was shown.
+/// The fields of an endpoint that are shown, and ignored when they are sent: an endpoint may be sent back as it was
+/// shown.
 const SHOWN_ONLY: [&str; 11] = [
     "id",
     "token",
@@ -32,8 +33,8 @@ const SHOWN_ONLY: [&str; 11] = [
     "digest",
 ];
 
-/// An endpoint as the management API takes it. Fields that are left out keep their value on an
-/// update and have their default on creation.
+/// Reads an endpoint from the fields of a request. Fields that are left out keep their value on an update, and have
+/// their default on creation.
 fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest> {
     let old = base.map(|base| base.settings.clone()).unwrap_or_default();
     let name = match (fields.text("name"), base) {
@@ -69,7 +70,7 @@ fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest>
     if !settings.enable_auth {
         fields.refuse("enable_auth", "enable_auth: false is not supported; every call needs a token");
     }
-    // The incumbent's name for the dialect; there is one.
+    // The name of the dialect, as clients of the compatible API send it. There is only this one.
     if let Some(language) = fields.text("language")
         && language != "bq_sql"
     {
@@ -94,18 +95,17 @@ fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest>
     Some(manifest)
 }
 
-/// Stands for a name that was refused, so that the other fields can be checked.
+/// A name in place of one that was refused, so that the other fields can be checked.
 fn placeholder() -> Option<EndpointName> {
     EndpointName::try_from("unnamed".to_owned()).ok()
 }
 
-/// Takes out the parameters that were only inferred from the old query; what the new one uses is inferred
-/// again.
+/// Removes the parameters that were only inferred from the old query. Those that the new query uses are inferred again.
 fn forget_inferred(manifest: &mut Manifest) {
     manifest.parameters.retain(|own| *own != Parameter { name: own.name.clone(), ..Parameter::default() });
 }
 
-/// The definition that a request sends, checked as far as its fields go.
+/// The definition that a request sends. Only its fields are checked here.
 async fn definition(service: &Service, old: Option<&EndpointView>, request: Request) -> Result<Manifest, Failure> {
     let mut fields = Fields::read(request).await?;
     fields.ignore(&SHOWN_ONLY);
@@ -155,7 +155,7 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
     let same_query = old.manifest.as_ref().is_some_and(|old| old.query == manifest.query);
     let usable = app.service.registry.check_result(old.id).is_none_or(|found| found.broken.is_none());
     if old.manifest.as_ref() == Some(&manifest) && usable {
-        // Nothing is changed: that is no version.
+        // Nothing has changed, so no version is made.
         return found(shown(&app.service, old).await?);
     }
     if !same_query {
@@ -179,7 +179,7 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `GET /api/endpoints/{id or name}/versions`: newest first.
+/// `GET /api/endpoints/{id or name}/versions`: all versions, newest first.
 pub(crate) async fn versions(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
     let endpoint = known(&app.service, &id)?;
@@ -188,8 +188,8 @@ pub(crate) async fn versions(State(app): State<Arc<App>>, Path(id): Path<String>
     found(versions.iter().zip(kinds).map(|(record, kind)| version_shown(record, kind)).collect())
 }
 
-/// `POST /api/endpoints/{id or name}/versions/{version}/restore`: what the version said becomes the
-/// newest version, through the same gate as any other, unless the newest says the same.
+/// `POST /api/endpoints/{id or name}/versions/{version}/restore`: the content of the version becomes the newest
+/// version, through the same gate as any other, unless the newest has the same content.
 pub(crate) async fn restore(
     State(app): State<Arc<App>>,
     Path((id, version)): Path<(String, String)>,
@@ -204,7 +204,7 @@ pub(crate) async fn restore(
     }
     let is_same = record.component == endpoint.digest && record.sources == endpoint.tables;
     if is_same && app.service.registry.check_result(endpoint.id).is_none_or(|found| found.broken.is_none()) {
-        // It is what it would become: that is no version.
+        // The newest version has this content already, so no version is made.
         return found(shown(&app.service, endpoint).await?);
     }
     let component = app.service.endpoints.stored_component(&record.component)?;

@@ -1,4 +1,4 @@
-//! Reading a definition field by field, so that everything wrong with it is told at once.
+//! Reads a definition field by field, so that all its errors are reported at once.
 
 use axum::body::to_bytes;
 use axum::extract::Request;
@@ -9,23 +9,23 @@ use tidegate_model::{Code, Failure, nearest};
 use super::MAX_BODY;
 use crate::blocking_body::off_connections;
 
-/// The most unknown fields that are told by name.
+/// The most unknown fields that are reported by name.
 const MOST_TOLD: usize = 50;
 
 /// The fields of a JSON object that was sent.
 #[derive(Debug)]
 pub(crate) struct Fields {
     object: Map<String, Value>,
-    /// The names that were asked for, for what is left over.
+    /// The names of the fields that were read so far. They are suggested for unknown fields.
     asked: Vec<&'static str>,
     failures: Vec<Failure>,
 }
 
 impl Fields {
-    /// The body of a request.
+    /// Reads the fields from the body of a request.
     ///
     /// # Errors
-    /// [`Code::TooLarge`]; [`Code::InvalidBody`] if it is no JSON object.
+    /// [`Code::TooLarge`]; [`Code::InvalidBody`] if it is not a JSON object.
     pub(crate) async fn read(request: Request) -> Result<Self, Failure> {
         let too_large = |_| Failure::new(Code::TooLarge, format!("the body is larger than {MAX_BODY} bytes"));
         let bytes = to_bytes(request.into_body(), MAX_BODY).await.map_err(too_large)?;
@@ -42,14 +42,14 @@ impl Fields {
         Self { object, asked: Vec::new(), failures: Vec::new() }
     }
 
-    /// Fields that may be sent back as they were shown, and are not looked at.
+    /// Ignores fields that clients may send back as they were shown.
     pub(crate) fn ignore(&mut self, names: &[&'static str]) {
         for name in names {
             self.object.shift_remove(*name);
         }
     }
 
-    /// A field of any type, if it was sent.
+    /// Takes a field of any type, if it was sent. `what` says in the error what the field must be.
     pub(crate) fn take<T: DeserializeOwned>(&mut self, name: &'static str, what: &str) -> Option<T> {
         self.asked.push(name);
         let value = self.object.shift_remove(name)?;
@@ -57,7 +57,8 @@ impl Fields {
             Ok(value) => Some(value),
             Err(error) => {
                 let mut message = format!("{name} must be {what}");
-                // Of a single value the reason is plain; of something nested it is not.
+                // For a single value, `what` is enough. For a list or an object, the parser's error says which part of
+                // it is wrong.
                 if what.contains("list") || what.contains("object") {
                     message.push_str(&format!(": {error}"));
                 }
@@ -75,7 +76,7 @@ impl Fields {
         self.take(name, "a whole number, not below 0")
     }
 
-    /// A number that null switches off.
+    /// Takes a number that may be null, which switches the setting off.
     pub(crate) fn optional_count(&mut self, name: &'static str) -> Option<Option<u64>> {
         self.take(name, "a whole number, not below 0, or null")
     }
@@ -84,25 +85,25 @@ impl Fields {
         self.take(name, "true or false")
     }
 
-    /// Notes what is wrong with a field.
+    /// Records an error of a field.
     pub(crate) fn refuse(&mut self, name: &str, message: impl Into<String>) {
         self.failures.push(Failure::new(Code::Refused, message).about(name));
     }
 
-    /// Notes a failure.
+    /// Records a failure.
     pub(crate) fn fail(&mut self, failure: Failure) {
         self.failures.push(failure);
     }
 
-    /// Whether a field was refused already: it is not told twice.
+    /// Whether a field was refused already, so that it is not reported twice.
     pub(crate) fn has_refused(&self, name: &str) -> bool {
         self.failures.iter().any(|failure| failure.location.as_deref() == Some(name))
     }
 
-    /// Whether anything was wrong, with a field or with what is left over.
+    /// Checks that no failure was recorded and no unknown field is left over.
     ///
     /// # Errors
-    /// [`Code::Refused`] with everything.
+    /// [`Code::Refused`] with all failures.
     pub(crate) fn done(&mut self) -> Result<(), Failure> {
         let more = self.object.len().saturating_sub(MOST_TOLD);
         for name in std::mem::take(&mut self.object).into_iter().map(|(name, _)| name).take(MOST_TOLD) {

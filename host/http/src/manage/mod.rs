@@ -1,4 +1,4 @@
-//! The management routes: endpoints and their versions, sources, access tokens. For private tokens.
+//! The management routes: endpoints and their versions, sources, access tokens. They require a private token.
 
 pub(crate) mod components;
 mod endpoint_view;
@@ -22,17 +22,17 @@ use crate::failure::Refusal;
 /// The longest body of a management request, in bytes.
 const MAX_BODY: usize = 1 << 20;
 
-/// What the field `limits` of endpoints and tokens must be.
+/// The error text for the field `limits` of endpoints and tokens: what it must be.
 const LIMITS_ARE: &str =
     "an object of limits and their values, such as {\"rows\": 500, \"request_time\": \"5 s\"}, or null";
 
-/// What the field `errors` of endpoints and tokens must be.
+/// The error text for the field `errors` of endpoints and tokens: what it must be.
 const ERRORS_ARE: &str = "\"status\", \"ok\", or null";
 
 /// The answer of a management route.
 type ManageResult = Result<(StatusCode, Json<Value>), Refusal>;
 
-/// The access of a request that manages the service.
+/// Authenticates a request to a management route.
 ///
 /// # Errors
 /// [`Code::Unauthorized`]; [`Code::Forbidden`] for a token without the scope `private`.

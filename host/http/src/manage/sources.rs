@@ -1,4 +1,4 @@
-//! `/api/sources`: what logs there are, what they look like, how long they are kept.
+//! `/api/sources`: the sources of logs, their schemas and their retention.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::failure::Refusal;
 use crate::response::respond;
 
 const DAY: u64 = 86_400;
-/// The longest retention in days; more is for ever.
+/// The longest retention in days. Logs that are to be kept longer are kept for ever (0).
 const MOST_DAYS: u64 = 36_500;
-/// Rows that `/recent` shows, unless asked for fewer or more.
+/// How many rows `/recent` returns by default, and at most.
 const RECENT: usize = 100;
 const MOST_RECENT: usize = 1_000;
 
-/// What is shown of a source and not taken.
+/// The fields of a source that are shown, and ignored when they are sent.
 const SHOWN_ONLY: [&str; 15] = [
     "id",
     "token",
@@ -67,7 +67,7 @@ fn brief(service: &Service, source: &SourceInfo) -> Map<String, Value> {
         "id": source.id.to_string(),
         "name": source.name,
         "inserted_at": time(source.created_at),
-        // 0 keeps for ever, null is as the server's configuration says.
+        // 0 means for ever, null means what the server's configuration says.
         "retention_days": if max_age == Some(Duration::MAX) { json!(0) } else { days(max_age) },
         "retention_bytes": max_bytes.map(|bytes| if bytes == u64::MAX { 0 } else { bytes }),
         "effective_retention_days": days(effective.max_age),
@@ -112,7 +112,7 @@ async fn shown(service: &Service, id: Uuid) -> Result<Value, Failure> {
     Ok(Value::Object(fields))
 }
 
-/// What a request says of a source.
+/// The definition of a source that a request sends.
 struct Definition {
     name: Option<String>,
     retention: Option<Retention>,
@@ -126,7 +126,7 @@ async fn definition(service: &Service, request: Request, old: Option<&SourceInfo
         fields.refuse("name", "a source needs a name");
     }
     if let Some(name) = &name {
-        // Within SQL the name stands in backticks, and in requests in the place of an id.
+        // SQL writes the name in backticks, and requests may use it in place of an id.
         if name.contains(['`', '\\']) {
             fields.refuse("name", "the name has a backtick or a backslash in it, and could not be written in SQL");
         } else if Uuid::try_parse(name).is_ok() {
@@ -159,7 +159,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Man
     found(app.service.store.sources().iter().map(|source| Value::Object(brief(&app.service, source))).collect())
 }
 
-/// `GET /api/sources/{id or name}`: with how much there is.
+/// `GET /api/sources/{id or name}`: one source, with the amount of its data.
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
     let id = known(&app.service, &id)?.id;
@@ -182,7 +182,7 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Man
     created(shown(&app.service, id).await?)
 }
 
-/// `PUT` and `PATCH /api/sources/{id or name}`: another name, another retention.
+/// `PUT` and `PATCH /api/sources/{id or name}`: changes the name or the retention.
 pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
     private(&app.service, request.headers())?;
     let source = known(&app.service, &id)?;
@@ -201,7 +201,7 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
     found(shown(&app.service, id).await?)
 }
 
-/// `DELETE /api/sources/{id or name}`, with all its rows. Refused while an endpoint reads it.
+/// `DELETE /api/sources/{id or name}`: deletes the source with all its rows. Refused while an endpoint reads it.
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -219,7 +219,7 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `GET /api/sources/{id or name}/schema`: every path that an event had so far, with its type.
+/// `GET /api/sources/{id or name}/schema`: every path that an event has had so far, with its type.
 pub(crate) async fn schema(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
     let id = known(&app.service, &id)?.id;

@@ -1,4 +1,5 @@
-//! `/api/access-tokens`: made, listed, revoked. The token itself is in one answer only.
+//! `/api/access-tokens`: creates, lists and revokes access tokens. Only the response to the creation contains the token
+//! itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::{ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private, time}
 use crate::app::App;
 use crate::failure::Refusal;
 
-/// Scopes as a text with blanks between them, or as a list.
+/// Scopes as a text, separated by spaces, or as a list.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum SentScopes {
@@ -26,7 +27,7 @@ enum SentScopes {
     List(Vec<String>),
 }
 
-/// What is shown of a token and not taken.
+/// The fields of a token that are shown, and ignored when they are sent.
 const SHOWN_ONLY: [&str; 5] = ["id", "token", "inserted_at", "revoked_at", "warnings"];
 
 fn shown(record: &TokenRecord) -> Value {
@@ -55,7 +56,7 @@ async fn known(service: &Service, id: &str) -> Result<TokenRecord, Failure> {
     record.ok_or_else(|| Failure::new(Code::NotFound, format!("there is no access token {id}; tokens are named by id")))
 }
 
-/// `GET /api/access-tokens`: those that are not revoked.
+/// `GET /api/access-tokens`: the tokens that are not revoked.
 pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
     found(records(&app.service).await?.iter().filter(|record| record.revoked_at.is_none()).map(shown).collect())
@@ -117,7 +118,7 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Man
     let mut value = shown(&record);
     let tokens = Arc::clone(&app.service.tokens);
     let put = move |store: &Store| {
-        // The warnings first, so that a token that was made is shown whatever fails.
+        // The warnings are made first: if that failed after the token was stored, the token would never be shown.
         let warnings = new.warnings(store.catalog())?;
         tokens.change(store.catalog(), |catalog| catalog.put_token(&record))?;
         Ok(warnings)
@@ -130,7 +131,7 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Man
     created(value)
 }
 
-/// `DELETE /api/access-tokens/{id}`: revoked at once, and for good. Revoking it again is no error.
+/// `DELETE /api/access-tokens/{id}`: revokes the token, at once and permanently. Revoking it again is not an error.
 pub(crate) async fn revoke(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,

@@ -1,8 +1,7 @@
-//! Numbers for operators, in the text form of Prometheus.
+//! Metrics for operators, in the text format of Prometheus.
 //!
-//! Labels hold only what has few values and is no secret: route templates (never paths), methods,
-//! classes of status, codes of failures. Names of endpoints, sources and tokens stay out: the
-//! page needs no token.
+//! Labels hold only values that are few and not secret: route templates (never paths), methods, classes of status,
+//! codes of failures. Names of endpoints, sources and tokens are left out, because the page needs no token.
 
 pub(crate) mod page;
 mod store;
@@ -56,7 +55,7 @@ struct ComponentLabels {
     reason: &'static str,
 }
 
-/// A request that is through.
+/// A request whose response is complete.
 #[derive(Debug)]
 pub(crate) struct RequestOutcome<'a> {
     pub(crate) route: &'a str,
@@ -66,7 +65,7 @@ pub(crate) struct RequestOutcome<'a> {
     pub(crate) taken: Duration,
 }
 
-/// All numbers. Those that the service counts are read when the page is asked for.
+/// All metrics. Those that the service counts are read when the page is requested.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -228,7 +227,7 @@ impl Metrics {
         all
     }
 
-    /// Counts a request that is through.
+    /// Counts a request whose response is complete.
     pub(crate) fn answered(&self, answered: &RequestOutcome<'_>) {
         let status = match answered.status {
             100..200 => "1xx",
@@ -246,25 +245,25 @@ impl Metrics {
         self.seconds.get_or_create(&RouteLabels { route }).observe(answered.taken.as_secs_f64());
     }
 
-    /// Counts the events of a request, and the bytes they came in.
+    /// Counts the events of a request, and the bytes of its body.
     pub(crate) fn ingested(&self, accepted: usize, refused: usize, bytes: usize) {
         self.ingest_events.inc_by(number(accepted));
         self.ingest_refused.inc_by(number(refused));
         self.ingest_bytes.inc_by(number(bytes));
     }
 
-    /// Counts the acknowledged events of a request whose time is not understood, or far ahead.
+    /// Counts the acknowledged events of a request whose time could not be parsed, or is far in the future.
     pub(crate) fn odd_times(&self, unread: usize, future: usize) {
         self.unread_times.inc_by(number(unread));
         self.future_times.inc_by(number(future));
     }
 
-    /// Counts how an answer was come by: `hit`, `stale`, `miss`, `collapsed`.
+    /// Counts the result of a cache lookup: `hit`, `stale`, `miss`, `collapsed`.
     pub(crate) fn cache_lookup(&self, state: &'static str) {
         self.cache.get_or_create(&CacheLabels { state }).inc();
     }
 
-    /// A connection is there, or over the limit.
+    /// Counts an open connection. `refused` says that it is over the limit.
     pub(crate) fn connection(&self, refused: bool) -> OpenConnection {
         if refused {
             self.refused_connections.inc();
@@ -273,7 +272,7 @@ impl Metrics {
         OpenConnection(self.connections.clone())
     }
 
-    /// A connection came: how many are there without a token, and whether its address has too many.
+    /// Records at a new connection how many connections have no valid token, and whether its address has too many.
     pub(crate) fn anonymous(&self, open: usize, crowded: bool) {
         self.anonymous.set(i64::try_from(open).unwrap_or(i64::MAX));
         if crowded {
@@ -281,7 +280,7 @@ impl Metrics {
         }
     }
 
-    /// Reads what others hold.
+    /// Reads the values that other components hold.
     fn measure(&self, service: &Service, bodies: &BodyMemory) {
         let set = |gauge: &Gauge, n: usize| {
             gauge.set(i64::try_from(n).unwrap_or(i64::MAX));
@@ -317,7 +316,7 @@ impl Metrics {
     }
 }
 
-/// Counts among the open connections until it is dropped.
+/// One of the open connections, which counts until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection(Gauge);
 
@@ -327,7 +326,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// Bytes of the process in memory, where the system tells.
+/// The resident memory of the process in bytes, where the system reports it.
 fn resident_memory() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! What the log store tells of itself, as metrics. The store counts; here it is only shown.
+//! The statistics of the log store as metrics. The store counts them; this module only shows them.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use tidegate_store::StoreStats;
 
 type Read = fn(&StoreStats) -> u64;
 
-/// Numbers that only grow.
+/// Counters: numbers that only grow.
 const TOTALS: [(&str, &str, Read); 11] = [
     ("tidegate_store_commits", "Write-ahead transactions", |stats| stats.commits),
     ("tidegate_store_committed_events", "Events in write-ahead transactions", |stats| stats.committed_rows),
@@ -30,7 +30,7 @@ const TOTALS: [(&str, &str, Read); 11] = [
     ("tidegate_store_bytes_dropped", "Bytes of their files", |stats| stats.dropped_bytes),
 ];
 
-/// Numbers of this moment.
+/// Gauges: current numbers.
 const LEVELS: [(&str, &str, Read); 13] = [
     ("tidegate_sources", "Log sources", |stats| stats.sources),
     (

@@ -1,7 +1,7 @@
-//! How slowly the body of a request may arrive.
+//! The limit on how slowly the body of a request may arrive.
 //!
-//! A handler sees only that the body broke off, and answers so. This middleware knows the reason and replaces the answer
-//! with the true one: 408.
+//! A handler sees only that the body ended too early, and reports that. This middleware knows the reason, and replaces
+//! the response with the right one: 408.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use crate::app::App;
 use crate::connection::TransferRate;
 use crate::failure::Refusal;
 
-/// A body that must arrive at the least rate.
+/// A body that must arrive at the minimum rate.
 struct TimedBody {
     body: Body,
     progress: TransferRate,
@@ -64,7 +64,7 @@ impl HttpBody for TimedBody {
     }
 }
 
-/// Middleware for all routes: a body that comes too slowly is answered with 408.
+/// Middleware for all routes: answers a body that arrives too slowly with 408.
 pub(crate) async fn limit_body_time(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;

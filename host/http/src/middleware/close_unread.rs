@@ -1,7 +1,7 @@
-//! `Connection: close` on answers that leave a part of the request unread.
+//! `Connection: close` on responses that leave a part of the request unread.
 //!
 //! A request that is refused before its body was read (no token, no such route) leaves the body on the connection, and
-//! the connection is closed after the answer. A client that is not told would send its next request into a closed
+//! the connection is closed after the response. Without the header, the client would send its next request on a closed
 //! connection.
 
 use std::pin::Pin;
@@ -45,7 +45,7 @@ impl HttpBody for TrackedBody {
     }
 }
 
-/// Adds `Connection: close` to answers that leave a part of the request unread.
+/// Adds `Connection: close` to responses that leave a part of the request unread.
 pub(crate) async fn announce_close(request: Request, next: Next) -> Response {
     let version = request.version();
     let ended = Arc::new(AtomicBool::new(request.body().is_end_stream()));

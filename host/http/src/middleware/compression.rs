@@ -1,4 +1,4 @@
-//! Compression of answers: what `Accept-Encoding` asks for, where it pays.
+//! Compression of responses: with a coding that `Accept-Encoding` names, where it is worth its cost.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use tower_http::compression::{CompressionLayer, Predicate};
 /// The shortest body that is compressed, in bytes: a shorter one fits one packet anyway.
 const SHORTEST: u64 = 1 << 10;
 
-/// A layer that compresses whole answers with gzip, zstd or Brotli, whichever the caller takes.
+/// A layer that compresses whole responses with gzip, zstd or Brotli, whichever the client accepts.
 pub(crate) fn compressed() -> CompressionLayer<Whole> {
-    // The fastest level: it has most of the effect, and answers must not keep a processor busy.
+    // The fastest level has most of the effect, and compression must not keep a processor busy.
     CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(Whole)
 }
 
-/// Answers whose length is known. A compressor would hold lines of a stream back.
+/// Selects responses of known length. Others are streams, and a compressor would hold their lines back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whole;
 
@@ -33,8 +33,8 @@ impl Predicate for Whole {
     }
 }
 
-/// Counts the compressed form of an answer and the memory of its compressor in the budget for answers. The uncompressed
-/// text is counted already. Neither is waited for: the text could not be sent without them.
+/// Counts the compressed form of a response, and the memory of its compressor, in the budget for answers. The
+/// uncompressed text is counted already. This does not wait for free memory: the text could not be sent without it.
 pub(crate) async fn count_compressed(request: Request, next: Next) -> axum::response::Response {
     let response = next.run(request).await;
     let Some(memory) = response.extensions().get::<TenantMemory>().cloned() else { return response };
@@ -47,7 +47,7 @@ pub(crate) async fn count_compressed(request: Request, next: Next) -> axum::resp
     }
 }
 
-/// What the compressor of an answer holds at its fastest level, in bytes, about: its window and its tables.
+/// How many bytes the compressor of a response holds at its fastest level, approximately: its window and its tables.
 fn compressor_bytes(headers: &HeaderMap) -> Option<usize> {
     let coding = headers.get(header::CONTENT_ENCODING)?;
     Some(match coding.as_bytes() {
@@ -56,7 +56,7 @@ fn compressor_bytes(headers: &HeaderMap) -> Option<usize> {
     })
 }
 
-/// A compressed body.
+/// The body of a compressed response, whose bytes count in the memory budget.
 struct Compressed {
     body: Body,
     memory: TenantMemory,
@@ -86,8 +86,8 @@ impl HttpBody for Compressed {
     }
 }
 
-/// A caller who refuses even the plain form gets it all the same: a true status says more than a
-/// 406, which the layer would put in its place.
+/// Sends the uncompressed form even to a client that refuses it: the real status says more than the 406 that the
+/// compression layer would send instead.
 pub(crate) async fn tolerant(mut request: Request, next: Next) -> axum::response::Response {
     let plain_refused = |coding: &str| {
         let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));

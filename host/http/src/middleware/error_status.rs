@@ -32,11 +32,11 @@ pub(crate) const QUERY_IN_SHORT: &str = "/endpoints/query/{endpoint}";
 /// The header with the status that an error would have.
 pub(crate) const STATUS: HeaderName = HeaderName::from_static("x-tidegate-status");
 
-/// The status of an answer that is sent with another one.
+/// The real status of a response that is sent with another status.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrueStatus(pub(crate) StatusCode);
 
-/// Middleware for all routes: errors of queries with the status that was chosen for them.
+/// Middleware for all routes: sends errors of queries with the status that was chosen for them.
 pub(crate) async fn choose_status(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     if !matches!(route, Some(QUERY | QUERY_IN_SHORT)) {
@@ -54,20 +54,20 @@ pub(crate) async fn choose_status(State(app): State<Arc<App>>, request: Request,
     }
 }
 
-/// An error as an answer that succeeded.
+/// Converts an error to a response with status 200.
 fn succeeded(refused: Response) -> Response {
     let (mut head, _) = refused.into_parts();
     let status = std::mem::replace(&mut head.status, StatusCode::OK);
     let plain = || status.canonical_reason().unwrap_or("the request failed").to_owned();
     let text = head.extensions.get::<ErrorText>().map_or_else(plain, |text| text.0.clone());
-    // Those of the old body.
+    // These headers describe the old body.
     for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING] {
         head.headers.remove(name);
     }
     let (form, body) = Json(json!({"result": null, "error": text})).into_response().into_parts();
     head.headers.extend(form.headers);
     head.headers.insert(STATUS, HeaderValue::from(status.as_u16()));
-    // With this status it might be kept by what lies between.
+    // With this status, a cache between server and client might store the error.
     head.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     head.extensions.insert(TrueStatus(status));
     Response::from_parts(head, body)

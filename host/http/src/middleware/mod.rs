@@ -1,4 +1,4 @@
-//! What is done for all routes, around their handlers.
+//! The middleware: what all routes share around their handlers.
 
 pub(crate) mod body_timeout;
 pub(crate) mod close_unread;

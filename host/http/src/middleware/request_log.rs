@@ -1,8 +1,8 @@
 //! The request log: each request has an id, one log line, and its place in the metrics and traces.
 //!
-//! The line is written when the answer is sent completely, so that it says what was really sent. A client that
-//! disconnects before there is an answer is logged with status 499. What handlers know about the request comes from its
-//! notes ([`crate::notes`]).
+//! The line is written when the response is sent completely, so that it says what was really sent. A client that
+//! disconnects before there is a response is logged with status 499. What handlers know about the request comes from
+//! its notes ([`crate::notes`]).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,10 +32,10 @@ use crate::{rate_headers, traces};
 const REQUEST_ID: &str = "x-request-id";
 /// The longest id that is taken from a caller.
 const LONGEST_ID: usize = 128;
-/// The status of a request whose caller left before it was answered.
+/// The status of a request whose client disconnected before it was answered.
 const LEFT: u16 = 499;
 
-/// One request, from its head to the end of its answer.
+/// One request, from its head to the end of its response.
 struct RequestLog {
     app: Arc<App>,
     began: Instant,
@@ -64,7 +64,7 @@ impl Drop for RequestLog {
         let (class, reason) = (notes.ended.map(Class::name), notes.ended.map(Class::reason));
         let _entered = self.span.enter();
         traces::end(&self.span, status);
-        // Probes come every few seconds; they are told where they fail.
+        // Probes come every few seconds, so successful ones are logged at debug level only.
         if status == 200 && matches!(route, "/health" | "/ready" | "/metrics") {
             tracing::debug!(method, route, path, status, bytes, milliseconds, peer, "request");
         } else {
@@ -88,7 +88,7 @@ impl Drop for RequestLog {
     }
 }
 
-/// Methods as labels: a caller may send any word.
+/// The method as a label. All unknown methods share one label, because a client may send any word.
 fn method(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -102,7 +102,7 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-/// The caller's id of the request, if it can stand in a log line, or a new one.
+/// The request id that the client sent, if it is safe in a log line, or a new one.
 fn request_id(headers: &HeaderMap) -> HeaderValue {
     let sane = |value: &&HeaderValue| {
         let bytes = value.as_bytes();
@@ -117,7 +117,7 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
 /// The outermost middleware.
 pub(crate) async fn log_request(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
-    // An error span, so that it is there at every log level.
+    // A span of level error, so that it exists at every log level.
     let span = tracing::error_span!("request", id = id.to_str().unwrap_or_default(), endpoint = tracing::field::Empty);
     let route = request.extensions().get::<MatchedPath>().cloned();
     traces::begin(&span, &request, route.as_ref().map_or("none", MatchedPath::as_str));
@@ -142,14 +142,14 @@ pub(crate) async fn log_request(State(app): State<Arc<App>>, request: Request, n
         rate_headers::write(rate, response.headers_mut());
     }
     response.headers_mut().insert(REQUEST_ID, id);
-    // An error that is sent with status 200 is an error here.
+    // An error that is sent with status 200 is logged with its real status.
     let status = response.extensions().get::<TrueStatus>().map_or(response.status(), |own| own.0);
     log.status = status.as_u16();
     log.code = response.extensions().get::<Code>().copied();
     response.map(|body| Body::new(LoggedBody { body, log }))
 }
 
-/// The body of an answer, which writes the log line of its request when it is dropped.
+/// The body of a response, which writes the log line of its request when it is dropped.
 struct LoggedBody {
     body: Body,
     log: RequestLog,

@@ -1,7 +1,7 @@
-//! What endpoints answer: rows with known columns, or anything.
+//! The schema of each endpoint's answer: rows with known columns, or anything.
 //!
-//! Columns are known when a query is planned, and change when logs bring new fields. So queries are planned again, at most
-//! once a minute, and for a bounded time in one request.
+//! The columns of a query are known when it is planned, and change when logs add new fields. So queries are planned
+//! again, at most once a minute, and one request plans for a bounded time only.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,10 +14,11 @@ use tidegate_store::EndpointEntry;
 use super::columns::{AnswerSchema, CachedSchema, row_schema};
 use crate::app::App;
 
-/// How long one request may plan; what is left over then is described without columns.
+/// How long one request may plan queries. Endpoints that are not planned by then are described without columns.
 const PLANNING: Duration = Duration::from_secs(2);
-/// The manifest of each endpoint, with the parameters of the endpoints that it reads, and what it answers. Endpoints that
-/// cannot be used are left out.
+
+/// The manifest of each endpoint, with the parameters of the endpoints that it reads, and the schema of its answer.
+/// Endpoints that cannot be used are left out.
 ///
 /// # Errors
 /// While the server shuts down.
@@ -30,7 +31,7 @@ pub(super) async fn answers(
         .all(|entry| app.row_schemas.known(entry.id, entry.version).is_some_and(|(_, is_fresh)| is_fresh));
     let _alone = if all_known { None } else { Some(app.row_schemas.finding.lock().await) };
     let this = Arc::clone(app);
-    // Plans may be deep, and take milliseconds each.
+    // Planning may recurse deeply and takes milliseconds for each query, so it runs on the compute threads.
     app.service
         .compute
         .run(async move {
@@ -55,12 +56,12 @@ fn answer(app: &App, endpoint: &Endpoint, may_plan: bool) -> AnswerSchema {
         Some((answer, is_fresh)) if is_fresh || !may_plan => return answer,
         None if !may_plan => return AnswerSchema::Any,
         Some(_) => true,
-        // Only a saved query answers the rows of its own, whatever its code is.
+        // Only a saved query answers with the rows of its own query, whatever the code of its component is.
         None => app.service.columns.answers_rows(endpoint),
     };
     let answer = if is_generated { planned(&app.service.columns, endpoint) } else { AnswerSchema::Any };
     let mut known = app.row_schemas.lock();
-    // Endpoints that are gone go from here too.
+    // Entries of deleted endpoints stay in the map, so it is emptied when it grows too large.
     if known.len() > 2 * app.service.registry.all().len() + 16 {
         known.clear();
     }

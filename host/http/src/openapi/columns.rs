@@ -8,27 +8,27 @@ use serde_json::{Map, Value, json};
 use tidegate_sql::Type;
 use uuid::Uuid;
 
-/// How long columns are taken as planned.
+/// How long planned columns are used before the query is planned again.
 const FRESH: Duration = Duration::from_secs(60);
-/// The most parts of a row, fields of records included, that are described.
+/// The most parts of a row that are described. The fields of records count as parts too.
 const MOST_PARTS: usize = 500;
 
-/// What an endpoint answers.
+/// The schema of an endpoint's answer.
 #[derive(Debug, Clone)]
 pub(super) enum AnswerSchema {
     /// Rows with these columns, as a JSON schema.
     Rows(Value),
-    /// Rows, of which no more is known.
+    /// Rows whose columns are not known.
     SomeRows,
-    /// Whatever its component makes.
+    /// Any value that its component returns.
     Any,
 }
 
-/// What was found out so far.
+/// The schemas that are known so far, by the id of the endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct RowSchemas {
     known: Mutex<HashMap<Uuid, CachedSchema>>,
-    /// One request finds out more at a time: the others then find most of it known.
+    /// Held by the one request that plans queries. The others wait for it, and then find most schemas known.
     pub(super) finding: tokio::sync::Mutex<()>,
 }
 
@@ -37,7 +37,7 @@ impl RowSchemas {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a version of an endpoint, and whether it is fresh.
+    /// The known schema of a version of an endpoint, and whether it is recent enough to be used without planning.
     pub(super) fn known(&self, id: Uuid, version: i64) -> Option<(AnswerSchema, bool)> {
         let all = self.lock();
         let known = all.get(&id).filter(|known| known.version == version)?;
@@ -71,7 +71,7 @@ fn schema(ty: &Type, parts: &mut usize) -> Value {
         json!({"type": ["object", "null"], "properties": properties})
     };
     match ty {
-        // A path that no log had so far may have any value tomorrow.
+        // A path that no log has had so far may get a value of any type later.
         Type::Null | Type::Json => json!({}),
         Type::Bool => json!({"type": ["boolean", "null"]}),
         Type::Int64 => json!({"type": ["integer", "null"], "format": "int64"}),
@@ -88,7 +88,7 @@ fn schema(ty: &Type, parts: &mut usize) -> Value {
         Type::Time => json!({"type": ["string", "null"], "description": "Time of day."}),
         Type::Interval => json!({"type": ["string", "null"], "description": "An interval of time."}),
         Type::Array(item) => json!({"type": ["array", "null"], "items": schema(item, parts)}),
-        Type::Struct { fields, .. } => object(fields),
+        Type::Struct { fields, open: _ } => object(fields),
         Type::Record(fields) => json!({"type": ["array", "null"], "items": object(fields), "maxItems": 1}),
     }
 }

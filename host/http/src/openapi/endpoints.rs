@@ -10,15 +10,15 @@ use super::columns::AnswerSchema;
 use super::routes::{QUERY_REFUSALS, refusals};
 use super::schemas::{answer_headers, reference, rows_content};
 
-/// What the route itself takes: no parameter of an endpoint has these names.
+/// The parameters of the route itself. No parameter of an endpoint has these names.
 const RESERVED: [&str; 2] = ["sql", "lql"];
 
-/// The operation ids that were given; no two are the same.
+/// The operation ids that are in use, so that no two are the same.
 #[derive(Debug, Default)]
 pub(super) struct Ids(BTreeSet<String>);
 
 impl Ids {
-    /// An id that programs can use as a name.
+    /// A new id for a name, which generated code can use as an identifier.
     fn of(&mut self, name: &str) -> String {
         let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let mut id = format!("query_{plain}");
@@ -31,8 +31,8 @@ impl Ids {
     }
 }
 
-/// The path of an endpoint and what `get` does there. `errors` is how those of queries are answered, where neither the
-/// token nor the endpoint says so.
+/// The path of an endpoint, and its operation `get`. `errors` sets the status of query errors, where neither the token
+/// nor the endpoint chooses it.
 pub(super) fn operation(
     manifest: &Manifest,
     answer: &AnswerSchema,
@@ -79,7 +79,7 @@ pub(super) fn operation(
     (path, operation)
 }
 
-/// The schema of `result`.
+/// The schema of the field `result`.
 fn result(answer: &AnswerSchema, adhoc: bool) -> Value {
     let some = json!({"type": "array", "items": reference("schemas", "Row")});
     match answer {
@@ -141,7 +141,7 @@ fn schema(parameter: &Parameter) -> Value {
     schema
 }
 
-/// A time; one that is not required may be empty, which is none.
+/// The schema of a time. A time that is not required may be an empty text, which means none.
 fn moment(required: bool) -> Value {
     if required {
         return json!({"type": "string", "format": "date-time"});
@@ -149,7 +149,7 @@ fn moment(required: bool) -> Value {
     json!({"type": "string", "anyOf": [{"format": "date-time"}, {"const": ""}]})
 }
 
-/// A parameter's text as the JSON value that it is read as.
+/// The JSON value that a parameter's text is parsed to.
 fn typed(kind: Kind, text: &str) -> Value {
     match kind {
         Kind::Boolean | Kind::Int64 | Kind::Float64 => {
@@ -159,7 +159,7 @@ fn typed(kind: Kind, text: &str) -> Value {
     }
 }
 
-/// A name as one segment of a path.
+/// A name as one percent-encoded segment of a path.
 fn encoded(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     name.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

@@ -31,13 +31,13 @@ pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> 
         document(std::iter::empty(), None, errors)
     };
     let mut response = Json(document).into_response();
-    // What it says is what the token may know.
+    // The document contains only what the token may see, so shared caches must not store it.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("authorization, x-api-key"));
     Ok(response)
 }
 
-/// Whether the endpoint has all parameters that the token fixes: others refuse the token.
+/// Whether the endpoint has all parameters that the token pins. An endpoint that lacks one refuses the token.
 fn is_bound(manifest: &Manifest, access: &Access) -> bool {
     access.pinned.keys().all(|name| manifest.parameters.iter().any(|parameter| parameter.name == *name))
 }

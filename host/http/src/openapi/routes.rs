@@ -1,6 +1,6 @@
-//! The fixed routes, in one table: what each is for, who may use it, what it takes and answers.
+//! The fixed routes, in one table: what each is for, who may use it, what it takes and what it returns.
 //!
-//! Who adds a route adds its line here; a black-box test asks the service for every line.
+//! A new route needs an entry here. A black-box test sends a request to every entry.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::Errors;
@@ -11,16 +11,16 @@ use super::schemas::{OTLP_REFUSED, answer_headers, reference, rows_content};
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) path: &'static str,
-    /// In small letters, as OpenAPI has it.
+    /// In lower case, as OpenAPI requires.
     pub(super) method: &'static str,
     id: &'static str,
     who: Who,
     summary: &'static str,
     description: &'static str,
-    /// Names among the described parameters.
+    /// Names of parameters that the document's components describe.
     parameters: &'static [&'static str],
     body: Takes,
-    /// The status of success, and what comes with it.
+    /// The status codes of success, and the content of each.
     success: &'static [(u16, Gives)],
     refusals: &'static [u16],
 }
@@ -28,7 +28,7 @@ pub(super) struct Route {
 #[derive(Debug, Clone, Copy)]
 enum Who {
     Nobody,
-    /// Everyone; a token tells more.
+    /// Everyone. With a token, the response contains more.
     Anyone,
     Ingest,
     Query,
@@ -63,7 +63,7 @@ enum Gives {
     Component,
 }
 
-/// What a query may be refused with.
+/// The status codes with which a query may be refused.
 pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 504];
 const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 507];
 const LIST_REFUSALS: &[u16] = &[401, 403, 429, 500, 503];
@@ -357,7 +357,7 @@ pub(super) const ROUTES: &[Route] = &[
     },
 ];
 
-/// The answers to refused requests, by status.
+/// The responses to refused requests, by status.
 pub(super) fn refusals(statuses: &[u16]) -> Map<String, Value> {
     refusals_of("Refused", statuses)
 }
@@ -367,7 +367,7 @@ fn refusals_of(prefix: &str, statuses: &[u16]) -> Map<String, Value> {
 }
 
 impl Route {
-    /// The route as an operation of the document; `errors` is how those of queries are answered.
+    /// The route as an operation of the document. `errors` is how errors of queries are answered.
     pub(super) fn operation(&self, errors: Errors) -> Value {
         let mut operation = Map::new();
         let mut put = |name: &str, value: Value| drop(operation.insert(name.to_owned(), value));

@@ -1,4 +1,4 @@
-//! What the routes take and answer, as the document's components.
+//! The schemas of what the routes take and return, as the document's components.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Errors, LIMITS, LimitSet};
@@ -6,7 +6,7 @@ use tidegate_service::answer::Format;
 
 use crate::middleware::error_status::STATUS;
 
-/// The statuses of refusals, and what each says.
+/// The status codes of refusals, and the description of each.
 const REFUSALS: [(u16, &str); 14] = [
     (400, "A parameter, the statement, or the body is wrong; the message says where and what would be right."),
     (401, "No access token, or one that is unknown, revoked or expired."),
@@ -24,7 +24,7 @@ const REFUSALS: [(u16, &str); 14] = [
     (507, "There is no room to store anything; reads go on."),
 ];
 
-/// What refusals of OpenTelemetry's requests are called.
+/// The name prefix of the components that describe refusals of OpenTelemetry requests.
 pub(super) const OTLP_REFUSED: &str = "OtlpRefused";
 
 /// A reference to a component.
@@ -32,7 +32,7 @@ pub(super) fn reference(kind: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{kind}/{name}")})
 }
 
-/// The headers of an answer with rows.
+/// The headers of a response with rows.
 pub(super) fn answer_headers(errors: Errors) -> Value {
     let mut headers = json!({"x-result-truncated": {
         "description": "There if there were more rows than may be given.",
@@ -48,8 +48,8 @@ pub(super) fn answer_headers(errors: Errors) -> Value {
     headers
 }
 
-/// An answer with rows, in all formats. `result` is the schema of the rows in JSON; what is wrong is there too, where
-/// errors are answered as if they were none.
+/// The content of a response with rows, in all formats. `result` is the schema of the rows in JSON. Where errors are
+/// sent with status 200, the JSON schema includes the error.
 pub(super) fn rows_content(result: Value, errors: Errors) -> Value {
     let content = Format::ALL.map(|format| {
         let schema = match format {
@@ -79,7 +79,8 @@ pub(super) fn components() -> Value {
     let otlp = REFUSALS.map(|refusal| (refusal, OTLP_REFUSED, otlp.clone()));
     let refusals = plain.into_iter().chain(otlp).map(|((status, description), prefix, content)| {
         let mut response = json!({"description": description, "content": content});
-        // Of an endpoint's own problems those have it that its code calls retryable.
+        // Among the errors that an endpoint itself returns, only those have this header that its code marks as
+        // retryable.
         if let (Some(fields), 400 | 404 | 409 | 422 | 429 | 500 | 503 | 507) = (response.as_object_mut(), status) {
             let description = "Seconds after which the same request may succeed, where that is so.";
             let seconds = json!({"schema": {"type": "integer", "minimum": 0}, "description": description});
@@ -102,7 +103,7 @@ fn parameters() -> Value {
     let text = json!({"type": "string"});
     let in_path = |name: &str, description: &str| json!({"name": name, "in": "path", "required": true, "description": description, "schema": {"type": "string", "minLength": 1}});
     let in_query = |name: &str, description: &str, schema: &Value| json!({"name": name, "in": "query", "description": description, "schema": schema});
-    // Empty is as if it were not there.
+    // An empty value means the same as an absent parameter.
     let formats: Vec<&str> = Format::ALL.map(Format::name).into_iter().chain([""]).collect();
     let formats = json!({"type": "string", "enum": formats});
     json!({
@@ -133,7 +134,7 @@ fn object(properties: Value, required: &[&str]) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// An object of which no other fields are taken.
+/// The schema of an object that accepts no other fields.
 fn closed(properties: Value, required: &[&str]) -> Value {
     let mut schema = object(properties, required);
     if let Some(fields) = schema.as_object_mut() {
@@ -158,7 +159,7 @@ fn limits() -> Value {
     schema
 }
 
-/// How errors of queries are answered.
+/// The schema of the setting for how errors of queries are answered.
 fn errors(absent: &str) -> Value {
     let description = format!(
         "Errors of queries have their own status, or 200 with `\"result\": null` and `error` as a text, where the answer \
