@@ -63,8 +63,14 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     fn default() -> Self {
         let partitions = std::thread::available_parallelism().map_or(2, usize::from);
-        let Limits { statement_memory, total_memory, text, .. } = Limits::default();
-        Self { partitions, statement_memory, total_memory, text, narrow: narrow::never }
+        let limits = Limits::default();
+        Self {
+            partitions,
+            statement_memory: limits.statement_memory,
+            total_memory: limits.total_memory,
+            text: limits.text,
+            narrow: narrow::never,
+        }
     }
 }
 
