@@ -39,6 +39,9 @@ pub struct StoreOptions {
     pub max_depth: usize,
     /// Rows per row group in a segment. Small groups let "newest 100" read little.
     pub row_group_rows: usize,
+    /// The rows of a project lie together in a segment if the segment has at least so many of them. Projects with fewer
+    /// rows share a part of the segment until it has so many.
+    pub run_rows: usize,
     /// The retention of sources without limits of their own: 90 days, however many bytes. Applied once a minute in the
     /// background, unless `manual_flush` is set.
     pub retention: Retention,
@@ -65,6 +68,7 @@ impl Default for StoreOptions {
             max_fields: 1_000,
             max_depth: 32,
             row_group_rows: 16 << 10,
+            run_rows: 8 << 10,
             retention: Retention { max_age: Some(Duration::from_hours(24 * 90)), max_bytes: None },
             durable: true,
             zstd_level: 1,

@@ -1,4 +1,4 @@
--- The catalog, version 5. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
+-- The catalog, version 6. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -43,12 +43,13 @@ CREATE TABLE segments (
     bytes       INTEGER NOT NULL,       -- length of the file
     min_time    INTEGER NOT NULL,
     max_time    INTEGER NOT NULL,
-    projects    TEXT,                   -- JSON array of the values of `project`; NULL: too many, or not text
+    projects    TEXT,                   -- JSON array of the values of `project`, where `runs` is NULL; NULL: too many, or not text
     columns     TEXT NOT NULL,          -- JSON: name -> type of the file's own columns
     created_at  INTEGER NOT NULL,
     checksum    INTEGER,                -- root of the file's checksums; NULL: written before there were any
     first_seq   INTEGER,                -- the write-ahead rows that it was made of; NULL: likewise
-    last_seq    INTEGER
+    last_seq    INTEGER,
+    runs        TEXT                    -- JSON array: the parts of the file by project; NULL: it has none
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX segments_by_source ON segments (source, max_time);
 
@@ -56,7 +57,8 @@ CREATE INDEX segments_by_source ON segments (source, max_time);
 -- tells them from files that the catalog should name and does not.
 CREATE TABLE dropped (
     id     BLOB PRIMARY KEY,
-    source BLOB NOT NULL                -- identity
+    source BLOB NOT NULL,               -- identity
+    replaced_by BLOB                    -- the segment that has its rows now; NULL: nothing has them
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE endpoints (

@@ -1,6 +1,6 @@
 //! A sorted batch of rows in memory: what queries read before a segment holds the rows.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use datafusion::{
     arrow::{
@@ -16,9 +16,6 @@ use crate::{
     field_names::{OVERFLOW, TIMESTAMP},
     overflow::{sparse_columns, sparse_paths::SparsePaths, spill::spill},
 };
-
-/// The most values of `project` that the statistics list. With more of them the statistics say nothing.
-const MAX_PROJECTS: usize = 64;
 
 /// Rows in the columns that they have, newest first.
 #[derive(Debug)]
@@ -74,21 +71,6 @@ impl MemBatch {
     /// Bytes that the columns take in memory.
     pub(crate) fn held(&self) -> usize {
         self.rows.get_array_memory_size()
-    }
-
-    /// The distinct values of the column `project`; `None` if they are too many or not all text.
-    pub(crate) fn projects(&self) -> Option<Vec<String>> {
-        let Some(column) = self.rows.column_by_name("project") else { return Some(Vec::new()) };
-        let mut distinct = BTreeSet::new();
-        for project in column.as_string_view_opt()?.iter().flatten() {
-            if !distinct.contains(project) {
-                if distinct.len() == MAX_PROJECTS {
-                    return None;
-                }
-                distinct.insert(project.to_owned());
-            }
-        }
-        Some(distinct.into_iter().collect())
     }
 }
 

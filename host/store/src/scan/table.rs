@@ -1,7 +1,9 @@
 //! A source as a DataFusion table: a Parquet scan, plus the rows in memory.
 //!
 //! A table is a snapshot. It shows the rows that were acknowledged when it was made, however long the query takes. Both
-//! scans are sorted newest first and declare that, so that "newest 100" needs no sort and stops early.
+//! scans are sorted newest first and declare that where it can be had, so that "newest 100" needs no sort and stops
+//! early. It can be had where one run of each segment is read: for a source without projects, and for a query of one
+//! project.
 
 use std::sync::Arc;
 
@@ -13,7 +15,10 @@ use datafusion::{
     datasource::{
         listing::PartitionedFile,
         object_store::ObjectStoreUrl,
-        physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource},
+        physical_plan::{
+            FileGroup, FileScanConfigBuilder, ParquetSource,
+            parquet::{ParquetAccessPlan, RowGroupAccess},
+        },
         source::DataSourceExec,
     },
     error::{DataFusionError, Result},
@@ -29,12 +34,11 @@ use crate::{
     scan::{
         expr_adapter::AdapterFactory,
         memory_scan::MemoryScan,
-        prune::prune,
+        prune::{SegmentPart, prune},
         segment_reader::{SegmentOfFile, SegmentReaders},
         segment_scan::SegmentScan,
         source_union::SourceUnion,
     },
-    segment::handle::Segment,
     source::Snapshot,
     source_info::SourceInfo,
 };
@@ -90,13 +94,13 @@ impl TableProvider for SourceTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = &self.snapshot.schema;
         let predicate = predicate(state, schema, filters)?;
-        let segments = match predicate {
+        let parts = match predicate {
             Some(predicate) => prune(&self.snapshot.segments, &predicate, schema, &self.snapshot.shape),
-            None => self.snapshot.segments.to_vec(),
+            None => self.snapshot.segments.iter().map(SegmentPart::whole).collect(),
         };
         let mut inputs = Vec::new();
-        if !segments.is_empty() {
-            inputs.push(self.scan_segments(state, &segments, projection, limit)?);
+        if !parts.is_empty() {
+            inputs.push(self.scan_segments(state, parts, projection, limit)?);
         }
         if !self.snapshot.memory.is_empty() {
             inputs.push(self.scan_memory(projection, limit)?);
@@ -112,7 +116,7 @@ impl SourceTable {
     fn scan_segments(
         &self,
         state: &dyn Session,
-        segments: &[Arc<Segment>],
+        parts: Vec<SegmentPart>,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
@@ -129,12 +133,12 @@ impl SourceTable {
             .with_table_parquet_options(options)
             .with_parquet_file_reader_factory(Arc::new(readers));
 
-        let (groups, ordered) = group(segments, state.config().target_partitions());
+        let rows = parts.iter().map(SegmentPart::rows).sum();
+        let (groups, ordered) = group(runs_apart(parts), state.config().target_partitions());
         let groups = groups
             .into_iter()
-            .map(|group| Ok(FileGroup::new(group.into_iter().map(|s| self.file(s)).collect::<Result<_>>()?)))
+            .map(|group| Ok(FileGroup::new(group.iter().map(|part| self.file(part)).collect::<Result<_>>()?)))
             .collect::<Result<Vec<_>>>()?;
-        let rows = segments.iter().map(|segment| segment.rows).sum();
         let statistics = Statistics { num_rows: Precision::Exact(rows), ..Statistics::new_unknown(schema) };
         let config = FileScanConfigBuilder::new(url, Arc::new(parquet))
             .with_file_groups(groups)
@@ -146,10 +150,11 @@ impl SourceTable {
         Ok(SegmentScan::exec(config.build()))
     }
 
-    /// A segment as a file of the scan, with the bounds of its times. The planner proves from them that the files of a
-    /// group follow each other.
-    fn file(&self, segment: &Arc<Segment>) -> Result<PartitionedFile> {
+    /// A part of a segment as a file of the scan, with the bounds of its times. The planner proves from them that the
+    /// files of a group follow each other.
+    fn file(&self, part: &SegmentPart) -> Result<PartitionedFile> {
         let schema = &self.snapshot.schema;
+        let segment = &part.segment;
         let meta = ObjectMeta {
             location: ObjectPath::from_absolute_path(&segment.path)?,
             // Segments never change, so that the footer cache may use any constant.
@@ -159,16 +164,20 @@ impl SourceTable {
             version: None,
         };
         let mut statistics = Statistics::new_unknown(schema);
-        statistics.num_rows = Precision::Exact(segment.rows);
+        statistics.num_rows = Precision::Exact(part.rows());
         if let Some(time) = statistics.column_statistics.get_mut(schema.index_of(TIMESTAMP)?) {
             let bound = |at| Precision::Exact(ScalarValue::TimestampMicrosecond(Some(at), None));
-            time.min_value = bound(segment.min_time);
-            time.max_value = bound(segment.max_time);
+            time.min_value = bound(part.min_time());
+            time.max_value = bound(part.max_time());
             time.null_count = Precision::Exact(0);
         }
-        Ok(PartitionedFile::new_from_meta(meta)
+        let file = PartitionedFile::new_from_meta(meta)
             .with_extension(SegmentOfFile(Arc::clone(segment)))
-            .with_statistics(Arc::new(statistics)))
+            .with_statistics(Arc::new(statistics));
+        Ok(match row_groups(part) {
+            Some(plan) => file.with_extension(plan),
+            None => file,
+        })
     }
 
     fn scan_memory(&self, projection: Option<&Vec<usize>>, limit: Option<usize>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -203,36 +212,78 @@ fn newest_first(schema: &SchemaRef) -> Result<LexOrdering> {
         .ok_or_else(|| DataFusionError::Internal("an ordering of one column is empty".to_owned()))
 }
 
+/// The row groups that are read of a segment; `None` for all of them.
+fn row_groups(part: &SegmentPart) -> Option<ParquetAccessPlan> {
+    let runs = &part.segment.runs;
+    if runs.len() == part.runs.len() {
+        return None;
+    }
+    let access = runs.iter().enumerate().flat_map(|(place, run)| {
+        let is_read = part.runs.contains(&place);
+        let access = if is_read { RowGroupAccess::Scan } else { RowGroupAccess::Skip };
+        std::iter::repeat_n(access, run.groups)
+    });
+    Some(ParquetAccessPlan::new(access.collect()))
+}
+
+/// Each run as a part of its own, if there are few. Then each part is in order. A file is opened for each part, so that
+/// a scan which reads many runs of each segment is faster without the order.
+fn runs_apart(parts: Vec<SegmentPart>) -> Vec<SegmentPart> {
+    let runs: usize = parts.iter().map(|part| part.runs.len()).sum();
+    if runs > MAX_ORDERED_GROUPS.max(2 * parts.len()) {
+        return parts;
+    }
+    let apart = parts.into_iter().flat_map(|SegmentPart { segment, runs }| {
+        runs.into_iter().map(move |run| SegmentPart { segment: Arc::clone(&segment), runs: vec![run] })
+    });
+    apart.collect()
+}
+
 /// Groups of files such that reading the files of a group one after the other is in order, and whether that was
 /// possible. At least `parallel` groups if there are as many files.
-fn group(segments: &[Arc<Segment>], parallel: usize) -> (Vec<Vec<&Arc<Segment>>>, bool) {
+fn group(mut parts: Vec<SegmentPart>, parallel: usize) -> (Vec<Vec<SegmentPart>>, bool) {
     let parallel = parallel.max(1);
-    let mut sorted: Vec<&Arc<Segment>> = segments.iter().collect();
-    sorted.sort_by_key(|s| (std::cmp::Reverse(s.max_time), std::cmp::Reverse(s.min_time)));
-    let mut groups: Vec<Vec<&Arc<Segment>>> = Vec::new();
-    for segment in &sorted {
-        // The smallest group that this file can follow, unless there are fewer groups than cores.
+    parts.sort_by_key(|part| (std::cmp::Reverse(part.max_time()), std::cmp::Reverse(part.min_time())));
+    let ordered = parts.iter().all(|part| part.runs.len() == 1).then(|| chains(&parts, parallel)).flatten();
+    let is_ordered = ordered.is_some();
+    let groups = ordered.unwrap_or_else(|| {
+        let mut groups: Vec<Vec<usize>> = vec![Vec::new(); parallel.min(parts.len())];
+        for (part, turn) in (0..parts.len()).zip((0..groups.len()).cycle()) {
+            if let Some(group) = groups.get_mut(turn) {
+                group.push(part);
+            }
+        }
+        groups
+    });
+    let mut parts: Vec<Option<SegmentPart>> = parts.into_iter().map(Some).collect();
+    let taken = groups.into_iter().map(|group| {
+        group.into_iter().filter_map(|part| parts.get_mut(part).and_then(Option::take)).collect::<Vec<_>>()
+    });
+    (taken.collect(), is_ordered)
+}
+
+/// Parts by their numbers, in groups in which they follow each other. `parts` are sorted by their newest row. `None` if
+/// too many groups would have to be merged.
+fn chains(parts: &[SegmentPart], parallel: usize) -> Option<Vec<Vec<usize>>> {
+    // Of each group: its parts, and the oldest time of the last one.
+    let mut groups: Vec<(Vec<usize>, i64)> = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        let (newest, oldest) = (part.max_time(), part.min_time());
+        let is_full = groups.len() == MAX_ORDERED_GROUPS.max(parallel);
+        // The smallest group that this part can follow, unless there are fewer groups than cores.
         let place = if groups.len() < parallel {
             None
         } else {
-            groups
-                .iter_mut()
-                .filter(|group| group.last().is_none_or(|last| last.min_time >= segment.max_time))
-                .min_by_key(|group| group.len())
+            groups.iter_mut().filter(|(_, end)| *end >= newest).min_by_key(|(group, _)| group.len())
         };
         match place {
-            Some(group) => group.push(segment),
-            None => groups.push(vec![segment]),
+            Some((group, end)) => {
+                group.push(number);
+                *end = oldest;
+            }
+            None if is_full => return None,
+            None => groups.push((vec![number], oldest)),
         }
     }
-    if groups.len() <= MAX_ORDERED_GROUPS.max(parallel) {
-        return (groups, true);
-    }
-    let mut groups: Vec<Vec<&Arc<Segment>>> = vec![Vec::new(); parallel];
-    for (segment, turn) in sorted.into_iter().zip((0..parallel).cycle()) {
-        if let Some(group) = groups.get_mut(turn) {
-            group.push(segment);
-        }
-    }
-    (groups, false)
+    Some(groups.into_iter().map(|(group, _)| group).collect())
 }

@@ -12,17 +12,21 @@ use uuid::Uuid;
 use crate::{
     data_folder::paths::segment_file,
     error::{Result, StoreError},
-    segment::handle::{FileRemoval, Segment},
+    segment::{
+        handle::{FileRemoval, Segment},
+        run::{Run, RunProjects},
+    },
 };
 
 /// Inserts the row of a segment, in a transaction of the caller.
 pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, schema: &Schema) -> Result<()> {
-    let projects = segment.projects.as_ref().map(|names| serde_json::Value::from(names.clone()).to_string());
+    let runs = segment.has_runs.then(|| serde_json::to_string(&segment.runs)).transpose();
+    let runs = runs.map_err(|error| StoreError::corrupt("the runs of a segment", error))?;
     let columns: serde_json::Map<_, _> =
         schema.fields().iter().map(|field| (field.name().clone(), field.data_type().to_string().into())).collect();
     conn.prepare_cached(
-        "INSERT INTO segments (id, source, rows, bytes, min_time, max_time, projects, columns, created_at,
-             checksum, first_seq, last_seq)
+        "INSERT INTO segments (id, source, rows, bytes, min_time, max_time, columns, created_at, checksum,
+             first_seq, last_seq, runs)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?
     .execute(params![
@@ -32,12 +36,12 @@ pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, sc
         segment.bytes as i64,
         segment.min_time,
         segment.max_time,
-        projects,
         serde_json::Value::Object(columns).to_string(),
         segment.created_at,
         segment.checksum,
         segment.seqs.map(|(first, _)| first),
         segment.seqs.map(|(_, last)| last),
+        runs,
     ])?;
     Ok(())
 }
@@ -45,10 +49,11 @@ pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, sc
 /// The segments of a source, as the catalog names them. Of each file only the presence and the length are checked.
 pub(crate) fn load(conn: &Connection, source_key: i64, folder: &Path) -> Result<Vec<Arc<Segment>>> {
     let mut statement = conn.prepare_cached(
-        "SELECT id, rows, bytes, min_time, max_time, projects, created_at, checksum, first_seq, last_seq FROM segments
+        "SELECT id, rows, bytes, min_time, max_time, projects, created_at, checksum, first_seq, last_seq, runs
+         FROM segments
          WHERE source = ?1 ORDER BY max_time DESC",
     )?;
-    let read = |row: &Row<'_>| -> rusqlite::Result<(Segment, Option<String>)> {
+    let read = |row: &Row<'_>| -> rusqlite::Result<(Segment, Option<String>, Option<String>)> {
         let id: Uuid = row.get(0)?;
         let segment = Segment {
             id,
@@ -57,21 +62,36 @@ pub(crate) fn load(conn: &Connection, source_key: i64, folder: &Path) -> Result<
             bytes: row.get::<_, i64>(2)? as u64,
             min_time: row.get(3)?,
             max_time: row.get(4)?,
-            projects: None,
+            runs: Vec::new(),
+            has_runs: false,
             created_at: row.get(6)?,
             checksum: row.get(7)?,
             seqs: Option::zip(row.get(8)?, row.get(9)?),
             damage: OnceLock::new(),
             removal: AtomicU8::new(FileRemoval::Keep as u8),
         };
-        Ok((segment, row.get(5)?))
+        Ok((segment, row.get(5)?, row.get(10)?))
     };
     let mut segments = Vec::new();
     for row in statement.query_map([source_key], read)? {
-        let (mut segment, projects) = row?;
-        if let Some(projects) = projects {
-            segment.projects = serde_json::from_str(&projects)
-                .map_err(|e| StoreError::corrupt(format!("the catalog row of segment {}", segment.id), e))?;
+        let (mut segment, projects, runs) = row?;
+        let id = segment.id;
+        let wrong = |reason: String| StoreError::corrupt(format!("the catalog row of segment {id}"), reason);
+        match runs {
+            Some(runs) => {
+                segment.runs = serde_json::from_str(&runs).map_err(|error| wrong(error.to_string()))?;
+                segment.has_runs = true;
+                if segment.runs.iter().map(|run| run.rows).sum::<usize>() != segment.rows {
+                    return Err(wrong("its runs have other rows".to_owned()));
+                }
+            }
+            None => {
+                let names = projects.map(|names| serde_json::from_str(&names)).transpose();
+                let names = names.map_err(|error| wrong(error.to_string()))?;
+                let Segment { rows, min_time, max_time, .. } = segment;
+                let projects = names.map_or(RunProjects::Any, RunProjects::Listed);
+                segment.runs = vec![Run { rows, groups: 0, min_time, max_time, projects }];
+            }
         }
         segment.check_length();
         segments.push(Arc::new(segment));

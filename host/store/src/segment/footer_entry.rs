@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::schema::shape::Shape;
+use crate::{schema::shape::Shape, segment::run::Run};
 
 /// The key under which the footer has the [`FooterEntry`].
 pub(crate) const FOOTER_KEY: &str = "tidegate.entry";
@@ -20,10 +20,19 @@ pub(crate) struct FooterEntry {
     pub(crate) rows: usize,
     pub(crate) min_time: i64,
     pub(crate) max_time: i64,
+    /// The distinct values of `project`, in files of versions that had no runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) projects: Option<Vec<String>>,
+    /// `None` in files of versions that had none.
+    #[serde(default)]
+    pub(crate) runs: Option<Vec<Run>>,
+    /// The age of its rows for retention: when they were written as a segment first, the youngest of them.
     pub(crate) created_at: i64,
     pub(crate) first_seq: i64,
     pub(crate) last_seq: i64,
+    /// The segments that compaction made this one of. Empty for rows that came from memory.
+    #[serde(default, with = "crate::uuid_text::list")]
+    pub(crate) replaces: Vec<Uuid>,
     /// The logical schema of the source when the segment was written.
     pub(crate) shape: Shape,
 }

@@ -11,7 +11,10 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::segment::footer_entry::FooterEntry;
+use crate::segment::{
+    footer_entry::FooterEntry,
+    run::{Run, RunProjects},
+};
 
 /// What the catalog says of a segment: enough to plan a query without opening the file.
 ///
@@ -25,8 +28,10 @@ pub(crate) struct Segment {
     pub(crate) bytes: u64,
     pub(crate) min_time: i64,
     pub(crate) max_time: i64,
-    /// The distinct values of `project`; `None` if they are too many or not all text.
-    pub(crate) projects: Option<Vec<String>>,
+    /// Its runs, in the order of the file: at least one.
+    pub(crate) runs: Vec<Run>,
+    /// Whether the file was written with runs. If not, `runs` is one with all its rows, whose row groups are not counted.
+    pub(crate) has_runs: bool,
     /// When it was written, in microseconds since 1970.
     pub(crate) created_at: i64,
     /// The root of its checksums; `None` for a file of a version without checksums.
@@ -87,7 +92,8 @@ impl Segment {
             bytes,
             min_time: entry.min_time,
             max_time: entry.max_time,
-            projects: entry.projects.clone(),
+            runs: entry.runs.clone().unwrap_or_else(|| vec![whole_file(entry)]),
+            has_runs: entry.runs.is_some(),
             created_at: entry.created_at,
             checksum: Some(checksum),
             seqs: Some((entry.first_seq, entry.last_seq)),
@@ -95,6 +101,13 @@ impl Segment {
             removal: AtomicU8::new(FileRemoval::Keep as u8),
         }
     }
+}
+
+/// The run of a file that was written without runs.
+fn whole_file(entry: &FooterEntry) -> Run {
+    let FooterEntry { rows, min_time, max_time, projects, .. } = entry;
+    let projects = projects.clone().map_or(RunProjects::Any, RunProjects::Listed);
+    Run { rows: *rows, groups: 0, min_time: *min_time, max_time: *max_time, projects }
 }
 
 impl Drop for Segment {

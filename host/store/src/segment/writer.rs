@@ -3,12 +3,18 @@
 use std::{
     fs::{self, File},
     io::{BufWriter, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
+use datafusion::arrow::{
+    array::{RecordBatch, UInt32Array},
+    compute::take_record_batch,
+    datatypes::{Schema, SchemaRef},
+};
 use parquet::{
     arrow::ArrowWriter,
     basic::{Compression, ZstdLevel},
+    errors::ParquetError,
     file::{
         metadata::{KeyValue, SortingColumn},
         properties::{EnabledStatistics, WriterProperties, WriterVersion},
@@ -24,10 +30,11 @@ use crate::{
     },
     error::{Result, StoreError},
     field_names::TIMESTAMP,
-    memory::mem_batch::MemBatch,
+    memory::mem_batch::{MemBatch, times},
     options::StoreOptions,
     segment::{
         checksum::writer::ChecksumWriter,
+        cluster::{ClusterKeys, Clustering},
         footer_entry::{FOOTER_KEY, FooterEntry, Origin},
         handle::Segment,
     },
@@ -35,7 +42,9 @@ use crate::{
 
 /// Writes a batch as a new segment: durable, but not yet in the catalog.
 pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options: &StoreOptions) -> Result<Segment> {
-    let id = Uuid::new_v4();
+    let mut keys = ClusterKeys::default();
+    keys.add(times(&batch.rows), batch.rows.column_by_name("project"));
+    let Clustering { order, runs } = keys.cluster(options.run_rows, options.row_group_rows);
     let entry = FooterEntry {
         catalog: origin.catalog,
         source: origin.source,
@@ -43,46 +52,122 @@ pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options
         rows: batch.rows.num_rows(),
         min_time: batch.min_time,
         max_time: batch.max_time,
-        projects: batch.projects(),
+        projects: None,
+        runs: Some(runs.clone()),
         created_at: now_micros(),
         first_seq: batch.first_seq,
         last_seq: batch.last_seq,
+        replaces: Vec::new(),
         shape: origin.shape.clone(),
     };
-    let path = folder.join(segment_file(id));
-    let temporary = folder.join(format!("{id}.tmp"));
-    create_folder(folder)?;
-    let written = write_file(&temporary, id, &entry, batch, options).and_then(|written| {
-        fs::rename(&temporary, &path).map_err(StoreError::io(format!("naming segment {}", path.display())))?;
-        sync_folder(folder)?;
-        Ok(written)
-    });
-    let (bytes, checksum) = match written {
-        Ok(written) => written,
-        Err(error) => {
-            // Best effort: the next start deletes what remains.
-            let _ = fs::remove_file(&temporary);
-            return Err(error);
+    let mut file = SegmentFile::create(folder, entry, batch.rows.schema(), options)?;
+    let mut start = 0;
+    for run in &runs {
+        match &order {
+            None => file.write(&batch.rows.slice(start, run.rows))?,
+            Some(order) => {
+                let rows: UInt32Array = order.get(start..start + run.rows).unwrap_or_default().to_vec().into();
+                file.write(&take_record_batch(&batch.rows, &rows)?)?;
+            }
         }
-    };
-    Ok(Segment::of_entry(id, path, bytes, checksum, &entry))
+        file.end_run()?;
+        start += run.rows;
+    }
+    file.finish()
 }
 
-/// Returns the length of the file and the root of its checksums.
-fn write_file(
-    path: &Path,
+/// A segment that is being written. Its file has a temporary name until [`Self::finish`], and is removed if that is not
+/// reached.
+pub(crate) struct SegmentFile {
     id: Uuid,
-    entry: &FooterEntry,
-    batch: &MemBatch,
-    options: &StoreOptions,
-) -> Result<(u64, u32)> {
-    let parquet = |source| StoreError::Parquet { segment: id, source };
-    let column = batch.rows.schema_ref().index_of(TIMESTAMP)?;
+    folder: PathBuf,
+    temporary: PathBuf,
+    entry: FooterEntry,
+    /// `None` once it is finished.
+    writer: Option<ArrowWriter<ChecksumWriter<BufWriter<File>>>>,
+    /// Whether the temporary file must be removed.
+    unfinished: bool,
+}
+
+impl SegmentFile {
+    /// Begins a segment with these columns. `entry` says what will be written.
+    pub(crate) fn create(
+        folder: &Path,
+        entry: FooterEntry,
+        schema: SchemaRef,
+        options: &StoreOptions,
+    ) -> Result<SegmentFile> {
+        let id = Uuid::new_v4();
+        let properties = properties(id, &entry, &schema, options)?;
+        create_folder(folder)?;
+        let temporary = folder.join(format!("{id}.tmp"));
+        let file =
+            File::create_new(&temporary).map_err(StoreError::io(format!("writing segment {}", temporary.display())))?;
+        let mut this = SegmentFile { id, folder: folder.to_owned(), temporary, entry, writer: None, unfinished: true };
+        let writer = ArrowWriter::try_new(ChecksumWriter::new(BufWriter::new(file)), schema, Some(properties));
+        this.writer = Some(writer.map_err(parquet_error(id))?);
+        Ok(this)
+    }
+
+    /// Writes more rows of the current run.
+    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        let writer = self.writer.as_mut().ok_or(StoreError::Closed)?;
+        writer.write(rows).map_err(parquet_error(self.id))
+    }
+
+    /// Ends the current run, and with it the current row group.
+    pub(crate) fn end_run(&mut self) -> Result<()> {
+        let writer = self.writer.as_mut().ok_or(StoreError::Closed)?;
+        writer.flush().map_err(parquet_error(self.id))
+    }
+
+    /// Makes the file durable under its final name.
+    pub(crate) fn finish(mut self) -> Result<Segment> {
+        let (bytes, checksum) = self.close()?;
+        let path = self.folder.join(segment_file(self.id));
+        fs::rename(&self.temporary, &path).map_err(StoreError::io(format!("naming segment {}", path.display())))?;
+        self.unfinished = false;
+        sync_folder(&self.folder)?;
+        Ok(Segment::of_entry(self.id, path, bytes, checksum, &self.entry))
+    }
+
+    /// Returns the length of the file and the root of its checksums.
+    fn close(&mut self) -> Result<(u64, u32)> {
+        let refused = || StoreError::io(format!("writing segment {}", self.temporary.display()));
+        let mut writer = self.writer.take().ok_or(StoreError::Closed)?;
+        // What follows are page indexes and the footer; the table of checksums goes before the footer.
+        writer.flush().map_err(parquet_error(self.id))?;
+        writer.inner_mut().hold();
+        let checked = writer.into_inner().map_err(parquet_error(self.id))?;
+        let (mut buffered, checksum) = checked.finish(self.id).map_err(refused())?;
+        buffered.flush().map_err(refused())?;
+        let file = buffered.get_ref();
+        file.sync_all().map_err(refused())?;
+        Ok((file.metadata().map_err(refused())?.len(), checksum))
+    }
+}
+
+impl Drop for SegmentFile {
+    fn drop(&mut self) {
+        if self.unfinished {
+            drop(self.writer.take());
+            // Best effort: the next start deletes what remains.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+fn parquet_error(segment: Uuid) -> impl Fn(ParquetError) -> StoreError {
+    move |source| StoreError::Parquet { segment, source }
+}
+
+fn properties(id: Uuid, entry: &FooterEntry, schema: &Schema, options: &StoreOptions) -> Result<WriterProperties> {
+    let column = schema.index_of(TIMESTAMP)?;
     // `column_idx` counts leaves. All columns before `timestamp` are leaves, so that the index is the same.
     let order = SortingColumn { column_idx: column as i32, descending: true, nulls_first: false };
     let said = serde_json::to_string(entry).map_err(|error| StoreError::corrupt("what a footer says", error))?;
-    let level = ZstdLevel::try_new(options.zstd_level).map_err(parquet)?;
-    let properties = WriterProperties::builder()
+    let level = ZstdLevel::try_new(options.zstd_level).map_err(parquet_error(id))?;
+    Ok(WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(concat!("tidegate ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(level))
@@ -96,20 +181,5 @@ fn write_file(
             KeyValue::new("tidegate.schema_version".to_owned(), "2".to_owned()),
             KeyValue::new(FOOTER_KEY.to_owned(), said),
         ]))
-        .build();
-
-    let refused = || StoreError::io(format!("writing segment {}", path.display()));
-    let file = File::create_new(path).map_err(refused())?;
-    let mut writer =
-        ArrowWriter::try_new(ChecksumWriter::new(BufWriter::new(file)), batch.rows.schema(), Some(properties))
-            .map_err(parquet)?;
-    writer.write(&batch.rows).map_err(parquet)?;
-    // What follows are page indexes and the footer; the table of checksums goes before the footer.
-    writer.flush().map_err(parquet)?;
-    writer.inner_mut().hold();
-    let (mut buffered, checksum) = writer.into_inner().map_err(parquet)?.finish(id).map_err(refused())?;
-    buffered.flush().map_err(refused())?;
-    let file = buffered.get_ref();
-    file.sync_all().map_err(refused())?;
-    Ok((file.metadata().map_err(refused())?.len(), checksum))
+        .build())
 }

@@ -1,0 +1,41 @@
+//! Runs: the parts of a segment that a query for one project reads, or skips as a whole.
+//!
+//! A run is a sequence of row groups of the file. Its rows are those of one project, or of several projects that have
+//! few rows each; they are sorted newest first. So a query that is bound to one project reads one run of each segment
+//! in order, and stops early like in a segment without runs. A segment whose rows have no `project` is one run.
+
+use serde::{Deserialize, Serialize};
+
+/// One run. The serialized form is in catalogs and footers and must stay readable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) rows: usize,
+    /// How many row groups it has. They follow those of the run before it.
+    pub(crate) groups: usize,
+    pub(crate) min_time: i64,
+    pub(crate) max_time: i64,
+    pub(crate) projects: RunProjects,
+}
+
+/// Which values of `project` the rows of a run have. Rows without a project are not listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RunProjects {
+    /// All of them.
+    Listed(Vec<String>),
+    /// The smallest and the largest.
+    Between(String, String),
+    /// Not known: any.
+    Any,
+}
+
+impl RunProjects {
+    /// Whether a row may have this value.
+    pub(crate) fn may_have(&self, project: &str) -> bool {
+        match self {
+            RunProjects::Listed(held) => held.iter().any(|held| held == project),
+            RunProjects::Between(least, most) => (least.as_str()..=most.as_str()).contains(&project),
+            RunProjects::Any => true,
+        }
+    }
+}
