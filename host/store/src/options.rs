@@ -15,7 +15,8 @@ pub struct StoreOptions {
     /// twelve times as long: the rows are durable through the write-ahead log, and tiny segments make every later query
     /// slower.
     pub flush_interval: Duration,
-    /// No background work: segments are written only by [`Store::flush`](crate::Store::flush) and dropped only by
+    /// No background work: segments are written only by [`Store::flush`](crate::Store::flush), merged only by
+    /// [`Store::compact`](crate::Store::compact), and dropped only by
     /// [`Store::apply_retention`](crate::Store::apply_retention).
     pub manual_flush: bool,
     /// The most rows of one write-ahead transaction (a call is never split).
@@ -42,6 +43,17 @@ pub struct StoreOptions {
     /// The rows of a project lie together in a segment if the segment has at least so many of them. Projects with fewer
     /// rows share a part of the segment until it has so many.
     pub run_rows: usize,
+    /// Rows of a full segment: compaction merges segments until they have about so many.
+    pub compaction_rows: usize,
+    /// Bytes of a full segment's file. A source with a retention by bytes has smaller ones.
+    pub compaction_bytes: u64,
+    /// So many neighbouring segments of a similar size are merged into one. At least 2.
+    pub compaction_fan_in: usize,
+    /// The most bytes of rows that a merge may hold at once, about. Segments whose rows are too large for that stay as
+    /// they are.
+    pub compaction_memory: usize,
+    /// Percent of the time in which compaction may work, 1 to 100, on one thread. It works less while queries wait.
+    pub compaction_percent: u32,
     /// The retention of sources without limits of their own: 90 days, however many bytes. Applied once a minute in the
     /// background, unless `manual_flush` is set.
     pub retention: Retention,
@@ -69,6 +81,11 @@ impl Default for StoreOptions {
             max_depth: 32,
             row_group_rows: 16 << 10,
             run_rows: 8 << 10,
+            compaction_rows: 1 << 20,
+            compaction_bytes: 256 << 20,
+            compaction_fan_in: 8,
+            compaction_memory: 256 << 20,
+            compaction_percent: 50,
             retention: Retention { max_age: Some(Duration::from_hours(24 * 90)), max_bytes: None },
             durable: true,
             zstd_level: 1,

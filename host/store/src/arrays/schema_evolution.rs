@@ -115,6 +115,8 @@ pub(crate) fn join_types(a: &DataType, b: &DataType) -> DataType {
         (DataType::List(item), record @ DataType::Struct(_)) | (record @ DataType::Struct(_), DataType::List(item)) => {
             list_of(join_types(item.data_type(), record))
         }
+        // A path with values of several types is read as text.
+        (DataType::Utf8View, _) | (_, DataType::Utf8View) => DataType::Utf8View,
         _ => a.clone(),
     }
 }

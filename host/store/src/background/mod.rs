@@ -1,10 +1,12 @@
-//! Background work on a thread of its own: memory becomes segments, and old segments are dropped.
+//! Background work on threads of its own: memory becomes segments, small segments become large ones, and old segments
+//! are dropped.
 //!
-//! [`flusher`] is the thread and the handle to it, [`retention`] decides which segments are too old or too many and
-//! drops them, [`dropped`] is the report of that. Compaction would belong here.
+//! [`flusher`] is the thread for flushes and retention and the handle to it, [`retention`] decides which segments are
+//! too old or too many and drops them, [`dropped`] is the report of that. [`compaction`] merges segments.
 //!
-//! Uses: `source`, `segment`, `wal`, `data_folder`, `metrics`.
+//! Uses: `source`, `segment`, `wal`, `data_folder`, `metrics`, `recovery` (the list of the quarantine).
 
+pub(crate) mod compaction;
 pub(crate) mod dropped;
 pub(crate) mod flusher;
 pub(crate) mod retention;

@@ -3,11 +3,13 @@
 //! The catalog is copied first, by SQLite: a consistent state, which includes the events that are in no segment yet.
 //! Segments never change, so that only the files which the copied catalog names remain to be copied. Only deletion can
 //! interfere. If a file is missing and the live catalog does not name it any more, it was dropped meanwhile, and the
-//! copy forgets it too. (Compaction must therefore keep the files that it replaces for as long as a backup may take.)
+//! copy forgets it too; or compaction put another segment in its place, and then the catalog is copied again. The files
+//! that were copied already are kept, so that each further pass is short.
 
-use std::{fs, io::ErrorKind, path::Path};
+use std::{collections::HashSet, fs, io::ErrorKind, path::Path};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use uuid::Uuid;
 
 use crate::{
     catalog::{Catalog, database},
@@ -18,7 +20,11 @@ use crate::{
     },
     error::{Result, StoreError},
     maintenance::listed_segment::{self, ListedSegment, list_segments},
+    recovery::leftovers,
 };
+
+/// How often the catalog is copied at most.
+const PASSES: usize = 20;
 
 /// What [`backup`] or [`restore`] copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,34 +76,102 @@ pub(crate) fn backup_with(data_dir: &Path, target: &Path, between: impl FnOnce()
     let name = path.to_str().ok_or_else(|| {
         StoreError::io(format!("copying the catalog to {}", path.display()))(ErrorKind::InvalidFilename.into())
     })?;
-    live.lock().execute("VACUUM INTO ?1", [name])?;
-    between();
-
-    let copy = Connection::open(&path)?;
-    let mut report = BackupReport::default();
-    for listed in list_segments(&copy)? {
-        match copy_segment(data_dir, stage.folder(), &listed) {
-            Ok(()) => report.add(&listed),
-            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                let known = live
-                    .lock()
-                    .query_row("SELECT 1 FROM segments WHERE id = ?1", [listed.id], |_| Ok(()))
-                    .optional()?;
-                if known.is_some() {
-                    return Err(listed.corrupt("its file is missing"));
-                }
-                copy.execute("DELETE FROM segments WHERE id = ?1", [listed.id])?;
-                report.dropped += 1;
-            }
-            Err(error) => return Err(error),
+    let mut between = Some(between);
+    let mut copied: HashSet<Uuid> = HashSet::new();
+    let mut dropped: HashSet<Uuid> = HashSet::new();
+    let mut pass = 1;
+    let (copy, mut report) = loop {
+        live.lock().execute("VACUUM INTO ?1", [name])?;
+        if let Some(between) = between.take() {
+            between();
         }
-    }
+        let copy = Connection::open(&path)?;
+        match copy_segments(data_dir, stage.folder(), (&live, &copy), &mut copied, &mut dropped)? {
+            Some(report) => break (copy, report),
+            None if pass == PASSES => {
+                let what = "copying the segments, which compaction replaces faster than they are copied; try again";
+                return Err(StoreError::io(what)(ErrorKind::NotFound.into()));
+            }
+            None => {}
+        }
+        drop(copy);
+        fs::remove_file(&path).map_err(StoreError::io(format!("deleting {}", path.display())))?;
+        pass += 1;
+    };
+    report.dropped = dropped.len() as u64;
     report.finish(&copy, &path)?;
     drop(copy);
     sync_file(&path)?;
     sync::create_folder(&paths::segments_folder(stage.folder()))?;
     stage.finish()?;
     Ok(report)
+}
+
+/// Copies the segments that the copied catalog names, except those in `copied`, and deletes those that it does not name
+/// from the copy. `None` if compaction replaced one of them meanwhile.
+fn copy_segments(
+    data_dir: &Path,
+    target: &Path,
+    (live, copy): (&Catalog, &Connection),
+    copied: &mut HashSet<Uuid>,
+    dropped: &mut HashSet<Uuid>,
+) -> Result<Option<BackupReport>> {
+    let mut report = BackupReport::default();
+    let mut named = HashSet::new();
+    for listed in list_segments(copy)? {
+        named.insert(listed.id);
+        if copied.contains(&listed.id) {
+            report.add(&listed);
+            continue;
+        }
+        match copy_segment(data_dir, target, &listed) {
+            Ok(()) => {
+                copied.insert(listed.id);
+                report.add(&listed);
+            }
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                match why_missing(live, &listed)? {
+                    Missing::Lost => return Err(listed.corrupt("its file is missing")),
+                    Missing::Replaced => return Ok(None),
+                    Missing::Dropped => {
+                        copy.execute("DELETE FROM segments WHERE id = ?1", [listed.id])?;
+                        dropped.insert(listed.id);
+                    }
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let is_empty = !paths::segments_folder(target).is_dir();
+    let files = if is_empty { Vec::new() } else { leftovers::list_files(target)?.segments };
+    for entry in files {
+        if !named.contains(&entry.segment) {
+            fs::remove_file(&entry.path).map_err(StoreError::io(format!("deleting {}", entry.path.display())))?;
+        }
+    }
+    Ok(Some(report))
+}
+
+/// Why a file is missing that a copy of the catalog names.
+enum Missing {
+    /// The live catalog names it too.
+    Lost,
+    /// Another segment has its rows, or it is not known what became of them.
+    Replaced,
+    /// It was dropped on purpose.
+    Dropped,
+}
+
+fn why_missing(live: &Catalog, listed: &ListedSegment) -> Result<Missing> {
+    let conn = live.lock();
+    let named = conn.query_row("SELECT 1 FROM segments WHERE id = ?1", [listed.id], |_| Ok(())).optional()?;
+    if named.is_some() {
+        return Ok(Missing::Lost);
+    }
+    let sql = "SELECT replaced_by IS NULL FROM dropped WHERE id IN (?1, ?2) ORDER BY id = ?1 DESC LIMIT 1";
+    let on_purpose: Option<bool> =
+        conn.query_row(sql, rusqlite::params![listed.id, listed.source], |row| row.get(0)).optional()?;
+    Ok(if on_purpose == Some(true) { Missing::Dropped } else { Missing::Replaced })
 }
 
 /// Makes a data folder at `data_dir`, which must not exist or be an empty folder, from a backup. The backup is checked:

@@ -1,6 +1,10 @@
 //! A new catalog from the footers of the segments, where the old one is lost.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fs,
+    path::Path,
+};
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use uuid::Uuid;
@@ -18,7 +22,7 @@ use crate::{
         quarantine::{self, SetAside},
         settle,
     },
-    segment::{footer::Footer, footer_entry::FooterEntry},
+    segment::{footer::Footer, footer_entry::FooterEntry, tombstones},
 };
 
 /// Makes a catalog from the footers of the segments in a data folder that has none: the sources with their names and
@@ -64,6 +68,7 @@ pub fn rebuild_catalog(data_dir: &Path) -> Result<RepairReport> {
             }
         }
     }
+    let replaced = replaced(&found);
     let catalog = Catalog::open(data_dir, true)?;
     let mut conn = catalog.connect()?;
     if let Some((_, _, newest)) = found.values().next_back() {
@@ -72,6 +77,11 @@ pub fn rebuild_catalog(data_dir: &Path) -> Result<RepairReport> {
         settle::skip_to(&conn, found.values().map(|(_, _, entry)| entry.last_seq).max().unwrap_or(0))?;
     }
     for (file, footer, entry) in found.values() {
+        if let Some(by) = replaced.get(&file.segment) {
+            // The next start deletes the file.
+            tombstones::replaced(&conn, &HashSet::from([file.segment]), file.source, *by)?;
+            continue;
+        }
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let registered = add(&tx, file, footer, entry);
         let rows = Some(footer.rows);
@@ -91,6 +101,30 @@ pub fn rebuild_catalog(data_dir: &Path) -> Result<RepairReport> {
         }
     }
     Ok(report)
+}
+
+/// The segments of which a merged one has all rows, each with the merged one. They were not deleted yet when the catalog
+/// was lost, or the merged one was not registered yet.
+fn replaced(found: &BTreeMap<(i64, Uuid), (Leftover, Footer, FooterEntry)>) -> HashMap<Uuid, Uuid> {
+    let mut merged: Vec<(&Leftover, &FooterEntry)> = Vec::new();
+    merged.extend(
+        found.values().filter(|(_, _, entry)| !entry.replaces.is_empty()).map(|(file, _, entry)| (file, entry)),
+    );
+    let mut replaced = HashMap::new();
+    for (file, _, entry) in found.values() {
+        let by = merged.iter().find(|(other, of)| {
+            let same_source = of.catalog == entry.catalog && other.source == file.source;
+            let range = |entry: &FooterEntry| (entry.first_seq, entry.last_seq);
+            let holds = of.first_seq <= entry.first_seq && entry.last_seq <= of.last_seq;
+            // Of two with the same rows one stays.
+            let is_larger = range(of) != range(entry) || entry.replaces.is_empty() || other.segment > file.segment;
+            other.segment != file.segment && same_source && holds && is_larger
+        });
+        if let Some((by, _)) = by {
+            replaced.insert(file.segment, by.segment);
+        }
+    }
+    replaced
 }
 
 /// Registers a segment with the source of its own identity, under the last name of that source.

@@ -1,6 +1,6 @@
 //! A sorted batch of rows in memory: what queries read before a segment holds the rows.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use datafusion::{
     arrow::{
@@ -46,21 +46,7 @@ impl MemBatch {
         let bytes = parts.iter().map(|part| part.bytes).fold(0, usize::saturating_add);
         let chosen = sparse_columns::choose(&rows, bytes);
         let spilled = parts.iter().map(|part| spill(&part.rows, &chosen)).collect::<Result<Vec<_>>>()?;
-        let mut schema: Vec<Field> = Vec::new();
-        let mut known = SparsePaths::default();
-        spilled.iter().for_each(|rows| known.extend(&SparsePaths::of_schema(rows.schema_ref())));
-        for field in spilled.iter().flat_map(|rows| rows.schema_ref().fields()) {
-            match schema.iter_mut().find(|known| known.name() == field.name()) {
-                Some(known) => {
-                    let joined = join_types(known.data_type(), field.data_type());
-                    known.set_data_type(joined);
-                }
-                None => schema.push(field.as_ref().clone()),
-            }
-        }
-        // The overflow stays last, as in the logical schema.
-        schema.sort_by_key(|field| field.name() == OVERFLOW);
-        let schema = Arc::new(Schema::new_with_metadata(schema, known.metadata()));
+        let schema = joined_schema(&spilled.iter().map(RecordBatch::schema).collect::<Vec<_>>());
         let adapted = spilled.iter().map(|rows| conform(rows, &schema)).collect::<Result<Vec<_>>>()?;
         let rows = concat_batches(&schema, &adapted)?;
         let first = parts.iter().map(|part| part.first_seq).min().unwrap_or(0);
@@ -74,6 +60,29 @@ impl MemBatch {
     }
 }
 
+/// The narrowest schema that holds the rows of them all, with the sparse paths of all.
+pub(crate) fn joined_schema(parts: &[SchemaRef]) -> SchemaRef {
+    let mut schema: Vec<Field> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut known = SparsePaths::default();
+    parts.iter().for_each(|part| known.extend(&SparsePaths::of_schema(part)));
+    for field in parts.iter().flat_map(|part| part.fields()) {
+        match places.get(field.name()).and_then(|place| schema.get_mut(*place)) {
+            Some(known) => {
+                let joined = join_types(known.data_type(), field.data_type());
+                known.set_data_type(joined);
+            }
+            None => {
+                places.insert(field.name().clone(), schema.len());
+                schema.push(field.as_ref().clone());
+            }
+        }
+    }
+    // The overflow stays last, as in the logical schema.
+    schema.sort_by_key(|field| field.name() == OVERFLOW);
+    Arc::new(Schema::new_with_metadata(schema, known.metadata()))
+}
+
 /// A column in the wanted type, or NULLs if the batch lacks it.
 fn column_as(rows: &RecordBatch, name: &str, data_type: &DataType) -> Result<ArrayRef> {
     match rows.column_by_name(name) {
@@ -82,7 +91,8 @@ fn column_as(rows: &RecordBatch, name: &str, data_type: &DataType) -> Result<Arr
     }
 }
 
-fn conform(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+/// The rows in the columns of a schema that holds them.
+pub(crate) fn conform(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = schema
         .fields()
         .iter()

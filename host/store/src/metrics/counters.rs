@@ -20,6 +20,12 @@ pub(crate) struct Counters {
     checkpoint_failing: AtomicBool,
     flushes: AtomicU64,
     failed_flushes: AtomicU64,
+    merges: AtomicU64,
+    failed_merges: AtomicU64,
+    merged_segments: AtomicU64,
+    merged_rows: AtomicU64,
+    merged_bytes: AtomicU64,
+    merging_segments: AtomicU64,
     dropped_segments: AtomicU64,
     dropped_rows: AtomicU64,
     dropped_bytes: AtomicU64,
@@ -54,6 +60,23 @@ impl Counters {
         add(&self.failed_flushes, 1);
     }
 
+    /// Counts a merge of so many segments into one.
+    pub(crate) fn merged(&self, segments: usize, rows: usize, bytes: u64) {
+        add(&self.merges, 1);
+        add(&self.merged_segments, segments);
+        add(&self.merged_rows, rows);
+        self.merged_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn merge_failed(&self) {
+        add(&self.failed_merges, 1);
+    }
+
+    /// Says how many segments are being merged now.
+    pub(crate) fn merging(&self, segments: usize) {
+        self.merging_segments.store(segments as u64, Ordering::Relaxed);
+    }
+
     /// Counts a segment that retention dropped.
     pub(crate) fn dropped(&self, rows: usize, bytes: u64) {
         add(&self.dropped_segments, 1);
@@ -74,6 +97,12 @@ impl Counters {
             checkpoint_failing: self.checkpoint_failing.load(Ordering::Relaxed),
             flushes: get(&self.flushes),
             failed_flushes: get(&self.failed_flushes),
+            merges: get(&self.merges),
+            failed_merges: get(&self.failed_merges),
+            merged_segments: get(&self.merged_segments),
+            merged_rows: get(&self.merged_rows),
+            merged_bytes: get(&self.merged_bytes),
+            merging_segments: get(&self.merging_segments),
             dropped_segments: get(&self.dropped_segments),
             dropped_rows: get(&self.dropped_rows),
             dropped_bytes: get(&self.dropped_bytes),

@@ -19,6 +19,18 @@ pub struct StoreStats {
     pub flushes: u64,
     /// Attempts to write a segment that failed; they are repeated.
     pub failed_flushes: u64,
+    /// Merges of several segments into one (compaction).
+    pub merges: u64,
+    /// Merges that failed; the segments stay as they were.
+    pub failed_merges: u64,
+    /// Segments that merges replaced.
+    pub merged_segments: u64,
+    /// Rows that merges wrote.
+    pub merged_rows: u64,
+    /// Bytes of the files that merges wrote.
+    pub merged_bytes: u64,
+    /// Now: segments that are being merged, or wait for it.
+    pub merging_segments: u64,
     /// Segments that retention dropped.
     pub dropped_segments: u64,
     /// Rows in them.

@@ -1,7 +1,8 @@
 //! Files of segments that the catalog does not name, and the decision about each.
 //!
-//! A crash leaves some, and so does a catalog that lost its latest changes. Two kinds may be deleted: unfinished files,
-//! whose rows are in the write-ahead log, and segments with a tombstone. If the write-ahead log still has rows of a
+//! A crash leaves some, and so does a catalog that lost its latest changes. Three kinds may be deleted: unfinished files,
+//! whose rows are in the write-ahead log or in other segments; segments with a tombstone; and merged segments, if the
+//! catalog names all those that they were merged of. If the write-ahead log still has rows of a
 //! segment, its flush was not registered; the flush is completed as its transaction would have been. Everything else is
 //! set aside in the quarantine.
 
@@ -63,7 +64,7 @@ pub(crate) struct Leftover {
 
 /// What to do with such a file.
 pub(crate) enum Decision {
-    /// Delete it: it has a tombstone.
+    /// Delete it: it has a tombstone, or its rows are in segments that the catalog names.
     Delete,
     /// Complete its flush: the write-ahead log has rows of it. With the short key of its source.
     Complete(Box<(Footer, FooterEntry)>, i64),
@@ -134,6 +135,9 @@ pub(crate) fn decide(
         note.reason.push_str(", nor its source");
         return Ok(Some(Decision::SetAside(note)));
     };
+    if !entry.replaces.is_empty() && entry.replaces.iter().all(|id| known.segments.contains(id)) {
+        return Ok(Some(Decision::Delete));
+    }
     let decision = match logged(conn, key, &entry, file)? {
         LoggedRows::Absent => Decision::SetAside(note),
         LoggedRows::Present => Decision::Complete(Box::new((footer, entry)), key),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use tidegate_model::PRESENCE_FIELD;
 
 use crate::field_names::{ID, TIMESTAMP};
@@ -26,4 +26,16 @@ pub(crate) fn top_field(name: &str, data_type: DataType) -> FieldRef {
 /// A list of nullable elements.
 pub(crate) fn list_of(data_type: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(data_type, true)))
+}
+
+/// The columns without fields of their own that a schema has, at any depth.
+pub(crate) fn leaves(schema: &Schema) -> usize {
+    fn below(data_type: &DataType) -> usize {
+        match data_type {
+            DataType::Struct(fields) => fields.iter().map(|field| below(field.data_type())).sum(),
+            DataType::List(item) => below(item.data_type()),
+            _ => 1,
+        }
+    }
+    schema.fields().iter().map(|field| below(field.data_type())).sum()
 }

@@ -1,7 +1,7 @@
 //! The catalog's table `dropped`: segments and sources that were deleted on purpose and of which there may still be
 //! files.
 
-use std::{fs, io, path::Path};
+use std::{collections::HashSet, fs, io, path::Path};
 
 use rusqlite::Connection;
 use uuid::Uuid;
@@ -21,6 +21,16 @@ pub(crate) fn forget_gone(conn: &Connection, data: &Path) -> Result<()> {
         if gone(&path) {
             conn.prepare_cached("DELETE FROM dropped WHERE id = ?1")?.execute([id])?;
         }
+    }
+    Ok(())
+}
+
+/// Writes the tombstones of segments whose rows another segment has now, in a transaction of the caller.
+pub(crate) fn replaced(conn: &Connection, ids: &HashSet<Uuid>, source: Uuid, by: Uuid) -> Result<()> {
+    let mut statement =
+        conn.prepare_cached("INSERT OR REPLACE INTO dropped (id, source, replaced_by) VALUES (?1, ?2, ?3)")?;
+    for id in ids {
+        statement.execute([*id, source, by])?;
     }
     Ok(())
 }

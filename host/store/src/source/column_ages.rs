@@ -46,7 +46,8 @@ impl ColumnAges {
         }
         for pointer in paths_of_schema(schema) {
             if let Some(seen) = self.0.get_mut(&pointer) {
-                *seen = at;
+                // A merged segment is as old as the youngest of those that it replaces.
+                *seen = at.max(*seen);
             }
         }
     }

@@ -307,6 +307,29 @@ impl Source {
         Arc::clone(&self.lists().segments)
     }
 
+    /// The schema as it is now.
+    pub(crate) fn current_shape(&self) -> Arc<Shape> {
+        Arc::clone(&self.shape())
+    }
+
+    /// Puts a segment in the place of those whose rows it has.
+    pub(crate) fn replace_segments(&self, replaced: &HashSet<Uuid>, by: Arc<Segment>) {
+        let mut lists = self.lists();
+        if lists.cleared {
+            // Registered just before the source was deleted.
+            by.remove_on_drop(FileRemoval::FileAndFolder);
+            return;
+        }
+        let (gone, mut kept): (Vec<_>, Vec<_>) =
+            lists.segments.iter().cloned().partition(|segment| replaced.contains(&segment.id));
+        kept.push(by);
+        lists.segments = Arc::new(kept);
+        drop(lists);
+        for segment in gone {
+            segment.remove_on_drop(FileRemoval::File);
+        }
+    }
+
     /// Removes segments that the catalog no longer names.
     pub(crate) fn drop_segments(&self, ids: &HashSet<Uuid>) {
         let mut lists = self.lists();

@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use crate::{
     background::{
+        compaction::Compactor,
         dropped::Dropped,
         flusher::{self, Flusher},
     },
@@ -45,6 +46,7 @@ pub struct Store {
     pub(crate) catalog: Catalog,
     pub(crate) writer: Arc<Writer>,
     flusher: Arc<Flusher>,
+    compactor: Arc<Compactor>,
     pub(crate) options: StoreOptions,
     /// What the start found.
     pub(crate) recovered: Recovered,
@@ -99,7 +101,10 @@ impl Store {
         let (of_flusher, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
         let flusher = Flusher::start(queue, (dir.clone(), identity), of_flusher, of_writer, options.clone())?;
         let flusher = Arc::new(flusher);
-        Ok(Arc::new(Store { data: dir, sources, catalog, writer, flusher, options, recovered, _lock: lock }))
+        let (of_compactor, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
+        let compactor = Compactor::start((dir.clone(), identity), of_compactor, of_writer, options.clone())?;
+        let compactor = Arc::new(compactor);
+        Ok(Arc::new(Store { data: dir, sources, catalog, writer, flusher, compactor, options, recovered, _lock: lock }))
     }
 
     /// A snapshot of the source for queries: everything that is acknowledged by now. Shreds what is still JSON in
@@ -147,14 +152,31 @@ impl Store {
         self.flusher.retain().await
     }
 
+    /// Merges small segments of all sources into large ones, at once and as far as possible. The background does the same
+    /// by and by, when there are enough of them. What is in memory stays there.
+    ///
+    /// # Errors
+    /// The first failure; the segments concerned stay as they were. The other sources are handled all the same.
+    pub async fn compact(&self) -> Result<()> {
+        self.compactor.compact().await
+    }
+
+    /// Says whether queries wait for a processor. While they do, compaction in the background stands still for the most
+    /// part.
+    pub fn pause_compaction(&self, pause: bool) {
+        self.compactor.pause(pause);
+    }
+
     /// Stops the background threads. What is acknowledged but not flushed stays in the write-ahead log. Tables made
     /// before remain readable; ingest fails from now on.
     ///
     /// # Errors
     /// None today; later versions may report a failed last write.
     pub async fn close(&self) -> Result<()> {
-        let (flusher, writer) = (Arc::clone(&self.flusher), Arc::clone(&self.writer));
+        let (flusher, compactor, writer) =
+            (Arc::clone(&self.flusher), Arc::clone(&self.compactor), Arc::clone(&self.writer));
         tokio::task::spawn_blocking(move || {
+            compactor.stop();
             flusher.stop();
             writer.stop();
         })
@@ -171,6 +193,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // Waits for the current commit or segment. The lock on the folder is released afterwards.
+        self.compactor.stop();
         self.flusher.stop();
         self.writer.stop();
     }

@@ -8,6 +8,7 @@
 
 mod backup;
 mod catalog;
+mod compaction;
 mod crash;
 mod damage;
 mod describe;
