@@ -46,6 +46,8 @@ impl Permit {
 pub struct Admission {
     permits: Arc<Semaphore>,
     places: usize,
+    /// The number of compute threads.
+    threads: usize,
     /// The number of turns of one tenant.
     turns: usize,
     waiting: AtomicUsize,
@@ -86,12 +88,19 @@ impl Admission {
         Self {
             permits: Arc::new(Semaphore::new(places)),
             places,
+            threads,
             turns: half(threads),
             waiting: AtomicUsize::new(0),
             queue: options.queue,
             wait: options.wait,
             shares: Mutex::default(),
         }
+    }
+
+    /// Whether as many queries run as there are compute threads, or more, so that other work would slow them down.
+    pub(crate) fn is_busy(&self) -> bool {
+        let running = self.places.saturating_sub(self.permits.available_permits());
+        running >= self.threads.max(1) || self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// A permit, at once or after a short wait.

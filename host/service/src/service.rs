@@ -120,6 +120,9 @@ impl Service {
             outcomes: ComponentOutcomes::default(),
             limits: options.limits.clone(),
         });
+        // The store must not keep the executor, which has the store.
+        let busy = Arc::downgrade(&executor);
+        store.give_way_to(move || busy.upgrade().is_some_and(|executor| executor.admission.is_busy()));
         let gate = Gate {
             store: Arc::clone(&store),
             registry: Arc::clone(&registry),

@@ -27,7 +27,7 @@ use peer::Peer;
 use questions::{Parameters, Question};
 use report::{Line, Times};
 use sender::Sender;
-use tidegate::Tidegate;
+use tidegate::{Merging, Tidegate};
 
 use crate::{Outcome, built, cargo, python, root, run, say};
 
@@ -62,7 +62,7 @@ fn race(options: &Options, folder: &Path) -> Outcome {
     let mut notes = String::new();
 
     say(&format!("loading Tidegate with {} edge records and those of the other sources", options.records));
-    let mut tidegate = Tidegate::start(&binary, &folder.join("tidegate"), options.threads)?;
+    let mut tidegate = Tidegate::start(&binary, &folder.join("tidegate"), options.threads, options.state)?;
     let load = tidegate.load(plan)?;
     let flushed = tidegate.settle()?;
     let _ = writeln!(
@@ -79,6 +79,15 @@ fn race(options: &Options, folder: &Path) -> Outcome {
         flushed.as_secs_f64(),
         options.threads,
     );
+    if options.state == State::Compacted {
+        let Merging { seconds, processor, merges, events, segments } = tidegate.compacted()?;
+        let _ = writeln!(
+            notes,
+            "- The background had merged everything {seconds:.1} s after that, with {processor:.1} s of processor time: \
+             {merges} merges since the start wrote {events} events; {segments} segments of all sources are left \
+             (`[compaction] percent = 100`)."
+        );
+    }
     let python = python::environment("bench", &root().join("xtask/bench/peers/requirements.txt"))?;
     let (mut peers, mut servers) = (Vec::new(), Vec::new());
     for name in &options.peers {
@@ -113,7 +122,8 @@ fn race(options: &Options, folder: &Path) -> Outcome {
     let systems: Vec<String> =
         std::iter::once("Tidegate".to_owned()).chain(peers.iter().map(|peer| peer.version.clone())).collect();
     let state = match options.state {
-        State::Fresh => "loaded and in segments, nothing comes in",
+        State::Fresh => "loaded and in segments, none of them merged, nothing comes in",
+        State::Compacted => "loaded, and segments merged by the background, nothing comes in",
         State::Busy => "10,000 events a second come into Tidegate while it is asked; the peers are at rest",
     };
     let report = format!(
@@ -242,7 +252,7 @@ fn measure(
 ) -> Result<Vec<Line>, String> {
     let mut sender = match options.state {
         State::Busy => Some(Sender::start(tidegate.url(), options.seed)?),
-        State::Fresh => None,
+        State::Fresh | State::Compacted => None,
     };
     let mut lines = Vec::new();
     for (question, expected) in questions.iter().zip(answers) {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::answer::{Answer, rows};
 use super::generator::{Form, Generator, Plan, SOURCES};
 use super::http::{Connection, encoded};
+use super::options::State;
 use super::questions::Request;
 use crate::root;
 use crate::service::{PRIVATE, Service};
@@ -18,6 +19,10 @@ use crate::service::{PRIVATE, Service};
 const BODY: usize = 8 << 20;
 /// How long what is in memory may take to be in segments: a source with few events waits a minute.
 const FLUSH: Duration = Duration::from_secs(180);
+/// How long the background may take to merge segments.
+const MERGE: Duration = Duration::from_secs(3600);
+/// Merging has ended if nothing was merged for so long.
+const QUIET: Duration = Duration::from_secs(4);
 /// Ticks of the processor time in /proc, a second: the same on all Linux systems of today.
 const TICKS: f64 = 100.0;
 
@@ -38,12 +43,26 @@ pub(crate) struct Load {
     pub(crate) processor: f64,
 }
 
+/// What merging took, after the load.
+#[derive(Debug)]
+pub(crate) struct Merging {
+    pub(crate) seconds: f64,
+    /// Processor time of the service in that.
+    pub(crate) processor: f64,
+    /// Merges since the start.
+    pub(crate) merges: f64,
+    /// Events that they wrote.
+    pub(crate) events: f64,
+    /// Segments that are there now, of all sources.
+    pub(crate) segments: f64,
+}
+
 impl Tidegate {
     /// Starts it without kept answers and with the endpoints that the questions are asked of.
     ///
     /// # Errors
     /// Where it does not start or refuses an endpoint.
-    pub(crate) fn start(binary: &Path, folder: &Path, threads: usize) -> Result<Self, String> {
+    pub(crate) fn start(binary: &Path, folder: &Path, threads: usize, state: State) -> Result<Self, String> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut command = if processors > threads {
             let mut command = Command::new("taskset");
@@ -54,6 +73,12 @@ impl Tidegate {
         };
         // No answer is kept, and slow questions show their time instead of failing.
         command.env("TIDEGATE_CACHE_MEMORY", "0").env("TIDEGATE_LIMITS_REQUEST_TIME", "5 min");
+        match state {
+            // So many small segments are never there.
+            State::Fresh => command.env("TIDEGATE_COMPACTION_FAN_IN", "1000"),
+            State::Compacted => command.env("TIDEGATE_COMPACTION_PERCENT", "100"),
+            State::Busy => &mut command,
+        };
         let service = Service::of(command, folder)?;
         let connection = Connection::open(&service.url, PRIVATE)?;
         let mut tidegate = Self { service, connection };
@@ -128,6 +153,14 @@ impl Tidegate {
         fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS
     }
 
+    /// A metric of the service.
+    fn metric(&mut self, name: &str) -> Result<f64, String> {
+        let metrics = self.connection.get("/metrics")?.good()?;
+        let metrics = String::from_utf8_lossy(&metrics);
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.and_then(|value| value.trim().parse().ok()).ok_or_else(|| format!("there is no metric {name}"))
+    }
+
     /// Waits until no event is in memory only.
     ///
     /// # Errors
@@ -135,11 +168,7 @@ impl Tidegate {
     pub(crate) fn settle(&mut self) -> Result<Duration, String> {
         let began = Instant::now();
         loop {
-            let metrics = self.connection.get("/metrics")?.good()?;
-            let metrics = String::from_utf8_lossy(&metrics);
-            let value = metrics.lines().find_map(|line| line.strip_prefix("tidegate_store_unflushed_bytes "));
-            let waiting: f64 =
-                value.and_then(|value| value.trim().parse().ok()).ok_or("no metric of unflushed bytes")?;
+            let waiting = self.metric("tidegate_store_unflushed_bytes")?;
             if waiting == 0.0 {
                 return Ok(began.elapsed());
             }
@@ -148,6 +177,32 @@ impl Tidegate {
             }
             std::thread::sleep(Duration::from_millis(250));
         }
+    }
+
+    /// Waits until the background has nothing to merge.
+    ///
+    /// # Errors
+    /// Where that takes too long.
+    pub(crate) fn compacted(&mut self) -> Result<Merging, String> {
+        let (began, processor) = (Instant::now(), self.processor());
+        let (mut quiet, mut merges, mut last) = (Instant::now(), -1.0, (Duration::ZERO, 0.0));
+        while quiet.elapsed() < QUIET {
+            let now = self.metric("tidegate_store_merges_total")?;
+            if now > merges || self.metric("tidegate_store_segments_merging")? > 0.0 {
+                (quiet, merges, last) = (Instant::now(), now, (began.elapsed(), self.processor() - processor));
+            }
+            if began.elapsed() > MERGE {
+                return Err(format!("segments are still merged after {} s", MERGE.as_secs()));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(Merging {
+            seconds: last.0.as_secs_f64(),
+            processor: last.1,
+            merges,
+            events: self.metric("tidegate_store_events_merged_total")?,
+            segments: self.metric("tidegate_store_segments")?,
+        })
     }
 
     /// Asks; the time is from the request to the last byte of the answer.

@@ -10,7 +10,7 @@ use tidegate_store::StoreStats;
 type Read = fn(&StoreStats) -> u64;
 
 /// Counters: numbers that only grow.
-const TOTALS: [(&str, &str, Read); 11] = [
+const TOTALS: [(&str, &str, Read); 16] = [
     ("tidegate_store_commits", "Write-ahead transactions", |stats| stats.commits),
     ("tidegate_store_committed_events", "Events in write-ahead transactions", |stats| stats.committed_rows),
     ("tidegate_store_committed_bytes", "Bytes of those events, as JSON", |stats| stats.committed_bytes),
@@ -25,13 +25,20 @@ const TOTALS: [(&str, &str, Read); 11] = [
     ),
     ("tidegate_store_flushes", "Segments that were written", |stats| stats.flushes),
     ("tidegate_store_flushes_failed", "Attempts to write a segment that failed", |stats| stats.failed_flushes),
+    ("tidegate_store_merges", "Merges of small segments into large ones", |stats| stats.merges),
+    ("tidegate_store_merges_failed", "Merges that failed; the segments stayed as they were", |stats| {
+        stats.failed_merges
+    }),
+    ("tidegate_store_segments_merged", "Segments that merges replaced", |stats| stats.merged_segments),
+    ("tidegate_store_events_merged", "Events that merges wrote", |stats| stats.merged_rows),
+    ("tidegate_store_bytes_merged", "Bytes of the files that merges wrote", |stats| stats.merged_bytes),
     ("tidegate_store_segments_dropped", "Segments that retention dropped", |stats| stats.dropped_segments),
     ("tidegate_store_events_dropped", "Events in them", |stats| stats.dropped_rows),
     ("tidegate_store_bytes_dropped", "Bytes of their files", |stats| stats.dropped_bytes),
 ];
 
 /// Gauges: current numbers.
-const LEVELS: [(&str, &str, Read); 13] = [
+const LEVELS: [(&str, &str, Read); 14] = [
     ("tidegate_sources", "Log sources", |stats| stats.sources),
     (
         "tidegate_sources_overflowing",
@@ -44,6 +51,7 @@ const LEVELS: [(&str, &str, Read); 13] = [
     ("tidegate_store_unflushed_bytes", "Bytes of memory that hold events that no segment holds yet", |stats| {
         stats.unflushed_bytes
     }),
+    ("tidegate_store_segments_merging", "Segments that are being merged", |stats| stats.merging_segments),
     ("tidegate_store_segments_damaged", "Segments that were found damaged or missing", |stats| stats.damaged_segments),
     ("tidegate_store_segments_quarantined", "Segments that are set aside, and that queries do not see", |stats| {
         stats.set_aside_segments

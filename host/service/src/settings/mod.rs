@@ -6,6 +6,7 @@
 #[macro_use]
 mod macros;
 mod admission;
+mod compaction;
 mod ingest;
 mod server;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use tidegate_model::{LIMITS, Part, Section, SettingError, Unit, number};
 
 use crate::options::Options;
 use admission::{ADMISSION, CACHE, COMPONENTS, RATE};
+use compaction::COMPACTION;
 use ingest::{INGEST, STORE};
 use server::SERVER;
 use traces::TRACES;
@@ -44,6 +46,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         settings: STORE,
         of: |o: &Options| &o.store.retention,
         of_mut: |o| &mut o.store.retention,
+    },
+    &Part {
+        name: "compaction",
+        what: "how small segments become large ones in the background",
+        settings: COMPACTION,
+        of: |o: &Options| &o.store,
+        of_mut: |o| &mut o.store,
     },
     &Part {
         name: "rate",

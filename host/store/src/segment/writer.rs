@@ -17,8 +17,9 @@ use parquet::{
     errors::ParquetError,
     file::{
         metadata::{KeyValue, SortingColumn},
-        properties::{EnabledStatistics, WriterProperties, WriterVersion},
+        properties::{BloomFilterPosition, EnabledStatistics, WriterProperties, WriterVersion},
     },
+    schema::types::ColumnPath,
 };
 use uuid::Uuid;
 
@@ -29,7 +30,7 @@ use crate::{
         sync::{create_folder, sync_folder},
     },
     error::{Result, StoreError},
-    field_names::TIMESTAMP,
+    field_names::{ID, TIMESTAMP},
     memory::mem_batch::{MemBatch, times},
     options::StoreOptions,
     segment::{
@@ -39,6 +40,10 @@ use crate::{
         handle::Segment,
     },
 };
+
+/// How often the filter of a row group says of an id that it may be there, although it is not. A filter takes about ten
+/// bits for each row.
+const ID_FILTER_ERRORS: f64 = 0.01;
 
 /// Writes a batch as a new segment: durable, but not yet in the catalog.
 pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options: &StoreOptions) -> Result<Segment> {
@@ -174,6 +179,11 @@ fn properties(id: Uuid, entry: &FooterEntry, schema: &Schema, options: &StoreOpt
         .set_max_row_group_row_count(Some(options.row_group_rows))
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_sorting_columns(Some(vec![order]))
+        // One event is looked up by its id without reading the ids of all others.
+        .set_column_bloom_filter_enabled(ColumnPath::from(ID), true)
+        .set_column_bloom_filter_ndv(ColumnPath::from(ID), options.row_group_rows as u64)
+        .set_column_bloom_filter_fpp(ColumnPath::from(ID), ID_FILTER_ERRORS)
+        .set_bloom_filter_position(BloomFilterPosition::End)
         .set_key_value_metadata(Some(vec![
             KeyValue::new("tidegate.segment".to_owned(), id.to_string()),
             KeyValue::new("tidegate.source".to_owned(), entry.source.to_string()),

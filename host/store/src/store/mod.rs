@@ -161,10 +161,10 @@ impl Store {
         self.compactor.compact().await
     }
 
-    /// Says whether queries wait for a processor. While they do, compaction in the background stands still for the most
-    /// part.
-    pub fn pause_compaction(&self, pause: bool) {
-        self.compactor.pause(pause);
+    /// Compaction in the background stands still for the most part while this says that the processors are needed for
+    /// queries. Only the first call counts.
+    pub fn give_way_to(&self, is_busy: impl Fn() -> bool + Send + Sync + 'static) {
+        self.compactor.give_way_to(Box::new(is_busy));
     }
 
     /// Stops the background threads. What is acknowledged but not flushed stays in the write-ahead log. Tables made

@@ -68,12 +68,23 @@ impl Sources for One {
     }
 }
 
+/// How the rows of segments lie.
+struct Layout {
+    row_group_rows: usize,
+    run_rows: usize,
+    /// After how many parts segments are merged, and the rows of a full one.
+    merge: Option<(usize, usize)>,
+}
+
 impl World {
     pub(super) async fn new(tape: &mut Tape<'_>) -> Self {
         let segments = if tape.below(3) == 0 { 1 + tape.below(4) } else { 1 + tape.below(60) };
         let memory = tape.below(4);
         let per_part = 1 + tape.below((MAX_ROWS / (segments + memory)).max(1));
         let row_group_rows = tape.pick(&[1, 3, 7, 20, 1_000]).max(per_part / 40);
+        let run_rows = tape.pick(&[1, 4, 30, 10_000]).max(per_part / 40);
+        // After how many segments everything is merged, and how large a merged segment may be.
+        let merge = (tape.below(2) == 0).then(|| (1 + tape.below(segments), tape.pick(&[50, 400, 100_000])));
         let times = tape.pick(&[
             Times::After,
             Times::After,
@@ -86,7 +97,7 @@ impl World {
         let late = tape.below(segments + 1);
         let shown = format!(
             "{segments} segments and {memory} batches in memory, up to {per_part} rows each, {row_group_rows} rows a \
-             row group, times {times:?}, late fields from {late}"
+             row group, {run_rows} a run, merged {merge:?}, times {times:?}, late fields from {late}"
         );
         let mut number = 0;
         let parts = (0..segments + memory).map(|part| {
@@ -107,7 +118,7 @@ impl World {
             rows.collect()
         });
         let parts = parts.collect();
-        Self::of(parts, segments, row_group_rows, shown).await
+        Self::of(parts, segments, Layout { row_group_rows, run_rows, merge }, shown).await
     }
 
     /// Rows one second apart, 20 in each of so many segments and batches in memory, 4 in a row group.
@@ -127,16 +138,19 @@ impl World {
         };
         let parts =
             (0..(segments + memory) as i64).map(|part| (part * 20..part * 20 + 20).map(row).collect()).collect();
-        Self::of(parts, segments, 4, format!("{segments} segments and {memory} batches of 20 rows")).await
+        let layout = Layout { row_group_rows: 4, run_rows: 10_000, merge: None };
+        Self::of(parts, segments, layout, format!("{segments} segments and {memory} batches of 20 rows")).await
     }
 
     /// The first of the parts become segments, the others stay in memory.
-    async fn of(parts: Vec<Vec<Json>>, segments: usize, row_group_rows: usize, shown: String) -> Self {
+    async fn of(parts: Vec<Vec<Json>>, segments: usize, layout: Layout, shown: String) -> Self {
         // What the engine says of an internal failure goes to the log only: show it with the test.
         let _ = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::ERROR).try_init();
         let options = StoreOptions {
             manual_flush: true,
-            row_group_rows,
+            row_group_rows: layout.row_group_rows,
+            run_rows: layout.run_rows,
+            compaction_rows: layout.merge.map_or(1_000_000, |(_, rows)| rows),
             durable: false,
             zstd_level: 1,
             ..StoreOptions::default()
@@ -154,6 +168,9 @@ impl World {
             cut.ingest("t", rows).await.unwrap();
             if part < segments {
                 cut.flush().await.unwrap();
+            }
+            if layout.merge.is_some_and(|(after, _)| part + 1 == after) {
+                cut.compact().await.unwrap();
             }
         }
         uncut.ingest("t", all.clone()).await.unwrap();

@@ -7,7 +7,7 @@
 //! both.
 //!
 //! The work has a thread of its own, so that it holds up neither flushes nor ingest. It rests so that it takes only its
-//! share of the time, and longer while queries wait ([`Compactor::pause`]) and while a backup runs.
+//! share of the time, and longer while the processors are needed for queries ([`Compactor::give_way_to`]).
 
 mod input;
 mod merge;
@@ -15,9 +15,10 @@ mod selection;
 
 use std::{
     collections::{HashMap, HashSet},
+    fmt,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
@@ -76,10 +77,17 @@ pub(crate) struct Compactor {
 }
 
 /// What others tell the thread while it works.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Signals {
     stop: AtomicBool,
-    pause: AtomicBool,
+    /// Whether the processors are needed for queries.
+    is_busy: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+}
+
+impl fmt::Debug for Signals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signals").field("stop", &self.stop).finish_non_exhaustive()
+    }
 }
 
 impl Compactor {
@@ -114,9 +122,9 @@ impl Compactor {
         answer.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Says whether queries wait for the processor.
-    pub(crate) fn pause(&self, pause: bool) {
-        self.signals.pause.store(pause, Ordering::Relaxed);
+    /// Sets what says whether the processors are needed for queries. Only the first call counts.
+    pub(crate) fn give_way_to(&self, is_busy: Box<dyn Fn() -> bool + Send + Sync>) {
+        let _ = self.signals.is_busy.set(is_busy);
     }
 
     /// Ends the thread; a merge that is under way is given up. Blocks; a second call does nothing.
@@ -354,7 +362,7 @@ impl Work<'_> {
             let percent = self.percent.clamp(1, 100);
             thread::sleep((worked * (100 - percent) / percent).min(TICK));
             let paused = Instant::now();
-            while self.signals.pause.load(Ordering::Relaxed)
+            while self.signals.is_busy.get().is_some_and(|is_busy| is_busy())
                 && paused.elapsed() < LONGEST_PAUSE
                 && !self.signals.stop.load(Ordering::Relaxed)
             {
