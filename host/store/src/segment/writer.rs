@@ -41,6 +41,10 @@ use crate::{
     },
 };
 
+/// Rows of a page. A page is decoded as a whole, so that the newest hundred rows cost about two pages of each column, and
+/// a short range of times about two pages of each run.
+const PAGE_ROWS: usize = 2 << 10;
+
 /// How often the filter of a row group says of an id that it may be there, although it is not. A filter takes about ten
 /// bits for each row.
 const ID_FILTER_ERRORS: f64 = 0.01;
@@ -177,11 +181,16 @@ fn properties(id: Uuid, entry: &FooterEntry, schema: &Schema, options: &StoreOpt
         .set_created_by(concat!("tidegate ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(options.row_group_rows))
-        .set_statistics_enabled(EnabledStatistics::Page)
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_write_batch_size(PAGE_ROWS)
+        // Rows are sorted by time within runs of projects, so that only the bounds of these columns leave out pages.
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_column_statistics_enabled(ColumnPath::from(TIMESTAMP), EnabledStatistics::Page)
+        .set_column_statistics_enabled(ColumnPath::from("project"), EnabledStatistics::Page)
         .set_sorting_columns(Some(vec![order]))
         // One event is looked up by its id without reading the ids of all others.
         .set_column_bloom_filter_enabled(ColumnPath::from(ID), true)
-        .set_column_bloom_filter_ndv(ColumnPath::from(ID), options.row_group_rows as u64)
+        .set_column_bloom_filter_max_ndv(ColumnPath::from(ID), options.row_group_rows as u64)
         .set_column_bloom_filter_fpp(ColumnPath::from(ID), ID_FILTER_ERRORS)
         .set_bloom_filter_position(BloomFilterPosition::End)
         .set_key_value_metadata(Some(vec![
