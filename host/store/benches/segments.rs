@@ -1,0 +1,127 @@
+//! What the number of segments costs: the start, memory, and queries, before and after compaction.
+//!
+//! ```text
+//! cargo bench -p tidegate-store --bench segments -- [EVENTS] [SEGMENTS]...
+//! ```
+//!
+//! `EVENTS` (1,000,000 unless told) in as many segments as each of the other numbers says (10, 100, 1,000, 10,000). The
+//! folders are not durable, because syncs would take most of the time that it takes to make them.
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::logical_expr::ident;
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext, lit};
+use serde_json::{Value, json};
+use tidegate_store::{Store, StoreOptions};
+
+// The one of the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const START: i64 = 1_700_000_000_000_000;
+const PROJECTS: i64 = 50;
+const RUNS: usize = 7;
+
+fn event(i: i64) -> Value {
+    // One project has about a third of all events.
+    let project = if i % 3 == 0 { 0 } else { (i * 7_919) % PROJECTS };
+    json!({
+        "id": format!("{:032x}", (i as u128).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)),
+        "timestamp": START + i * 100_000,
+        "project": format!("project{project:02}"),
+        "event_message": format!("GET | {} | 10.0.{}.{} | https://project{project:02}.example.com/rest/v1/items?id=eq.{i}", 200 + i % 5, i % 251, i % 13),
+        "metadata": {"request": {"method": "GET", "path": format!("/rest/v1/items{}", i % 40)}, "response": {"status_code": 200 + i % 5, "origin_time": i % 997}},
+    })
+}
+
+/// A line of `/proc/self/status` in MB.
+fn memory(line: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let found = status.lines().find_map(|text| text.strip_prefix(line)).unwrap();
+    found.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+}
+
+fn frame(context: &SessionContext, store: &Store) -> DataFrame {
+    context.read_table(store.table("s").unwrap()).unwrap()
+}
+
+/// The median time of a query, with the planning.
+async fn time(context: &SessionContext, store: &Store, query: impl Fn(DataFrame) -> DataFrame) -> Duration {
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let began = Instant::now();
+        query(frame(context, store)).collect().await.unwrap();
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    times.get(RUNS / 2).copied().unwrap()
+}
+
+fn newest(frame: DataFrame) -> DataFrame {
+    frame.sort(vec![ident("timestamp").sort(false, false)]).unwrap().limit(0, Some(100)).unwrap()
+}
+
+async fn row(name: &str, dir: &std::path::Path, options: &StoreOptions) -> Arc<Store> {
+    let began = Instant::now();
+    let store = Store::open(dir, options.clone()).unwrap();
+    let start = began.elapsed();
+    let config = SessionConfig::new()
+        .with_target_partitions(2)
+        .set_bool("datafusion.execution.parquet.pushdown_filters", true);
+    let context = SessionContext::new_with_config(config);
+    let project = |frame: DataFrame| frame.filter(ident("project").eq(lit("project07"))).unwrap();
+    let of_project = time(&context, &store, |frame| newest(project(frame))).await;
+    let of_all = time(&context, &store, newest).await;
+    let text = time(&context, &store, |frame| {
+        frame.filter(ident("event_message").like(lit("%items?id=eq.99%"))).unwrap().select_columns(&["id"]).unwrap()
+    })
+    .await;
+    let id = event(12_345)["id"].as_str().unwrap().to_owned();
+    let by_id = time(&context, &store, |frame| frame.filter(ident("id").eq(lit(id.clone()))).unwrap()).await;
+    let stats = store.stats();
+    println!(
+        "| {name} | {} | {:.0} | {:.0} | {} | {:.1} | {:.1} | {:.1} | {:.1} |",
+        stats.segments,
+        stats.segment_bytes as f64 / 1e6,
+        start.as_secs_f64() * 1e3,
+        memory("VmRSS:"),
+        of_project.as_secs_f64() * 1e3,
+        of_all.as_secs_f64() * 1e3,
+        by_id.as_secs_f64() * 1e3,
+        text.as_secs_f64() * 1e3,
+    );
+    store
+}
+
+#[tokio::main]
+async fn main() {
+    let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<i64>().ok());
+    let events = numbers.next().unwrap_or(1_000_000);
+    let mut counts: Vec<i64> = numbers.collect();
+    if counts.is_empty() {
+        counts = vec![10, 100, 1_000, 10_000];
+    }
+    println!("{events} events. Times in milliseconds, medians of {RUNS}.\n");
+    println!("| | segments | MB | start | resident MB | newest 100 of a project | newest 100 | by id | text in all |");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
+    let options = StoreOptions { manual_flush: true, durable: false, ..StoreOptions::default() };
+    for count in counts {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), options.clone()).unwrap();
+        store.create_source("s").unwrap();
+        for segment in 0..count {
+            let range = segment * events / count..(segment + 1) * events / count;
+            store.ingest("s", range.map(event).collect()).await.unwrap();
+            store.flush().await.unwrap();
+        }
+        drop(store);
+        let store = row("as flushed", dir.path(), &options).await;
+        let began = Instant::now();
+        store.compact().await.unwrap();
+        let took = began.elapsed();
+        drop(store);
+        drop(row(&format!("merged in {:.1} s", took.as_secs_f64()), dir.path(), &options).await);
+    }
+}
