@@ -40,7 +40,7 @@ fn event(i: i64) -> Value {
 fn memory(line: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let found = status.lines().find_map(|text| text.strip_prefix(line)).unwrap();
-    found.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    found.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1024
 }
 
 fn frame(context: &SessionContext, store: &Store) -> DataFrame {
@@ -67,9 +67,8 @@ async fn row(name: &str, dir: &std::path::Path, options: &StoreOptions) -> Arc<S
     let began = Instant::now();
     let store = Store::open(dir, options.clone()).unwrap();
     let start = began.elapsed();
-    let config = SessionConfig::new()
-        .with_target_partitions(2)
-        .set_bool("datafusion.execution.parquet.pushdown_filters", true);
+    let config =
+        SessionConfig::new().with_target_partitions(2).set_bool("datafusion.execution.parquet.pushdown_filters", true);
     let context = SessionContext::new_with_config(config);
     let project = |frame: DataFrame| frame.filter(ident("project").eq(lit("project07"))).unwrap();
     let of_project = time(&context, &store, |frame| newest(project(frame))).await;

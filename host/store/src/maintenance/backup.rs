@@ -117,7 +117,7 @@ fn copy_segments(
     dropped: &mut HashSet<Uuid>,
 ) -> Result<Option<BackupReport>> {
     let mut report = BackupReport::default();
-    let mut named = HashSet::new();
+    let (mut named, mut again) = (HashSet::new(), false);
     for listed in list_segments(copy)? {
         named.insert(listed.id);
         if copied.contains(&listed.id) {
@@ -132,7 +132,11 @@ fn copy_segments(
             Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 match why_missing(live, &listed)? {
                     Missing::Lost => return Err(listed.corrupt("its file is missing")),
-                    Missing::Replaced => return Ok(None),
+                    Missing::Replaced => again = true,
+                    Missing::Unknown => {
+                        dropped.insert(listed.id);
+                        again = true;
+                    }
                     Missing::Dropped => {
                         copy.execute("DELETE FROM segments WHERE id = ?1", [listed.id])?;
                         dropped.insert(listed.id);
@@ -141,6 +145,9 @@ fn copy_segments(
             }
             Err(error) => return Err(error),
         }
+    }
+    if again {
+        return Ok(None);
     }
     let is_empty = !paths::segments_folder(target).is_dir();
     let files = if is_empty { Vec::new() } else { leftovers::list_files(target)?.segments };
@@ -156,8 +163,11 @@ fn copy_segments(
 enum Missing {
     /// The live catalog names it too.
     Lost,
-    /// Another segment has its rows, or it is not known what became of them.
+    /// Another segment has its rows.
     Replaced,
+    /// It was dropped on purpose, or replaced by a segment that was replaced in turn. A new copy of the catalog has what
+    /// there is.
+    Unknown,
     /// It was dropped on purpose.
     Dropped,
 }
@@ -171,7 +181,11 @@ fn why_missing(live: &Catalog, listed: &ListedSegment) -> Result<Missing> {
     let sql = "SELECT replaced_by IS NULL FROM dropped WHERE id IN (?1, ?2) ORDER BY id = ?1 DESC LIMIT 1";
     let on_purpose: Option<bool> =
         conn.query_row(sql, rusqlite::params![listed.id, listed.source], |row| row.get(0)).optional()?;
-    Ok(if on_purpose == Some(true) { Missing::Dropped } else { Missing::Replaced })
+    Ok(match on_purpose {
+        Some(true) => Missing::Dropped,
+        Some(false) => Missing::Replaced,
+        None => Missing::Unknown,
+    })
 }
 
 /// Makes a data folder at `data_dir`, which must not exist or be an empty folder, from a backup. The backup is checked:

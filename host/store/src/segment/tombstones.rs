@@ -8,9 +8,12 @@ use uuid::Uuid;
 
 use crate::{data_folder::paths, error::Result};
 
-/// Deletes the tombstones of files that do not exist any more.
+/// Deletes the tombstones of files that do not exist any more. Those of replaced segments stay as long as the catalog
+/// names the segment that has their rows: a backup that runs may still look for the file, and must find out.
 pub(crate) fn forget_gone(conn: &Connection, data: &Path) -> Result<()> {
-    let mut statement = conn.prepare_cached("SELECT id, source FROM dropped")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT id, source FROM dropped WHERE replaced_by IS NULL OR replaced_by NOT IN (SELECT id FROM segments)",
+    )?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let dropped: Vec<(Uuid, Uuid)> = rows.collect::<rusqlite::Result<_>>()?;
     let gone = |path: &Path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);

@@ -93,7 +93,7 @@ async fn backups_of_a_busy_store_have_each_event_once() {
             listening.lock().unwrap().extend(crash::acknowledged(&line));
         }
     });
-    let mut segments = Vec::new();
+    let mut stored = Vec::new();
     for round in 1..=4 {
         let enough = || acknowledged.lock().unwrap().len() >= round * 200;
         for _ in 0..6000 {
@@ -108,7 +108,7 @@ async fn backups_of_a_busy_store_have_each_event_once() {
         let report = backup(dir.path(), &target).unwrap();
         // What was dropped while the copy was made is not in it.
         assert_eq!(restore(&target, &restored).unwrap(), BackupReport { dropped: 0, ..report });
-        segments.push(report.segments);
+        stored.push(report.rows);
         let copy = Store::open(&restored, manual()).unwrap();
         for _ in 0..2 {
             let found = rows(frame(&copy, "s").select_columns(&["id"]).unwrap()).await;
@@ -123,7 +123,7 @@ async fn backups_of_a_busy_store_have_each_event_once() {
     busy.kill().unwrap();
     busy.wait().unwrap();
     listener.join().unwrap();
-    assert!(segments.is_sorted() && segments[3] > segments[0], "too quiet to show anything: {segments:?}");
+    assert!(stored.is_sorted() && stored[3] > stored[0], "too quiet to show anything: {stored:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
