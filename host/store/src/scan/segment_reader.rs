@@ -21,7 +21,7 @@ use object_store::ObjectStore;
 use parquet::{
     arrow::{arrow_reader::ArrowReaderOptions, async_reader::AsyncFileReader},
     errors::ParquetError,
-    file::metadata::ParquetMetaData,
+    file::metadata::{PageIndexPolicy, ParquetMetaData},
 };
 use tidegate_model::{Code, Failure};
 
@@ -100,12 +100,17 @@ impl AsyncFileReader for SegmentReader {
         async move { read.await.map_err(|error| named(store, source, &error)) }.boxed()
     }
 
+    /// With the index of pages, whether it was asked for or not: a scan with a limit then reads the pages of these rows
+    /// instead of whole row groups.
     fn get_metadata<'a>(
         &'a mut self,
-        options: Option<&'a ArrowReaderOptions>,
+        _: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
-        let read = self.inner.get_metadata(options);
-        let (store, source) = (&self.store, &self.source);
-        async move { read.await.map_err(|error| named(store, source, &error)) }.boxed()
+        async move {
+            let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
+            let (store, source) = (&self.store, &self.source);
+            self.inner.get_metadata(Some(&options)).await.map_err(|error| named(store, source, &error))
+        }
+        .boxed()
     }
 }

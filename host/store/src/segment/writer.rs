@@ -30,7 +30,7 @@ use crate::{
         sync::{create_folder, sync_folder},
     },
     error::{Result, StoreError},
-    field_names::{ID, TIMESTAMP},
+    field_names::{ID, MESSAGE, TIMESTAMP},
     memory::mem_batch::{MemBatch, times},
     options::StoreOptions,
     segment::{
@@ -44,6 +44,9 @@ use crate::{
 /// Rows of a page. A page is decoded as a whole, so that the newest hundred rows cost about two pages of each column, and
 /// a short range of times about two pages of each run.
 const PAGE_ROWS: usize = 2 << 10;
+
+/// A dictionary of more bytes than this is given up for the rest of its row group: it is read as a whole for a few rows.
+const DICTIONARY_BYTES: usize = 64 << 10;
 
 /// How often the filter of a row group says of an id that it may be there, although it is not. A filter takes about ten
 /// bits for each row.
@@ -188,6 +191,11 @@ fn properties(id: Uuid, entry: &FooterEntry, schema: &Schema, options: &StoreOpt
         .set_column_statistics_enabled(ColumnPath::from(TIMESTAMP), EnabledStatistics::Page)
         .set_column_statistics_enabled(ColumnPath::from("project"), EnabledStatistics::Page)
         .set_sorting_columns(Some(vec![order]))
+        // These differ from row to row. A dictionary of them would be read as a whole for a few rows.
+        .set_column_dictionary_enabled(ColumnPath::from(ID), false)
+        .set_column_dictionary_enabled(ColumnPath::from(TIMESTAMP), false)
+        .set_column_dictionary_enabled(ColumnPath::from(MESSAGE), false)
+        .set_dictionary_page_size_limit(DICTIONARY_BYTES)
         // One event is looked up by its id without reading the ids of all others.
         .set_column_bloom_filter_enabled(ColumnPath::from(ID), true)
         .set_column_bloom_filter_max_ndv(ColumnPath::from(ID), options.row_group_rows as u64)
