@@ -6,7 +6,7 @@
 //!
 //! `EVENTS` (1,000,000 unless told) in as many segments as each of the other numbers says (10, 100, 1,000, 10,000). The
 //! folders are not durable, because syncs would take most of the time that it takes to make them.
-#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark may panic")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
