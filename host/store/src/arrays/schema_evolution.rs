@@ -104,11 +104,12 @@ pub(crate) fn join_types(a: &DataType, b: &DataType) -> DataType {
             let mut fields = left
                 .iter()
                 .map(|l| match right.iter().find(|r| r.name() == l.name()) {
-                    Some(r) => Arc::new(l.as_ref().clone().with_data_type(join_types(l.data_type(), r.data_type()))),
-                    None => Arc::clone(l),
+                    Some(r) => optional(l, join_types(l.data_type(), r.data_type())),
+                    None => optional(l, l.data_type().clone()),
                 })
                 .collect::<Vec<_>>();
-            fields.extend(right.iter().filter(|r| left.iter().all(|l| l.name() != r.name())).cloned());
+            let others = right.iter().filter(|r| left.iter().all(|l| l.name() != r.name()));
+            fields.extend(others.map(|r| optional(r, r.data_type().clone())));
             DataType::Struct(fields.into())
         }
         (DataType::List(left), DataType::List(right)) => list_of(join_types(left.data_type(), right.data_type())),
@@ -117,4 +118,9 @@ pub(crate) fn join_types(a: &DataType, b: &DataType) -> DataType {
         }
         _ => a.clone(),
     }
+}
+
+/// The field, which rows of the other batch may lack.
+fn optional(field: &Field, data_type: DataType) -> Arc<Field> {
+    Arc::new(field.clone().with_data_type(data_type).with_nullable(true))
 }

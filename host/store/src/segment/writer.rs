@@ -17,6 +17,7 @@ use parquet::{
 use uuid::Uuid;
 
 use crate::{
+    arrays::required_fields::with_required_fields,
     clock::now_micros,
     data_folder::{
         paths::segment_file,
@@ -100,10 +101,10 @@ fn write_file(
 
     let refused = || StoreError::io(format!("writing segment {}", path.display()));
     let file = File::create_new(path).map_err(refused())?;
-    let mut writer =
-        ArrowWriter::try_new(ChecksumWriter::new(BufWriter::new(file)), batch.rows.schema(), Some(properties))
-            .map_err(parquet)?;
-    writer.write(&batch.rows).map_err(parquet)?;
+    let rows = with_required_fields(&batch.rows)?;
+    let mut writer = ArrowWriter::try_new(ChecksumWriter::new(BufWriter::new(file)), rows.schema(), Some(properties))
+        .map_err(parquet)?;
+    writer.write(&rows).map_err(parquet)?;
     // What follows are page indexes and the footer; the table of checksums goes before the footer.
     writer.flush().map_err(parquet)?;
     writer.inner_mut().hold();
