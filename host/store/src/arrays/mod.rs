@@ -2,7 +2,7 @@
 //!
 //! [`leaf`] and [`list`] build columns while rows arrive. [`schema_evolution`] converts an array to a wider type of
 //! the same path. [`json_values`] turns arrays back into JSON or text, [`list_values`] takes the elements of a
-//! sliced list.
+//! sliced list. [`required_fields`] declares what no row lacks as required.
 //!
 //! Uses: `schema`.
 
@@ -10,4 +10,5 @@ pub(crate) mod json_values;
 pub(crate) mod leaf;
 pub(crate) mod list;
 pub(crate) mod list_values;
+pub(crate) mod required_fields;
 pub(crate) mod schema_evolution;

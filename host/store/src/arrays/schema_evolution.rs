@@ -95,25 +95,43 @@ fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(out.finish()))
 }
 
-/// The narrowest type that holds both, for joining batches before they are written. Two batches of one source differ in
-/// no other way than those below.
-pub(crate) fn join_types(a: &DataType, b: &DataType) -> DataType {
+/// The narrowest field that holds the values of both, for joining batches before they are written. It is required if
+/// both are.
+pub(crate) fn join_fields(a: &Field, b: &Field) -> Field {
+    let joined = a.clone().with_data_type(join_types(a.data_type(), b.data_type()));
+    if a.is_nullable() || b.is_nullable() { optional(&joined) } else { joined }
+}
+
+/// The field for rows that may lack it. What lies in a record that some row lacks is optional too.
+pub(crate) fn optional(field: &Field) -> Field {
+    let data_type = match field.data_type() {
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| Arc::new(optional(field))).collect()),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type).with_nullable(true)
+}
+
+/// The narrowest type that holds both. Two batches of one source differ in no other way than those below.
+fn join_types(a: &DataType, b: &DataType) -> DataType {
     match (a, b) {
         (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => DataType::Float64,
         (DataType::Struct(left), DataType::Struct(right)) => {
             let mut fields = left
                 .iter()
                 .map(|l| match right.iter().find(|r| r.name() == l.name()) {
-                    Some(r) => Arc::new(l.as_ref().clone().with_data_type(join_types(l.data_type(), r.data_type()))),
-                    None => Arc::clone(l),
+                    Some(r) => Arc::new(join_fields(l, r)),
+                    None => Arc::new(optional(l)),
                 })
                 .collect::<Vec<_>>();
-            fields.extend(right.iter().filter(|r| left.iter().all(|l| l.name() != r.name())).cloned());
+            let others = right.iter().filter(|r| left.iter().all(|l| l.name() != r.name()));
+            fields.extend(others.map(|r| Arc::new(optional(r))));
             DataType::Struct(fields.into())
         }
         (DataType::List(left), DataType::List(right)) => list_of(join_types(left.data_type(), right.data_type())),
         (DataType::List(item), record @ DataType::Struct(_)) | (record @ DataType::Struct(_), DataType::List(item)) => {
-            list_of(join_types(item.data_type(), record))
+            // The elements of a list are optional.
+            let record = optional(&Field::new_list_field(record.clone(), true));
+            list_of(join_types(item.data_type(), record.data_type()))
         }
         // A path with values of several types is read as text.
         (DataType::Utf8View, _) | (_, DataType::Utf8View) => DataType::Utf8View,

@@ -12,7 +12,7 @@ use datafusion::{
 };
 
 use crate::{
-    arrays::schema_evolution::{adapt, join_types},
+    arrays::schema_evolution::{adapt, join_fields, optional},
     field_names::{OVERFLOW, TIMESTAMP},
     overflow::{sparse_columns, sparse_paths::SparsePaths, spill::spill},
 };
@@ -62,22 +62,25 @@ impl MemBatch {
 
 /// The narrowest schema that holds the rows of them all, with the sparse paths of all.
 pub(crate) fn joined_schema(parts: &[SchemaRef]) -> SchemaRef {
-    let mut schema: Vec<Field> = Vec::new();
+    // Each field, and how many parts have it.
+    let mut schema: Vec<(Field, usize)> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut known = SparsePaths::default();
     parts.iter().for_each(|part| known.extend(&SparsePaths::of_schema(part)));
     for field in parts.iter().flat_map(|part| part.fields()) {
         match places.get(field.name()).and_then(|place| schema.get_mut(*place)) {
-            Some(known) => {
-                let joined = join_types(known.data_type(), field.data_type());
-                known.set_data_type(joined);
+            Some((known, parts)) => {
+                *known = join_fields(known, field);
+                *parts += 1;
             }
             None => {
                 places.insert(field.name().clone(), schema.len());
-                schema.push(field.as_ref().clone());
+                schema.push((field.as_ref().clone(), 1));
             }
         }
     }
+    let in_all = |(field, count): (Field, usize)| if count == parts.len() { field } else { optional(&field) };
+    let mut schema: Vec<Field> = schema.into_iter().map(in_all).collect();
     // The overflow stays last, as in the logical schema.
     schema.sort_by_key(|field| field.name() == OVERFLOW);
     Arc::new(Schema::new_with_metadata(schema, known.metadata()))

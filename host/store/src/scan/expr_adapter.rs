@@ -3,7 +3,8 @@
 //! The Parquet scan calls this once for each file. A `get_field` chain becomes the same chain on the columns of the
 //! file, so that the scan reads single leaves and prunes by their statistics. A path that the file lacks becomes a NULL
 //! literal. Only a column whose type differs, or a path with values in the overflow, becomes an [`AdaptedPath`].
-//! Batches in memory are read in the same way.
+//! A test for NULL of a path that the file declares as required becomes a constant: that a record is there then costs
+//! nothing. Batches in memory are read in the same way.
 //!
 //! The scan skips the rewriting for a file whose schema equals that of the table. Segments have key-value metadata,
 //! which Arrow shows as metadata of the schema, so that their schema never equals it. Mixed paths, whose column may
@@ -17,11 +18,12 @@ use datafusion::{
         ScalarValue, internal_err,
         tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
     },
-    error::Result,
+    error::{DataFusionError, Result},
     functions::core::getfield::GetFieldFunc,
+    logical_expr::Operator,
     physical_expr::{
         PhysicalExpr, ScalarFunctionExpr,
-        expressions::{CastExpr, Column, Literal},
+        expressions::{BinaryExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, lit},
     },
     physical_expr_adapter::{PhysicalExprAdapter, PhysicalExprAdapterFactory},
 };
@@ -70,7 +72,7 @@ impl Adapter {
 
 impl PhysicalExprAdapter for Adapter {
     fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        expr.transform_down(|expr| {
+        let adapted = expr.transform_down(|expr| {
             let replaced = if let Some(column) = expr.downcast_ref::<Column>() {
                 self.path(column, &[], None)?
             } else if let Some((get_field, column, keys)) = field_chain(&expr) {
@@ -82,8 +84,11 @@ impl PhysicalExprAdapter for Adapter {
                 Some(new) => Transformed::new(new, true, TreeNodeRecursion::Jump),
                 None => Transformed::no(expr),
             })
-        })
-        .data()
+        })?;
+        adapted
+            .data
+            .transform_up(|expr| Ok(self.decided(&expr)?.map_or_else(|| Transformed::no(expr), Transformed::yes)))
+            .data()
     }
 }
 
@@ -105,7 +110,36 @@ pub(crate) fn field_chain(expr: &Arc<dyn PhysicalExpr>) -> Option<(&ScalarFuncti
     }
 }
 
+/// Whether an expression only selects: a column, or a path of fields below one.
+pub(crate) fn picks(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    expr.downcast_ref::<Column>().is_some() || field_chain(expr).is_some()
+}
+
 impl Adapter {
+    /// A test for NULL as a constant, if the file declares the tested path as required, and a conjunction without the
+    /// sides that are always true. The presence of a record is such a test.
+    fn decided(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let required =
+            |path: &Arc<dyn PhysicalExpr>| Ok::<_, DataFusionError>(picks(path) && !path.nullable(&self.physical)?);
+        if let Some(test) = expr.downcast_ref::<IsNotNullExpr>() {
+            return Ok(required(test.arg())?.then(|| lit(true)));
+        }
+        if let Some(test) = expr.downcast_ref::<IsNullExpr>() {
+            return Ok(required(test.arg())?.then(|| lit(false)));
+        }
+        let Some(both) = expr.downcast_ref::<BinaryExpr>().filter(|binary| *binary.op() == Operator::And) else {
+            return Ok(None);
+        };
+        let always = |side: &Arc<dyn PhysicalExpr>| {
+            side.downcast_ref::<Literal>().is_some_and(|side| *side.value() == ScalarValue::Boolean(Some(true)))
+        };
+        Ok(match (always(both.left()), always(both.right())) {
+            (true, _) => Some(Arc::clone(both.right())),
+            (_, true) => Some(Arc::clone(both.left())),
+            _ => None,
+        })
+    }
+
     /// The expression over the file for a path; `None` if the path leads through a list.
     fn path(
         &self,

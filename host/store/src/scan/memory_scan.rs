@@ -25,7 +25,7 @@ use datafusion::{
     logical_expr::Operator,
     physical_expr::{
         EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr,
-        expressions::{BinaryExpr, Column, IsNotNullExpr, Literal},
+        expressions::{BinaryExpr, IsNotNullExpr, Literal},
         projection::ProjectionExprs,
     },
     physical_expr_adapter::PhysicalExprAdapter,
@@ -39,7 +39,7 @@ use datafusion::{
 
 use crate::{
     memory::mem_batch::MemBatch,
-    scan::expr_adapter::{Adapter, field_chain},
+    scan::expr_adapter::{Adapter, picks},
     schema::shape::Shape,
 };
 
@@ -107,11 +107,6 @@ fn passing(slice: RecordBatch, filters: &[Arc<dyn PhysicalExpr>]) -> Result<Reco
         }
     }
     Ok(slice)
-}
-
-/// Whether an expression only selects: a column, or a path of fields below one.
-fn picks(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    expr.downcast_ref::<Column>().is_some() || field_chain(expr).is_some()
 }
 
 impl DataSource for MemoryScan {
@@ -266,7 +261,10 @@ mod tests {
             compute::SortOptions,
             datatypes::Schema,
         },
-        physical_expr::{PhysicalSortExpr, expressions::lit},
+        physical_expr::{
+            PhysicalSortExpr,
+            expressions::{Column, lit},
+        },
         scalar::ScalarValue,
     };
     use futures::TryStreamExt;

@@ -2,7 +2,8 @@
 //!
 //! [`table`] is the table provider: it prunes segments by the statistics of the catalog ([`prune`]), and makes the
 //! physical plan: a Parquet scan ([`segment_scan`]), a scan of memory ([`memory_scan`]), and their union
-//! ([`source_union`]). Files are read through [`segment_reader`] and [`verified_store`], which checks every byte.
+//! ([`source_union`]). Files are read through [`segment_reader`] and [`verified_store`], which checks every byte, and what
+//! the kernel has in memory through [`page_cache`].
 //! [`expr_adapter`] rewrites expressions over the table's schema to expressions over the columns of one file or
 //! batch; [`adapted_path`] is the expression for a path that is stored in another form than the table shows.
 //!
@@ -11,6 +12,7 @@
 pub(crate) mod adapted_path;
 pub(crate) mod expr_adapter;
 pub(crate) mod memory_scan;
+pub(crate) mod page_cache;
 pub(crate) mod prune;
 pub(crate) mod segment_reader;
 pub(crate) mod segment_scan;

@@ -6,7 +6,9 @@
 
 use std::{
     any::Any,
-    fmt, io,
+    fmt,
+    fs::File,
+    io,
     ops::Range,
     sync::{Arc, OnceLock},
 };
@@ -26,13 +28,16 @@ use object_store::{
     ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
 };
 
-use crate::segment::{
-    checksum::{
-        file::check_root,
-        table::{ChecksumTable, TableParse},
+use crate::{
+    scan::page_cache,
+    segment::{
+        checksum::{
+            file::check_root,
+            table::{ChecksumTable, TableParse},
+        },
+        file_error::{Damage, EIO},
+        handle::Segment,
     },
-    file_error::{Damage, EIO},
-    handle::Segment,
 };
 
 /// The most bytes of a run. A run joins ranges that share a block; its bytes stay in memory until the last of its
@@ -47,6 +52,8 @@ pub(crate) struct VerifiedStore {
     /// together with them.
     pub(crate) cache: Arc<FileMetadataCache>,
     pub(crate) segment: Arc<Segment>,
+    /// The file, once something was read of it; `None` if it could not be opened.
+    file: OnceLock<Option<File>>,
     checksums: OnceLock<Arc<ChecksumTable>>,
     /// Why a read failed for a reason that may pass, in the words of the operating system.
     transient: OnceLock<String>,
@@ -81,7 +88,14 @@ fn damaged(wrong: Damage) -> Error {
 
 impl VerifiedStore {
     pub(crate) fn new(inner: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>, segment: Arc<Segment>) -> Self {
-        VerifiedStore { inner, cache, segment, checksums: OnceLock::new(), transient: OnceLock::new() }
+        VerifiedStore {
+            inner,
+            cache,
+            segment,
+            file: OnceLock::new(),
+            checksums: OnceLock::new(),
+            transient: OnceLock::new(),
+        }
     }
 
     /// Why a read failed for a reason that may pass; `None` if the segment is damaged.
@@ -158,18 +172,27 @@ impl VerifiedStore {
         }
     }
 
+    /// Bytes that are not checked yet.
+    async fn unchecked(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let file = self.file.get_or_init(|| File::open(&self.segment.path).ok());
+        match file.as_ref().and_then(|file| page_cache::read(file, ranges)) {
+            Some(read) => Ok(read),
+            None => self.inner.get_ranges(location, ranges).await,
+        }
+    }
+
     async fn read(&self, location: &Path, range: Range<u64>) -> Result<Bytes> {
-        let read = self.inner.get_ranges(location, std::slice::from_ref(&range)).await?;
+        let read = self.unchecked(location, std::slice::from_ref(&range)).await?;
         let whole = read.into_iter().next().filter(|bytes| bytes.len() as u64 == range.end - range.start);
         whole.ok_or_else(|| damaged(Damage("its file is shorter than the catalog says".to_owned())))
     }
 
     async fn ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let Some(checksums) = self.checksums(location).await? else {
-            return self.inner.get_ranges(location, ranges).await;
+            return self.unchecked(location, ranges).await;
         };
         let runs = runs(&checksums, ranges);
-        let read = self.inner.get_ranges(location, &runs).await?;
+        let read = self.unchecked(location, &runs).await?;
         for (run, bytes) in runs.iter().zip(&read) {
             if bytes.len() as u64 != run.end - run.start {
                 return Err(damaged(Damage("its file is shorter than the catalog says".to_owned())));

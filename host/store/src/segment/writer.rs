@@ -24,6 +24,7 @@ use parquet::{
 use uuid::Uuid;
 
 use crate::{
+    arrays::required_fields::with_required_fields,
     clock::now_micros,
     data_folder::{
         paths::segment_file,
@@ -54,14 +55,15 @@ const ID_FILTER_ERRORS: f64 = 0.01;
 
 /// Writes a batch as a new segment: durable, but not yet in the catalog.
 pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options: &StoreOptions) -> Result<Segment> {
+    let rows = with_required_fields(&batch.rows)?;
     let mut keys = ClusterKeys::default();
-    keys.add(times(&batch.rows), batch.rows.column_by_name("project"));
+    keys.add(times(&rows), rows.column_by_name("project"));
     let Clustering { order, runs } = keys.cluster(options.run_rows, options.row_group_rows);
     let entry = FooterEntry {
         catalog: origin.catalog,
         source: origin.source,
         source_name: origin.name.to_owned(),
-        rows: batch.rows.num_rows(),
+        rows: rows.num_rows(),
         min_time: batch.min_time,
         max_time: batch.max_time,
         projects: None,
@@ -72,14 +74,14 @@ pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options
         replaces: Vec::new(),
         shape: origin.shape.clone(),
     };
-    let mut file = SegmentFile::create(folder, entry, batch.rows.schema(), options)?;
+    let mut file = SegmentFile::create(folder, entry, rows.schema(), options)?;
     let mut start = 0;
     for run in &runs {
         match &order {
-            None => file.write(&batch.rows.slice(start, run.rows))?,
+            None => file.write(&rows.slice(start, run.rows))?,
             Some(order) => {
-                let rows: UInt32Array = order.get(start..start + run.rows).unwrap_or_default().to_vec().into();
-                file.write(&take_record_batch(&batch.rows, &rows)?)?;
+                let order: UInt32Array = order.get(start..start + run.rows).unwrap_or_default().to_vec().into();
+                file.write(&take_record_batch(&rows, &order)?)?;
             }
         }
         file.end_run()?;

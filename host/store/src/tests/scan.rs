@@ -305,3 +305,51 @@ async fn a_backlog_is_bounded() {
     store.ingest("s", events()).await.unwrap();
     assert_eq!(frame(&store, "s").count().await.unwrap(), 22);
 }
+
+/// The rows of a frame whose filters the scan evaluates, and the bytes of segments that were read for them.
+async fn scanned(frame: DataFrame) -> (usize, usize) {
+    fn bytes(plan: &dyn datafusion::physical_plan::ExecutionPlan) -> usize {
+        let own = plan.metrics().and_then(|metrics| metrics.sum_by_name("bytes_scanned"));
+        own.map_or(0, |own| own.as_usize())
+            + plan.children().into_iter().map(|child| bytes(child.as_ref())).sum::<usize>()
+    }
+    let task = std::sync::Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await.unwrap();
+    let batches = datafusion::physical_plan::collect(std::sync::Arc::clone(&plan), task).await.unwrap();
+    (batches.iter().map(datafusion::arrow::array::RecordBatch::num_rows).sum(), bytes(plan.as_ref()))
+}
+
+/// That a record is there is not read where every row of a segment has it, and neither is any other test for NULL.
+#[tokio::test]
+async fn a_record_that_every_row_has_is_not_looked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = filled(&dir).await;
+    store.flush().await.unwrap();
+    let filtered = |filter: Option<datafusion::prelude::Expr>| {
+        let config = datafusion::prelude::SessionConfig::new()
+            .with_target_partitions(2)
+            .set_bool("datafusion.execution.parquet.pushdown_filters", true);
+        let context = datafusion::prelude::SessionContext::new_with_config(config);
+        let frame = context.read_table(store.table("s").unwrap()).unwrap();
+        let frame = if let Some(filter) = filter { frame.filter(filter).unwrap() } else { frame };
+        scanned(frame.select(vec![path("metadata", &["request", "method"]).alias("method")]).unwrap())
+    };
+    let (rows, bytes) = filtered(None).await;
+    assert_eq!(rows, 310);
+    let there = path("metadata", &["request", tidegate_model::PRESENCE_FIELD]).is_not_null();
+    let numbered = path("metadata", &["request", "n"]).is_not_null();
+    let either = path("metadata", &["request", "path"]).is_null().or(there.clone());
+    for filter in [there.clone(), numbered.clone(), there.clone().and(numbered.clone()), either] {
+        assert_eq!(filtered(Some(filter)).await, (310, bytes));
+    }
+    // A record that some row lacks is looked for, in the segments of such rows only.
+    let event = |id: &str, metadata| json!({"id": id, "timestamp": 1_700_000_000_000_000_i64, "metadata": metadata});
+    store
+        .ingest("s", vec![event("a", json!({"request": {"method": "GET"}})), event("b", json!({"n": 1}))])
+        .await
+        .unwrap();
+    store.flush().await.unwrap();
+    assert_eq!(filtered(None).await.0, 312);
+    assert_eq!(filtered(Some(there)).await.0, 311);
+    assert_eq!(filtered(Some(numbered)).await.0, 310);
+}
