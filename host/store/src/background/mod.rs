@@ -1,6 +1,7 @@
-//! Background work on a thread of its own: memory becomes segments, and old segments are dropped.
+//! Background work on threads of its own: committed calls become columns, memory becomes segments, and old segments are
+//! dropped.
 //!
-//! [`flusher`] is the thread and the handle to it, [`retention`] decides which segments are too old or too many and
+//! [`settler`] is the thread that makes columns, [`flusher`] the one that writes segments; [`retention`] decides which segments are too old or too many and
 //! drops them, [`dropped`] is the report of that. Compaction would belong here.
 //!
 //! Uses: `source`, `segment`, `wal`, `data_folder`, `metrics`.
@@ -8,3 +9,4 @@
 pub(crate) mod dropped;
 pub(crate) mod flusher;
 pub(crate) mod retention;
+pub(crate) mod settler;

@@ -308,8 +308,8 @@ pub(crate) enum View<'t> {
 }
 
 impl<'t> Item<'t> {
-    fn node(self) -> Node<'t> {
-        self.tape.nodes.get(self.at).copied().unwrap_or(Node::Null)
+    fn node(self) -> &'t Node<'t> {
+        self.tape.nodes.get(self.at).unwrap_or(&Node::Null)
     }
 
     fn end(self) -> usize {
@@ -323,10 +323,10 @@ impl<'t> Item<'t> {
         let children = |left: u32| Items { tape: self.tape, next: self.at + 1, left: left as usize };
         match self.node() {
             Node::Null => View::Null,
-            Node::Bool(flag) => View::Bool(flag),
-            Node::Int(int) => View::Int(int),
-            Node::Huge(int) => View::Huge(int),
-            Node::Float(float) => View::Float(float),
+            Node::Bool(flag) => View::Bool(*flag),
+            Node::Int(int) => View::Int(*int),
+            Node::Huge(int) => View::Huge(*int),
+            Node::Float(float) => View::Float(*float),
             Node::Plain(text) | Node::Text(text) => View::Text(text),
             Node::Unescaped { .. } => View::Text(self.text().unwrap_or_default()),
             Node::Array(extent) => View::Array(children(extent.count)),
@@ -338,7 +338,7 @@ impl<'t> Item<'t> {
     pub(crate) fn text(self) -> Option<&'t str> {
         match self.node() {
             Node::Plain(text) | Node::Text(text) => Some(text),
-            Node::Unescaped { start, end } => self.tape.unescaped.get(start..end),
+            Node::Unescaped { start, end } => self.tape.unescaped.get(*start..*end),
             _ => None,
         }
     }
@@ -421,8 +421,14 @@ pub(crate) struct Entries<'t>(Items<'t>);
 
 impl<'t> Entries<'t> {
     /// The keys as items, and the values.
-    pub(crate) fn pairs(mut self) -> impl Iterator<Item = (Item<'t>, Item<'t>)> {
-        std::iter::from_fn(move || Some((self.0.next()?, self.0.next()?)))
+    pub(crate) fn pairs(self) -> impl Iterator<Item = (Item<'t>, Item<'t>)> {
+        let Items { tape, mut next, mut left } = self.0;
+        std::iter::from_fn(move || {
+            left = left.checked_sub(2)?;
+            let (key, value) = (Item { tape, at: next }, Item { tape, at: next + 1 });
+            next = value.end();
+            Some((key, value))
+        })
     }
 }
 
@@ -430,6 +436,10 @@ impl<'t> Iterator for Entries<'t> {
     type Item = (&'t str, Item<'t>);
 
     fn next(&mut self) -> Option<(&'t str, Item<'t>)> {
-        Some((self.0.next()?.text().unwrap_or_default(), self.0.next()?))
+        let Items { tape, next, left } = &mut self.0;
+        *left = left.checked_sub(2)?;
+        let (key, value) = (Item { tape, at: *next }, Item { tape, at: *next + 1 });
+        *next = value.end();
+        Some((key.text().unwrap_or_default(), value))
     }
 }

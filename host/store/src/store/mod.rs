@@ -15,7 +15,7 @@ use std::{
     collections::HashMap,
     fs::File,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use datafusion::catalog::TableProvider;
@@ -25,6 +25,7 @@ use crate::{
     background::{
         dropped::Dropped,
         flusher::{self, Flusher},
+        settler::Settler,
     },
     catalog::{Catalog, database},
     data_folder::{create::create_data_folder, lock::lock, paths, sync},
@@ -45,6 +46,7 @@ pub struct Store {
     pub(crate) catalog: Catalog,
     pub(crate) writer: Arc<Writer>,
     flusher: Arc<Flusher>,
+    settler: Arc<Settler>,
     pub(crate) options: StoreOptions,
     /// What the start found.
     pub(crate) recovered: Recovered,
@@ -87,10 +89,18 @@ impl Store {
         }
 
         let (queue, waker) = flusher::queue();
+        let settler = Arc::new(Settler::start(Arc::clone(&sources), waker.clone(), options.clone())?);
+        // For what was replayed.
+        settler.wake();
         let writer = {
-            let (sources, limits) = (Arc::clone(&sources), options.clone());
+            let (sources, limits, settler) = (Arc::clone(&sources), options.clone(), Arc::clone(&settler));
             let committed = move || {
-                if sources.all().iter().any(|source| source.is_raw() || source.is_due(&limits)) {
+                let is_pressed = sources.unflushed.load(Ordering::Relaxed) >= limits.pace_bytes() / 2;
+                let sources = sources.all();
+                if sources.iter().any(|source| source.is_raw()) {
+                    settler.wake();
+                }
+                if is_pressed || sources.iter().any(|source| source.is_due(&limits)) {
                     waker.wake();
                 }
             };
@@ -99,7 +109,7 @@ impl Store {
         let (of_flusher, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
         let flusher = Flusher::start(queue, (dir.clone(), identity), of_flusher, of_writer, options.clone())?;
         let flusher = Arc::new(flusher);
-        Ok(Arc::new(Store { data: dir, sources, catalog, writer, flusher, options, recovered, _lock: lock }))
+        Ok(Arc::new(Store { data: dir, sources, catalog, writer, flusher, settler, options, recovered, _lock: lock }))
     }
 
     /// A snapshot of the source for queries: everything that is acknowledged by now. Shreds what is still JSON in
@@ -154,7 +164,9 @@ impl Store {
     /// None today; later versions may report a failed last write.
     pub async fn close(&self) -> Result<()> {
         let (flusher, writer) = (Arc::clone(&self.flusher), Arc::clone(&self.writer));
+        let settler = Arc::clone(&self.settler);
         tokio::task::spawn_blocking(move || {
+            settler.stop();
             flusher.stop();
             writer.stop();
         })
@@ -171,6 +183,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // Waits for the current commit or segment. The lock on the folder is released afterwards.
+        self.settler.stop();
         self.flusher.stop();
         self.writer.stop();
     }
