@@ -53,6 +53,8 @@ cargo xtask COMMAND
   bench peers [--records N] [--questions A,B] [--state fresh|busy] [--bin PATH] [OPTION...]
            load generated records into the service and into DuckDB, chDB and PostgreSQL, ask all of them the same
            questions, compare the answers, and report the times; bench peers --help lists the options
+  bench ingest [--connections N] [--events N] [--seconds N] [--rate N] [--bin PATH] [OPTION...]
+           send generated records to the service and report events a second, what they cost, and how long they take
   dist [--profile NAME]
            build the service for others to install, with the profile dist unless told: an archive with the
            configuration, the systemd unit, the licences of what is linked in, and a list of its parts (SBOM)";

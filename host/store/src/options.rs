@@ -25,10 +25,12 @@ pub struct StoreOptions {
     pub commit_bytes: usize,
     /// The most bytes that wait for their commit. Further callers wait in a queue.
     pub queue_bytes: usize,
-    /// The most bytes in memory that are in no segment, over all sources. Beyond that, ingest is refused with
+    /// The most bytes in memory that are in no segment, over all sources. From a quarter of it on, ingest waits for
+    /// segments to be written, up to two seconds. Beyond the limit it is refused with
     /// [`StoreError::Overloaded`](crate::StoreError::Overloaded).
     pub max_unflushed_bytes: usize,
-    /// The most events of one source that wait to be shredded. Beyond that, ingest into it is refused with
+    /// The most events of one source that wait to be shredded. Ingest into it waits from a few thousand on, up to two
+    /// seconds. Beyond the limit it is refused with
     /// [`StoreError::Backlog`](crate::StoreError::Backlog). A query of the source waits for all of them.
     pub max_raw_rows: usize,
     /// The most bytes of one event as JSON. A longer one is refused alone.
@@ -62,6 +64,14 @@ pub struct StoreOptions {
     pub durable: bool,
     /// zstd level of segments, 1 to 22.
     pub zstd_level: i32,
+}
+
+impl StoreOptions {
+    /// Bytes in memory that are in no segment, over all sources, at which ingest waits for segments to be written. From
+    /// half of it on, the largest source is flushed although nothing else makes it due.
+    pub(crate) fn pace_bytes(&self) -> usize {
+        self.max_unflushed_bytes / 4
+    }
 }
 
 impl Default for StoreOptions {

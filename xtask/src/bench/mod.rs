@@ -1,3 +1,5 @@
+//! `cargo xtask bench ingest` measures how events come in ([`ingest`]).
+//!
 //! `cargo xtask bench peers`: the same questions to Tidegate and to other stores, over the same records.
 //!
 //! Records are made from a seed and go to Tidegate through its ingest interface, nested as senders write them; to the
@@ -7,6 +9,7 @@
 mod answer;
 mod generator;
 mod http;
+mod ingest;
 mod options;
 mod peer;
 mod postgres;
@@ -36,10 +39,13 @@ const FILE: u64 = 500_000;
 const DAY: i64 = 86_400_000_000;
 
 pub(crate) fn command(mut arguments: impl Iterator<Item = String>) -> Outcome {
-    if arguments.next().as_deref() != Some("peers") {
-        return Err(HELP.to_owned());
-    }
+    let what = arguments.next();
     let mut arguments = arguments.peekable();
+    match what.as_deref() {
+        Some("peers") => {}
+        Some("ingest") => return ingest::command(arguments),
+        _ => return Err(format!("{HELP}\n\n{}", ingest::HELP)),
+    }
     if arguments.peek().is_some_and(|first| first == "--help" || first == "-h") {
         println!("{HELP}");
         return Ok(());
@@ -58,7 +64,7 @@ fn race(options: &Options, folder: &Path) -> Outcome {
     let plan = Plan { records: options.records, seed: options.seed, form: Form::Lines, later: false };
     let parameters = parameters(plan);
     let questions = questions::questions(&root().join("xtask/bench/questions"), &options.questions, &parameters)?;
-    let binary = binary(options)?;
+    let binary = release(options.binary.as_ref())?;
     let mut notes = String::new();
 
     say(&format!("loading Tidegate with {} edge records and those of the other sources", options.records));
@@ -144,8 +150,8 @@ fn race(options: &Options, folder: &Path) -> Outcome {
 }
 
 /// The service to measure: what the options name, or the release build.
-fn binary(options: &Options) -> Result<PathBuf, String> {
-    let found = match &options.binary {
+fn release(named: Option<&PathBuf>) -> Result<PathBuf, String> {
+    let found = match named {
         Some(binary) => binary.clone(),
         None => {
             say("building the service for release");

@@ -145,8 +145,29 @@ impl Tidegate {
         Ok(load)
     }
 
+    /// A figure of the memory of the service, in bytes, as /proc names it: `VmRSS:` now, `VmHWM:` at most so far.
+    pub(crate) fn memory(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.service.process())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.split_whitespace().next().and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or_default() << 10
+    }
+
+    /// Counts the edge records.
+    ///
+    /// # Errors
+    /// Where there are not so many.
+    pub(crate) fn count(&mut self, expected: u64) -> Result<u64, String> {
+        let sql = "SELECT COUNT(*) AS n FROM edge_logs".to_owned();
+        let request = Request { endpoint: "bench.tables".to_owned(), parameters: vec![("sql".to_owned(), sql)] };
+        let (_, answer) = self.ask(&[request])?;
+        match answer.iter().flatten().flatten().next().and_then(Value::as_u64) {
+            Some(count) if count == expected => Ok(count),
+            other => Err(format!("{expected} events were acknowledged, {other:?} are read back")),
+        }
+    }
+
     /// Processor time of the service so far, in seconds.
-    fn processor(&self) -> f64 {
+    pub(crate) fn processor(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.service.process())).unwrap_or_default();
         // The name, the second field, may have blanks in it.
         let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();

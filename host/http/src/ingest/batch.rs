@@ -92,6 +92,20 @@ impl Batch {
         self.check();
     }
 
+    /// Adds the event at the beginning of a text if nothing is wrong with it and it has none of the keys in `except`.
+    /// Returns the length of its JSON; otherwise nothing is added and nothing refused.
+    pub(super) fn take_leading(&mut self, text: &str, except: &[&str]) -> Option<usize> {
+        #[cfg(test)]
+        let position = self.intake.events();
+        let length = self.intake.add_leading(text, except)?;
+        #[cfg(test)]
+        if let Some(Ok(event)) = text.get(..length).map(tidegate_store::read_event) {
+            self.taken.push((position, event));
+        }
+        self.check();
+        Some(length)
+    }
+
     pub(super) fn refuse(&mut self, reason: String) {
         self.intake.refuse(reason);
         self.check();

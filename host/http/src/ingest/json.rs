@@ -2,7 +2,8 @@
 //! line, or events one after the other.
 //!
 //! A body is split into its events before any of them is parsed, so an event that is too long, nested too deeply or not
-//! readable is refused alone. A body may contain several of these forms. If it is not valid JSON as a whole, but its
+//! readable is refused alone. Events in which nothing is wrong are parsed at once instead, which gives the same and
+//! halves the work. A body may contain several of these forms. If it is not valid JSON as a whole, but its
 //! first line is or its content type declares one event per line, it is read line by line, and only the invalid lines
 //! are refused.
 
@@ -17,6 +18,8 @@ use super::text::Text;
 /// The keys of an envelope (an object that contains events or names their source), as they are written in JSON text.
 const ENVELOPE_KEYS: [&str; 5] =
     ["\"batch\"", "\"source_name\"", "\"collection_name\"", "\"source\"", "\"collection\""];
+/// The same without quotes.
+const ENVELOPE_FIELDS: [&str; 5] = ["batch", "source_name", "collection_name", "source", "collection"];
 
 /// The events of a body, and the source that it may name.
 #[derive(Debug)]
@@ -59,6 +62,11 @@ pub(super) fn parse(body: &[u8], by_line: bool, mut batch: Batch) -> Result<Pars
     reader.parsed()
 }
 
+/// The text from its first character on that is not blank in JSON.
+fn skip_blanks(text: &str) -> &str {
+    text.trim_start_matches([' ', '\t', '\n', '\r'])
+}
+
 fn is_blank(line: &str) -> bool {
     line.bytes().all(|byte| byte.is_ascii_whitespace())
 }
@@ -74,6 +82,10 @@ impl Reader<'_> {
     /// Reads JSON values that follow each other. After an error, none of their events remains in the batch.
     fn read(&mut self, text: &str) -> Result<(), serde_json::Error> {
         let (mark, source) = (self.batch.mark(), self.source.clone());
+        if self.read_plain(text) {
+            return Ok(());
+        }
+        self.batch.take_back(mark);
         for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
             match value {
                 Ok(value) => self.document(value.get()),
@@ -88,6 +100,54 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Reads events that follow each other, or stand in arrays, and in which nothing is wrong. Returns false at the
+    /// first one that needs a closer look; those before it are in the batch then.
+    fn read_plain(&mut self, text: &str) -> bool {
+        if !self.text.is_valid() {
+            return false;
+        }
+        let mut rest = skip_blanks(text);
+        while !rest.is_empty() && !self.batch.has_failed() {
+            let read = match rest.strip_prefix('[') {
+                Some(elements) => self.plain_elements(elements),
+                None => self.plain_event(rest, &ENVELOPE_FIELDS),
+            };
+            match read {
+                Some(after) => rest = skip_blanks(after),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Reads the elements of an array up to its end. Returns what follows it.
+    fn plain_elements<'e>(&mut self, text: &'e str) -> Option<&'e str> {
+        let mut rest = skip_blanks(text);
+        if let Some(after) = rest.strip_prefix(']') {
+            return Some(after);
+        }
+        loop {
+            // An element is never an envelope.
+            rest = skip_blanks(self.plain_event(rest, &[])?);
+            if let Some(after) = rest.strip_prefix(']') {
+                return Some(after);
+            }
+            if self.batch.has_failed() {
+                return Some("");
+            }
+            rest = skip_blanks(rest.strip_prefix(',')?);
+        }
+    }
+
+    fn plain_event<'e>(&mut self, text: &'e str, except: &[&str]) -> Option<&'e str> {
+        let is_envelope = || skip_blanks(text.get(1..).unwrap_or_default()).starts_with("\"batch\"");
+        if !text.starts_with('{') || (!except.is_empty() && is_envelope()) {
+            return None;
+        }
+        let length = self.batch.take_leading(text, except)?;
+        text.get(length..)
     }
 
     fn parsed(self) -> Result<Parsed, Failure> {
@@ -113,6 +173,11 @@ impl Reader<'_> {
     }
 
     fn elements(&mut self, text: &str) {
+        let mark = self.batch.mark();
+        if self.text.is_valid() && text.strip_prefix('[').is_some_and(|rest| self.plain_elements(rest).is_some()) {
+            return;
+        }
+        self.batch.take_back(mark);
         // The text was parsed as an array before, so there is no error.
         let _ = each_element(text, |element| {
             self.event(element);

@@ -34,6 +34,11 @@ impl<'b> Text<'b> {
         &self.text
     }
 
+    /// Whether all bytes that were sent are valid UTF-8.
+    pub(super) fn is_valid(&self) -> bool {
+        matches!(self.text, Cow::Borrowed(_))
+    }
+
     /// How many bytes are allocated besides the bytes that were sent.
     pub(super) fn held(&self) -> usize {
         match &self.text {

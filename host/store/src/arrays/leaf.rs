@@ -6,7 +6,7 @@ use datafusion::{
     arrow::{
         array::{
             Array, ArrayBuilder, ArrayRef, BooleanBufferBuilder, BooleanBuilder, Float64Builder, Int64Builder,
-            StringViewBuilder, TimestampMicrosecondBuilder, UInt32Array,
+            StringViewArray, StringViewBuilder, TimestampMicrosecondBuilder, UInt32Array,
         },
         buffer::NullBuffer,
         compute::take,
@@ -72,10 +72,21 @@ impl Leaf {
             Leaf::Bool(b) => Arc::new(b.finish()),
             Leaf::Int(b) => Arc::new(b.finish()),
             Leaf::Float(b) => Arc::new(b.finish()),
-            Leaf::Text(b) => Arc::new(b.finish()),
+            Leaf::Text(b) => Arc::new(compact(b.finish())),
             Leaf::Time(b) => Arc::new(b.finish()),
         }
     }
+}
+
+/// Bytes that a column of texts may hold unused.
+const SLACK: usize = 16 << 10;
+
+/// Texts without room for more. A builder doubles its blocks, so that up to half of what it allocated is unused, for as
+/// long as the batch is in memory.
+fn compact(texts: StringViewArray) -> StringViewArray {
+    let held: usize = texts.data_buffers().iter().map(|buffer| buffer.capacity()).sum();
+    let used = texts.total_buffer_bytes_used();
+    if held > used + used / 4 + SLACK { texts.gc() } else { texts }
 }
 
 /// A column of scalars: values, and the slots that have them.

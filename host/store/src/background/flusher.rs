@@ -149,7 +149,9 @@ impl FlushThread {
                 }
                 Ok(FlushMessage::Wake) | Err(RecvTimeoutError::Timeout) => {
                     awake.store(false, Ordering::Relaxed);
-                    self.flush_due();
+                    if !self.options.manual_flush {
+                        self.flush_due();
+                    }
                     if !self.options.manual_flush && retained.is_none_or(|at| at.elapsed() >= RETENTION_INTERVAL) {
                         retained = Some(Instant::now());
                         let _ = self.retain();
@@ -161,17 +163,24 @@ impl FlushThread {
 
     fn flush_due(&self) {
         for source in self.sources.all() {
-            let done = if !self.options.manual_flush && source.is_due(&self.options) {
-                self.flush(&source)
-            } else if source.is_raw() {
-                source.settle()
-            } else {
-                Ok(())
-            };
-            if let Err(error) = done {
-                // The rows stay in memory and in the log. The next tick at which a flush is due tries again.
-                tracing::error!(source = source.info().name, %error, "flush failed");
+            if source.is_due(&self.options) {
+                self.flush_logged(&source);
             }
+        }
+        // Many sources of which none is due may fill the memory at which ingest waits.
+        if self.sources.unflushed.load(Ordering::Relaxed) >= self.options.pace_bytes() / 2
+            && let Some(largest) = self.sources.all().iter().max_by_key(|source| source.waiting().bytes())
+        {
+            self.flush_logged(largest);
+        }
+    }
+
+    fn flush_logged(&self, source: &Arc<Source>) {
+        if source.may_flush()
+            && let Err(error) = self.flush(source)
+        {
+            // The rows stay in memory and in the log. The next tick at which a flush is due tries again.
+            tracing::error!(source = source.info().name, %error, "flush failed");
         }
     }
 

@@ -1,8 +1,8 @@
-//! Background work on threads of its own: memory becomes segments, small segments become large ones, and old segments
-//! are dropped.
+//! Background work on threads of its own: committed calls become columns, memory becomes segments, small segments become
+//! large ones, and old segments are dropped.
 //!
-//! [`flusher`] is the thread for flushes and retention and the handle to it, [`retention`] decides which segments are
-//! too old or too many and drops them, [`dropped`] is the report of that. [`compaction`] merges segments.
+//! [`settler`] is the thread that makes columns, [`flusher`] the one that writes segments; [`retention`] decides which
+//! segments are too old or too many and drops them, [`dropped`] is the report of that. [`compaction`] merges segments.
 //!
 //! Uses: `source`, `segment`, `wal`, `data_folder`, `metrics`, `recovery` (the list of the quarantine).
 
@@ -10,3 +10,4 @@ pub(crate) mod compaction;
 pub(crate) mod dropped;
 pub(crate) mod flusher;
 pub(crate) mod retention;
+pub(crate) mod settler;

@@ -8,7 +8,9 @@
 use std::borrow::Cow;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
+
+use crate::ingest::tape::{Item, View};
 
 /// 1e11 seconds is the year 5138; 1e11 milliseconds is 1973. The same gap repeats for each unit.
 const SECONDS_BELOW: u64 = 100_000_000_000;
@@ -23,25 +25,65 @@ const NUMBERS_BELOW: f64 = 9.2e18;
 /// The time in an event's `timestamp` in microseconds; `None` if it cannot be read. Such an event gets the time of its
 /// arrival.
 pub fn micros(value: &Value) -> Option<i64> {
-    match value {
-        Value::Number(number) => from_number(number),
-        Value::String(text) => from_text(text.trim()),
-        _ => None,
+    let moment = match value {
+        Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+            (Some(whole), _) => Moment::Whole(whole),
+            (None, float) => Moment::Float(float?),
+        },
+        Value::String(text) => Moment::Text(text),
+        _ => Moment::Other,
+    };
+    of_moment(moment)
+}
+
+/// A value that may say a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Moment<'t> {
+    Whole(u64),
+    Float(f64),
+    Text(&'t str),
+    Other,
+}
+
+impl<'t> Moment<'t> {
+    pub(crate) fn of_item(item: Item<'t>) -> Moment<'t> {
+        match item.view() {
+            View::Int(int) => u64::try_from(int).map_or(Moment::Other, Moment::Whole),
+            View::Huge(int) => Moment::Whole(int),
+            View::Float(float) => Moment::Float(float),
+            View::Text(text) => Moment::Text(text),
+            _ => Moment::Other,
+        }
+    }
+}
+
+/// The time that a value says, in microseconds.
+pub(crate) fn of_moment(moment: Moment<'_>) -> Option<i64> {
+    match moment {
+        Moment::Whole(whole) => in_unit(whole, 0),
+        Moment::Float(float) => from_float(float),
+        Moment::Text(text) => from_text(text.trim()),
+        Moment::Other => None,
     }
 }
 
 /// Fields that some shippers use for the time of an event, in the order in which they are tried if there is no
 /// `timestamp`.
-const OTHERS: [&str; 3] = [AT_TIMESTAMP, "time", "date"];
-
-/// This name is used for nothing else.
-const AT_TIMESTAMP: &str = "@timestamp";
+/// The first is used for nothing else.
+const OTHERS: [&str; 3] = ["@timestamp", "time", "date"];
 
 /// The time of an event without `timestamp` from the other fields, and whether `@timestamp` is there but cannot be
 /// read.
-pub(crate) fn of_others(event: &Map<String, Value>) -> (Option<i64>, bool) {
-    let found = OTHERS.iter().find_map(|field| event.get(*field).and_then(of_moment));
-    (found, found.is_none() && event.contains_key(AT_TIMESTAMP))
+pub(crate) fn of_others<'e>(fields: impl Iterator<Item = (&'e str, Item<'e>)>) -> (Option<i64>, bool) {
+    let mut values = [None; OTHERS.len()];
+    for (key, value) in fields {
+        if let Some((_, place)) = OTHERS.iter().zip(&mut values).find(|(other, _)| **other == key) {
+            *place = Some(value);
+        }
+    }
+    let found = values.iter().flatten().find_map(|value| of_certain(Moment::of_item(*value)));
+    let [at_timestamp, ..] = values;
+    (found, found.is_none() && at_timestamp.is_some())
 }
 
 /// 2001-09-09 in seconds. Smaller numbers in a field `date` are rather dates, such as 20251120, and in a field `time`
@@ -49,26 +91,26 @@ pub(crate) fn of_others(event: &Map<String, Value>) -> (Option<i64>, bool) {
 const MOMENTS_FROM: f64 = 1e9;
 
 /// The time in a field that may also have another meaning. A date alone and small numbers are not times.
-fn of_moment(value: &Value) -> Option<i64> {
-    let is_moment = match value {
-        Value::Number(number) => number.as_f64().is_some_and(|number| number >= MOMENTS_FROM),
-        Value::String(text) if text.contains(':') => true,
-        Value::String(text) => text.trim().parse().is_ok_and(|number: f64| number >= MOMENTS_FROM),
-        _ => false,
+fn of_certain(moment: Moment<'_>) -> Option<i64> {
+    let is_moment = match moment {
+        Moment::Whole(whole) => whole as f64 >= MOMENTS_FROM,
+        Moment::Float(float) => float >= MOMENTS_FROM,
+        Moment::Text(text) if text.contains(':') => true,
+        Moment::Text(text) => text.trim().parse().is_ok_and(|number: f64| number >= MOMENTS_FROM),
+        Moment::Other => false,
     };
-    if is_moment { micros(value) } else { None }
+    if is_moment { of_moment(moment) } else { None }
 }
 
-fn from_number(number: &Number) -> Option<i64> {
-    if let Some(whole) = number.as_u64() {
-        return in_unit(whole, 0);
+fn from_float(float: f64) -> Option<i64> {
+    if !(0.0..NUMBERS_BELOW).contains(&float) {
+        return None;
     }
-    let float = number.as_f64().filter(|float| (0.0..NUMBERS_BELOW).contains(float))?;
     if float.fract() == 0.0 {
         return in_unit(float as u64, 0);
     }
     // The shortest text of the float has the digits that were sent; the float itself is often a little less.
-    from_decimal(&number.to_string())
+    from_decimal(&Number::from_f64(float)?.to_string())
 }
 
 /// Digits, with or without a fraction.

@@ -1,13 +1,14 @@
 //! The events of one ingest call while they arrive.
 //!
-//! Each event is normalised and encoded as soon as it is there, and its tree of values is dropped. A call therefore
-//! holds the body of its write-ahead row and never all its events as trees.
+//! Each event is normalised and encoded as soon as it is there, and its values are dropped. A call therefore holds the
+//! body of its write-ahead row and never the values of all its events.
 
 use serde_json::Value;
 
 use crate::ingest::{
-    json_tree::read_event,
     normalise::{self, TimeCounts},
+    tape::{Tape, View},
+    tape_reader::{read_leading, read_tape},
 };
 
 /// What became of the events of a call.
@@ -82,21 +83,34 @@ impl Intake {
 
     /// Adds an event. An event that cannot be stored is refused alone. Returns whether it was accepted.
     pub fn add(&mut self, event: Value) -> bool {
-        match self.encode(event) {
-            Ok(()) => true,
-            Err(reason) => {
-                self.refuse(reason);
-                false
-            }
-        }
+        let added = self.encode(&Tape::of_value(&event));
+        self.settle(added)
     }
 
     /// Adds an event from its JSON text. A text that is too long is not parsed.
     pub fn add_text(&mut self, text: &str) -> bool {
-        let read =
-            if text.len() > self.max_bytes { Err(too_long(text.len(), self.max_bytes)) } else { read_event(text) };
-        match read {
-            Ok(event) => self.add(event),
+        let added = if text.len() > self.max_bytes {
+            Err(too_long(text.len(), self.max_bytes))
+        } else {
+            read_tape(text).and_then(|event| self.encode(&event))
+        };
+        self.settle(added)
+    }
+
+    /// Adds the event at the beginning of a text, if it is an object that can be stored and has none of the keys in
+    /// `except`. Returns the length of its JSON. Otherwise nothing is added and nothing refused.
+    pub fn add_leading(&mut self, text: &str, except: &[&str]) -> Option<usize> {
+        let (event, length) = read_leading(text)?;
+        let View::Object(mut fields) = event.root().view() else { return None };
+        if length > self.max_bytes || fields.any(|(key, _)| except.contains(&key)) {
+            return None;
+        }
+        self.encode(&event).ok().map(|()| length)
+    }
+
+    fn settle(&mut self, added: Result<(), String>) -> bool {
+        match added {
+            Ok(()) => true,
             Err(reason) => {
                 self.refuse(reason);
                 false
@@ -111,17 +125,17 @@ impl Intake {
         self.counts.events += 1;
     }
 
-    fn encode(&mut self, event: Value) -> Result<(), String> {
-        normalise::check(&event)?;
-        let Value::Object(event) = event else {
-            return Err(format!("an event must be a JSON object, not {}", normalise::kind_name(&event)));
-        };
+    fn encode(&mut self, event: &Tape<'_>) -> Result<(), String> {
+        normalise::check(event)?;
+        let event = event.root();
+        if !event.is_object() {
+            return Err(format!("an event must be a JSON object, not {}", normalise::kind_name(event)));
+        }
         let mut times = self.counts.times;
-        let event = normalise::normalise(event, self.now, &mut times);
         let before = self.body.len();
         self.body.push(if before == 0 { b'[' } else { b',' });
         let start = self.body.len();
-        let written = serde_json::to_writer(&mut self.body, &event);
+        let written = normalise::normalise(event, self.now, &mut times, &mut self.body);
         let bytes = self.body.len() - start;
         let refused = match written {
             Err(error) => Some(format!("the event cannot be written: {error}")),
@@ -203,10 +217,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ingest::{
-        json_tree::{stored_events, too_many_values},
-        normalise::MAX_NESTING,
-    };
+    use crate::ingest::{json_tree::too_many_values, normalise::MAX_NESTING, tape_reader::stored_events};
 
     fn nested(levels: usize) -> Value {
         (1..levels)
@@ -214,7 +225,7 @@ mod tests {
     }
 
     fn events(intake: Intake) -> Vec<Value> {
-        stored_events(&intake.finish().body, 1).collect::<crate::error::Result<_>>().unwrap()
+        stored_events(&intake.finish().body, 1).map(|event| event.unwrap().root().to_value()).collect()
     }
 
     #[test]

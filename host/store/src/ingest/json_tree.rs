@@ -1,4 +1,4 @@
-//! The JSON of an event as a tree of bounded size.
+//! The JSON of a part of an event as a tree of bounded size, for the formats that change it.
 //!
 //! A tree takes up to a hundred times the bytes of its text: `[0],` is four bytes of text, and an array with an
 //! allocation in the tree. So values are counted during parsing, which ends at the first value too many. All keys are
@@ -7,10 +7,8 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-
-use crate::error::{Result, StoreError};
 
 /// The most JSON values of an event: its fields, the elements of its arrays, and all values below them, the event
 /// itself included.
@@ -36,63 +34,6 @@ pub fn too_many_values() -> String {
     format!(
         "the event has more than {MAX_VALUES} JSON values; send it as several events, or its large part as one text"
     )
-}
-
-/// Iterates over the events in the body of a write-ahead row, parsing one at a time.
-#[derive(Debug)]
-pub(crate) struct StoredEvents<'b> {
-    rest: &'b [u8],
-    seq: i64,
-}
-
-/// The events in `body`, a JSON array of objects. `seq` is for the error.
-pub(crate) fn stored_events(body: &[u8], seq: i64) -> StoredEvents<'_> {
-    StoredEvents { rest: body, seq }
-}
-
-impl Iterator for StoredEvents<'_> {
-    type Item = Result<Value>;
-
-    fn next(&mut self) -> Option<Result<Value>> {
-        // Each event follows a `[` or `,`; `]` is the end.
-        let rest = match self.rest {
-            [] | b"]" => return None,
-            b"[]" => {
-                self.rest = &[];
-                return None;
-            }
-            [b'[' | b',', rest @ ..] => rest,
-            _ => return self.fail("there is something between two events"),
-        };
-        let mut events = serde_json::Deserializer::from_slice(rest).into_iter::<Whole>();
-        match events.next() {
-            Some(Ok(Whole(event))) => {
-                self.rest = rest.get(events.byte_offset()..).unwrap_or_default();
-                if self.rest.is_empty() {
-                    return self.fail("it ends too early");
-                }
-                Some(Ok(event))
-            }
-            Some(Err(error)) => self.fail(error),
-            None => self.fail("it ends too early"),
-        }
-    }
-}
-
-impl StoredEvents<'_> {
-    fn fail(&mut self, reason: impl ToString) -> Option<Result<Value>> {
-        self.rest = &[];
-        Some(Err(StoreError::corrupt(format!("write-ahead row {}", self.seq), reason)))
-    }
-}
-
-/// A tree without a bound, of text that this store has written.
-struct Whole(Value);
-
-impl<'de> Deserialize<'de> for Whole {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Whole, D::Error> {
-        TreeReader(&mut ValueBudget { left: usize::MAX, exceeded: false }).deserialize(deserializer).map(Whole)
-    }
 }
 
 struct ValueBudget {
@@ -201,17 +142,5 @@ mod tests {
         assert_eq!(read_event(&array(MAX_VALUES)), Err(too_many_values()));
         let arrays = format!("[{}]", vec!["[0]"; MAX_VALUES / 2].join(","));
         assert_eq!(read_event(&arrays), Err(too_many_values()));
-    }
-
-    #[test]
-    fn stored_events_are_read_one_by_one() {
-        let read = |body: &str| stored_events(body.as_bytes(), 7).collect::<Result<Vec<_>>>();
-        assert_eq!(read("[]").unwrap(), [] as [Value; 0]);
-        assert_eq!(read(r#"[{"a":1}]"#).unwrap(), [json!({"a": 1})]);
-        assert_eq!(read(r#"[{"a":"],["},{"b":[{}]},{}]"#).unwrap().len(), 3);
-        for bad in ["[", "[{}", "[{}{}]", "[{},", "[{},]", "{}", "[{\"a\":]", "[{}]x", "x"] {
-            let error = read(bad).unwrap_err().to_string();
-            assert!(error.starts_with("write-ahead row 7 is corrupt: "), "{bad}: {error}");
-        }
     }
 }

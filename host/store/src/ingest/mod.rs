@@ -1,8 +1,9 @@
 //! From the JSON that a sender sent to the body of a write-ahead row.
 //!
-//! An event is parsed with a bound on its number of values ([`json_tree`]), its time is read ([`event_time`]), it
-//! is brought into the one form in which events are stored ([`normalise`]), and it is appended to the body of its
-//! call ([`intake`]). Nothing here knows columns or files.
+//! An event is parsed ([`tape_reader`]) into one list of its values ([`tape`]), with a bound on their number; the
+//! formats that change a part of an event have it as a tree ([`json_tree`]). Its time is read ([`event_time`]), and it
+//! is appended to the body of its call ([`intake`]) in the one form in which events are stored ([`normalise`]).
+//! Nothing here knows columns or files.
 //!
 //! Uses: the names of the reserved fields, errors.
 
@@ -10,3 +11,5 @@ pub(crate) mod event_time;
 pub(crate) mod intake;
 pub(crate) mod json_tree;
 pub(crate) mod normalise;
+pub(crate) mod tape;
+pub(crate) mod tape_reader;

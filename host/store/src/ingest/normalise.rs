@@ -5,14 +5,16 @@
 //! event's own keys. What these three could not represent is in `_overflow`, by JSON pointer. Empty values (NULL, `{}`,
 //! `[]`) are removed, and an array of exactly one object is replaced by the object.
 
-use serde_json::{Map, Value};
+use std::io;
+
 use uuid::Uuid;
 
 use crate::{
     field_names::{ID, MESSAGE, OVERFLOW, TIMESTAMP},
     ingest::{
-        event_time,
+        event_time::{self, Moment},
         json_tree::{MAX_VALUES, too_many_values},
+        tape::{Form, Item, Tape, View},
     },
 };
 
@@ -41,166 +43,228 @@ const RESERVED: &str = "$serde_json::private::";
 ///
 /// # Errors
 /// What is wrong with it, in words for its sender.
-pub(crate) fn check(event: &Value) -> Result<(), String> {
-    let mut values = 0;
-    check_value(event, MAX_NESTING, &mut values)
+pub(crate) fn check(event: &Tape<'_>) -> Result<(), String> {
+    match event.bounds() {
+        (..=MAX_VALUES, ..=MAX_NESTING, false) => Ok(()),
+        _ => check_value(event.root(), MAX_NESTING, &mut 0),
+    }
 }
 
-fn check_value(value: &Value, levels: usize, values: &mut usize) -> Result<(), String> {
+fn check_value(value: Item<'_>, levels: usize, values: &mut usize) -> Result<(), String> {
     *values += 1;
     if *values > MAX_VALUES {
         return Err(too_many_values());
     }
-    if levels == 0 && (value.is_object() || value.is_array()) {
+    let view = value.view();
+    if levels == 0 && matches!(view, View::Object(_) | View::Array(_)) {
         return Err(format!(
             "the event nests deeper than {MAX_NESTING} levels; flatten it, or send the deep part as text"
         ));
     }
-    match value {
-        Value::Object(map) => map.iter().try_for_each(|(key, value)| {
+    match view {
+        View::Object(mut entries) => entries.try_for_each(|(key, value)| {
             if key.starts_with(RESERVED) {
                 return Err(format!("the key `{key}` is reserved; send it under another name"));
             }
             check_value(value, levels - 1, values)
         }),
-        Value::Array(items) => items.iter().try_for_each(|item| check_value(item, levels - 1, values)),
+        View::Array(mut items) => items.try_for_each(|item| check_value(item, levels - 1, values)),
         _ => Ok(()),
     }
 }
 
-/// The event in the form in which it is stored. `now` is the time of arrival in microseconds.
-pub(crate) fn normalise(event: Map<String, Value>, now: i64, times: &mut TimeCounts) -> Map<String, Value> {
-    let mut overflow = Map::new();
-    let mut out = Map::with_capacity(event.len() + 2);
-    // The reserved fields come first, in the order of the columns.
-    out.insert(ID.to_owned(), Value::Null);
-    out.insert(TIMESTAMP.to_owned(), Value::from(now));
-    let mut message = None;
-    let mut fallback = None;
-    let mut timed = false;
+/// What the reserved fields of an event come from.
+#[derive(Default)]
+struct Reserved<'e> {
+    id: Option<Item<'e>>,
+    /// There is a field `timestamp`.
+    timed: bool,
+    timestamp: Option<i64>,
+    event_message: Option<Item<'e>>,
+    message: Option<Item<'e>>,
+    /// Values that these fields cannot hold, under their names.
+    overflow: Vec<(&'static str, Item<'e>)>,
+}
 
-    for (key, mut value) in event {
-        prune(&mut value);
-        if value.is_null() {
-            continue;
-        }
-        match key.as_str() {
-            ID => match value {
-                Value::String(text) if !text.is_empty() => {
-                    out.insert(key, Value::String(text));
-                }
-                Value::Number(number) => {
-                    out.insert(key, Value::String(number.to_string()));
-                }
-                Value::String(_) => {}
-                other => {
-                    overflow.insert(format!("/{ID}"), other);
-                }
-            },
-            TIMESTAMP => {
-                timed = true;
-                match event_time::micros(&value) {
-                    Some(micros) => {
-                        out.insert(key, Value::from(micros));
-                    }
-                    None => {
+impl<'e> Reserved<'e> {
+    /// Of the fields of an event that are not blank.
+    fn of(fields: impl Iterator<Item = (&'e str, Item<'e>)>, times: &mut TimeCounts) -> Reserved<'e> {
+        let mut found = Reserved::default();
+        for (key, value) in fields {
+            match key {
+                ID => match value.view() {
+                    View::Text("") => {}
+                    View::Text(_) | View::Int(_) | View::Huge(_) | View::Float(_) => found.id = Some(value),
+                    _ => found.overflow.push((ID, value)),
+                },
+                TIMESTAMP => {
+                    found.timed = true;
+                    found.timestamp = event_time::of_moment(Moment::of_item(value));
+                    if found.timestamp.is_none() {
                         times.unread += 1;
-                        overflow.insert(format!("/{TIMESTAMP}"), value);
+                        found.overflow.push((TIMESTAMP, value));
                     }
                 }
-            }
-            MESSAGE => message = Some(value),
-            "message" => fallback = Some(value),
-            OVERFLOW => {
-                overflow.insert(format!("/{OVERFLOW}"), value);
-            }
-            _ => {
-                out.insert(key, value);
+                MESSAGE => found.event_message = Some(value),
+                OTHER_MESSAGE => found.message = Some(value),
+                OVERFLOW => found.overflow.push((OVERFLOW, value)),
+                _ => {}
             }
         }
+        found
     }
+}
 
-    if !timed {
-        let (found, unread) = event_time::of_others(&out);
+/// What some senders call the message. It is an ordinary field where there is an `event_message`.
+const OTHER_MESSAGE: &str = "message";
+
+/// Appends the event, an object, in the form in which it is stored. `now` is the time of arrival in microseconds.
+///
+/// # Errors
+/// Those of `out`, which has none if it is memory.
+pub(crate) fn normalise(event: Item<'_>, now: i64, times: &mut TimeCounts, out: &mut Vec<u8>) -> io::Result<()> {
+    let View::Object(fields) = event.view() else { return Ok(()) };
+    let present = || fields.clone().filter(|(_, value)| !value.is_blank());
+    let found = Reserved::of(present(), times);
+    let mut time = found.timestamp;
+    if !found.timed {
+        let (other, unread) = event_time::of_others(present());
         times.unread += usize::from(unread);
-        if let Some(micros) = found {
-            out.insert(TIMESTAMP.to_owned(), Value::from(micros));
+        time = other;
+    }
+    let time = time.unwrap_or(now);
+    times.ahead += usize::from(time > now.saturating_add(AHEAD));
+
+    // The reserved fields come first, in the order of the columns.
+    out.extend_from_slice(b"{\"id\":");
+    match found.id.map(|id| (id, id.text())) {
+        Some((id, Some(_))) => write_whole(id, out)?,
+        Some((number, None)) => {
+            out.push(b'"');
+            write_whole(number, out)?;
+            out.push(b'"');
+        }
+        None => {
+            let mut text = Uuid::encode_buffer();
+            out.push(b'"');
+            out.extend_from_slice(Uuid::new_v4().hyphenated().encode_lower(&mut text).as_bytes());
+            out.push(b'"');
         }
     }
-    let time = out.get(TIMESTAMP).and_then(Value::as_i64);
-    times.ahead += usize::from(time.is_some_and(|time| time > now.saturating_add(AHEAD)));
-    if let (Some(_), Some(value)) = (&message, &fallback) {
-        out.insert("message".to_owned(), value.clone());
-    }
-    if let Some(value) = message.or(fallback) {
-        out.insert(MESSAGE.to_owned(), Value::String(into_text(value)));
-    }
-    if let Some(id) = out.get_mut(ID)
-        && id.is_null()
-    {
-        *id = Value::String(Uuid::new_v4().to_string());
-    }
-    if !overflow.is_empty() {
-        out.insert(OVERFLOW.to_owned(), Value::Object(overflow));
-    }
-    out
-}
-
-/// Replaces empty values (`null`, `{}`, `[]`) by NULL, removes them from what contains them, and unwraps arrays of one
-/// object. Everything happens in place, because most events need few changes. Arrays that have neither only objects nor
-/// only scalars stay unchanged; they are stored as JSON.
-fn prune(value: &mut Value) {
-    let replacement = match value {
-        Value::Object(map) => {
-            let mut absent = false;
-            for value in map.values_mut() {
-                prune(value);
-                absent |= value.is_null();
-            }
-            if absent {
-                map.retain(|_, value| !value.is_null());
-            }
-            map.is_empty().then_some(Value::Null)
+    out.extend_from_slice(b",\"timestamp\":");
+    serde_json::to_writer(&mut *out, &time)?;
+    for (key, value) in fields.pairs() {
+        let reserved = [ID, TIMESTAMP, MESSAGE, OTHER_MESSAGE, OVERFLOW];
+        if !value.is_blank() && !key.text().is_some_and(|key| reserved.contains(&key)) {
+            out.push(b',');
+            write_whole(key, out)?;
+            out.push(b':');
+            write_pruned(value, out)?;
         }
-        Value::Array(items) => prune_array(items),
-        _ => None,
-    };
-    if let Some(replacement) = replacement {
-        *value = replacement;
+    }
+    if let (Some(_), Some(value)) = (found.event_message, found.message) {
+        out.extend_from_slice(b",\"message\":");
+        write_pruned(value, out)?;
+    }
+    if let Some(value) = found.event_message.or(found.message) {
+        out.extend_from_slice(b",\"event_message\":");
+        if value.text().is_some() {
+            write_whole(value, out)?;
+        } else {
+            let mut json = Vec::new();
+            write_pruned(value, &mut json)?;
+            serde_json::to_writer(&mut *out, &String::from_utf8_lossy(&json))?;
+        }
+    }
+    for (nth, (field, value)) in found.overflow.iter().enumerate() {
+        out.extend_from_slice(if nth == 0 { b",\"_overflow\":{\"/" } else { b",\"/" });
+        out.extend_from_slice(field.as_bytes());
+        out.extend_from_slice(b"\":");
+        write_pruned(*value, out)?;
+    }
+    out.extend_from_slice(if found.overflow.is_empty() { b"}" } else { b"}}" });
+    Ok(())
+}
+
+/// Appends a value without the empty values in it (`null`, `{}`, `[]`), with arrays of one object replaced by the
+/// object. Arrays that have neither only objects nor only scalars stay unchanged; they are stored as JSON.
+fn write_pruned(value: Item<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+    match (value.view(), value.form()) {
+        (View::Array(mut items), Some(Form::Single)) => match items.find(|item| !item.is_blank()) {
+            Some(item) => write_pruned(item, out),
+            None => Ok(()),
+        },
+        (View::Array(items), Some(Form::Pruned)) => {
+            write_items(items.filter(|item| !item.is_blank()), write_pruned, out)
+        }
+        (View::Object(entries), _) => {
+            write_entries(entries.pairs().filter(|(_, value)| !value.is_blank()), write_pruned, out)
+        }
+        _ => write_whole(value, out),
     }
 }
 
-/// The value by which the array is to be replaced, if it is.
-fn prune_array(items: &mut Vec<Value>) -> Option<Value> {
-    let records = items.iter().all(|item| matches!(item, Value::Null | Value::Object(_)));
-    let scalars = items.iter().all(|item| !matches!(item, Value::Array(_) | Value::Object(_)));
-    if !records && !scalars {
-        return None;
+/// Appends a value unchanged.
+fn write_whole(value: Item<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+    match value.view() {
+        View::Text(text) if value.is_plain() => {
+            out.reserve(text.len() + 3);
+            out.push(b'"');
+            out.extend_from_slice(text.as_bytes());
+            out.push(b'"');
+        }
+        View::Text(text) => serde_json::to_writer(out, text)?,
+        View::Int(int) => serde_json::to_writer(out, &int)?,
+        View::Huge(int) => serde_json::to_writer(out, &int)?,
+        View::Float(float) => serde_json::to_writer(out, &float)?,
+        View::Null => out.extend_from_slice(b"null"),
+        View::Bool(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
+        View::Array(items) => write_items(items, write_whole, out)?,
+        View::Object(entries) => write_entries(entries.pairs(), write_whole, out)?,
     }
-    items.iter_mut().for_each(prune);
-    items.retain(|item| !item.is_null());
-    match items.len() {
-        0 => Some(Value::Null),
-        1 if records => items.pop(),
-        _ => None,
-    }
+    Ok(())
 }
 
-fn into_text(value: Value) -> String {
-    match value {
-        Value::String(text) => text,
-        other => other.to_string(),
+type Write = fn(Item<'_>, &mut Vec<u8>) -> io::Result<()>;
+
+fn write_items<'e>(items: impl Iterator<Item = Item<'e>>, write: Write, out: &mut Vec<u8>) -> io::Result<()> {
+    out.push(b'[');
+    for (nth, item) in items.enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        write(item, out)?;
     }
+    out.push(b']');
+    Ok(())
 }
 
-pub(crate) fn kind_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
+fn write_entries<'e>(
+    entries: impl Iterator<Item = (Item<'e>, Item<'e>)>,
+    write: Write,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    out.push(b'{');
+    for (nth, (key, value)) in entries.enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        write_whole(key, out)?;
+        out.push(b':');
+        write(value, out)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+pub(crate) fn kind_name(value: Item<'_>) -> &'static str {
+    match value.view() {
+        View::Null => "null",
+        View::Bool(_) => "a boolean",
+        View::Int(_) | View::Huge(_) | View::Float(_) => "a number",
+        View::Text(_) => "a string",
+        View::Array(_) => "an array",
+        View::Object(_) => "an object",
     }
 }
 
@@ -208,16 +272,16 @@ pub(crate) fn kind_name(value: &Value) -> &'static str {
 mod tests {
     #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::ingest::{intake::Intake, json_tree::stored_events};
+    use crate::ingest::{intake::Intake, tape_reader::stored_events};
 
     /// The event as it is read back.
     fn norm(event: Value) -> Value {
         let mut intake = Intake::new(7, 1 << 20);
         assert!(intake.add(event), "{:?}", intake.refused());
-        stored_events(&intake.finish().body, 1).next().unwrap().unwrap()
+        stored_events(&intake.finish().body, 1).next().unwrap().unwrap().root().to_value()
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{mem, sync::Arc};
 use datafusion::error::DataFusionError;
 
 use crate::{
-    ingest::json_tree::stored_events,
+    ingest::tape_reader::stored_events,
     memory::mem_batch::MemBatch,
     schema::shape::Shape,
     shred::{limits::ShapeLimits, shredder::Shredder},
@@ -40,7 +40,7 @@ pub(crate) fn build(
             let event = event.map_err(|error| DataFusionError::External(Box::new(error)))?;
             let new = || Shredder::new(&building.shape, caps.clone());
             let shredder = building.shredder.get_or_insert_with(new);
-            shredder.add(&event);
+            shredder.add(event.root());
             let is_full = shredder.is_full();
             building.bytes += each;
             let (first, _) = building.seqs.unwrap_or((call.seq, call.seq));

@@ -19,7 +19,7 @@ use crate::{
     data_folder::paths,
     error::{Result, StoreError},
     field_names,
-    ingest::json_tree,
+    ingest::{tape::Item, tape_reader},
     recovery::quarantine::SetAside,
     segment::{
         file_error::SegmentFileError,
@@ -175,9 +175,9 @@ pub(crate) fn logged(conn: &Connection, key: i64, entry: &FooterEntry, file: &Le
                 Err(refused) => return Ok(LoggedRows::Mismatch(refused.reason())),
             },
         };
-        for event in json_tree::stored_events(body, row.get(0)?) {
+        for event in tape_reader::stored_events(body, row.get(0)?) {
             let event = event?;
-            let id = event.get(field_names::ID).and_then(|id| id.as_str()).unwrap_or_default();
+            let id = event.root().field(field_names::ID).and_then(Item::text).unwrap_or_default();
             match ids.get_mut(id).filter(|left| **left > 0) {
                 Some(left) => *left -= 1,
                 None => {

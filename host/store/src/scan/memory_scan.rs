@@ -273,6 +273,7 @@ mod tests {
     use super::*;
     use crate::{
         field_names::OVERFLOW,
+        ingest::tape::Tape,
         shred::{limits::ShapeLimits, shredder::Shredder},
     };
 
@@ -281,7 +282,8 @@ mod tests {
         let mut shredder =
             Shredder::new(&Shape::default(), ShapeLimits { fields: 3, depth: 8, reserved: Arc::default() });
         let junk: serde_json::Map<String, serde_json::Value> = (0..9).map(|n| (format!("j{n}"), json!(n))).collect();
-        shredder.add(&json!({"id": "1", "timestamp": 1, "project": "p", "metadata": junk}));
+        let event = json!({"id": "1", "timestamp": 1, "project": "p", "metadata": junk});
+        shredder.add(Tape::of_value(&event).root());
         let (_, shape) = shredder.finish(100).unwrap();
         let shape = Arc::new(shape.unwrap());
         assert!(shape.overflows());

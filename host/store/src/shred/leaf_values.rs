@@ -1,12 +1,11 @@
 //! Appending scalars and lists of scalars to their columns.
 
-use serde_json::Value;
-
 use crate::{
     arrays::{
         leaf::{Leaf, LeafColumn},
         list::ListColumn,
     },
+    ingest::tape::Items,
     schema::kind::Scalar,
     shred::{
         batch_cost::BatchCost,
@@ -89,7 +88,7 @@ pub(crate) fn append_list(
     (ty, wide, mixed): (&mut Scalar, &mut bool, bool),
     cell: &mut Option<Column>,
     row: usize,
-    (items, found, found_wide): (&[Value], Scalar, bool),
+    (items, found, found_wide): (Items<'_>, Scalar, bool),
 ) -> Appended {
     if (*ty, found) == (Scalar::Int, Scalar::Float) && !*wide && !mixed {
         *ty = Scalar::Float;

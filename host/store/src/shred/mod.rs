@@ -5,7 +5,7 @@
 //! [`record_column`] builds columns of records, [`batch_cost`] counts what the batch costs, [`limits`] bounds the
 //! schema.
 //!
-//! Uses: `schema`, `arrays`, `overflow`.
+//! Uses: `ingest` (the tape of an event), `schema`, `arrays`, `overflow`.
 
 pub(crate) mod batch_cost;
 pub(crate) mod leaf_values;

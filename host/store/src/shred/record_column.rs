@@ -46,6 +46,9 @@ impl RecordColumn {
 
     fn pad(&mut self, row: usize) {
         let missing = row.saturating_sub(self.rows);
+        if missing == 0 {
+            return;
+        }
         if let Some(starts) = &mut self.starts {
             let next = self.valid.len() as u32;
             starts.extend((0..missing as u32).map(|nth| next + nth));
@@ -62,7 +65,10 @@ impl RecordColumn {
         }
         self.begin_row();
         let first = self.valid.len();
-        self.valid.append_n_non_nulls(count);
+        match count {
+            1 => self.valid.append_non_null(),
+            count => self.valid.append_n_non_nulls(count),
+        }
         first
     }
 

@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use crate::{
     field_names::OVERFLOW,
+    ingest::tape::Item,
     overflow::{sparse_columns, spill::OverflowWriter},
     schema::{
         arrow_fields::{field, top_field},
@@ -55,7 +56,7 @@ impl Shredder {
     }
 
     /// Appends an event as the next row.
-    pub(crate) fn add(&mut self, event: &Value) {
+    pub(crate) fn add(&mut self, event: Item<'_>) {
         let spilled = walk(event, self.rows, &mut self.shape.fields, &mut self.cells, &mut self.cost);
         if spilled.is_empty() {
             self.overflow.append_null();

@@ -5,9 +5,10 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use serde_json::{Map, Value};
-
-use crate::schema::kind::Scalar;
+use crate::{
+    ingest::tape::{Entries, Item, Items, View},
+    schema::kind::Scalar,
+};
 
 /// The least number of elements at which an array of records is examined for sparseness.
 const LONG_LIST: usize = 64;
@@ -15,9 +16,9 @@ const LONG_LIST: usize = 64;
 /// The class of a JSON value.
 pub(crate) enum ValueClass<'v> {
     Scalar(Atom<'v>),
-    List(&'v [Value], Scalar, bool),
-    Record(&'v Map<String, Value>),
-    Records(&'v [Value]),
+    List(Items<'v>, Scalar, bool),
+    Record(Entries<'v>),
+    Records(Items<'v>),
     /// Arrays of arrays, arrays of different types, empty arrays, NULL.
     Odd,
 }
@@ -58,34 +59,32 @@ pub(crate) fn exact(int: i64) -> bool {
     int as f64 as i128 == i128::from(int)
 }
 
-pub(crate) fn atom(value: &Value) -> Option<Atom<'_>> {
-    match value {
-        Value::Bool(b) => Some(Atom::Bool(*b)),
-        Value::String(text) => Some(Atom::Text(text)),
-        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(int), _) => Some(Atom::Int(int)),
-            (None, Some(huge)) => Some(Atom::Huge(huge)),
-            _ => number.as_f64().map(Atom::Float),
-        },
-        _ => None,
+pub(crate) fn atom(value: Item<'_>) -> Option<Atom<'_>> {
+    match value.view() {
+        View::Bool(flag) => Some(Atom::Bool(flag)),
+        View::Text(text) => Some(Atom::Text(text)),
+        View::Int(int) => Some(Atom::Int(int)),
+        View::Huge(huge) => Some(Atom::Huge(huge)),
+        View::Float(float) => Some(Atom::Float(float)),
+        View::Null | View::Array(_) | View::Object(_) => None,
     }
 }
 
-pub(crate) fn classify(value: &Value) -> ValueClass<'_> {
-    match value {
-        Value::Object(map) => ValueClass::Record(map),
-        Value::Array(items) => classify_array(items),
-        scalar => atom(scalar).map_or(ValueClass::Odd, ValueClass::Scalar),
+pub(crate) fn classify(value: Item<'_>) -> ValueClass<'_> {
+    match value.view() {
+        View::Object(entries) => ValueClass::Record(entries),
+        View::Array(items) => classify_array(items),
+        _ => atom(value).map_or(ValueClass::Odd, ValueClass::Scalar),
     }
 }
 
-pub(crate) fn classify_array(items: &[Value]) -> ValueClass<'_> {
-    if !items.is_empty() && items.iter().all(Value::is_object) {
+pub(crate) fn classify_array(items: Items<'_>) -> ValueClass<'_> {
+    if items.len() > 0 && items.clone().all(Item::is_object) {
         return ValueClass::Records(items);
     }
     let mut ty = None;
     let mut wide = false;
-    for item in items {
+    for item in items.clone() {
         let Some(atom) = atom(item) else { return ValueClass::Odd };
         if matches!(atom, Atom::Huge(_)) {
             return ValueClass::Odd;
@@ -108,13 +107,13 @@ pub(crate) fn classify_array(items: &[Value]) -> ValueClass<'_> {
 
 /// Whether most cells of an array of records would be empty as columns, because each element has only few of the
 /// fields. Such an array is stored as JSON.
-pub(crate) fn is_sparse(items: &[Value]) -> bool {
-    fn paths(value: &Value, above: u64, seen: &mut HashSet<u64>) -> usize {
-        let Value::Object(map) = value else {
+pub(crate) fn is_sparse(items: &Items<'_>) -> bool {
+    fn paths(value: Item<'_>, above: u64, seen: &mut HashSet<u64>) -> usize {
+        let View::Object(entries) = value.view() else {
             seen.insert(above);
             return 1;
         };
-        map.iter()
+        entries
             .map(|(key, value)| {
                 let mut path = DefaultHasher::new();
                 (above, key).hash(&mut path);
@@ -126,6 +125,6 @@ pub(crate) fn is_sparse(items: &[Value]) -> bool {
         return false;
     }
     let mut seen = HashSet::new();
-    let held: usize = items.iter().map(|item| paths(item, 0, &mut seen)).sum();
+    let held: usize = items.clone().map(|item| paths(item, 0, &mut seen)).sum();
     items.len().saturating_mul(seen.len()) > held.saturating_mul(16)
 }

@@ -8,6 +8,7 @@ use tidegate_model::HIDDEN_FIELDS;
 
 use crate::{
     field_names::{METADATA, OVERFLOW},
+    ingest::tape::{Entries, Item, View},
     schema::{
         json_pointer::push_pointer,
         kind::{Fields, Kind, Scalar},
@@ -36,14 +37,14 @@ enum Step<'v> {
 /// Appends the fields of an event to the columns, as the given row. Returns what goes to the overflow of the row: values
 /// by JSON pointer.
 pub(crate) fn walk(
-    event: &Value,
+    event: Item<'_>,
     row: usize,
     fields: &mut Fields,
     cells: &mut Cells,
     cost: &mut BatchCost,
 ) -> Map<String, Value> {
     let mut walk = EventWalk { cost, path: Vec::new(), spilled: Map::new() };
-    if let Value::Object(event) = event {
+    if let View::Object(event) = event.view() {
         walk.object(fields, cells, row, event, 0);
     }
     walk.spilled
@@ -57,20 +58,13 @@ struct EventWalk<'s, 'v> {
 }
 
 impl<'v> EventWalk<'_, 'v> {
-    fn object(
-        &mut self,
-        fields: &mut Fields,
-        cells: &mut Cells,
-        slot: usize,
-        object: &'v Map<String, Value>,
-        depth: usize,
-    ) {
-        for (nth, (key, value)) in object.iter().enumerate() {
+    fn object(&mut self, fields: &mut Fields, cells: &mut Cells, slot: usize, object: Entries<'v>, depth: usize) {
+        for (nth, (key, value)) in object.enumerate() {
             if depth == 0 && key == OVERFLOW {
-                if let Value::Object(earlier) = value {
-                    self.spilled.extend(earlier.iter().map(|(k, v)| (k.clone(), v.clone())));
+                if let View::Object(earlier) = value.view() {
+                    self.spilled.extend(earlier.map(|(key, value)| (key.to_owned(), value.to_value())));
                     // A field of this name that the sender sent has no column; the reserved fields have one.
-                    if earlier.contains_key(OWN_OVERFLOW) {
+                    if value.field(OWN_OVERFLOW).is_some() {
                         self.mark_rest(fields);
                     }
                 }
@@ -96,7 +90,7 @@ impl<'v> EventWalk<'_, 'v> {
         cells: &mut Cells,
         slot: usize,
         key: &str,
-        value: &'v Value,
+        value: Item<'v>,
         depth: usize,
     ) {
         let unnameable = key.len() > MAX_KEY_BYTES || HIDDEN_FIELDS.contains(&key);
@@ -130,7 +124,7 @@ impl<'v> EventWalk<'_, 'v> {
         }
     }
 
-    fn value(&mut self, kind: &mut Kind, cell: &mut Option<Column>, row: usize, value: &'v Value, depth: usize) {
+    fn value(&mut self, kind: &mut Kind, cell: &mut Option<Column>, row: usize, value: Item<'v>, depth: usize) {
         match (kind, classify(value)) {
             (Kind::Scalar { ty, wide, mixed }, ValueClass::Scalar(atom)) => {
                 let appended = append_scalar(self.cost, (ty, wide, *mixed), cell, row, atom);
@@ -148,7 +142,7 @@ impl<'v> EventWalk<'_, 'v> {
                 let slot = column.open_row(row, 1);
                 self.object(fields, &mut column.cells, slot, object, depth);
             }
-            (Kind::Record { many, fields, .. }, ValueClass::Records(items)) if !is_sparse(items) => {
+            (Kind::Record { many, fields, .. }, ValueClass::Records(items)) if !is_sparse(&items) => {
                 self.cost.records += usize::from(cell.is_none());
                 let Column::Record(column) = cell.get_or_insert_with(|| Column::Record(RecordColumn::new())) else {
                     return self.spill(value);
@@ -163,14 +157,15 @@ impl<'v> EventWalk<'_, 'v> {
                 let was_list = column.is_list();
                 let first = column.open_row(row, items.len());
                 self.cost.lists += usize::from(!was_list && column.is_list());
-                for (index, item) in items.iter().enumerate() {
-                    if items.len() > 1 {
+                let several = items.len() > 1;
+                for (index, item) in items.enumerate() {
+                    if several {
                         self.path.push(Step::Index(index));
                     }
-                    if let Value::Object(object) = item {
+                    if let View::Object(object) = item.view() {
                         self.object(fields, &mut column.cells, first + index, object, depth);
                     }
-                    if items.len() > 1 {
+                    if several {
                         self.path.pop();
                     }
                 }
@@ -185,7 +180,7 @@ impl<'v> EventWalk<'_, 'v> {
     }
 
     /// Does what is left after a scalar or list was appended, or was not.
-    fn complete(&mut self, appended: Appended, mixed: &mut bool, value: &Value) {
+    fn complete(&mut self, appended: Appended, mixed: &mut bool, value: Item<'_>) {
         match appended {
             Appended::Whole => {}
             Appended::Rounded | Appended::OtherColumn => self.spill(value),
@@ -216,7 +211,7 @@ impl<'v> EventWalk<'_, 'v> {
     }
 
     /// Handles a value of another kind than the path has had so far.
-    fn unlike(&mut self, marked: &mut bool, value: &Value) {
+    fn unlike(&mut self, marked: &mut bool, value: Item<'_>) {
         if !*marked {
             *marked = true;
             self.cost.changed = true;
@@ -224,7 +219,7 @@ impl<'v> EventWalk<'_, 'v> {
         self.spill(value);
     }
 
-    fn spill(&mut self, value: &Value) {
+    fn spill(&mut self, value: Item<'_>) {
         let mut pointer = String::new();
         for step in &self.path {
             match step {
@@ -234,6 +229,6 @@ impl<'v> EventWalk<'_, 'v> {
                 }
             }
         }
-        self.spilled.insert(pointer, value.clone());
+        self.spilled.insert(pointer, value.to_value());
     }
 }

@@ -27,21 +27,33 @@ const RETRY: Duration = Duration::from_secs(2);
 impl Source {
     /// Whether the rows in memory should be flushed now.
     pub(crate) fn is_due(&self, options: &StoreOptions) -> bool {
-        let lists = self.lists();
-        if lists.not_before.is_some_and(|at| Instant::now() < at) {
+        if !self.may_flush() {
             return false;
         }
-        let RawSize { mut rows, mut bytes } = lists.raw_size;
-        for batch in &lists.memory {
-            rows += batch.rows.num_rows();
-            bytes += batch.bytes.max(batch.held());
-        }
+        let RawSize { rows, bytes } = self.waiting();
+        let lists = self.lists();
         let age = lists.since.map_or(Duration::ZERO, |since| since.elapsed());
         let patience = if rows < TRICKLE_ROWS { TRICKLE_PATIENCE } else { 1 };
         rows > 0
             && (rows >= options.flush_rows
                 || bytes >= options.flush_bytes
                 || age >= options.flush_interval.saturating_mul(patience))
+    }
+
+    /// Whether the pause after a failed flush is over.
+    pub(crate) fn may_flush(&self) -> bool {
+        self.lists().not_before.is_none_or(|at| at <= Instant::now())
+    }
+
+    /// The rows that are in no segment and not being written as one.
+    pub(crate) fn waiting(&self) -> RawSize {
+        let lists = self.lists();
+        let RawSize { mut rows, mut bytes } = lists.raw_size;
+        for batch in &lists.memory {
+            rows += batch.rows.num_rows();
+            bytes += batch.bytes.max(batch.held());
+        }
+        RawSize { rows, bytes }
     }
 
     /// Starts a flush. Returns all rows in memory as one batch, with the schema that it needs. Queries read the old
@@ -57,7 +69,11 @@ impl Source {
             lists.since = (!lists.raw.is_empty()).then(Instant::now);
             lists.flushing.clone()
         };
-        let shape = Arc::clone(&shape);
+        // Queries make columns under the lock. They do not wait for the join.
+        let shape = {
+            let held = shape;
+            Arc::clone(&held)
+        };
         match parts.as_slice() {
             [] => Ok(None),
             [one] => Ok(Some((Arc::clone(one), shape))),
@@ -81,6 +97,7 @@ impl Source {
         }
         let bytes = lists.flushing.drain(..).map(|batch| batch.held()).sum();
         self.unflushed.fetch_sub(bytes, Ordering::Relaxed);
+        self.room.notify_waiters();
         let mut segments = Vec::clone(&lists.segments);
         segments.push(segment);
         lists.segments = Arc::new(segments);

@@ -21,10 +21,11 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::{
@@ -44,6 +45,15 @@ use crate::{
 /// So many raw rows are shredded in the background, ahead of the next query.
 const RAW_ROWS: usize = 8 << 10;
 
+/// With so many, ingest waits until they are: the next query of the source has to wait for all of them.
+const PACE_ROWS: usize = 16 << 10;
+
+/// How long a call waits at most for room. Beyond that the hard limits decide.
+const PACE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often a waiting call looks for room that another source made.
+const PACE_LOOK: Duration = Duration::from_millis(20);
+
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) id: Uuid,
@@ -60,6 +70,8 @@ pub(crate) struct Source {
     lists: Mutex<Lists>,
     /// Bytes of rows that are in no segment, over all sources of the store.
     unflushed: Arc<AtomicUsize>,
+    /// Told when rows have become columns or a segment.
+    room: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +99,12 @@ struct Lists {
 pub(crate) struct RawSize {
     rows: usize,
     bytes: usize,
+}
+
+impl RawSize {
+    pub(crate) fn bytes(self) -> usize {
+        self.bytes
+    }
 }
 
 /// What a table reads. It stays the same for as long as the table exists.
@@ -122,6 +140,7 @@ impl Source {
             seen: Mutex::default(),
             lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
             unflushed,
+            room: Notify::new(),
         }
     }
 
@@ -258,6 +277,7 @@ impl Source {
         let built = build(&raw, shape, &caps, &mut memory);
         let mut lists = self.lists();
         lists.shredding = 0;
+        self.room.notify_waiters();
         match built {
             Ok(grown) => {
                 if grown.overflows() && !self.overflows.swap(true, Ordering::Relaxed) {
@@ -289,6 +309,19 @@ impl Source {
     /// Whether so many rows are raw that the next query would notice the time of shredding.
     pub(crate) fn is_raw(&self) -> bool {
         self.lists().raw_size.rows >= RAW_ROWS
+    }
+
+    /// Waits while rows arrive faster than they become columns or segments: until fewer than [`PACE_ROWS`] wait to be
+    /// shredded and less than `bytes` of all sources is in no segment, or for two seconds.
+    pub(crate) async fn pace(&self, bytes: usize) {
+        let is_late = || {
+            let lists = self.lists();
+            lists.raw_size.rows + lists.shredding >= PACE_ROWS || self.unflushed.load(Ordering::Relaxed) >= bytes
+        };
+        let began = Instant::now();
+        while is_late() && began.elapsed() < PACE_PATIENCE {
+            let _ = tokio::time::timeout(PACE_LOOK, self.room.notified()).await;
+        }
     }
 
     /// Fails while more rows wait to be shredded than may: they arrive faster than they can be shredded.

@@ -79,6 +79,7 @@ impl Store {
         if intake.events() == 0 {
             return Ok(Ingested::default());
         }
+        source.pace(self.options.pace_bytes()).await;
         self.check_room()?;
         source.check_backlog(self.options.max_raw_rows)?;
         let PreparedCall { body, rows, refused, times, now } = intake.finish();

@@ -15,7 +15,7 @@ use std::{
     collections::HashMap,
     fs::File,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use datafusion::catalog::TableProvider;
@@ -26,6 +26,7 @@ use crate::{
         compaction::Compactor,
         dropped::Dropped,
         flusher::{self, Flusher},
+        settler::Settler,
     },
     catalog::{Catalog, database},
     data_folder::{create::create_data_folder, lock::lock, paths, sync},
@@ -47,6 +48,7 @@ pub struct Store {
     pub(crate) writer: Arc<Writer>,
     flusher: Arc<Flusher>,
     compactor: Arc<Compactor>,
+    settler: Arc<Settler>,
     pub(crate) options: StoreOptions,
     /// What the start found.
     pub(crate) recovered: Recovered,
@@ -89,10 +91,18 @@ impl Store {
         }
 
         let (queue, waker) = flusher::queue();
+        let settler = Arc::new(Settler::start(Arc::clone(&sources), waker.clone(), options.clone())?);
+        // For what was replayed.
+        settler.wake();
         let writer = {
-            let (sources, limits) = (Arc::clone(&sources), options.clone());
+            let (sources, limits, settler) = (Arc::clone(&sources), options.clone(), Arc::clone(&settler));
             let committed = move || {
-                if sources.all().iter().any(|source| source.is_raw() || source.is_due(&limits)) {
+                let is_pressed = sources.unflushed.load(Ordering::Relaxed) >= limits.pace_bytes() / 2;
+                let sources = sources.all();
+                if sources.iter().any(|source| source.is_raw()) {
+                    settler.wake();
+                }
+                if is_pressed || sources.iter().any(|source| source.is_due(&limits)) {
                     waker.wake();
                 }
             };
@@ -104,7 +114,18 @@ impl Store {
         let (of_compactor, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
         let compactor = Compactor::start((dir.clone(), identity), of_compactor, of_writer, options.clone())?;
         let compactor = Arc::new(compactor);
-        Ok(Arc::new(Store { data: dir, sources, catalog, writer, flusher, compactor, options, recovered, _lock: lock }))
+        Ok(Arc::new(Store {
+            data: dir,
+            sources,
+            catalog,
+            writer,
+            flusher,
+            settler,
+            compactor,
+            options,
+            recovered,
+            _lock: lock,
+        }))
     }
 
     /// A snapshot of the source for queries: everything that is acknowledged by now. Shreds what is still JSON in
@@ -175,8 +196,10 @@ impl Store {
     pub async fn close(&self) -> Result<()> {
         let (flusher, compactor, writer) =
             (Arc::clone(&self.flusher), Arc::clone(&self.compactor), Arc::clone(&self.writer));
+        let settler = Arc::clone(&self.settler);
         tokio::task::spawn_blocking(move || {
             compactor.stop();
+            settler.stop();
             flusher.stop();
             writer.stop();
         })
@@ -194,6 +217,7 @@ impl Drop for Store {
     fn drop(&mut self) {
         // Waits for the current commit or segment. The lock on the folder is released afterwards.
         self.compactor.stop();
+        self.settler.stop();
         self.flusher.stop();
         self.writer.stop();
     }

@@ -353,3 +353,31 @@ async fn a_record_that_every_row_has_is_not_looked_for() {
     assert_eq!(filtered(Some(there)).await.0, 311);
     assert_eq!(filtered(Some(numbered)).await.0, 310);
 }
+
+/// A sender that is faster than the disk waits for segments, whatever makes none of them due by itself, and is not
+/// refused.
+#[tokio::test]
+async fn ingest_waits_for_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let never = std::time::Duration::from_hours(1);
+    let options = crate::StoreOptions {
+        max_unflushed_bytes: 4 << 20,
+        flush_rows: usize::MAX,
+        flush_bytes: usize::MAX,
+        flush_interval: never,
+        ..crate::StoreOptions::default()
+    };
+    let store = crate::Store::open(dir.path(), options).unwrap();
+    let sources = ["s", "t", "u"];
+    for source in sources {
+        store.create_source(source).unwrap();
+    }
+    for call in 0..60 {
+        let event = |n: usize| serde_json::json!({"id": n.to_string(), "event_message": "x".repeat(1_000)});
+        store.ingest(sources[call % 3], (0..200).map(event).collect()).await.unwrap();
+    }
+    assert!(store.stats().flushes > 3, "{:?}", store.stats());
+    for source in sources {
+        assert_eq!(frame(&store, source).count().await.unwrap(), 4_000);
+    }
+}

@@ -10,7 +10,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::{
     catalog::database,
     error::{Result, StoreError},
-    ingest::json_tree::stored_events,
+    ingest::tape_reader::stored_events,
     memory::batch_builder::RawCall,
     source::Source,
     wal::idempotency::{self, EarlierRequest, KeyedRequest},

@@ -1,0 +1,84 @@
+//! The thread that turns committed calls into columns, ahead of the queries that would otherwise wait for it.
+//!
+//! It is not the flush thread: writing a segment takes half a second, in which tens of thousands of events arrive.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, Sender},
+    },
+    thread::{self, JoinHandle},
+};
+
+use crate::{
+    background::flusher::Waker,
+    error::{Result, StoreError},
+    options::StoreOptions,
+    source::sources::Sources,
+};
+
+/// The handle to the thread.
+#[derive(Debug)]
+pub(crate) struct Settler {
+    /// None once it is stopped.
+    queue: Mutex<Option<Sender<()>>>,
+    awake: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Settler {
+    /// `flusher` is woken when a flush is due.
+    pub(crate) fn start(sources: Arc<Sources>, flusher: Waker, options: StoreOptions) -> Result<Settler> {
+        let (queue, receiver) = std::sync::mpsc::channel();
+        let awake = Arc::new(AtomicBool::new(false));
+        let run = {
+            let awake = Arc::clone(&awake);
+            move || run(&receiver, &awake, &sources, &flusher, &options)
+        };
+        let thread = thread::Builder::new()
+            .name("store-shred".to_owned())
+            .spawn(run)
+            .map_err(StoreError::io("starting the thread that makes columns"))?;
+        Ok(Settler { queue: Mutex::new(Some(queue)), awake, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Cheap enough to be called after each commit.
+    pub(crate) fn wake(&self) {
+        if !self.awake.swap(true, Ordering::Relaxed)
+            && let Some(queue) = self.queue.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
+        {
+            // The receiver is gone if the thread has ended.
+            let _ = queue.send(());
+        }
+    }
+
+    /// Ends the thread after its current work. Blocks; a second call does nothing.
+    pub(crate) fn stop(&self) {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that makes columns panicked");
+        }
+    }
+}
+
+fn run(receiver: &Receiver<()>, awake: &AtomicBool, sources: &Sources, flusher: &Waker, options: &StoreOptions) {
+    while receiver.recv().is_ok() {
+        awake.store(false, Ordering::Relaxed);
+        for source in sources.all() {
+            if !source.is_raw() {
+                continue;
+            }
+            if let Err(error) = source.settle() {
+                // The rows stay as they are; the next commit or query tries again.
+                tracing::error!(source = source.info().name, %error, "events cannot be made columns");
+            }
+            if source.is_due(options) {
+                flusher.wake();
+            }
+        }
+    }
+}
