@@ -1,47 +1,60 @@
 //! How long planning takes: from the text of a log viewer's query to a plan that can run, over the
-//! tables of `logs.all`. `cargo bench -p tidegate-sql --bench planning`
+//! tables of `logs.all` in a store. `cargo bench -p tidegate-sql --bench planning`
+//!
+//! With `-- --parts` it also prints what each part of planning takes of each query.
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::catalog::TableProvider;
+use serde_json::{Value as Json, json};
 use tidegate_model::{Arguments, Value};
 use tidegate_sql::{Binding, Engine, EngineOptions, SavedQuery, Sources};
+use tidegate_store::{Store, StoreOptions};
 
 // The one of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const RUNS: usize = 200;
+const NOW: i64 = 1_763_633_702_000_000;
 
-/// Sources whose records look as gateways and services write them: some fifty leaves.
-struct Logs(SchemaRef);
+/// Each source has two segments and a batch in memory.
+struct Logs(Arc<Store>);
 
 impl Sources for Logs {
-    fn table(&self, _: &str) -> Option<Arc<dyn TableProvider>> {
-        Some(Arc::new(MemTable::try_new(Arc::clone(&self.0), vec![vec![]]).unwrap()))
+    fn table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        self.0.table(name).ok()
     }
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-fn record(fields: Vec<Field>) -> DataType {
-    DataType::Struct(fields.into())
-}
+const SOURCES: [&str; 14] = [
+    "cloudflare.logs.prod",
+    "postgres.logs",
+    "deno-relay-logs",
+    "deno-subhosting-events",
+    "gotrue.logs.prod",
+    "realtime.logs.prod",
+    "storage.logs.prod.2",
+    "postgREST.logs.prod",
+    "pgbouncer.logs.prod",
+    "supavisor.logs.prod",
+    "gotrue.audit.logs.prod",
+    "pg_upgrade.logs.prod",
+    "etl.replication.logs.prod",
+    "multigres.logs.prod",
+];
 
-fn texts(names: &[&str]) -> Vec<Field> {
-    names.iter().map(|name| Field::new(*name, DataType::Utf8View, true)).collect()
-}
-
-fn schema() -> SchemaRef {
-    let with = |mut fields: Vec<Field>, more: Vec<Field>| {
-        fields.extend(more);
-        fields
+/// A record as gateways and services write them: some fifty leaves.
+fn record(number: i64) -> Json {
+    let texts = |names: &[&str]| {
+        names.iter().map(|name| ((*name).to_owned(), json!("x"))).collect::<serde_json::Map<String, Json>>()
     };
-    let headers = record(texts(&[
+    let headers = texts(&[
         "user_agent",
         "referer",
         "host",
@@ -55,43 +68,26 @@ fn schema() -> SchemaRef {
         "content_type",
         "content_length",
         "accept_encoding",
-    ]));
-    let cf =
-        record(texts(&["asOrganization", "city", "country", "continent", "region", "timezone", "colo", "tlsVersion"]));
-    let request = record(with(
-        texts(&["method", "path", "search", "url", "host", "protocol", "port"]),
-        vec![Field::new("headers", headers, true), Field::new("cf", cf, true)],
-    ));
-    let response_headers =
-        record(texts(&["cf_cache_status", "cf_ray", "content_type", "date", "server", "sb_gateway_version"]));
-    let response = record(vec![
-        Field::new("status_code", DataType::Int64, true),
-        Field::new("origin_time", DataType::Int64, true),
-        Field::new("headers", response_headers, true),
     ]);
-    let metadata = record(with(
-        texts(&["project", "project_ref", "level", "msg", "path", "status", "error", "host", "method"]),
-        vec![
-            Field::new("request", request, true),
-            Field::new("response", response, true),
-            Field::new(
-                "parsed",
-                record(texts(&["error_severity", "query", "detail", "hint", "user_name", "application_name"])),
-                true,
-            ),
-        ],
-    ));
-    Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Utf8View, true),
-        Field::new("timestamp", DataType::Timestamp(TimeUnit::Microsecond, None), true),
-        Field::new("event_message", DataType::Utf8View, true),
-        Field::new("project", DataType::Utf8View, true),
-        Field::new("metadata", metadata, true),
-    ]))
+    let cf = texts(&["asOrganization", "city", "country", "continent", "region", "timezone", "colo", "tlsVersion"]);
+    let mut request = texts(&["method", "path", "search", "url", "host", "protocol", "port"]);
+    request.insert("headers".to_owned(), json!(headers));
+    request.insert("cf".to_owned(), json!(cf));
+    let answered = texts(&["cf_cache_status", "cf_ray", "content_type", "date", "server", "sb_gateway_version"]);
+    let response = json!({"status_code": 200, "origin_time": 7, "headers": answered});
+    let mut metadata = texts(&["project", "project_ref", "level", "msg", "path", "status", "error", "host", "method"]);
+    metadata.insert("request".to_owned(), json!(request));
+    metadata.insert("response".to_owned(), response);
+    let parsed = texts(&["error_severity", "query", "detail", "hint", "user_name", "application_name"]);
+    metadata.insert("parsed".to_owned(), json!(parsed));
+    json!({"id": number.to_string(), "timestamp": NOW - number * 1_000_000, "project": "default",
+        "event_message": "GET | 200", "metadata": metadata})
 }
 
-/// The three queries that a page of a log viewer sends, and two from reports.
-const QUERIES: [(&str, &str); 5] = [
+/// What a page of a log viewer sends, and what reports ask.
+const QUERIES: [(&str, &str); 8] = [
+    ("newest", "SELECT id, timestamp, event_message FROM edge_logs ORDER BY timestamp DESC LIMIT 100"),
+    ("by id", "SELECT id, timestamp, event_message FROM edge_logs WHERE id = 'a'"),
     (
         "list, filtered",
         "SELECT id, e.timestamp, event_message, request.method, request.path, request.search, response.status_code
@@ -115,7 +111,7 @@ const QUERIES: [(&str, &str); 5] = [
          WHERE parsed.error_severity IN ('ERROR', 'FATAL', 'PANIC')",
     ),
     (
-        "report: slowest paths",
+        "slowest paths",
         "SELECT request.path AS path, request.method AS method, COUNT(*) AS count, AVG(response.origin_time) AS mean,
          APPROX_QUANTILES(response.origin_time, 100)[OFFSET(95)] AS p95
          FROM edge_logs AS f CROSS JOIN UNNEST(f.metadata) AS m CROSS JOIN UNNEST(m.request) AS request
@@ -123,7 +119,7 @@ const QUERIES: [(&str, &str); 5] = [
          WHERE REGEXP_CONTAINS(request.path, '/rest/v1') GROUP BY path, method ORDER BY mean DESC LIMIT 10",
     ),
     (
-        "all tables in one list",
+        "four tables in one list",
         "WITH edge AS (SELECT id, timestamp, 'edge' AS kind, CAST(r.status_code AS STRING) AS status FROM edge_logs
            CROSS JOIN UNNEST(metadata) AS m LEFT JOIN UNNEST(m.response) AS r),
          pg AS (SELECT id, timestamp, 'postgres' AS kind, p.error_severity AS status FROM postgres_logs
@@ -133,36 +129,100 @@ const QUERIES: [(&str, &str); 5] = [
          SELECT * FROM (SELECT * FROM edge UNION ALL SELECT * FROM pg UNION ALL SELECT * FROM auth UNION ALL SELECT * FROM fn)
          WHERE timestamp > '2025-11-20T09:00:00Z' ORDER BY timestamp DESC, id DESC LIMIT 50",
     ),
+    (
+        "four facets of four tables",
+        "WITH edge AS (SELECT id, timestamp, 'edge' AS kind, CAST(r.status_code AS STRING) AS status, q.method, q.path FROM edge_logs
+           CROSS JOIN UNNEST(metadata) AS m LEFT JOIN UNNEST(m.response) AS r LEFT JOIN UNNEST(m.request) AS q),
+         pg AS (SELECT id, timestamp, 'postgres' AS kind, p.error_severity AS status, '' AS method, '' AS path FROM postgres_logs
+           CROSS JOIN UNNEST(metadata) AS m LEFT JOIN UNNEST(m.parsed) AS p),
+         auth AS (SELECT id, timestamp, 'auth' AS kind, m.status AS status, m.method, m.path FROM auth_logs CROSS JOIN UNNEST(metadata) AS m),
+         fn AS (SELECT id, timestamp, 'function' AS kind, m.level AS status, '' AS method, '' AS path FROM function_logs
+           CROSS JOIN UNNEST(metadata) AS m),
+         logs AS (SELECT * FROM (SELECT * FROM edge UNION ALL SELECT * FROM pg UNION ALL SELECT * FROM auth UNION ALL SELECT * FROM fn)
+           WHERE timestamp > '2025-11-20T09:00:00Z')
+         SELECT 'total' AS facet, NULL AS value, COUNT(*) AS count FROM logs
+         UNION ALL SELECT 'kind', kind, COUNT(*) FROM logs GROUP BY kind
+         UNION ALL SELECT 'status', status, COUNT(*) FROM logs WHERE status IS NOT NULL GROUP BY status
+         UNION ALL SELECT 'method', method, COUNT(*) FROM logs WHERE method IS NOT NULL GROUP BY method",
+    ),
+];
+
+/// Saved queries that are called as they are.
+const SAVED: [(&str, &str); 3] = [
+    ("usage.api-counts", include_str!("../../../guest-endpoints/usage.api-counts/query.sql")),
+    ("auth.metrics", include_str!("../../../guest-endpoints/packs/log-viewer/auth.metrics/query.sql")),
+    ("service-health", include_str!("../../../guest-endpoints/packs/log-viewer/service-health/query.sql")),
 ];
 
 fn main() {
-    let engine = Engine::new(&EngineOptions::default()).unwrap();
-    let sources = Logs(schema());
-    let saved = SavedQuery::parse(include_str!("../../../guest-endpoints/logs.all/query.sql")).unwrap();
+    let with_parts = std::env::args().any(|argument| argument == "--parts");
+    let engine = Engine::new(&EngineOptions { narrow: tidegate_store::narrowed, ..EngineOptions::default() }).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions { manual_flush: true, durable: false, ..StoreOptions::default() };
+    let store = Store::open(folder.path(), options).unwrap();
+    runtime.block_on(async {
+        for source in SOURCES {
+            store.create_source(source).unwrap();
+            for part in 0..3 {
+                store.ingest(source, (part * 10..part * 10 + 10).map(record).collect()).await.unwrap();
+                if part < 2 {
+                    store.flush().await.unwrap();
+                }
+            }
+        }
+    });
+    let sources = Logs(store);
+    let grants = SavedQuery::parse(include_str!("../../../guest-endpoints/logs.all/query.sql")).unwrap();
     let text = |text: &str| Value::Text(text.to_owned());
     let arguments = Arguments::from([
         ("project".to_owned(), text("default")),
         ("iso_timestamp_start".to_owned(), text("2025-11-20T09:00:00Z")),
         ("iso_timestamp_end".to_owned(), text("")),
+        ("interval".to_owned(), text("daily")),
+        ("granularity".to_owned(), text("hour")),
     ]);
-    let now = 1_763_633_702_000_000;
-    let binding = Binding::new(&sources, &arguments, now);
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    println!("{:<26} {:>10} {:>10} {:>10}", "", "resolved", "planned", "p99");
-    for (name, sql) in QUERIES {
-        let (mut resolving, mut planning) = (Vec::new(), Vec::new());
+    let binding = Binding::new(&sources, &arguments, NOW);
+    println!("{:<26} {:>10} {:>10} {:>10} {:>10} {:>10}", "best of", "read", "resolved", "planned", "median", "p99");
+    let ours = QUERIES.map(|(name, sql)| (name, sql, None));
+    let saved = SAVED.map(|(name, sql)| (name, sql, Some(SavedQuery::parse(sql).unwrap())));
+    for (name, sql, saved) in ours.into_iter().chain(saved) {
+        let (mut reading, mut resolving, mut planning) = (Vec::new(), Vec::new(), Vec::new());
+        let mut parts: Vec<(String, Vec<Duration>)> = Vec::new();
         for _ in 0..RUNS {
             let began = Instant::now();
-            let plan = engine.plan(sql, binding.granted(&saved)).unwrap();
+            // A saved query is read once for all its calls.
+            if saved.is_none() {
+                drop(SavedQuery::parse(sql).unwrap());
+            }
+            reading.push(began.elapsed());
+            let began = Instant::now();
+            let plan = match &saved {
+                Some(saved) => engine.plan_saved(saved, binding),
+                None => engine.plan(sql, binding.granted(&grants)),
+            };
+            let plan = plan.unwrap();
             resolving.push(began.elapsed());
             runtime.block_on(engine.explain(&plan)).unwrap();
             planning.push(began.elapsed());
+            for (part, took) in runtime.block_on(engine.profile(&plan)).unwrap() {
+                match parts.iter_mut().find(|(known, _)| *known == part) {
+                    Some((_, all)) => all.push(took),
+                    None => parts.push((part, vec![took])),
+                }
+            }
         }
         let at = |times: &mut Vec<Duration>, part: usize| {
             times.sort_unstable();
             times.get(times.len() * part / 100).copied().unwrap_or_default()
         };
-        let (resolved, planned, worst) = (at(&mut resolving, 50), at(&mut planning, 50), at(&mut planning, 99));
-        println!("{name:<26} {resolved:>10.2?} {planned:>10.2?} {worst:>10.2?}");
+        let (read, resolved, planned) = (at(&mut reading, 1), at(&mut resolving, 1), at(&mut planning, 1));
+        let (median, worst) = (at(&mut planning, 50), at(&mut planning, 99));
+        println!("{name:<26} {read:>10.2?} {resolved:>10.2?} {planned:>10.2?} {median:>10.2?} {worst:>10.2?}");
+        if with_parts {
+            for (part, mut times) in parts {
+                println!("    {part:<40} {:>10.2?}", at(&mut times, 1));
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ mod correlated;
 mod distinct;
 mod limits;
 mod narrow;
+mod profile;
 pub(crate) mod security_barrier;
 mod stoppable_join;
 mod stoppable_rules;
@@ -129,9 +130,9 @@ impl Engine {
         // MIN and MAX without groups would tell the scan which rows can still change them, and leave out
         // those of them that have had no value yet: `MAX(id), MIN(n)` lost the rows whose `n` came late.
         settings.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
-        // The optimizer looks for more to do up to three times. The second pass still pushes fields
-        // of records into the scan; the third changed no plan and cost a tenth of planning.
-        settings.optimizer.max_passes = 2;
+        // The optimizer would look for more to do up to three times, with all of its rules. The rules that find more stand in
+        // the list a second time.
+        settings.optimizer.max_passes = 1;
         // Operators do not spill to disk: a statement that needs more memory than its limit is refused, and temporary
         // files cannot fill the disk that holds the logs.
         let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
@@ -151,6 +152,21 @@ impl Engine {
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
         let EngineOptions { statement_memory, text, .. } = *options;
         Ok(Self { state, careful, runtime, total_memory, statement_memory, text })
+    }
+
+    /// The same engine with every rule of the optimizer in two passes, for tests: its plans are the same, and take longer
+    /// to make.
+    #[must_use]
+    pub fn with_all_rules(mut self) -> Self {
+        for state in [&mut self.state, &mut self.careful] {
+            let mut config = state.config().clone();
+            config.options_mut().optimizer.max_passes = 2;
+            *state = SessionStateBuilder::new_from_existing(state.clone())
+                .with_config(config)
+                .with_optimizer_rules(stoppable_rules::all_logical_rules())
+                .build();
+        }
+        self
     }
 
     /// A memory pool for components: taken from that of all statements, and at most half of it, so that components
@@ -242,10 +258,7 @@ impl Engine {
         let physical = ExecutionContext::of_planning(&budget)
             .scope(self.physical(&logical))
             .await
-            .and_then(distinct::without_hints)
-            .and_then(window_memory::counted)
-            .and_then(yielding::yielding)
-            .and_then(context::within_context)
+            .and_then(with_own_operators)
             .map_err(|error| correlated::of_planning(error, &logical))?;
         let rows = batch::rows(&logical, &physical);
         let config = self.state.config().clone().with_batch_size(rows).with_extension(Arc::clone(&context));
@@ -276,6 +289,14 @@ impl Engine {
         let physical = ExecutionContext::of_planning(&plan.budget).scope(self.physical(&logical)).await.planned()?;
         Ok(datafusion::physical_plan::displayable(physical.as_ref()).indent(true).to_string())
     }
+}
+
+/// The operators of the engine with those of ours among them.
+fn with_own_operators(plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+    distinct::without_hints(plan)
+        .and_then(window_memory::counted)
+        .and_then(yielding::yielding)
+        .and_then(context::within_context)
 }
 
 impl Plan {

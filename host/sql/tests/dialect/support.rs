@@ -20,6 +20,8 @@ pub(crate) struct World {
     tables: BTreeMap<String, Arc<dyn TableProvider>>,
     endpoints: BTreeMap<String, Arc<SavedQuery>>,
     engine: Engine,
+    /// The same with every rule of the optimizer.
+    thorough: Engine,
     arguments: Arguments,
     pub(crate) now: i64,
 }
@@ -128,9 +130,10 @@ impl World {
     pub(crate) fn new() -> Self {
         // What the engine says of an internal failure goes to the log only: show it with the test.
         let _ = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::ERROR).try_init();
-        let engine = Engine::new(&EngineOptions { partitions: 2, narrow, ..EngineOptions::default() }).unwrap();
+        let options = EngineOptions { partitions: 2, narrow, ..EngineOptions::default() };
+        let (engine, thorough) = (Engine::new(&options).unwrap(), Engine::new(&options).unwrap().with_all_rules());
         let (tables, endpoints, arguments) = (BTreeMap::new(), BTreeMap::new(), Arguments::new());
-        Self { tables, endpoints, engine, arguments, now: 1_763_633_702_000_000 }
+        Self { tables, endpoints, engine, thorough, arguments, now: 1_763_633_702_000_000 }
     }
 
     /// The same with another bound on what a statement may hold, in bytes.
@@ -247,8 +250,23 @@ impl World {
         block_on(stop.cover(self.run_all(sql, Tables::Sources)))
     }
 
+    /// The rules of the optimizer that are left out would change no plan.
+    async fn compare_plans(&self, plan: &Plan, sql: &str) {
+        let narrowed = NARROWED.take();
+        let (ours, thorough) = (self.engine.explain(plan).await, self.thorough.explain(plan).await);
+        NARROWED.set(narrowed);
+        // Names that the engine makes are numbered.
+        let named = |text: String| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        match (ours, thorough) {
+            (Ok(ours), Ok(thorough)) => assert_eq!(named(ours), named(thorough), "{sql}"),
+            (Err(_), Err(_)) => {}
+            (ours, thorough) => panic!("{ours:?} and {thorough:?} for {sql}"),
+        }
+    }
+
     async fn run_all(&self, sql: &str, tables: Tables<'_>) -> Result<Json, Failure> {
         let plan = self.plan(sql, tables)?;
+        self.compare_plans(&plan, sql).await;
         let stream = self.engine.run(plan, Some(10_000)).await?;
         let columns = stream.columns();
         let batches: Vec<RecordBatch> = stream.try_collect().await?;
