@@ -60,8 +60,10 @@ pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options
     let (bytes, checksum) = match written {
         Ok(written) => written,
         Err(error) => {
-            // Best effort: the next start deletes what remains.
+            // Best effort: the next start deletes what remains of the first. The second is there if only the sync of the
+            // folder failed; its rows will be in another segment, and it would look like one that the catalog has lost.
             let _ = fs::remove_file(&temporary);
+            let _ = fs::remove_file(&path);
             return Err(error);
         }
     };
