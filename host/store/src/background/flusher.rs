@@ -29,7 +29,8 @@ use crate::{
         catalog_rows,
         footer_entry::Origin,
         handle::{FileRemoval, Segment},
-        tombstones, writer,
+        tombstones::GoneFiles,
+        writer,
     },
     source::{Source, sources::Sources},
     wal::{rows, writer::Writer},
@@ -197,14 +198,23 @@ impl FlushThread {
                 }
             }
         }
-        // Tombstones of files that are gone are not needed any more.
-        let data = self.data.clone();
         if self.writer.check().is_ok()
-            && let Err(error) = self.writer.transact(move |tx| tombstones::forget_gone(tx, &data))
+            && let Err(error) = self.forget_gone()
         {
             failed.get_or_insert(error);
         }
         failed.map_or(Ok(dropped), Err)
+    }
+
+    /// Deletes the tombstones of files that are gone.
+    fn forget_gone(&self) -> Result<()> {
+        let data = self.data.clone();
+        let gone = self.writer.transact(move |tx| GoneFiles::find(tx, &data))?;
+        if gone.is_empty() {
+            return Ok(());
+        }
+        gone.sync()?;
+        self.writer.transact(move |tx| gone.forget(tx))
     }
 
     fn flush(&self, source: &Arc<Source>) -> Result<()> {

@@ -37,14 +37,19 @@ pub(crate) fn connect(path: &Path, create: bool) -> Result<Connection> {
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(PATIENCE)?;
-    // Bodies of write-ahead rows are large; big pages keep a body in few of them. Only a new file takes the setting.
-    conn.pragma_update(None, "page_size", 16384)?;
+    format(&conn)?;
     conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     conn.pragma_update(None, "synchronous", "full")?;
     conn.pragma_update(None, "foreign_keys", true)?;
     conn.pragma_update(None, "wal_autocheckpoint", 2000)?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(conn)
+}
+
+/// The format of a new database; an existing one keeps its own.
+pub(crate) fn format(conn: &Connection) -> Result<()> {
+    // Bodies of write-ahead rows are large; big pages keep a body in few of them.
+    Ok(conn.pragma_update(None, "page_size", 16384)?)
 }
 
 /// The version of the schema; 0 for an empty file.

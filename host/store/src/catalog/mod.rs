@@ -4,13 +4,14 @@
 //! here, for small reads and writes of endpoints, tokens and settings. Both sync at every commit (`synchronous=FULL`).
 //! The calls here are short but block; async code should call them on a blocking thread.
 //!
-//! [`database`] opens connections and migrates the schema, `endpoints` and `tokens` are tables of the server,
-//! [`wal_file`] inspects SQLite's own write-ahead file for damage.
+//! [`database`] opens connections and migrates the schema, `names` makes its files durable, `endpoints` and `tokens` are
+//! tables of the server, [`wal_file`] inspects SQLite's own write-ahead file for damage.
 //!
 //! Uses: `data_folder`, errors.
 
 pub(crate) mod database;
 mod endpoints;
+mod names;
 mod tokens;
 pub(crate) mod wal_file;
 
@@ -44,6 +45,12 @@ impl Catalog {
     /// `may_be_new`.
     pub(crate) fn open(data: &Path, may_be_new: bool) -> Result<Catalog> {
         let path = data.join(paths::CATALOG);
+        if may_be_new {
+            names::create_database(data)?;
+        }
+        if path.is_file() {
+            names::create_log(data)?;
+        }
         let mut conn = database::connect(&path, may_be_new)?;
         if !may_be_new && database::version(&conn, &path)? == 0 {
             return Err(StoreError::CatalogMissing(data.to_owned()));
@@ -64,6 +71,7 @@ impl Catalog {
         if !path.is_file() {
             return Err(StoreError::NoCatalog(data_dir.to_owned()));
         }
+        names::create_log(data_dir)?;
         let conn = database::connect(&path, false)?;
         match database::version(&conn, &path)? {
             database::VERSION => Ok(Catalog { path, conn: Mutex::new(conn) }),

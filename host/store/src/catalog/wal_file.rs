@@ -6,6 +6,10 @@
 //! second complete transaction behind the bad frame proves that acknowledged changes are lost; a single one may be the
 //! one that was cut off.
 //!
+//! After a failed sync, however, a transaction is written over one that failed, and what remains of the longer one is
+//! behind it. The two are told apart by the checksums, each of which continues that of the frame before: transactions
+//! are counted together only where that holds.
+//!
 //! The format is <https://www.sqlite.org/fileformat2.html#walformat>.
 
 use std::{
@@ -30,7 +34,8 @@ const MAGIC: u32 = 0x377f_0682;
 pub struct LogDamage {
     /// The first damaged frame, counted from 1; 0 is the header of the file.
     pub frame: u64,
-    /// Complete transactions from there on, which SQLite drops. One of them may never have been acknowledged.
+    /// Complete transactions from there on that follow each other, and that SQLite drops. One of them may never have
+    /// been acknowledged.
     pub transactions: u64,
     /// Events in them that were in no segment yet, if known.
     pub events: Option<u64>,
@@ -143,18 +148,29 @@ fn walk(data: &Path, mut mended: Option<&mut dyn Write>) -> io::Result<Option<Lo
         header[28..].copy_from_slice(&right.1.to_be_bytes());
         mended.write_all(&header)?;
     }
-    let mut sums = head.sums;
-    let (mut at, mut transactions) = (0, 0);
+    // The checksum of the last frame as it is stored, and as it should be.
+    let (mut stored, mut computed) = (head.sums, head.sums);
+    // Transactions in a row, and the most of them.
+    let (mut at, mut run, mut transactions) = (0, 0, 0);
     let mut bad = (!head.sound).then_some(0);
     while fill(&mut file, &mut frame)? && fill(&mut file, &mut page)? {
         at += 1;
         let ours = frame[8..16] == head.salts;
-        sums = sum(head.big, sum(head.big, sums, &frame[..8]), &page);
-        if bad.is_none() && !(ours && sums == (number(&frame, 16), number(&frame, 20))) {
+        let own = (number(&frame, 16), number(&frame, 20));
+        let continued = |sums| sum(head.big, sum(head.big, sums, &frame[..8]), &page);
+        let expected = continued(stored);
+        // The damage may be in the checksum of the last frame alone.
+        let follows = ours && (own == expected || (stored != computed && own == continued(computed)));
+        (stored, computed) = (own, if follows { own } else { expected });
+        if bad.is_none() && !follows {
             bad = Some(at);
         }
+        if !follows {
+            run = 0;
+        }
         if bad.is_some() && ours && number(&frame, 4) != 0 {
-            transactions += 1;
+            run += 1;
+            transactions = transactions.max(run);
         }
         if let Some(mended) = &mut mended {
             if !ours && bad != Some(at) {

@@ -20,7 +20,10 @@ pub(crate) fn create_data_folder(dir: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(dir).map_err(finding())?;
     let missing: Vec<&Path> = absolute.ancestors().take_while(|folder| !folder.is_dir()).collect();
     create_private_folder(&absolute)?;
-    missing.iter().filter_map(|folder| folder.parent()).try_for_each(sync::sync_folder)?;
+    missing.iter().filter_map(|folder| folder.parent()).try_for_each(sync::sync_folder).inspect_err(|_| {
+        // The names must be written again at the next attempt; repeating the sync alone may do nothing.
+        missing.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    })?;
     let dir = fs::canonicalize(&absolute).map_err(finding())?;
     if missing.is_empty()
         && let Some(above) = dir.parent()

@@ -53,10 +53,14 @@ impl SetAside {
 /// The folder, created if it does not exist.
 pub(crate) fn folder(data: &Path) -> Result<PathBuf> {
     let folder = data.join(FOLDER);
-    if !folder.is_dir() {
-        create_private_folder(&folder)?;
-        sync_folder(data)?;
-    }
+    let is_new = !folder.is_dir();
+    create_private_folder(&folder)?;
+    // In any case: an earlier attempt may have been cut off before it.
+    sync_folder(data).inspect_err(|_| {
+        if is_new {
+            let _ = fs::remove_dir(&folder);
+        }
+    })?;
     Ok(folder)
 }
 

@@ -17,7 +17,7 @@ use crate::{
         footer::{self, Footer},
         footer_entry::FooterEntry,
         handle::Segment,
-        tombstones::forget_gone,
+        tombstones::GoneFiles,
     },
     wal::rows,
 };
@@ -123,7 +123,9 @@ pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Resul
         // It stays if it has other files.
         let _ = fs::remove_dir(folder);
     }
-    forget_gone(conn, data)?;
+    let gone = GoneFiles::find(conn, data)?;
+    gone.sync()?;
+    gone.forget(conn)?;
     Ok(settled)
 }
 

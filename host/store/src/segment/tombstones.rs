@@ -1,31 +1,83 @@
 //! The catalog's table `dropped`: segments and sources that were deleted on purpose and of which there may still be
 //! files.
+//!
+//! A tombstone is forgotten when its file is gone for good. A deleted name may come back after a power cut until its
+//! folder is synced. Without its tombstone the file would look like one that the catalog has lost.
 
-use std::{collections::HashSet, fs, io, path::Path};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use crate::{data_folder::paths, error::Result};
+use crate::{
+    data_folder::{paths, sync::sync_folder},
+    error::Result,
+};
 
-/// Deletes the tombstones of files that do not exist any more. Those of replaced segments stay as long as the catalog
-/// names the segment that has their rows: a backup that runs may still look for the file, and must find out.
-pub(crate) fn forget_gone(conn: &Connection, data: &Path) -> Result<()> {
-    let mut statement = conn.prepare_cached(
-        "SELECT id, source FROM dropped WHERE replaced_by IS NULL OR replaced_by NOT IN (SELECT id FROM segments)",
-    )?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let dropped: Vec<(Uuid, Uuid)> = rows.collect::<rusqlite::Result<_>>()?;
-    let gone = |path: &Path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-    for (id, source) in dropped {
-        let folder = paths::source_folder(data, source);
-        // The tombstone of a source covers its whole folder.
-        let path = if id == source { folder } else { folder.join(paths::segment_file(id)) };
-        if gone(&path) {
-            conn.prepare_cached("DELETE FROM dropped WHERE id = ?1")?.execute([id])?;
+/// Tombstones of files that do not exist any more.
+#[derive(Debug, Default)]
+pub(crate) struct GoneFiles {
+    tombstones: Vec<Uuid>,
+    /// The files and folders that are gone, by the folder that had them.
+    paths: BTreeMap<PathBuf, Vec<PathBuf>>,
+}
+
+impl GoneFiles {
+    /// Looks for files that do not exist any more. The tombstones of replaced segments stay as long as the catalog names
+    /// the segment that has their rows: a backup that runs may still look for the file, and must find out.
+    pub(crate) fn find(conn: &Connection, data: &Path) -> Result<GoneFiles> {
+        let mut statement = conn.prepare_cached(
+            "SELECT id, source FROM dropped
+             WHERE replaced_by IS NULL OR replaced_by NOT IN (SELECT id FROM segments)",
+        )?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let dropped: Vec<(Uuid, Uuid)> = rows.collect::<rusqlite::Result<_>>()?;
+        let gone = |path: &Path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let mut found = GoneFiles::default();
+        for (id, source) in dropped {
+            let folder = paths::source_folder(data, source);
+            let file = folder.join(paths::segment_file(id));
+            // The tombstone of a source covers its whole folder.
+            let (above, path) = if gone(&folder) {
+                (paths::segments_folder(data), folder)
+            } else if id != source && gone(&file) {
+                (folder, file)
+            } else {
+                continue;
+            };
+            found.tombstones.push(id);
+            found.paths.entry(above).or_default().push(path);
         }
+        Ok(found)
     }
-    Ok(())
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tombstones.is_empty()
+    }
+
+    /// Makes the deletion of the files durable. It may take long, and so is not part of the transaction.
+    pub(crate) fn sync(&self) -> Result<()> {
+        for (folder, paths) in &self.paths {
+            sync_folder(folder).inspect_err(|_| {
+                // Repeating the sync alone may do nothing: the names must be changed again. Best effort.
+                for path in paths {
+                    let _ = fs::create_dir(path).and_then(|()| fs::remove_dir(path));
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the tombstones. [`Self::sync`] must have succeeded.
+    pub(crate) fn forget(&self, conn: &Connection) -> Result<()> {
+        let mut statement = conn.prepare_cached("DELETE FROM dropped WHERE id = ?1")?;
+        self.tombstones.iter().try_for_each(|id| statement.execute([id]).map(drop))?;
+        Ok(())
+    }
 }
 
 /// Writes the tombstones of segments whose rows another segment has now, in a transaction of the caller.

@@ -99,7 +99,7 @@ pub(crate) struct SegmentFile {
     entry: FooterEntry,
     /// `None` once it is finished.
     writer: Option<ArrowWriter<ChecksumWriter<BufWriter<File>>>>,
-    /// Whether the temporary file must be removed.
+    /// Whether its files must be removed.
     unfinished: bool,
 }
 
@@ -140,8 +140,8 @@ impl SegmentFile {
         let (bytes, checksum) = self.close()?;
         let path = self.folder.join(segment_file(self.id));
         fs::rename(&self.temporary, &path).map_err(StoreError::io(format!("naming segment {}", path.display())))?;
-        self.unfinished = false;
         sync_folder(&self.folder)?;
+        self.unfinished = false;
         Ok(Segment::of_entry(self.id, path, bytes, checksum, &self.entry))
     }
 
@@ -165,8 +165,10 @@ impl Drop for SegmentFile {
     fn drop(&mut self) {
         if self.unfinished {
             drop(self.writer.take());
-            // Best effort: the next start deletes what remains.
+            // Best effort: the next start deletes what remains of the first. The second is there if only the sync of the
+            // folder failed; its rows will be in another segment, and it would look like one that the catalog has lost.
             let _ = fs::remove_file(&self.temporary);
+            let _ = fs::remove_file(self.folder.join(segment_file(self.id)));
         }
     }
 }

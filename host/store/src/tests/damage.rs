@@ -333,6 +333,37 @@ async fn a_flipped_bit_in_the_catalog_s_log_deletes_nothing_and_is_told() {
     }
 }
 
+/// After a failed sync a transaction is written over the failed one. What remains of a longer one is no loss.
+#[tokio::test]
+async fn what_remains_of_a_failed_transaction_does_not_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source("s").unwrap();
+    let log = dir.path().join("catalog.sqlite-wal");
+    let length = || usize::try_from(std::fs::metadata(&log).unwrap().len()).unwrap();
+    store.ingest("s", events(0, 1)).await.unwrap();
+    // Until the file is written to its end: it began anew after the first checkpoint.
+    let (first, mut calls) = (length(), 1);
+    while length() == first {
+        store.ingest("s", events(calls, 1)).await.unwrap();
+        calls += 1;
+    }
+    let end = length();
+    store.ingest("s", events(10_000, 400)).await.unwrap();
+    let crashed = tempfile::tempdir().unwrap();
+    copy(dir.path(), crashed.path());
+    let _ = std::fs::remove_file(crashed.path().join("catalog.sqlite-shm"));
+    let mut bytes = std::fs::read(&log).unwrap();
+    assert!(bytes.len() > end + 2 * 16_408);
+    // One frame over the first one, which completes a transaction and was cut off.
+    bytes[end + 4..end + 8].copy_from_slice(&1_u32.to_be_bytes());
+    bytes[end + 16..end + 24].fill(7);
+    bytes[end + 100..end + 4_000].fill(0);
+    std::fs::write(crashed.path().join("catalog.sqlite-wal"), bytes).unwrap();
+    let store = open(&crashed);
+    assert_eq!((store.stats().lost_transactions, all(&store, "s").await.len()), (1, usize::try_from(calls).unwrap()));
+}
+
 /// Where a part of the write-ahead file was moved into the catalog before, what SQLite takes over may be
 /// a mixture of old and new pages: then the start refuses, every time, and changes nothing.
 #[tokio::test]

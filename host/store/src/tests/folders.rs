@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 
 use super::{all, manual, open};
-use crate::Store;
+use crate::{Retention, Store};
 
 /// Folders whose next sync is to fail.
 static FAILING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -81,4 +81,54 @@ fn what_is_above_a_new_data_folder_is_synced() {
     assert!(Store::open(&data, manual()).is_err());
     drop(Store::open(&data, manual()).unwrap());
     assert_eq!(syncs(&made), 2);
+}
+
+/// The name of a deleted file may come back after a power cut until its folder is synced.
+#[tokio::test]
+async fn a_tombstone_stays_until_the_deletion_is_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let id = store.create_source("s").unwrap().id;
+    for name in ["1", "2"] {
+        store.ingest("s", vec![json!({"id": name})]).await.unwrap();
+        store.flush().await.unwrap();
+    }
+    let folder = dir.path().join("segments").join(id.to_string());
+    let files = || -> Vec<PathBuf> {
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let tombstones = || -> i64 {
+        store.catalog().lock().query_row("SELECT count(*) FROM dropped", [], |row| row.get(0)).unwrap()
+    };
+    let copies: Vec<(PathBuf, Vec<u8>)> =
+        files().into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
+    store.set_retention(id, Retention { max_age: None, max_bytes: Some(1) }).unwrap();
+    fail_next(&folder);
+    assert!(store.apply_retention().await.is_err());
+    assert_eq!((files().len(), tombstones()), (0, 2), "deleted, but not for certain");
+    drop(store);
+    copies.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+    let store = open(&dir);
+    assert_eq!((files().len(), store.stats().set_aside_segments), (0, 0), "what came back is deleted again");
+    let left: i64 =
+        store.catalog().lock().query_row("SELECT count(*) FROM dropped", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+}
+
+/// The rows of a segment whose folder could not be synced are in another one afterwards.
+#[tokio::test]
+async fn a_segment_whose_name_is_not_certain_does_not_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let id = store.create_source("s").unwrap().id;
+    let folder = dir.path().join("segments").join(id.to_string());
+    std::fs::create_dir(&folder).unwrap();
+    store.ingest("s", vec![json!({"id": "1"})]).await.unwrap();
+    fail_next(&folder);
+    assert!(store.flush().await.is_err());
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    store.flush().await.unwrap();
+    drop(store);
+    let store = open(&dir);
+    assert_eq!((store.stats().set_aside_segments, all(&store, "s").await.len()), (0, 1));
 }
