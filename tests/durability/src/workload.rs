@@ -18,18 +18,15 @@ use datafusion::prelude::SessionContext;
 use serde_json::json;
 use tidegate_store::{Retention, Store, StoreError, StoreOptions, backup};
 
-use crate::{
-    chance::Chance,
-    check,
-    known::STEADY,
-    record,
-};
+use crate::{chance::Chance, check, known::STEADY, record};
 
 /// What the driver does beside the clients.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// All rows in memory become segments.
     Flush,
+    /// All small segments become large ones.
+    Compact,
     /// Two segments of the source `r`, then retention that drops all of them, or all but the newest.
     Retain,
     /// A source is made, filled and deleted.
@@ -41,10 +38,12 @@ enum Step {
 }
 
 /// The steps, as often as they are to be taken.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 11] = [
     Step::Flush,
     Step::Flush,
     Step::Flush,
+    Step::Compact,
+    Step::Compact,
     Step::Retain,
     Step::Retain,
     Step::DeleteSource,
@@ -90,16 +89,13 @@ pub(crate) async fn run(options: Options) -> Result<(), String> {
         flush_interval: Duration::from_millis(20),
         commit_rows: 64,
         row_group_rows: 16,
+        run_rows: 8,
+        compaction_rows: 300,
         ..StoreOptions::default()
     };
     let store = Store::open(&options.root.join("data"), store_options).map_err(|error| error.to_string())?;
-    let workload = Arc::new(Workload {
-        store,
-        marks,
-        root: options.root.clone(),
-        seed: options.seed,
-        sent: AtomicUsize::new(0),
-    });
+    let workload =
+        Arc::new(Workload { store, marks, root: options.root.clone(), seed: options.seed, sent: AtomicUsize::new(0) });
     workload.set_up(options.failing).await?;
     let clients = (0..3).map(|client| {
         let workload = Arc::clone(&workload);
@@ -179,7 +175,9 @@ impl Workload {
         self.mark(&format!("begin {request} {source} {events}"));
         let events = (0..events).map(|event| {
             let id = format!("{request}.{event}");
-            json!({"event_message": check::message(&id), "id": id, "metadata": {"n": number, "source": source}})
+            let project = format!("p{}", (number + event) % 5);
+            let metadata = json!({"n": number, "source": source});
+            json!({"event_message": check::message(&id), "id": id, "project": project, "metadata": metadata})
         });
         match self.store.ingest(source, events.collect()).await {
             Ok(_) => {
@@ -203,6 +201,7 @@ impl Workload {
     async fn step(&self, step: Step, number: usize, chance: &mut Chance) {
         match step {
             Step::Flush => drop(self.store.flush().await),
+            Step::Compact => drop(self.store.compact().await),
             Step::Retain => {
                 for _ in 0..2 {
                     self.send("r", 1 + chance.below(5)).await;
@@ -253,7 +252,8 @@ impl Workload {
     /// Ends the retention of a source, and says what is left of it. Where that fails it stays open what is dropped.
     async fn end_drop(&self, name: &str) {
         let Some(source) = self.store.source(name) else { return };
-        if self.store.set_retention(source.id, Retention::default()).is_err() || self.store.apply_retention().await.is_err()
+        if self.store.set_retention(source.id, Retention::default()).is_err()
+            || self.store.apply_retention().await.is_err()
         {
             return;
         }
