@@ -11,6 +11,7 @@
 mod api_counts;
 mod cache;
 mod cancel;
+mod compaction;
 mod compile;
 mod components;
 mod connections;

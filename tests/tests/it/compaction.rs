@@ -1,0 +1,65 @@
+//! Small segments become large ones while the service runs: answers stay the same, and it is seen in the metrics.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tidegate_tests::{EDGE, Server, binary, folder, request};
+
+const TIME: i64 = 1_763_633_702_000_000;
+
+/// Many small segments, and merges of few.
+const SETTINGS: [(&str, &str); 4] = [
+    ("TIDEGATE_INGEST_FLUSH_ROWS", "50"),
+    ("TIDEGATE_INGEST_FLUSH_INTERVAL", "100ms"),
+    ("TIDEGATE_COMPACTION_FAN_IN", "3"),
+    ("TIDEGATE_COMPACTION_PERCENT", "100"),
+];
+
+fn event(number: i64) -> Value {
+    let mut event = request(&format!("{number:04}"), TIME + number * 1_000, &format!("/rest/v1/items{}", number % 7));
+    event["project"] = json!(format!("p{}", number % 3));
+    event
+}
+
+#[test]
+fn segments_are_merged_and_answers_stay() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let start = |file: &str| {
+        let mut command = std::process::Command::new(binary());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).envs(SETTINGS);
+        Server::spawn(command, folder.path().join(file), true)
+    };
+    let server = start("first.log");
+    let newest = |server: &Server, project: &str| {
+        let sql = "SELECT id FROM edge_logs ORDER BY timestamp DESC LIMIT 5";
+        server.query("logs.all", &[("project", project), ("sql", sql)]).ids()
+    };
+    let began = Instant::now();
+    let mut sent = 0;
+    while server.metric("tidegate_store_merges_total") < 3.0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing is merged: {}", server.text("/metrics"));
+        if sent < 3_000 {
+            server.send(EDGE, &Value::Array((sent..sent + 50).map(event).collect()));
+            sent += 50;
+        }
+        assert_eq!(server.sql("SELECT COUNT(*) AS c FROM edge_logs").column("c"), [json!(sent)]);
+        for project in 0..3 {
+            let last = (0..sent).rev().filter(|number| number % 3 == project).take(5);
+            let expected: Vec<String> = last.map(|number| format!("{number:04}")).collect();
+            assert_eq!(newest(&server, &format!("p{project}")), expected);
+        }
+    }
+    assert!(server.metric("tidegate_store_segments_merged_total") >= 9.0);
+    assert!(server.metric("tidegate_store_segments") < server.metric("tidegate_store_flushes_total"));
+    assert_eq!(server.metric("tidegate_store_merges_failed_total"), 0.0);
+    let paths = "SELECT r.path AS path, COUNT(*) AS c FROM edge_logs CROSS JOIN UNNEST(metadata) AS m \
+                 CROSS JOIN UNNEST(m.request) AS r GROUP BY path ORDER BY path";
+    let before = server.sql(paths).rows().to_vec();
+    assert_eq!(server.stop("-TERM"), Some(0));
+    let server = start("second.log");
+    assert_eq!(server.sql(paths).rows(), before);
+    assert_eq!(server.sql("SELECT COUNT(*) AS c FROM edge_logs").column("c"), [json!(sent)]);
+    // One event is found by its id wherever it lies.
+    assert_eq!(server.sql("SELECT id FROM edge_logs WHERE id = '0042'").ids(), ["0042"]);
+}
