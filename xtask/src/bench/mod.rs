@@ -123,6 +123,7 @@ fn race(options: &Options, folder: &Path) -> Outcome {
         peers.push(peer);
     }
 
+    tidegate.reconnect()?;
     let answers = agree(&questions, &mut tidegate, &mut peers)?;
     let lines = measure(options, &questions, &mut tidegate, &mut peers, &answers, &mut notes)?;
     let systems: Vec<String> =

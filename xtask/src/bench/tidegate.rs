@@ -174,6 +174,15 @@ impl Tidegate {
         fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS
     }
 
+    /// Opens the connection for questions again: the service closes one that was idle while the peers were loaded.
+    ///
+    /// # Errors
+    /// Where the service does not listen.
+    pub(crate) fn reconnect(&mut self) -> Result<(), String> {
+        self.connection = Connection::open(&self.service.url, PRIVATE)?;
+        Ok(())
+    }
+
     /// A metric of the service.
     fn metric(&mut self, name: &str) -> Result<f64, String> {
         let metrics = self.connection.get("/metrics")?.good()?;
