@@ -19,12 +19,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::common::config::ConfigOptions;
 use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
@@ -138,8 +140,13 @@ impl Engine {
         let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
         let runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(no_disk).build().planned()?;
         let runtime = Arc::new(runtime);
+        // Each call of a function in a plan holds options. Without these it would have its own, and comparing two calls, as
+        // the optimizer does often, would compare the options as texts.
+        let mut properties = ExecutionProps::new();
+        properties.config_options = Some(Arc::new(ConfigOptions::default()));
         let state = SessionStateBuilder::new()
             .with_config(config)
+            .with_execution_props(properties)
             .with_runtime_env(Arc::clone(&runtime))
             .with_optimizer_rules(stoppable_rules::logical_rules())
             .with_physical_optimizer_rules(stoppable_rules::physical_rules())
