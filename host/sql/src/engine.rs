@@ -6,8 +6,12 @@ mod correlated;
 mod distinct;
 mod limits;
 mod narrow;
+mod planner;
 mod profile;
 pub(crate) mod security_barrier;
+mod shared_input;
+mod shared_part;
+mod shared_rows;
 mod stoppable_join;
 mod stoppable_rules;
 mod window_memory;
@@ -19,12 +23,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::common::config::ConfigOptions;
 use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryLimit, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
@@ -41,6 +47,7 @@ use crate::saved_query::SavedQuery;
 use crate::text;
 use crate::types::Type;
 pub use narrow::Narrow;
+use shared_rows::SharedParts;
 
 /// Names of the engine's rules for operators.
 const LAST_CHECK: &str = "SanityCheckPlan";
@@ -138,12 +145,17 @@ impl Engine {
         let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
         let runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(no_disk).build().planned()?;
         let runtime = Arc::new(runtime);
+        // Each call of a function in a plan holds options. Without these it would have its own, and comparing two calls, as
+        // the optimizer does often, would compare the options as texts.
+        let mut properties = ExecutionProps::new();
+        properties.config_options = Some(Arc::new(ConfigOptions::default()));
         let state = SessionStateBuilder::new()
             .with_config(config)
+            .with_execution_props(properties)
             .with_runtime_env(Arc::clone(&runtime))
             .with_optimizer_rules(stoppable_rules::logical_rules())
             .with_physical_optimizer_rules(stoppable_rules::physical_rules())
-            .with_query_planner(Arc::new(security_barrier::Planner { narrow: options.narrow }))
+            .with_query_planner(Arc::new(planner::Planner { narrow: options.narrow }))
             .build();
         let rules =
             stoppable_rules::physical_rules().into_iter().filter(|rule| rule.name() != TAKES_PROJECTIONS_IN).collect();
@@ -244,7 +256,6 @@ impl Engine {
     /// If it cannot be started.
     pub async fn run_within(&self, plan: Plan, rows: Option<usize>, memory: usize) -> Result<ResultStream> {
         let Plan { logical, columns, budget, never_seen: _ } = plan;
-        let logical = security_barrier::without_needless(logical).planned()?;
         let logical = match rows {
             Some(rows) => {
                 LogicalPlanBuilder::from(logical).limit(0, Some(rows)).and_then(LogicalPlanBuilder::build).planned()?
@@ -262,19 +273,44 @@ impl Engine {
             .map_err(|error| correlated::of_planning(error, &logical))?;
         let rows = batch::rows(&logical, &physical);
         let config = self.state.config().clone().with_batch_size(rows).with_extension(Arc::clone(&context));
+        let config = config.with_extension(Arc::<SharedParts>::default());
         let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
         Ok(ResultStream { columns: columns.into(), stream, context, _budget: budget })
     }
 
-    /// The plan as operators. Where the optimizer loses an order that it relies on, which its own last check finds, it
-    /// is made again without the rule that does so: it takes projections into filters and forgets which columns
-    /// were constant for that, and so need not be sorted by.
+    /// The plan as operators, with parts that several of them read computed once.
     async fn physical(&self, logical: &LogicalPlan) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
-        match self.state.create_physical_plan(logical).await {
+        match self.with_shared_parts(logical).await {
+            Ok(Some(plan)) => return Ok(plan),
+            Ok(None) => {}
+            // Nothing depends on it: each reader can compute the part.
+            Err(error) => tracing::debug!(%error, "planned without shared parts"),
+        }
+        let plan = security_barrier::without_needless(logical.clone())?;
+        self.operators(&self.state.optimize(&plan)?).await
+    }
+
+    /// The plan as operators, if there are parts to share.
+    async fn with_shared_parts(
+        &self,
+        logical: &LogicalPlan,
+    ) -> datafusion::error::Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(plan) = shared_part::with_leaves(logical)? else { return Ok(None) };
+        let optimize = |plan: &LogicalPlan| self.state.optimize(plan);
+        let plan = optimize(&security_barrier::without_needless(plan)?)?;
+        let Some(plan) = shared_input::with_inputs(&plan, optimize)? else { return Ok(None) };
+        self.operators(&plan).await.map(Some)
+    }
+
+    /// The operators of an optimized plan. Where the optimizer of operators loses an order that it relies on, which its own
+    /// last check finds, they are made again without the rule that does so: it takes projections into filters and forgets
+    /// which columns were constant for that, and so need not be sorted by.
+    async fn operators(&self, optimized: &LogicalPlan) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+        match self.state.query_planner().create_physical_plan(optimized, &self.state).await {
             Err(DataFusionError::Context(rule, error)) if rule == LAST_CHECK => {
                 tracing::debug!(%error, "planned again without {TAKES_PROJECTIONS_IN}");
-                self.careful.create_physical_plan(logical).await
+                self.careful.query_planner().create_physical_plan(optimized, &self.careful).await
             }
             planned => planned,
         }
@@ -285,14 +321,18 @@ impl Engine {
     /// # Errors
     /// If the plan cannot be made.
     pub async fn explain(&self, plan: &Plan) -> Result<String> {
-        let logical = security_barrier::without_needless(plan.logical.clone()).planned()?;
-        let physical = ExecutionContext::of_planning(&plan.budget).scope(self.physical(&logical)).await.planned()?;
-        Ok(datafusion::physical_plan::displayable(physical.as_ref()).indent(true).to_string())
+        let physical =
+            ExecutionContext::of_planning(&plan.budget).scope(self.physical(&plan.logical)).await.planned()?;
+        Ok(shared_rows::shown(&physical))
     }
 }
 
 /// The operators of the engine with those of ours among them.
 fn with_own_operators(plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+    own_operators(shared_rows::with_inputs(plan, own_operators)?)
+}
+
+fn own_operators(plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
     distinct::without_hints(plan)
         .and_then(window_memory::counted)
         .and_then(yielding::yielding)

@@ -11,6 +11,8 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::shared_rows::SharedRows;
+
 /// Rows of a batch, unless its columns or literals make it smaller.
 pub(super) const ROWS: usize = 8192;
 
@@ -37,6 +39,9 @@ fn widest(plan: &Arc<dyn ExecutionPlan>) -> usize {
     let _ = plan.apply(|operator| {
         let own = operator.schema().fields().iter().map(|field| leaves(field.data_type())).sum();
         widest = widest.max(own);
+        if let Some(shared) = operator.downcast_ref::<SharedRows>() {
+            widest = widest.max(self::widest(shared.input()));
+        }
         Ok(TreeNodeRecursion::Continue)
     });
     widest

@@ -11,7 +11,7 @@ use datafusion::optimizer::OptimizerConfig;
 use datafusion::physical_planner::DefaultPhysicalPlanner;
 use tidegate_functions::context::ExecutionContext;
 
-use super::{Engine, Plan, security_barrier};
+use super::{Engine, Plan, security_barrier, shared_input, shared_part};
 use crate::fail::{Planning, Result as Planned};
 
 /// The time since the part before.
@@ -49,13 +49,23 @@ impl Engine {
             .build();
         let logical = plan.logical.clone();
         let mut clock = Clock { last: Instant::now(), parts: Vec::new() };
-        let logical = security_barrier::without_needless(logical)?;
+        let leaves = shared_part::with_leaves(&logical)?;
+        clock.ended("search for shared parts");
+        let logical = security_barrier::without_needless(leaves.clone().unwrap_or(logical))?;
         clock.ended("barriers");
         let logical = self.state.analyzer().execute_and_check(logical, &self.state.options(), |_, _| {})?;
         clock.ended("analyzer");
         let optimizer = self.state.optimizer();
-        let logical = optimizer.optimize(logical, &self.state, |_, rule| clock.ended(rule.name()))?;
+        let mut logical = optimizer.optimize(logical, &self.state, |_, rule| clock.ended(rule.name()))?;
         clock.ended("end of the optimizer");
+        if leaves.is_some() {
+            let completed = shared_input::with_inputs(&logical, |part| self.state.optimize(part))?;
+            logical = match completed {
+                Some(completed) => completed,
+                None => self.state.optimize(&security_barrier::without_needless(plan.logical.clone())?)?,
+            };
+            clock.ended("shared parts");
+        }
         let physical = self.state.query_planner().create_physical_plan(&logical, &plain).await?;
         clock.ended("operators");
         let physical = DefaultPhysicalPlanner::default()

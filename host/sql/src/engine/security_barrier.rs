@@ -15,25 +15,19 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
-use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction};
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Extension, Filter, LogicalPlan, Operator, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use tidegate_functions::Fallibility;
 use tidegate_functions::make::fallibility;
 
-use super::narrow::{Narrow, narrowed};
 use super::wrapper::{Wrapper, wrapped};
 
 /// The plan of a granted table with a barrier above it.
@@ -46,9 +40,14 @@ pub(crate) fn above_barrier(plan: LogicalPlan) -> LogicalPlan {
 /// # Errors
 /// None that is known: walking a plan does not fail.
 pub(super) fn without_needless(plan: LogicalPlan) -> Result<LogicalPlan> {
-    if may_fail(&plan)? {
-        return Ok(plan);
-    }
+    if may_fail(&plan)? { Ok(plan) } else { without_barriers(plan) }
+}
+
+/// The plan without its barriers.
+///
+/// # Errors
+/// None that is known: walking a plan does not fail.
+pub(super) fn without_barriers(plan: LogicalPlan) -> Result<LogicalPlan> {
     let opened = plan.transform_down_with_subqueries(|node| {
         Ok(match barrier(&node) {
             Some(barrier) => Transformed::yes(barrier.input.clone()),
@@ -95,6 +94,11 @@ impl OptimizerRule for ConditionsPassBarrier {
 
 fn is_subquery(expr: &Expr) -> bool {
     matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::OuterReferenceColumn(..))
+}
+
+/// Whether a node is a barrier.
+pub(super) fn is_barrier(node: &LogicalPlan) -> bool {
+    barrier(node).is_some()
 }
 
 fn barrier(node: &LogicalPlan) -> Option<&SecurityBarrier> {
@@ -248,39 +252,13 @@ impl UserDefinedLogicalNodeCore for SecurityBarrier {
     }
 }
 
-/// Makes physical plans, also of barriers.
-#[derive(Debug)]
-pub(super) struct Planner {
-    pub(super) narrow: Narrow,
-}
-
-#[async_trait]
-impl QueryPlanner for Planner {
-    async fn create_physical_plan(&self, plan: &LogicalPlan, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = narrowed(plan, self.narrow)?;
-        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(BarrierPlanner)])
-            .create_physical_plan(&plan, state)
-            .await
-    }
-}
-
-/// Makes the operators of barriers.
-struct BarrierPlanner;
-
-#[async_trait]
-impl ExtensionPlanner for BarrierPlanner {
-    async fn plan_extension(
-        &self,
-        _: &dyn PhysicalPlanner,
-        node: &dyn UserDefinedLogicalNode,
-        _: &[&LogicalPlan],
-        inputs: &[Arc<dyn ExecutionPlan>],
-        _: &dyn Session,
-        _: &PhysicalPlanningContext,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let is_barrier = node.as_any().is::<SecurityBarrier>();
-        Ok(inputs.first().filter(|_| is_barrier).map(|input| wrapped(Arc::clone(input), Barrier)))
-    }
+/// The operator of a node, if it is a barrier.
+pub(super) fn barrier_operator(
+    node: &dyn UserDefinedLogicalNode,
+    input: Option<&Arc<dyn ExecutionPlan>>,
+) -> Option<Arc<dyn ExecutionPlan>> {
+    let is_barrier = node.as_any().is::<SecurityBarrier>();
+    input.filter(|_| is_barrier).map(|input| wrapped(Arc::clone(input), Barrier))
 }
 
 /// The barrier in a physical plan: it hands rows on, and filters from above do not pass it.

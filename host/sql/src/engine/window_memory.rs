@@ -65,7 +65,7 @@ impl Wrapper for WindowMemory {
 
 /// The bytes of a batch's buffers, without those that it shares with the batch before (a large array comes as many
 /// batches of one buffer), but at least those of its own rows: they are copied into one batch at the end.
-fn new_memory(batch: &RecordBatch, before: Option<&RecordBatch>) -> usize {
+pub(super) fn new_memory(batch: &RecordBatch, before: Option<&RecordBatch>) -> usize {
     let mut seen = HashSet::new();
     before.map(|before| count(before, &mut seen));
     let own = batch.columns().iter().map(copied_size).fold(0, usize::saturating_add);

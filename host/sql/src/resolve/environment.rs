@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use datafusion::logical_expr::LogicalPlan;
 use sqlparser::ast::Cte;
 
-use super::resolved::{Order, Resolved};
+use super::resolved::{Order, Output, Row};
 use crate::catalog::Sources;
 
 /// The tables that are visible at a place.
@@ -40,11 +41,15 @@ pub(super) struct Visible<'e> {
     pub(super) unfolded: Arc<Mutex<Vec<Unfolded>>>,
 }
 
-/// A CTE's plan, which is copied to each place that reads it.
+/// A CTE's plan, which each place that reads it has under column names of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Unfolded {
     pub(super) order: Order,
-    pub(super) resolved: Resolved,
+    pub(super) plan: Arc<LogicalPlan>,
+    /// The same with a security barrier above it, for readers that are granted the CTE as a table.
+    pub(super) above_barrier: Arc<LogicalPlan>,
+    pub(super) columns: Vec<Output>,
+    pub(super) row: Row,
     /// How many relations each copy counts as, and how many bytes of plan.
     pub(super) relations: usize,
     pub(super) bytes: usize,

@@ -7,6 +7,7 @@
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -15,7 +16,7 @@ use datafusion::logical_expr::{ColumnarValue, Expr};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::scalar::ScalarValue;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use tidegate_functions::context::planning;
 
 use crate::typed::Typed;
@@ -24,6 +25,9 @@ use crate::types::Type;
 /// The longest text or list that folding may make. Beyond it the expression stays as it is and
 /// is computed under the statement's limits.
 const MAX_FOLDED_BYTES: usize = 1 << 20;
+
+/// The options of the engine's functions. Making them takes longer than most constants, so they are made once.
+static OPTIONS: LazyLock<Arc<ConfigOptions>> = LazyLock::new(Arc::default);
 
 /// The value as a literal if it is a constant. A constant whose computation fails stays an expression: the failure then
 /// belongs to the rows that need the value.
@@ -84,11 +88,13 @@ fn is_constant(expr: &Expr) -> bool {
 
 fn evaluate(expr: &Expr) -> Option<ScalarValue> {
     let schema = Arc::new(DFSchema::empty());
-    let simplifier = ExprSimplifier::new(SimplifyContext::builder().with_schema(Arc::clone(&schema)).build());
+    let context = SimplifyContext::builder().with_schema(Arc::clone(&schema)).with_config_options(Arc::clone(&OPTIONS));
+    let simplifier = ExprSimplifier::new(context.build());
     // Some functions of the engine cannot be computed and are replaced when they are simplified.
     let coerced = simplifier.coerce(expr.clone(), &schema).and_then(|expr| simplifier.simplify(expr)).ok()?;
-    let physical =
-        create_physical_expr(&coerced, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default()).ok()?;
+    let mut properties = ExecutionProps::new();
+    properties.config_options = Some(Arc::clone(&OPTIONS));
+    let physical = create_physical_expr(&coerced, &schema, &properties, &PhysicalPlanningContext::default()).ok()?;
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).ok()?;
     match physical.evaluate(&row).ok()? {

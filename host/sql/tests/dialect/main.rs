@@ -18,6 +18,7 @@ mod names;
 mod narrow;
 mod operators;
 mod remarks;
+mod shared_parts;
 mod subqueries;
 mod support;
 mod unite;

@@ -1,9 +1,9 @@
 //! CTEs, grants, and saved queries of other endpoints, where they are read as tables.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use datafusion::common::Column;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use tidegate_functions::context::planning;
 use tidegate_model::{Code, Position};
 
@@ -30,11 +30,11 @@ impl Resolver<'_> {
         // The text of a grant sees sources, and the statement that reads the grant does not. Between two grants, which
         // both see sources, there is no security barrier.
         let is_granted = visible.environment.sources.is_some() && environment.sources.is_none();
-        let resolved = match before {
-            Some(Unfolded { order: _, resolved, relations, bytes }) => {
-                planning::charge(bytes);
-                self.count_relations(relations, at)?;
-                resolved
+        let unfolded = match before {
+            Some(unfolded) => {
+                planning::charge(unfolded.bytes);
+                self.count_relations(unfolded.relations, at)?;
+                unfolded
             }
             None => {
                 let (before, charged, mark) = (self.relations(), planning::charged(), self.remarks.mark());
@@ -44,13 +44,17 @@ impl Resolver<'_> {
                 }
                 let resolved = resolved?;
                 let (relations, bytes) = (self.relations() - before, planning::charged() - charged);
-                let unfolded = Unfolded { order, resolved: resolved.clone(), relations, bytes };
-                visible.unfolded.lock().unwrap_or_else(PoisonError::into_inner).push(unfolded);
-                resolved
+                let Resolved { plan, columns, row } = resolved;
+                let above_barrier = Arc::new(above_barrier(plan.clone()));
+                let plan = Arc::new(plan);
+                let unfolded = Unfolded { order, plan, above_barrier, columns, row, relations, bytes };
+                visible.unfolded.lock().unwrap_or_else(PoisonError::into_inner).push(unfolded.clone());
+                unfolded
             }
         };
-        let Resolved { plan, columns: outputs, row } = resolved;
-        let plan = if is_granted { above_barrier(plan) } else { plan };
+        let Unfolded { plan, above_barrier, columns: outputs, row, .. } = unfolded;
+        // The copies share their nodes: `engine::shared_part` finds what is read several times by that.
+        let plan = if is_granted { above_barrier } else { plan };
         let mut exprs = Vec::with_capacity(outputs.len());
         let mut columns = Vec::with_capacity(outputs.len());
         for Output { name, column, ty } in outputs {
@@ -59,8 +63,8 @@ impl Resolver<'_> {
             self.labels.insert(unique.clone(), name.clone());
             columns.push(Output { name, column: Column::new_unqualified(unique), ty });
         }
-        let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
-        Ok(Resolved { plan: plan.planned()?, columns, row })
+        let plan = LogicalPlan::Projection(Projection::try_new(exprs, plan).planned()?);
+        Ok(Resolved { plan, columns, row })
     }
 
     /// The rows of another endpoint's saved query. It sees its own CTEs and sources, and nothing of the place

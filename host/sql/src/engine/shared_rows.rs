@@ -1,0 +1,353 @@
+//! The rows of a part of a plan that several operators read: computed once, held in memory, and read by each of them.
+//!
+//! All rows are there before the first of them is handed on, so no reader waits for another one, whatever the order in
+//! which they are polled. What is held counts in the statement's memory and is bounded. If the rows are more than
+//! that, they are dropped before anyone has read one, and each reader computes the part by itself.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{SchedulingType, reset_plan_states};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, displayable,
+};
+use futures::future::{BoxFuture, Shared, WeakShared, try_join_all};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+
+use super::window_memory::new_memory;
+
+/// The most bytes that the rows of a shared part hold.
+const HELD: usize = 64 << 20;
+
+/// One reader of the rows of a shared part.
+#[derive(Debug)]
+pub(super) struct SharedRows {
+    part: usize,
+    reader: usize,
+    /// The plan of the part, which is no child: rules of the optimizer must not push into it what only one reader needs.
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl SharedRows {
+    pub(super) fn of(part: usize, reader: usize, input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let properties = input.properties().as_ref().clone().with_scheduling_type(SchedulingType::NonCooperative);
+        Arc::new(Self { part, reader, input, properties: Arc::new(properties) })
+    }
+
+    pub(super) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+}
+
+/// The plan in which the plans of shared parts are changed too: each once, for all of its readers.
+///
+/// # Errors
+/// Those of `change`.
+pub(super) fn with_inputs(
+    plan: Arc<dyn ExecutionPlan>,
+    change: impl Fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut changed: HashMap<usize, Arc<dyn ExecutionPlan>> = HashMap::new();
+    let plan = plan.transform_up(|node| {
+        let Some(SharedRows { part, reader, input, .. }) = node.downcast_ref() else {
+            return Ok(Transformed::no(node));
+        };
+        let input = match changed.get(part) {
+            Some(input) => Arc::clone(input),
+            None => change(Arc::clone(input))?,
+        };
+        changed.insert(*part, Arc::clone(&input));
+        Ok(Transformed::yes(SharedRows::of(*part, *reader, input)))
+    });
+    plan.map(|plan| plan.data)
+}
+
+/// A plan as text, and below it the plans of its shared parts.
+pub(super) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+    let mut text = displayable(plan.as_ref()).indent(true).to_string();
+    let mut parts = BTreeMap::new();
+    // The closure never fails, so neither does the walk.
+    let _ = plan.apply(|node| {
+        if let Some(SharedRows { part, input, .. }) = node.downcast_ref() {
+            parts.insert(*part, Arc::clone(input));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    for (part, input) in parts {
+        text.push_str(&format!("part {part}:\n{}", displayable(input.as_ref()).indent(true)));
+    }
+    text
+}
+
+impl DisplayAs for SharedRows {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedRows: part={}, reader={}", self.part, self.reader)
+    }
+}
+
+impl ExecutionPlan for SharedRows {
+    fn name(&self) -> &'static str {
+        "SharedRows"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let Some(parts) = context.session_config().get_extension::<SharedParts>() else {
+            return Err(DataFusionError::Internal("a shared part runs without its statement".to_owned()));
+        };
+        // Taken now and not when the rows are asked for: what is computed lives as long as one of the readers.
+        let rows = parts.rows(self.part, &self.input, &context);
+        let (part, reader, input) = (self.part, self.reader, Arc::clone(&self.input));
+        let stream = async move {
+            match rows.await.map_err(DataFusionError::Shared)? {
+                Some(held) => Ok(held.stream(partition)),
+                None => parts.of_reader(part, reader, &input)?.execute(partition, context),
+            }
+        };
+        let rows = futures::stream::once(stream).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+}
+
+/// All rows of a part.
+#[derive(Debug)]
+struct Held {
+    partitions: Vec<Vec<RecordBatch>>,
+    input: Arc<dyn ExecutionPlan>,
+    /// Counts them.
+    _memory: Arc<MemoryReservation>,
+}
+
+impl Held {
+    fn stream(self: Arc<Self>, partition: usize) -> SendableRecordBatchStream {
+        let schema = self.input.schema();
+        let rows = (0..).map_while(move |batch| {
+            let batch = self.partitions.get(partition)?.get(batch)?;
+            Some(Ok(batch.clone()))
+        });
+        let rows = futures::stream::iter(rows);
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+    }
+}
+
+/// The rows of a part when they are there; `None` if they are too many to be held.
+type Rows = Shared<BoxFuture<'static, std::result::Result<Option<Arc<Held>>, Arc<DataFusionError>>>>;
+/// The same without keeping it: the task that computes it holds the context, and the context holds this.
+type WeakRows = WeakShared<BoxFuture<'static, std::result::Result<Option<Arc<Held>>, Arc<DataFusionError>>>>;
+
+/// The shared parts of one running statement.
+#[derive(Debug, Default)]
+pub(super) struct SharedParts {
+    rows: Mutex<HashMap<usize, WeakRows>>,
+    /// The plans of readers that compute a part by themselves, by part and reader.
+    own: Mutex<HashMap<(usize, usize), Arc<dyn ExecutionPlan>>>,
+}
+
+impl SharedParts {
+    fn rows(&self, part: usize, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Rows {
+        let mut all = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rows) = all.get(&part).and_then(WeakShared::upgrade) {
+            return rows;
+        }
+        let rows = collected(Arc::clone(input), Arc::clone(context)).boxed().shared();
+        all.extend(rows.downgrade().map(|weak| (part, weak)));
+        rows
+    }
+
+    /// The plan of a reader that computes the part by itself: operators hold what belongs to one run of them.
+    fn of_reader(&self, part: usize, reader: usize, input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = own.get(&(part, reader)) {
+            return Ok(Arc::clone(plan));
+        }
+        let plan = reset_plan_states(Arc::clone(input))?;
+        own.insert((part, reader), Arc::clone(&plan));
+        Ok(plan)
+    }
+}
+
+/// Why the rows of a part are not held.
+enum Ended {
+    TooMany,
+    Failed(DataFusionError),
+}
+
+impl From<DataFusionError> for Ended {
+    fn from(error: DataFusionError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Computes all partitions, each in a task of its own. Dropping this stops them, and so does the first that ends early.
+async fn collected(
+    input: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+) -> std::result::Result<Option<Arc<Held>>, Arc<DataFusionError>> {
+    // Each run has operators of its own: a reader that comes after all others have ended computes the part again.
+    let plan = reset_plan_states(Arc::clone(&input))?;
+    let memory = Arc::new(MemoryConsumer::new("shared rows").register(context.memory_pool()));
+    let partitions = (0..plan.output_partitioning().partition_count()).map(|partition| {
+        let rows = plan.execute(partition, Arc::clone(&context));
+        let memory = Arc::clone(&memory);
+        let task = SpawnedTask::spawn(async move { held(rows?, &memory).await });
+        async move { task.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))? }
+    });
+    match try_join_all(partitions).await {
+        Ok(partitions) => Ok(Some(Arc::new(Held { partitions, input, _memory: memory }))),
+        Err(Ended::TooMany) => {
+            // The other tasks end soon, and not at once; the readers need the memory now.
+            memory.free();
+            Ok(None)
+        }
+        Err(Ended::Failed(error)) => Err(Arc::new(error)),
+    }
+}
+
+/// The rows of one partition, counted in `memory`.
+async fn held(
+    mut rows: SendableRecordBatchStream,
+    memory: &MemoryReservation,
+) -> std::result::Result<Vec<RecordBatch>, Ended> {
+    let mut batches: Vec<RecordBatch> = Vec::new();
+    while let Some(batch) = rows.next().await {
+        let batch = batch?;
+        let bytes = new_memory(&batch, batches.last());
+        if memory.size().saturating_add(bytes) > HELD || memory.try_grow(bytes).is_err() {
+            return Err(Ended::TooMany);
+        }
+        batches.push(batch);
+    }
+    Ok(batches)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use datafusion::arrow::array::{ArrayRef, Int64Array};
+    use datafusion::catalog::{MemTable, TableProvider};
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::prelude::{SessionConfig, SessionContext};
+
+    use super::*;
+    use crate::engine::wrapper::{Wrapper, wrapped};
+
+    /// Counts how often an operator runs.
+    #[derive(Debug, Clone)]
+    struct Runs(Arc<AtomicUsize>);
+
+    impl Wrapper for Runs {
+        const NAME: &'static str = "Runs";
+
+        fn wrap(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            rows
+        }
+    }
+
+    /// Never has a row, and holds its value while it runs.
+    #[derive(Debug, Clone)]
+    struct Endless(Arc<()>);
+
+    impl Wrapper for Endless {
+        const NAME: &'static str = "Endless";
+
+        fn wrap(&self, rows: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
+            let (schema, held) = (rows.schema(), Arc::clone(&self.0));
+            let rows = futures::stream::pending().inspect(move |_| drop(Arc::clone(&held)));
+            Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+        }
+    }
+
+    /// Two partitions, of 2,000 and of 1,000 rows.
+    async fn numbers() -> Arc<dyn ExecutionPlan> {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+        let batch = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+        let schema = batch.schema();
+        let table = MemTable::try_new(schema, vec![vec![batch.clone(), batch.clone()], vec![batch]]).unwrap();
+        table.scan(&SessionContext::new().state(), None, &[], None).await.unwrap()
+    }
+
+    fn context(pool: &Arc<dyn MemoryPool>) -> Arc<TaskContext> {
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(pool)).build().unwrap();
+        let config = SessionConfig::new().with_extension(Arc::<SharedParts>::default());
+        Arc::new(TaskContext::default().with_session_config(config).with_runtime(Arc::new(runtime)))
+    }
+
+    async fn rows(stream: SendableRecordBatchStream) -> usize {
+        let batches: Vec<RecordBatch> = stream.try_collect().await.unwrap();
+        batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    #[tokio::test]
+    async fn a_part_is_computed_once_or_by_each_reader() {
+        for (memory, computed) in [(1 << 20, 1), (1 << 10, 3)] {
+            let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(memory));
+            let runs = Arc::new(AtomicUsize::new(0));
+            let input = wrapped(numbers().await, Runs(Arc::clone(&runs)));
+            let context = context(&pool);
+            let readers = [0, 1].map(|reader| SharedRows::of(0, reader, Arc::clone(&input)));
+            // All are started, and then read one after the other.
+            let streams: Vec<_> = readers
+                .iter()
+                .flat_map(|reader| [0, 1].map(|partition| reader.execute(partition, Arc::clone(&context)).unwrap()))
+                .collect();
+            let mut counts = Vec::new();
+            for stream in streams {
+                counts.push(rows(stream).await);
+            }
+            assert_eq!(counts, [2000, 1000, 2000, 1000]);
+            assert_eq!(runs.load(Ordering::Relaxed), 2 * computed, "two partitions");
+            assert_eq!(pool.reserved(), 0, "what nobody reads any more is not held");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_part_that_nobody_waits_for_is_stopped() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
+        let held = Arc::new(());
+        let input = wrapped(numbers().await, Endless(Arc::clone(&held)));
+        let context = context(&pool);
+        let reader = SharedRows::of(0, 0, input);
+        let idle = Arc::strong_count(&held);
+        let mut stream = reader.execute(0, Arc::clone(&context)).unwrap();
+        assert!(futures::poll!(stream.next()).is_pending());
+        tokio::task::yield_now().await;
+        assert!(Arc::strong_count(&held) > idle, "it runs");
+        drop(stream);
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(Arc::strong_count(&held), idle);
+    }
+}
