@@ -1,6 +1,6 @@
 //! Kernels of regular expressions.
 
-use regex::{Captures, Regex};
+use regex::{Match, Regex};
 
 use super::pieces::boundary;
 use crate::context::Compiled;
@@ -18,27 +18,31 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("regexp_replace_all", 3..=3, Body::Text(replace)),
 ];
 
-/// A match's captures from `at`, and where to search for the next match.
-fn next<'t>(regex: &Regex, text: &'t str, at: usize) -> Option<(Captures<'t>, usize)> {
-    let captures = (at <= text.len()).then(|| regex.captures_at(text, at)).flatten()?;
-    let whole = captures.get(0)?;
+/// The result of the first match from `at`, and where to search for the next match. The result is the first group if the
+/// pattern has one, else the whole match.
+fn next<'t>(regex: &Regex, text: &'t str, at: usize) -> Option<(Option<Match<'t>>, usize)> {
+    if at > text.len() {
+        return None;
+    }
+    let (whole, wanted) = if regex.captures_len() > 1 {
+        let captures = regex.captures_at(text, at)?;
+        (captures.get(0)?, captures.get(1))
+    } else {
+        // To find groups takes several times as long as to find a match.
+        let whole = regex.find_at(text, at)?;
+        (whole, Some(whole))
+    };
     // After an empty match the search goes on behind the next character.
     let step = if whole.is_empty() {
         text.get(whole.end()..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
     } else {
         0
     };
-    let end = whole.end() + step;
-    Some((captures, end))
-}
-
-/// The result of a match: the first group if the pattern has one, else the whole match.
-fn wanted<'t>(captures: &Captures<'t>) -> Option<regex::Match<'t>> {
-    captures.get(usize::from(captures.len() > 1))
+    Some((wanted, whole.end() + step))
 }
 
 /// Match number `occurrence` at or after character `position`, both counted from 1.
-fn occurrence<'t>(row: &'t Row, pattern: &Compiled, first: usize) -> Result<Option<regex::Match<'t>>, RowError> {
+fn occurrence<'t>(row: &'t Row, pattern: &Compiled, first: usize) -> Result<Option<Match<'t>>, RowError> {
     let number = |i: usize, name: &str| {
         let number = if row.count() > i { row.int(i) } else { 1 };
         usize::try_from(number.saturating_sub(1))
@@ -50,9 +54,9 @@ fn occurrence<'t>(row: &'t Row, pattern: &Compiled, first: usize) -> Result<Opti
     if position > 0 && at >= text.len() {
         return Ok(None);
     }
-    while let Some((captures, next)) = next(&pattern.regex, text, at) {
+    while let Some((wanted, next)) = next(&pattern.regex, text, at) {
         if skip == 0 {
-            return Ok(wanted(&captures));
+            return Ok(wanted);
         }
         skip -= 1;
         at = next;
@@ -90,8 +94,8 @@ fn extract_bytes(row: &Row, out: &mut Out) -> RowResult<()> {
 
 fn extract_all(row: &Row, items: &mut Items<'_>) -> RowResult<()> {
     let (regex, text, mut at) = (row.regex(1)?, row.text(0), 0);
-    while let Some((captures, next)) = next(&regex.regex, text, at) {
-        items.text(wanted(&captures).map_or("", |found| found.as_str()))?;
+    while let Some((wanted, next)) = next(&regex.regex, text, at) {
+        items.text(wanted.map_or("", |found| found.as_str()))?;
         at = next;
     }
     Ok(Some(()))

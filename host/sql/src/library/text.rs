@@ -216,10 +216,10 @@ const SHORT_PATTERN: usize = 1 << 10;
 /// What the engine compiles for each `_` in such a pattern, in bytes.
 const WILDCARD: usize = 512;
 
-/// REGEXP_CONTAINS, on the engine's regex operator: the optimizer turns literal patterns into
-/// cheap searches. A pattern that is computed the engine would compile for each row, and a large
-/// one takes seconds for a batch: those are left to a kernel, which can be stopped. The subject
-/// may be anything: a number is searched as text.
+/// REGEXP_CONTAINS. Patterns that are texts, or several of them, are left to the engine's regex operator, of which the
+/// optimizer makes plain searches. Other patterns are left to a kernel, which compiles them once for a statement and
+/// not for each batch, looks at repeated texts once, and can be stopped. The subject may be anything: a number is
+/// searched as text.
 pub(crate) fn regexp_contains(
     subject: Typed,
     pattern: Typed,
@@ -234,22 +234,32 @@ pub(crate) fn regexp_contains(
     };
     let pattern = pattern.convert(&TEXT, how)?;
     let translated = pattern.literal_text().map(|text| translated_pattern(text).into_owned());
-    // What is a plain text the engine looks for as such, and compiles nothing.
-    let small = |text: &String| {
+    let searched = |text: &String| {
         let size = compiled.as_ref().map_or(usize::MAX, |compiled| compiled.size);
-        size <= SMALL_PATTERN && (regex::escape(text) == *text || engine_may_compile(size))
+        let plain = regex::escape(text) == *text;
+        size <= SMALL_PATTERN && (plain || (is_texts(text) && engine_may_compile(size)))
     };
-    let expr = if let Some(translated) = translated.filter(small) {
+    let expr = if let Some(translated) = translated.filter(searched) {
         let op = if ignore_case { Operator::RegexIMatch } else { Operator::RegexMatch };
         binary_expr(subject.expr, op, Typed::text(&translated).expr)
     } else {
-        let pattern = match ignore_case {
-            true => kernel("joined_text", false, vec![lit("(?i)"), pattern.expr]),
-            false => pattern.expr,
+        let pattern = match (ignore_case, pattern.literal_text()) {
+            (false, _) => pattern.expr,
+            (true, Some(text)) => Typed::text(format!("(?i){text}")).expr,
+            (true, None) => kernel("joined_text", false, vec![lit("(?i)"), pattern.expr]),
         };
         kernel("regexp_contains", false, vec![subject.expr, pattern])
     };
     Ok(folded(Typed::new(expr, Type::Bool)))
+}
+
+/// Whether a pattern is a text, or several of which one is searched, each at the beginning, at the end or anywhere.
+fn is_texts(pattern: &str) -> bool {
+    pattern.split('|').all(|text| {
+        let text = text.strip_prefix('^').unwrap_or(text);
+        let text = text.strip_suffix('$').unwrap_or(text);
+        regex::escape(text) == text
+    })
 }
 
 /// LIKE: the engine's for short literal patterns, which it can prune by; else a kernel.
