@@ -62,7 +62,9 @@ impl Checker {
                 }
                 continue;
             }
-            let copy = self.open(&folder, &Known::default(), Some(Before::Start)).map_err(|error| format!("backup {name}: {error}"))?;
+            let copy = self
+                .open(&folder, &Known::default(), Some(Before::Start))
+                .map_err(|error| format!("backup {name}: {error}"))?;
             for (request, (source, events)) in &backup.requests {
                 let there = copy.sources.get(source).and_then(|source| source.get(request));
                 if there != Some(events) {
@@ -127,11 +129,9 @@ fn verified(data: &Path, known: &Known, before: Before) -> Result<(), String> {
             Ok(())
         }
         // The very first start was cut off.
-        Err(StoreError::NoCatalog(_) | StoreError::Sqlite(_) | StoreError::Incompatible { .. } | StoreError::Io { .. })
-            if cut && known.sources.values().all(|source| source.fate != Fate::Must) =>
-        {
-            Ok(())
-        }
+        Err(
+            StoreError::NoCatalog(_) | StoreError::Sqlite(_) | StoreError::Incompatible { .. } | StoreError::Io { .. },
+        ) if cut && known.sources.values().all(|source| source.fate != Fate::Must) => Ok(()),
         Err(error) => Err(format!("verify: {error}")),
     }
 }

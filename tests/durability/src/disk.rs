@@ -166,7 +166,8 @@ impl Disk {
             }
             Event::Rename { from, to } => {
                 let (from, to) = (self.folder_and_name(from)?, self.folder_and_name(to)?);
-                let object = self.names.get(&from).copied().ok_or_else(|| format!("{from:?} is renamed and not there"))?;
+                let object =
+                    self.names.get(&from).copied().ok_or_else(|| format!("{from:?} is renamed and not there"))?;
                 self.change_names(to.0, vec![(from, None), (to, Some(object))]);
             }
             Event::Unlink(path) | Event::RemoveFolder(path) => {
@@ -250,14 +251,7 @@ impl Disk {
         image
     }
 
-    fn fill(
-        &self,
-        image: &mut Image,
-        names: &BTreeMap<Slot, Object>,
-        folder: Object,
-        path: &str,
-        chance: &mut Chance,
-    ) {
+    fn fill(&self, image: &mut Image, names: &BTreeMap<Slot, Object>, folder: Object, path: &str, chance: &mut Chance) {
         for ((_, name), object) in names.range((folder, String::new())..(folder + 1, String::new())) {
             let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
             match self.objects.get(*object) {

@@ -54,7 +54,8 @@ pub(crate) fn run(options: &Options) -> Result<String, String> {
     let mut failures = Vec::new();
     for how in &options.how {
         let number = error_number(how)?;
-        let (next, tried, failed_starts, cuts) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let (next, tried, failed_starts, cuts) =
+            (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         let (done, found) = (AtomicBool::new(false), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for _ in 0..options.jobs.max(1) {

@@ -23,8 +23,7 @@ use crate::{
     cuts::{cut_all, marks_of},
     image,
     known::{Known, START, STEADY},
-    process,
-    record,
+    process, record,
     workload::Marks,
 };
 
@@ -101,8 +100,8 @@ fn on_one_folder(options: &Options, first: u64, totals: &Totals) -> Result<(), S
         let stored = |event: &&record::Event| matches!(event, record::Event::Mark(mark) if mark.starts_with("stored"));
         let known = Known::at(&events, events.len()).map_err(failed)?;
         totals.stored.fetch_add(
-            (events.iter().filter(stored).count() - found.sources.values().map(|requests| requests.len()).sum::<usize>())
-                as u64,
+            (events.iter().filter(stored).count()
+                - found.sources.values().map(|requests| requests.len()).sum::<usize>()) as u64,
             Ordering::Relaxed,
         );
         let copy = folder.join("copy");

@@ -18,12 +18,7 @@ use datafusion::prelude::SessionContext;
 use serde_json::json;
 use tidegate_store::{Retention, Store, StoreError, StoreOptions, backup};
 
-use crate::{
-    chance::Chance,
-    check,
-    known::STEADY,
-    record,
-};
+use crate::{chance::Chance, check, known::STEADY, record};
 
 /// What the driver does beside the clients.
 #[derive(Debug, Clone, Copy)]
@@ -93,13 +88,8 @@ pub(crate) async fn run(options: Options) -> Result<(), String> {
         ..StoreOptions::default()
     };
     let store = Store::open(&options.root.join("data"), store_options).map_err(|error| error.to_string())?;
-    let workload = Arc::new(Workload {
-        store,
-        marks,
-        root: options.root.clone(),
-        seed: options.seed,
-        sent: AtomicUsize::new(0),
-    });
+    let workload =
+        Arc::new(Workload { store, marks, root: options.root.clone(), seed: options.seed, sent: AtomicUsize::new(0) });
     workload.set_up(options.failing).await?;
     let clients = (0..3).map(|client| {
         let workload = Arc::clone(&workload);
@@ -253,7 +243,8 @@ impl Workload {
     /// Ends the retention of a source, and says what is left of it. Where that fails it stays open what is dropped.
     async fn end_drop(&self, name: &str) {
         let Some(source) = self.store.source(name) else { return };
-        if self.store.set_retention(source.id, Retention::default()).is_err() || self.store.apply_retention().await.is_err()
+        if self.store.set_retention(source.id, Retention::default()).is_err()
+            || self.store.apply_retention().await.is_err()
         {
             return;
         }

@@ -34,8 +34,13 @@ use crate::{
 };
 
 /// Writes a batch as a new segment: durable, but not yet in the catalog.
-pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options: &StoreOptions) -> Result<Segment> {
-    let id = Uuid::new_v4();
+pub(crate) fn write(
+    folder: &Path,
+    id: Uuid,
+    origin: Origin<'_>,
+    batch: &MemBatch,
+    options: &StoreOptions,
+) -> Result<Segment> {
     let entry = FooterEntry {
         catalog: origin.catalog,
         source: origin.source,
