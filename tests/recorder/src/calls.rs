@@ -11,9 +11,7 @@ use libc::{
 };
 
 use crate::{
-    record::{
-        CUT, LINK, MAKE_FOLDER, OPEN, REMOVE_FOLDER, RENAME, SYNC_BEGIN, SYNC_END, UNKNOWN, UNLINK, WRITE,
-    },
+    record::{CUT, LINK, MAKE_FOLDER, OPEN, REMOVE_FOLDER, RENAME, SYNC_BEGIN, SYNC_END, UNKNOWN, UNLINK, WRITE},
     state::{Fault, Place, State, Turn, last_error, set_error, state},
 };
 
@@ -348,7 +346,12 @@ pub unsafe extern "C" fn renameat2(
 /// # Safety
 /// As in C.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn renameat(from_folder: c_int, from: *const c_char, to_folder: c_int, to: *const c_char) -> c_int {
+pub unsafe extern "C" fn renameat(
+    from_folder: c_int,
+    from: *const c_char,
+    to_folder: c_int,
+    to: *const c_char,
+) -> c_int {
     unsafe { renameat2(from_folder, from, to_folder, to, 0) }
 }
 

@@ -388,3 +388,31 @@ fn a_full_buffer_is_waited_for() {
     }
     assert_eq!(server.sql("select count(*) as n from postgres_logs").column("n"), [json!(8)]);
 }
+
+/// When events in memory become a segment can be set.
+#[test]
+fn events_become_a_segment_at_the_thresholds_that_are_set() {
+    let never = [("TIDEGATE_INGEST_FLUSH_ROWS", "10"), ("TIDEGATE_INGEST_FLUSH_INTERVAL", "24 h")];
+    let often = [("TIDEGATE_INGEST_FLUSH_ROWS", "100000"), ("TIDEGATE_INGEST_FLUSH_INTERVAL", "10 ms")];
+    let bytes = [("TIDEGATE_INGEST_FLUSH_BYTES", "1 KiB"), ("TIDEGATE_INGEST_FLUSH_INTERVAL", "24 h")];
+    let events = |count: usize, text: &str| -> Value {
+        (0..count).map(|id| json!({"id": id.to_string(), "project": "p1", "event_message": text})).collect()
+    };
+    let wait = |server: &Server| {
+        let began = std::time::Instant::now();
+        while server.metric("tidegate_store_segments") < 1.0 {
+            assert!(began.elapsed() < std::time::Duration::from_secs(60), "no segment is written");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    let server = Server::start_set(&never);
+    server.send("postgres.logs", &events(9, "x"));
+    assert_eq!(server.metric("tidegate_store_segments"), 0.0);
+    server.send("postgres.logs", &events(1, "x"));
+    wait(&server);
+    for (settings, sent) in [(often, events(1, "x")), (bytes, events(1, &"x".repeat(2_000)))] {
+        let server = Server::start_set(&settings);
+        server.send("postgres.logs", &sent);
+        wait(&server);
+    }
+}

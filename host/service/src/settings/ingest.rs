@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_model::{Access, GIB, KIB, MIB, Setting, Unit, number, size};
+use tidegate_model::{Access, GIB, HOUR, KIB, MIB, Setting, Unit, milliseconds, number, size};
 use tidegate_store::Retention;
 
 use crate::options::Options;
@@ -30,6 +30,30 @@ pub(super) const INGEST: &[Setting<Options>] = &[
         1024 * GIB,
         Options,
         ingest.body_memory
+    ),
+    count!(
+        "flush_rows",
+        "events of one source in memory at which they become a segment",
+        1,
+        100_000_000,
+        Options,
+        store.flush_rows
+    ),
+    bytes!(
+        "flush_bytes",
+        "size of one source's events in memory at which they become a segment",
+        KIB,
+        1024 * GIB,
+        Options,
+        store.flush_bytes
+    ),
+    time!(
+        "flush_interval",
+        "how long events wait in memory before they become a segment; twelve times as long while they are under 1,000 of a source",
+        10,
+        24 * HOUR,
+        Options,
+        store.flush_interval
     ),
 ];
 

@@ -5,9 +5,10 @@
 //! it the rows are in the log, after it in the segment. The thread also runs retention, once a minute.
 
 use std::{
+    collections::HashMap,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
@@ -95,7 +96,7 @@ impl Flusher {
         options: StoreOptions,
     ) -> Result<Flusher> {
         let Queue { sender, receiver, awake } = queue;
-        let run = FlushThread { data, catalog, sources, writer, options };
+        let run = FlushThread { data, catalog, sources, writer, options, abandoned: Mutex::default() };
         let thread = thread::Builder::new()
             .name("store-flush".to_owned())
             .spawn(move || run.run(&receiver, &awake))
@@ -134,6 +135,9 @@ struct FlushThread {
     sources: Arc<Sources>,
     writer: Arc<Writer>,
     options: StoreOptions,
+    /// Segments that were not registered, by the key of their source. Their files may be there, or come back after a
+    /// power cut, when their rows are in another segment.
+    abandoned: Mutex<HashMap<i64, Vec<Uuid>>>,
 }
 
 impl FlushThread {
@@ -232,9 +236,11 @@ impl FlushThread {
         let folder = paths::source_folder(&self.data, source.id);
         let info = source.info();
         let origin = Origin { catalog: self.catalog, source: source.id, name: &info.name, shape: &shape };
-        let segment = match writer::write(&folder, origin, &batch, &self.options) {
+        let id = Uuid::new_v4();
+        let segment = match writer::write(&folder, id, origin, &batch, &self.options) {
             Ok(segment) => Arc::new(segment),
             Err(error) => {
+                self.abandoned().entry(source.key).or_default().push(id);
                 source.abort_flush();
                 return Err(disk_failure::refine(error, &self.data));
             }
@@ -252,6 +258,7 @@ impl FlushThread {
                 Ok(())
             }
             Err(error) => {
+                self.abandoned().entry(source.key).or_default().push(id);
                 source.abort_flush();
                 // After a transaction that was rolled back, the file belongs to nobody. After one whose outcome is
                 // unknown it may be registered, and the next start decides.
@@ -273,12 +280,25 @@ impl FlushThread {
         let seen = source.note_segment(shape, batch.rows.schema_ref(), segment.created_at);
         let shape = serde_json::to_string(shape).map_err(|e| StoreError::corrupt("a shape", e))?;
         let (key, source, segment) = (source.key, Arc::clone(source), Arc::clone(segment));
+        let abandoned = self.abandoned().get(&key).cloned().unwrap_or_default();
         self.writer.transact(move |tx| {
             source.check()?;
+            // Their rows are in this segment. A transaction whose outcome was unknown may have registered one.
+            let mut statement = tx.prepare_cached(
+                "INSERT OR IGNORE INTO dropped (id, source)
+                 SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM segments WHERE id = ?1)",
+            )?;
+            abandoned.iter().try_for_each(|id| statement.execute([id, &source.id]).map(drop))?;
             catalog_rows::register(tx, key, &segment, batch.rows.schema_ref())?;
             tx.prepare_cached("UPDATE sources SET shape = ?2, seen = ?3 WHERE key = ?1")?
                 .execute(rusqlite::params![key, shape, seen])?;
             rows::delete_flushed(tx, key, batch.first_seq, batch.last_seq)
-        })
+        })?;
+        self.abandoned().remove(&key);
+        Ok(())
+    }
+
+    fn abandoned(&self) -> MutexGuard<'_, HashMap<i64, Vec<Uuid>>> {
+        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

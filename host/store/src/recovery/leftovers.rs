@@ -2,7 +2,7 @@
 //!
 //! A crash leaves some, and so does a catalog that lost its latest changes. Three kinds may be deleted: unfinished files,
 //! whose rows are in the write-ahead log or in other segments; segments with a tombstone; and merged segments, if the
-//! catalog names all those that they were merged of. If the write-ahead log still has rows of a
+//! catalog names all those that they were merged of, or one with all their rows. If the write-ahead log still has rows of a
 //! segment, its flush was not registered; the flush is completed as its transaction would have been. Everything else is
 //! set aside in the quarantine.
 
@@ -135,7 +135,9 @@ pub(crate) fn decide(
         note.reason.push_str(", nor its source");
         return Ok(Some(Decision::SetAside(note)));
     };
-    if !entry.replaces.is_empty() && entry.replaces.iter().all(|id| known.segments.contains(id)) {
+    if !entry.replaces.is_empty()
+        && (entry.replaces.iter().all(|id| known.segments.contains(id)) || is_covered(conn, key, &entry)?)
+    {
         return Ok(Some(Decision::Delete));
     }
     let decision = match logged(conn, key, &entry, file)? {
@@ -147,6 +149,12 @@ pub(crate) fn decide(
         }
     };
     Ok(Some(decision))
+}
+
+/// Whether a segment that the catalog names has all write-ahead rows of another one: a later merge of the same segments.
+fn is_covered(conn: &Connection, key: i64, entry: &FooterEntry) -> Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM segments WHERE source = ?1 AND first_seq <= ?2 AND last_seq >= ?3)";
+    Ok(conn.query_row(sql, params![key, entry.first_seq, entry.last_seq], |row| row.get(0))?)
 }
 
 /// What the write-ahead log has of the rows of a segment.

@@ -6,7 +6,8 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fs, io,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -22,7 +23,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct GoneFiles {
     tombstones: Vec<Uuid>,
-    /// The files and folders that are gone, by the folder that had them.
+    /// The files (with an extension) and folders (without) that are gone, by the folder that had them.
     paths: BTreeMap<PathBuf, Vec<PathBuf>>,
 }
 
@@ -65,7 +66,11 @@ impl GoneFiles {
             sync_folder(folder).inspect_err(|_| {
                 // Repeating the sync alone may do nothing: the names must be changed again. Best effort.
                 for path in paths {
-                    let _ = fs::create_dir(path).and_then(|()| fs::remove_dir(path));
+                    let _ = if path.extension().is_some() {
+                        File::create_new(path).and_then(|_| fs::remove_file(path))
+                    } else {
+                        fs::create_dir(path).and_then(|()| fs::remove_dir(path))
+                    };
                 }
             })?;
         }

@@ -54,7 +54,13 @@ const DICTIONARY_BYTES: usize = 64 << 10;
 const ID_FILTER_ERRORS: f64 = 0.01;
 
 /// Writes a batch as a new segment: durable, but not yet in the catalog.
-pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options: &StoreOptions) -> Result<Segment> {
+pub(crate) fn write(
+    folder: &Path,
+    id: Uuid,
+    origin: Origin<'_>,
+    batch: &MemBatch,
+    options: &StoreOptions,
+) -> Result<Segment> {
     let rows = with_required_fields(&batch.rows)?;
     let mut keys = ClusterKeys::default();
     keys.add(times(&rows), rows.column_by_name("project"));
@@ -74,7 +80,7 @@ pub(crate) fn write(folder: &Path, origin: Origin<'_>, batch: &MemBatch, options
         replaces: Vec::new(),
         shape: origin.shape.clone(),
     };
-    let mut file = SegmentFile::create(folder, entry, rows.schema(), options)?;
+    let mut file = SegmentFile::create(folder, id, entry, rows.schema(), options)?;
     let mut start = 0;
     for run in &runs {
         match &order {
@@ -107,11 +113,11 @@ impl SegmentFile {
     /// Begins a segment with these columns. `entry` says what will be written.
     pub(crate) fn create(
         folder: &Path,
+        id: Uuid,
         entry: FooterEntry,
         schema: SchemaRef,
         options: &StoreOptions,
     ) -> Result<SegmentFile> {
-        let id = Uuid::new_v4();
         let properties = properties(id, &entry, &schema, options)?;
         create_folder(folder)?;
         let temporary = folder.join(format!("{id}.tmp"));

@@ -19,6 +19,7 @@ use std::{
 };
 
 use datafusion::catalog::TableProvider;
+use rusqlite::TransactionBehavior;
 use uuid::Uuid;
 
 use crate::{
@@ -79,6 +80,8 @@ impl Store {
             database::relax(&conn)?;
             database::relax(&catalog.lock())?;
         }
+        // SQLite opens a file for reading only where it cannot be opened for writing.
+        conn.transaction_with_behavior(TransactionBehavior::Immediate)?.rollback()?;
         let recovered = start::recover(&mut conn, &dir, identity, log)?;
         let sources = Arc::new(Sources::default());
         for source in load_sources(&conn, &dir, &options, &sources.unflushed)? {

@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 
 use super::{all, manual, open};
-use crate::{Retention, Store};
+use crate::{Catalog, Retention, Store};
 
 /// Folders whose next sync is to fail.
 static FAILING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -94,12 +94,9 @@ async fn a_tombstone_stays_until_the_deletion_is_durable() {
         store.flush().await.unwrap();
     }
     let folder = dir.path().join("segments").join(id.to_string());
-    let files = || -> Vec<PathBuf> {
-        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect()
-    };
-    let tombstones = || -> i64 {
-        store.catalog().lock().query_row("SELECT count(*) FROM dropped", [], |row| row.get(0)).unwrap()
-    };
+    let files = || -> Vec<PathBuf> { std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect() };
+    let tombstones =
+        || -> i64 { store.catalog().lock().query_row("SELECT count(*) FROM dropped", [], |row| row.get(0)).unwrap() };
     let copies: Vec<(PathBuf, Vec<u8>)> =
         files().into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
     store.set_retention(id, Retention { max_age: None, max_bytes: Some(1) }).unwrap();
@@ -110,8 +107,7 @@ async fn a_tombstone_stays_until_the_deletion_is_durable() {
     copies.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
     let store = open(&dir);
     assert_eq!((files().len(), store.stats().set_aside_segments), (0, 0), "what came back is deleted again");
-    let left: i64 =
-        store.catalog().lock().query_row("SELECT count(*) FROM dropped", [], |row| row.get(0)).unwrap();
+    let left: i64 = store.catalog().lock().query_row("SELECT count(*) FROM dropped", [], |row| row.get(0)).unwrap();
     assert_eq!(left, 0);
 }
 
@@ -131,4 +127,23 @@ async fn a_segment_whose_name_is_not_certain_does_not_stay() {
     drop(store);
     let store = open(&dir);
     assert_eq!((store.stats().set_aside_segments, all(&store, "s").await.len()), (0, 1));
+}
+
+/// SQLite passes over a failed sync of the folder in which it makes a file.
+#[test]
+fn a_name_of_the_catalog_whose_sync_failed_is_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (database, log) = (dir.path().join("catalog.sqlite"), dir.path().join("catalog.sqlite-wal"));
+    fail_next(dir.path());
+    assert!(Catalog::open(dir.path(), true).is_err());
+    assert!(!database.exists());
+    drop(Catalog::open(dir.path(), true).unwrap());
+    assert!(database.exists() && !log.exists(), "SQLite deletes it when it is closed");
+    fail_next(dir.path());
+    assert!(Catalog::open(dir.path(), false).is_err());
+    assert!(!log.exists());
+    let before = syncs(dir.path());
+    let catalog = Catalog::open(dir.path(), false).unwrap();
+    assert!(log.exists() && syncs(dir.path()) > before);
+    drop(catalog);
 }

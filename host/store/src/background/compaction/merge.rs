@@ -7,6 +7,7 @@
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use datafusion::arrow::{array::RecordBatch, compute::interleave_record_batch, datatypes::SchemaRef};
+use uuid::Uuid;
 
 use crate::{
     background::compaction::input::{Input, Place},
@@ -72,7 +73,7 @@ pub(crate) fn merge(
         replaces: merged.iter().map(|segment| segment.id).collect(),
         shape: origin.shape.clone(),
     };
-    let mut file = SegmentFile::create(folder, entry, Arc::clone(&schema), options)?;
+    let mut file = SegmentFile::create(folder, Uuid::new_v4(), entry, Arc::clone(&schema), options)?;
     let mut rows = Rows { inputs, starts, schema };
     let mut start = 0;
     for run in &runs {
