@@ -9,12 +9,17 @@ use std::ops::RangeInclusive;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
+use datafusion::logical_expr::ColumnarValue;
 
 use crate::rows::Body;
 
 /// Computes whole arrays: one out of the arguments' arrays, all of one length. Where `safe`, a row without a result is
 /// NULL instead of an error.
 pub(crate) type Compute = fn(&[ArrayRef], safe: bool) -> Result<ArrayRef>;
+
+/// Computes a whole batch at once, where its arguments allow that and every row has a result or is NULL. `None`: each row
+/// is computed.
+pub(crate) type Whole = fn(&[ColumnarValue]) -> Option<ArrayRef>;
 
 /// Whether a function can fail for some value of its arguments, apart from time-outs and the memory of the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +47,7 @@ pub struct Kernel {
     name: &'static str,
     arity: RangeInclusive<usize>,
     computation: Computation,
+    whole: Option<Whole>,
     fallibility: Fallibility,
 }
 
@@ -49,25 +55,31 @@ impl Kernel {
     /// A kernel that computes a row at a time, and never sees NULLs.
     pub(crate) const fn rows(name: &'static str, arity: RangeInclusive<usize>, body: Body) -> Self {
         let computation = Computation::Rows { body, nulls: false };
-        Self { name, arity, computation, fallibility: Fallibility::Fallible }
+        Self { name, arity, computation, whole: None, fallibility: Fallibility::Fallible }
     }
 
     /// The same for one that sees NULLs.
     pub(crate) const fn rows_with_nulls(name: &'static str, arity: RangeInclusive<usize>, body: Body) -> Self {
         let computation = Computation::Rows { body, nulls: true };
-        Self { name, arity, computation, fallibility: Fallibility::Fallible }
+        Self { name, arity, computation, whole: None, fallibility: Fallibility::Fallible }
     }
 
     /// A kernel that computes whole arrays of type `returns`.
     pub(crate) const fn arrays(name: &'static str, arguments: usize, returns: DataType, compute: Compute) -> Self {
         let computation = Computation::Arrays(returns, compute);
-        Self { name, arity: arguments..=arguments, computation, fallibility: Fallibility::Fallible }
+        Self { name, arity: arguments..=arguments, computation, whole: None, fallibility: Fallibility::Fallible }
     }
 
     /// The same kernel, of which is known when it can fail. To forget this costs time, because filters with the kernel
     /// stay above the security barrier; to say it wrongly would tell of rows behind it.
     pub(crate) const fn with_fallibility(mut self, fallibility: Fallibility) -> Self {
         self.fallibility = fallibility;
+        self
+    }
+
+    /// The same kernel, which computes some batches at once.
+    pub(crate) const fn with_whole(mut self, whole: Whole) -> Self {
+        self.whole = Some(whole);
         self
     }
 
@@ -101,6 +113,11 @@ impl Kernel {
             Computation::Rows { body, .. } => body.makes_much(),
             Computation::Arrays(..) => false,
         }
+    }
+
+    /// The result for a batch that is computed at once.
+    pub(crate) fn whole(&self, arguments: &[ColumnarValue]) -> Option<ArrayRef> {
+        self.whole.and_then(|whole| whole(arguments))
     }
 
     pub(crate) fn computation(&self) -> &Computation {

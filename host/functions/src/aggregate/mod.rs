@@ -3,6 +3,8 @@
 pub(crate) mod collect;
 pub(crate) mod first;
 pub(crate) mod interval_sum;
+mod quantile_groups;
+mod quantile_pick;
 pub(crate) mod quantiles;
 pub(crate) mod sum;
 pub(crate) mod top;

@@ -6,14 +6,19 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt32Array, new_empty_array};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::{concat, filter, is_not_null, sort, take};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{
+    DataType, Field, FieldRef, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility};
 use datafusion::scalar::ScalarValue;
 
 use super::collect::owned;
-use crate::arrays::{held_size, list_of};
+use super::quantile_groups::QuantileGroups;
+pub(crate) use super::quantile_pick::Pick;
+use super::quantile_pick::{count, index};
+use crate::arrays::{arity, held_size, list_of};
 
 /// The aggregate for `parts` parts.
 pub fn quantiles(parts: usize) -> Arc<AggregateUDF> {
@@ -27,17 +32,6 @@ pub fn percentile(part: f64, continuous: bool) -> Arc<AggregateUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     let pick = if continuous { Pick::Between(part.to_bits()) } else { Pick::At(part.to_bits()) };
     Arc::new(AggregateUDF::from(Quantiles { pick, signature }))
-}
-
-/// What is taken of the sorted values. The parts are kept as bits, to be compared and hashed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Pick {
-    /// The bounds of so many parts.
-    Borders(usize),
-    /// The value at a part, interpolated.
-    Between(u64),
-    /// The value at a part.
-    At(u64),
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -74,12 +68,31 @@ impl AggregateUDFImpl for Quantiles {
         Ok(Box::new(Values { pick: self.pick, item, chunks: Vec::new() }))
     }
 
+    fn groups_accumulator_supported(&self, arguments: AccumulatorArgs<'_>) -> bool {
+        let plain = matches!(arguments.expr_fields, [value] if is_plain(value.data_type()));
+        plain && !arguments.is_distinct && arguments.order_bys.is_empty() && !matches!(self.pick, Pick::Between(_))
+    }
+
+    fn create_groups_accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        let item = arguments.expr_fields.first().ok_or_else(arity)?.data_type().clone();
+        Ok(match item {
+            DataType::Int64 => Box::new(QuantileGroups::<Int64Type>::new(self.pick, item)),
+            DataType::Float64 => Box::new(QuantileGroups::<Float64Type>::new(self.pick, item)),
+            _ => Box::new(QuantileGroups::<TimestampMicrosecondType>::new(self.pick, item)),
+        })
+    }
+
     fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let name = format!("{}[values]", arguments.name);
         let returned = arguments.return_field.data_type().clone();
         let list = if matches!(self.pick, Pick::Borders(_)) { returned } else { list_of(returned) };
         Ok(vec![Arc::new(Field::new(name, list, true))])
     }
+}
+
+/// Whether values of a type are kept as plain numbers.
+fn is_plain(item: &DataType) -> bool {
+    matches!(item, DataType::Int64 | DataType::Float64 | DataType::Timestamp(TimeUnit::Microsecond, None))
 }
 
 /// All values of one group.
@@ -146,16 +159,14 @@ impl Accumulator for Values {
         match self.pick {
             Pick::Borders(_) if sorted.is_empty() => null(&list_of(self.item.clone())),
             _ if sorted.is_empty() => null(&self.item),
-            Pick::Borders(parts) => {
-                // Border k is the smallest value that at least k/parts of all values do not exceed.
-                let rank = |k: usize| (k * sorted.len()).div_ceil(parts).saturating_sub(1);
-                let borders = (0..=parts).map(|k| u32::try_from(rank(k)).unwrap_or(u32::MAX));
+            Pick::Borders(_) => {
+                let borders = self.pick.ranks(sorted.len()).map(|rank| u32::try_from(rank).unwrap_or(u32::MAX));
                 let picked = take(&sorted, &UInt32Array::from_iter_values(borders), None)?;
                 Ok(self.list(picked))
             }
-            Pick::At(part) => {
-                let rank = (f64::from_bits(part) * count(sorted.len())).ceil();
-                ScalarValue::try_from_array(&sorted, index(rank - 1.0, sorted.len()))
+            Pick::At(_) => {
+                let rank = self.pick.ranks(sorted.len()).next().unwrap_or_default();
+                ScalarValue::try_from_array(&sorted, rank)
             }
             Pick::Between(part) => {
                 let position = f64::from_bits(part) * count(sorted.len() - 1);
@@ -175,15 +186,4 @@ impl Accumulator for Values {
         let copies = if self.item.is_primitive() { 2 } else { 4 };
         size_of_val(self) + copies * self.chunks.iter().map(held_size).sum::<usize>()
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of rows in memory are far below 2^53")]
-fn count(rows: usize) -> f64 {
-    rows as f64
-}
-
-/// A position as an index of `len` values.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "kept between 0 and a count of rows")]
-fn index(position: f64, len: usize) -> usize {
-    (position.max(0.0) as usize).min(len.saturating_sub(1))
 }

@@ -5,6 +5,7 @@
 //! reason a constant argument is never repeated for the rows of a batch.
 
 mod arguments;
+mod distinct;
 mod out;
 
 use std::cell::{Cell, RefCell};
@@ -12,8 +13,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, BinaryBuilder, BooleanArray, Float64Array, Int64Array, IntervalMonthDayNanoArray, ListArray,
-    StringViewBuilder,
+    Array, ArrayRef, AsArray, BinaryBuilder, BooleanArray, Float64Array, Int64Array, IntervalMonthDayNanoArray,
+    ListArray, StringViewBuilder,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::cast;
@@ -25,6 +26,7 @@ use crate::arrays::arity;
 use crate::context::{count_copied, count_made, failed, value_error};
 use arguments::Column;
 pub(crate) use arguments::Row;
+use distinct::Distinct;
 use out::ELEMENT;
 pub(crate) use out::{Item, Items, MAX_BATCH, MAX_SERIES, MAX_VALUE, Out, RowError, RowResult, check_batch, limit};
 
@@ -59,7 +61,7 @@ fn list_of(item: DataType) -> DataType {
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 /// The microseconds and the days since 1970 of the years 1 to 9999.
-const MOMENTS: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
+pub(crate) const MOMENTS: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
 const DAYS: RangeInclusive<i64> = -719_162..=2_932_896;
 pub(crate) const TOO_FAR: &str = "a TIMESTAMP or DATETIME is too far away; its years are 1 to 9999";
 const TOO_FAR_DAY: &str = "a DATE is too far away; its years are 1 to 9999";
@@ -100,6 +102,11 @@ impl Body {
         matches!(self, Self::Texts(_) | Self::Ints(_) | Self::Floats(_) | Self::Timestamps(_))
     }
 
+    /// Whether a result is repeated without copying what it is made of: texts are not copied, and other values are small.
+    fn makes_views(self) -> bool {
+        !self.makes_arrays() && !matches!(self, Self::Bytes(_) | Self::Chosen(_))
+    }
+
     /// Whether a constant result may be long.
     pub(crate) fn makes_much(self) -> bool {
         self.makes_arrays() || matches!(self, Self::Text(_) | Self::Bytes(_))
@@ -109,6 +116,26 @@ impl Body {
 /// Computes a batch. The second result tells that all arguments were constant: the array has then one row, which is the
 /// result for all rows.
 pub(crate) fn compute(
+    body: Body,
+    nulls: bool,
+    safe: bool,
+    arguments: &[ColumnarValue],
+    rows: usize,
+) -> Result<(ArrayRef, bool)> {
+    let distinct = if body.makes_views() { Distinct::of(arguments) } else { None };
+    let Some(distinct) = distinct else { return compute_rows(body, nulls, safe, arguments, rows) };
+    let (results, _) = compute_rows(body, nulls, safe, &distinct.arguments, distinct.count)?;
+    let results = distinct.repeated(&results)?;
+    if let Some(texts) = results.as_string_view_opt() {
+        // As if each row had made its text: whoever copies the rows copies that much.
+        check_batch(texts.lengths().map(|length| length as usize).fold(0, usize::saturating_add))?;
+    }
+    count_copied(&results)?;
+    Ok((results, false))
+}
+
+/// Computes each row of a batch.
+fn compute_rows(
     body: Body,
     nulls: bool,
     safe: bool,

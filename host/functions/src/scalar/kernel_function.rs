@@ -8,7 +8,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 use datafusion::scalar::ScalarValue;
 
 use crate::arrays::arity;
-use crate::context::count_copied;
+use crate::context::{check, count_copied};
 use crate::kernel::{Computation, Kernel};
 use crate::rows;
 
@@ -76,6 +76,11 @@ impl ScalarUDFImpl for KernelFunction {
     }
 
     fn invoke_with_args(&self, call: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Some(array) = self.kernel.whole(&call.args) {
+            check()?;
+            count_copied(&array)?;
+            return Ok(ColumnarValue::Array(array));
+        }
         let (array, constant) = match self.kernel.computation() {
             Computation::Rows { body, nulls } => rows::compute(*body, *nulls, self.safe, &call.args, call.number_rows)?,
             Computation::Arrays(_, compute) => {

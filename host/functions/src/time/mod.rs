@@ -1,5 +1,6 @@
 //! Kernels of time: points in time, INTERVALs, time zones, formats.
 
+mod batches;
 pub(crate) mod calendar;
 pub(crate) mod interval;
 pub(crate) mod points;

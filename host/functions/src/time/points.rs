@@ -4,8 +4,8 @@ use chrono::{NaiveDate, NaiveTime};
 
 use super::calendar::{DAY, Part, add_months, day};
 use super::interval::TOO_LARGE;
-use super::strings;
 use super::zone::{Zone, instant_of};
+use super::{batches, strings};
 use crate::arrays::shortened;
 use crate::kernel::Kernel;
 use crate::rows::{Body, Item, Items, MAX_SERIES, Row, RowError, RowResult, TOO_FAR};
@@ -14,8 +14,10 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("format_time", 3..=3, Body::Text(strings::format)),
     Kernel::rows("zoned_text", 2..=2, Body::Text(strings::zoned)),
     Kernel::rows("parse_time_as", 3..=3, Body::Timestamp(strings::parse)),
-    Kernel::rows("zone_local", 2..=2, Body::Timestamp(|row| Ok(Zone::of(row, 1)?.local(row.int(0))))),
-    Kernel::rows("zone_instant", 2..=2, Body::Timestamp(|row| Ok(Zone::of(row, 1)?.instant(row.int(0))))),
+    Kernel::rows("zone_local", 2..=2, Body::Timestamp(|row| Ok(Zone::of(row, 1)?.local(row.int(0)))))
+        .with_whole(batches::unmoved),
+    Kernel::rows("zone_instant", 2..=2, Body::Timestamp(|row| Ok(Zone::of(row, 1)?.instant(row.int(0)))))
+        .with_whole(batches::unmoved),
     Kernel::rows(
         "instant_of_text",
         2..=2,
@@ -27,7 +29,8 @@ pub(crate) const KERNELS: &[Kernel] = &[
             }
         }),
     ),
-    Kernel::rows("floor_time", 2..=2, Body::Timestamp(|row| Ok(part(row, 0)?.floor(row.int(1))))),
+    Kernel::rows("floor_time", 2..=2, Body::Timestamp(|row| Ok(part(row, 0)?.floor(row.int(1)))))
+        .with_whole(batches::floored),
     Kernel::rows("floor_in_zone", 3..=3, Body::Timestamp(floor_in_zone)),
     Kernel::rows(
         "parts_between",

@@ -26,7 +26,7 @@ pub(crate) fn with_required_fields(rows: &RecordBatch) -> Result<RecordBatch> {
     }
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    RecordBatch::try_new_with_options(schema, columns, &options)
 }
 
 /// A field and its column, in records that every row has.
