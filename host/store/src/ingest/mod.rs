@@ -1,6 +1,6 @@
 //! From the JSON that a sender sent to the body of a write-ahead row.
 //!
-//! An event is parsed ([`tape_reader`]) into one list of its values ([`tape`]), with a bound on their number; the
+//! An event is parsed ([`tape_reader`], [`tape_builder`]) into one list of its values ([`tape`]), with a bound on their number; the
 //! formats that change a part of an event have it as a tree ([`json_tree`]). Its time is read ([`event_time`]), and it
 //! is appended to the body of its call ([`intake`]) in the one form in which events are stored ([`normalise`]).
 //! Nothing here knows columns or files.
@@ -12,4 +12,5 @@ pub(crate) mod intake;
 pub(crate) mod json_tree;
 pub(crate) mod normalise;
 pub(crate) mod tape;
+mod tape_builder;
 pub(crate) mod tape_reader;
