@@ -125,7 +125,11 @@ pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Resul
     }
     let gone = GoneFiles::find(conn, data)?;
     gone.sync()?;
-    gone.forget(conn)?;
+    match gone.forget(conn) {
+        // A full disk does not prevent the start. Retention forgets them once there is space.
+        Err(StoreError::DiskFull(reason)) => tracing::warn!(reason, "tombstones of deleted files stay for now"),
+        other => other?,
+    }
     Ok(settled)
 }
 

@@ -14,12 +14,12 @@ mod stats;
 use std::{
     collections::HashMap,
     fs::File,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
 
 use datafusion::catalog::TableProvider;
-use rusqlite::TransactionBehavior;
 use uuid::Uuid;
 
 use crate::{
@@ -81,7 +81,10 @@ impl Store {
             database::relax(&catalog.lock())?;
         }
         // SQLite opens a file for reading only where it cannot be opened for writing.
-        conn.transaction_with_behavior(TransactionBehavior::Immediate)?.rollback()?;
+        if conn.is_readonly("main")? {
+            let what = format!("opening {} for writing", dir.join(paths::CATALOG).display());
+            return Err(StoreError::io(what)(io::ErrorKind::ReadOnlyFilesystem.into()));
+        }
         let recovered = start::recover(&mut conn, &dir, identity, log)?;
         let sources = Arc::new(Sources::default());
         for source in load_sources(&conn, &dir, &options, &sources.unflushed)? {
