@@ -1,6 +1,7 @@
 //! Compaction: small segments become large ones, in the background.
 //!
-//! [`selection`] chooses neighbours, [`merge`] writes their rows as one segment ([`input`] reads them). Then one
+//! [`selection`] chooses neighbours, [`merge`] writes their rows as one segment ([`input`] reads them, [`pace`] says how
+//! long it rests). Then one
 //! transaction registers the new segment and forgets the old ones. Queries read the old ones until then, and those that
 //! have begun read them to their end: a file is deleted when its last reader has ended. A crash before the transaction
 //! leaves a file that the catalog does not name, and a crash after it files with tombstones; the next start deletes
@@ -11,15 +12,15 @@
 
 mod input;
 mod merge;
+mod pace;
 mod selection;
 
 use std::{
     collections::{HashMap, HashSet},
-    fmt,
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::Ordering,
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
@@ -33,6 +34,7 @@ use uuid::Uuid;
 use crate::{
     background::compaction::{
         merge::{Merged, merge},
+        pace::{Pace, Signals, Work},
         selection::{MergeLimits, neighbours, select},
     },
     data_folder::{disk_failure, paths},
@@ -55,13 +57,6 @@ const TICK: Duration = Duration::from_secs(1);
 /// The pause after a failed merge.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// How long the work stands still at most for queries that wait, for each piece of work. So it goes on, if slowly, on
-/// a server that is never idle.
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
-/// The length of a pause while queries wait.
-const PAUSE: Duration = Duration::from_millis(5);
-
 enum CompactMessage {
     /// Merge as much as possible, at once.
     Compact(oneshot::Sender<Result<()>>),
@@ -74,20 +69,6 @@ pub(crate) struct Compactor {
     queue: Sender<CompactMessage>,
     signals: Arc<Signals>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What others tell the thread while it works.
-#[derive(Default)]
-struct Signals {
-    stop: AtomicBool,
-    /// Whether the processors are needed for queries.
-    is_busy: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
-}
-
-impl fmt::Debug for Signals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signals").field("stop", &self.stop).finish_non_exhaustive()
-    }
 }
 
 impl Compactor {
@@ -152,15 +133,6 @@ struct CompactThread {
     settled: HashMap<Uuid, Arc<Vec<Arc<Segment>>>>,
     /// Segments that cannot be merged: their rows are too large, or an attempt found them unreadable.
     refused: HashSet<Uuid>,
-}
-
-/// How a merge is carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
-    /// By the tiers, within the share of the time.
-    Background,
-    /// All that fits together, at once.
-    AtOnce,
 }
 
 impl CompactThread {
@@ -339,37 +311,5 @@ impl CompactThread {
                 .execute(rusqlite::params![owner.key, seen])?;
             Ok(true)
         })
-    }
-}
-
-/// The rests of a merge.
-struct Work<'s> {
-    signals: &'s Signals,
-    percent: u32,
-    pace: Pace,
-    /// When the current piece of work began.
-    began: Instant,
-}
-
-impl Work<'_> {
-    /// Rests as long as the last piece of work demands.
-    ///
-    /// # Errors
-    /// [`StoreError::Closed`] if the store is being closed.
-    fn rest(&mut self) -> Result<()> {
-        let worked = self.began.elapsed();
-        if self.pace == Pace::Background {
-            let percent = self.percent.clamp(1, 100);
-            thread::sleep((worked * (100 - percent) / percent).min(TICK));
-            let paused = Instant::now();
-            while self.signals.is_busy.get().is_some_and(|is_busy| is_busy())
-                && paused.elapsed() < LONGEST_PAUSE
-                && !self.signals.stop.load(Ordering::Relaxed)
-            {
-                thread::sleep(PAUSE);
-            }
-        }
-        self.began = Instant::now();
-        if self.signals.stop.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
     }
 }
