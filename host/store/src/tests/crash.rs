@@ -109,7 +109,7 @@ async fn acknowledged_rows_survive_kill_9_exactly_once() {
     }
     assert!(all.len() > 100, "only {} rows in eight rounds", all.len());
 
-    for _ in 0..2 {
+    for start in 0..2 {
         let store = Store::open(dir.path(), manual()).unwrap();
         let mut seen: HashMap<String, usize> = HashMap::new();
         for row in rows(frame(&store, "s").select_columns(&["id"]).unwrap()).await {
@@ -124,7 +124,10 @@ async fn acknowledged_rows_survive_kill_9_exactly_once() {
             assert!(store.source(folder.file_name().to_str().unwrap()).is_some(), "{}", folder.path().display());
         }
         assert_eq!(store.stats().set_aside_segments, 0, "a crash is no damage");
-        assert_eq!((store.stats().lost_transactions, store.stats().damaged_segments), (0, 0));
+        // A kill between the two writes of a commit's frame leaves what looks like one transaction, which is told as
+        // perhaps never acknowledged.
+        assert!(store.stats().lost_transactions <= u64::from(start == 0), "{:?}", store.stats());
+        assert_eq!(store.stats().damaged_segments, 0);
         if store.source("t").is_some() {
             assert!(frame(&store, "t").count().await.unwrap() <= 3);
         }
