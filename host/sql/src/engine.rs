@@ -14,6 +14,7 @@ mod shared_part;
 mod shared_rows;
 mod stoppable_join;
 mod stoppable_rules;
+mod text_condition;
 mod window_memory;
 mod wrapper;
 mod yielding;

@@ -45,6 +45,8 @@ pub struct StoreOptions {
     /// The rows of a project lie together in a segment if the segment has at least so many of them. Projects with fewer
     /// rows share a part of the segment until it has so many.
     pub run_rows: usize,
+    /// Segments of fewer rows have no index of the texts in their messages: they are read quickly, and are soon merged.
+    pub trigram_rows: usize,
     /// Rows of a full segment: compaction merges segments until they have about so many.
     pub compaction_rows: usize,
     /// Bytes of a full segment's file. A source with a retention by bytes has smaller ones.
@@ -91,6 +93,7 @@ impl Default for StoreOptions {
             max_depth: 32,
             row_group_rows: 16 << 10,
             run_rows: 8 << 10,
+            trigram_rows: 8 << 10,
             compaction_rows: 1 << 20,
             compaction_bytes: 256 << 20,
             compaction_fan_in: 8,

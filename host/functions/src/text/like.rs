@@ -31,6 +31,12 @@ fn caseless(c: char) -> char {
     single(upper.to_lowercase()).unwrap_or(upper)
 }
 
+/// The texts between the wildcards of a pattern. None if the pattern is too long.
+pub(super) fn texts(pattern: &str) -> Vec<String> {
+    let parts = pieces(pattern).unwrap_or_default().into_iter().flatten();
+    parts.filter_map(|part| if let Part::Text(text) = part { Some(text) } else { None }).collect()
+}
+
 /// A part of a piece of a pattern, between its `%`.
 #[derive(Debug, PartialEq)]
 enum Part {

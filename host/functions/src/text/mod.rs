@@ -2,6 +2,7 @@
 //! a kernel, because the engine does not bound what its own functions make.
 
 pub(crate) mod codes;
+pub mod demands;
 pub(crate) mod format;
 pub(crate) mod like;
 pub(crate) mod pieces;

@@ -17,15 +17,17 @@ use datafusion::common::{Column, TableReference};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, TableScan, TableScanBuilder};
+use tidegate_model::TextCondition;
 
 use super::batch::leaves;
+use super::text_condition::text_condition;
 
-/// The table with records of fewer fields, those of the schema; its columns stay the same. `None` for a table that
-/// cannot be narrowed.
-pub type Narrow = fn(&dyn TableProvider, SchemaRef) -> Option<Arc<dyn TableProvider>>;
+/// The table with records of fewer fields, those of the schema; its columns stay the same. Rows for which the condition
+/// on texts does not hold may be left out. `None` for a table that knows no such thing.
+pub type Narrow = fn(&dyn TableProvider, SchemaRef, Option<TextCondition>) -> Option<Arc<dyn TableProvider>>;
 
 /// Narrows no table.
-pub(super) fn never(_: &dyn TableProvider, _: SchemaRef) -> Option<Arc<dyn TableProvider>> {
+pub(super) fn never(_: &dyn TableProvider, _: SchemaRef, _: Option<TextCondition>) -> Option<Arc<dyn TableProvider>> {
     None
 }
 
@@ -208,12 +210,20 @@ fn path_of(expr: &Expr) -> Option<(&Column, Vec<String>)> {
 /// The optimized plan over tables that are no wider than it reads them.
 pub(super) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, LogicalPlan>> {
     let uses = Uses::of(plan)?;
-    let tables = uses.tables.iter().filter_map(|(name, provider)| {
-        let provider = provider.as_ref()?;
-        Some((name, narrow(provider.as_ref(), uses.narrowed(name, &provider.schema())?)?))
+    let schemas = uses.tables.iter().filter_map(|(name, provider)| {
+        let schema = uses.narrowed(name, &provider.as_ref()?.schema())?;
+        Some((name, schema))
     });
-    let tables: HashMap<&TableReference, Arc<dyn TableProvider>> = tables.collect();
-    if tables.is_empty() {
+    let schemas: HashMap<&TableReference, SchemaRef> = schemas.collect();
+    let mut is_needless = schemas.is_empty();
+    if is_needless {
+        plan.apply_with_subqueries(|node| {
+            let demands = matches!(node, LogicalPlan::TableScan(scan) if text_condition(&scan.filters).is_some());
+            is_needless = !demands;
+            Ok(if demands { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+    }
+    if is_needless {
         return Ok(Cow::Borrowed(plan));
     }
     let narrowed = plan.clone().transform_up_with_subqueries(|node| {
@@ -221,12 +231,20 @@ pub(super) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, Log
             // The types of inputs may have changed; the schema of the whole plan stays the same.
             return Ok(Transformed::yes(node.recompute_schema()?));
         };
-        let Some(table) = tables.get(&scan.table_name) else {
+        let texts = text_condition(&scan.filters);
+        let schema = schemas.get(&scan.table_name).cloned();
+        let table = if schema.is_some() || texts.is_some() {
+            let provider = source_as_provider(&scan.source)?;
+            let schema = schema.unwrap_or_else(|| provider.schema());
+            narrow(provider.as_ref(), schema, texts)
+        } else {
+            None
+        };
+        let Some(table) = table else {
             return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
         };
         let TableScan { table_name, projection, filters, fetch, .. } = scan;
-        let source = provider_as_source(Arc::clone(table));
-        let scan = TableScanBuilder::new(table_name, source)
+        let scan = TableScanBuilder::new(table_name, provider_as_source(table))
             .with_projection(projection)
             .with_filters(filters)
             .with_fetch(fetch)

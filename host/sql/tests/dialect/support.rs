@@ -10,7 +10,7 @@ use datafusion::arrow::json::ReaderBuilder;
 use datafusion::catalog::{MemTable, TableProvider};
 use futures::TryStreamExt;
 use serde_json::Value as Json;
-use tidegate_model::{Arguments, Failure, Value};
+use tidegate_model::{Arguments, Failure, TextCondition, Value};
 use tidegate_sql::{
     Binding, ColumnEncoder, Engine, EngineOptions, Plan, Reads, SavedQuery, SavedTable, Sources, Stop, Style, Tables,
     Type,
@@ -104,12 +104,14 @@ pub(crate) fn narrowed() -> Vec<Vec<String>> {
         found.retain(|path| path.contains('.'));
         found
     };
-    NARROWED.take().into_iter().map(fields).collect()
+    let mut narrowed = NARROWED.take();
+    narrowed.dedup();
+    narrowed.into_iter().map(fields).collect()
 }
 
 /// A table of rows in memory with fewer fields in its records, as a store's.
-fn narrow(table: &dyn TableProvider, schema: SchemaRef) -> Option<Arc<dyn TableProvider>> {
-    let table = table.downcast_ref::<MemTable>()?;
+fn narrow(table: &dyn TableProvider, schema: SchemaRef, _: Option<TextCondition>) -> Option<Arc<dyn TableProvider>> {
+    let table = table.downcast_ref::<MemTable>().filter(|table| table.schema() != schema)?;
     NARROWED.with_borrow_mut(|narrowed| narrowed.push(Arc::clone(&schema)));
     let rows = table.batches.first()?.try_read().ok()?.first()?.clone();
     let columns = schema.fields().iter().zip(rows.columns()).map(|(field, column)| picked(column, field.data_type()));

@@ -20,6 +20,7 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
+use crate::scan::text_pruning::TextPruning;
 use datafusion::{
     common::{Statistics, config::ConfigOptions, tree_node::TreeNodeRecursion},
     datasource::{
@@ -66,11 +67,11 @@ impl SegmentScan {
 
 impl DataSource for SegmentScan {
     fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.files.open(partition, context)
+        self.open_with_args(OpenArgs::new(partition, context))
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        self.files.open_with_args(args)
+        TextPruning::of(&self.files).as_ref().unwrap_or(&self.files).open_with_args(args)
     }
 
     /// `None` for a scan that preserves an order: each stream reads the files of its own group.

@@ -28,9 +28,10 @@ use datafusion::{
     scalar::ScalarValue,
 };
 use object_store::{ObjectMeta, path::Path as ObjectPath};
+use tidegate_model::TextCondition;
 
 use crate::{
-    field_names::TIMESTAMP,
+    field_names::{MESSAGE, TIMESTAMP},
     scan::{
         expr_adapter::AdapterFactory,
         memory_scan::MemoryScan,
@@ -39,6 +40,7 @@ use crate::{
         segment_scan::SegmentScan,
         source_union::SourceUnion,
     },
+    segment::trigram::search::Search,
     source::Snapshot,
     source_info::SourceInfo,
 };
@@ -52,21 +54,30 @@ const MAX_ORDERED_GROUPS: usize = 32;
 pub(crate) struct SourceTable {
     info: Arc<SourceInfo>,
     snapshot: Snapshot,
+    /// What each query of the table demands of texts, if it does.
+    texts: Option<Arc<TextCondition>>,
 }
 
 impl SourceTable {
     pub(crate) fn new(info: Arc<SourceInfo>, snapshot: Snapshot) -> SourceTable {
-        SourceTable { info, snapshot }
+        SourceTable { info, snapshot, texts: None }
     }
 }
 
-/// A table of a source with fewer fields in its records, for a statement that reads no other fields, and no record as a
-/// whole that has other fields. `schema` is the schema of the table without those fields. `None` if the table is not
-/// one of a store.
-pub fn narrowed(table: &dyn TableProvider, schema: SchemaRef) -> Option<Arc<dyn TableProvider>> {
-    let SourceTable { info, snapshot } = table.downcast_ref()?;
+/// A table of a source for one scan of a statement. `schema` is the schema of the table, without fields of its records
+/// that the statement does not read: not by themselves, and not in a record as a whole. `texts` is what the conditions
+/// of the scan demand of texts: rows for which it does not hold may be left out. `None` if the table is not one of a
+/// store.
+pub fn narrowed(
+    table: &dyn TableProvider,
+    schema: SchemaRef,
+    texts: Option<TextCondition>,
+) -> Option<Arc<dyn TableProvider>> {
+    let SourceTable { info, snapshot, .. } = table.downcast_ref()?;
     let snapshot = Snapshot { schema, ..snapshot.clone() };
-    Some(Arc::new(SourceTable::new(Arc::clone(info), snapshot)))
+    // Other columns have no index.
+    let texts = texts.filter(|texts| Search::of(texts, MESSAGE).is_some()).map(Arc::new);
+    Some(Arc::new(SourceTable { info: Arc::clone(info), snapshot, texts }))
 }
 
 #[async_trait]
@@ -172,7 +183,7 @@ impl SourceTable {
             time.null_count = Precision::Exact(0);
         }
         let file = PartitionedFile::new_from_meta(meta)
-            .with_extension(SegmentOfFile(Arc::clone(segment)))
+            .with_extension(SegmentOfFile { segment: Arc::clone(segment), texts: self.texts.clone() })
             .with_statistics(Arc::new(statistics));
         Ok(match row_groups(part) {
             Some(plan) => file.with_extension(plan),

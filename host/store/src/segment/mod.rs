@@ -9,8 +9,8 @@
 //!
 //! [`handle`] is a segment that is in use: what the catalog says of it, and the lifetime of its file. [`cluster`]
 //! decides about runs and the order of rows, [`writer`] writes a segment, [`footer`] reads and checks a footer, [`catalog_rows`] inserts and loads the rows of the
-//! catalog's table `segments`, [`tombstones`] maintains the table `dropped`, [`file_error`] is the error of reading
-//! a file.
+//! catalog's table `segments`, [`tombstones`] maintains the table `dropped`, [`trigram`] is the index of substrings, [`file_error`] is
+//! the error of reading a file.
 //!
 //! What other modules rely on (a change of the layout, compaction or another place for the files must keep it or change
 //! it there too):
@@ -39,4 +39,5 @@ pub(crate) mod footer_entry;
 pub(crate) mod handle;
 pub(crate) mod run;
 pub(crate) mod tombstones;
+pub(crate) mod trigram;
 pub(crate) mod writer;

@@ -23,6 +23,7 @@ mod retention;
 mod scan;
 mod schema;
 mod sources;
+mod text_search;
 
 use std::sync::Arc;
 

@@ -121,12 +121,24 @@ impl Make<'_, '_> {
             6 => format!("{} {} {}", at.n, self.pick(&[">", "<=", "="]), self.pick(&[20, 21, 33, 43])),
             7 => format!("{} {} {}", at.s, self.pick(&["=", ">=", "<"]), self.pick(&[200, 404, 500])),
             8 => format!("{} IS {}NULL", self.pick(&[at.n, at.s, at.l]), self.pick(&["", "NOT "])),
-            9 => format!("{} LIKE '{}'", at.k, self.pick(&["%rare%", "GET%", "%1", "P%T 3"])),
+            9 => self.text_condition(at.k),
             10 => format!("{} {} '8{}'", at.id, self.pick(&["<", ">="]), self.below(10)),
             11 => format!("{} = '{}'", at.l, self.pick(&["a", "b"])),
             12 | 13 => format!("({} AND {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
             14 => format!("({} OR {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
             _ => format!("NOT ({})", self.condition(at, depth - 1)),
+        }
+    }
+
+    /// What an index of texts may answer, in part.
+    fn text_condition(&mut self, k: &str) -> String {
+        let word = self.pick(&["rare", "503 of", "GET", "PATCH 1", "patch", "nowhere"]);
+        match self.below(6) {
+            0 | 1 => format!("{k} LIKE '{}'", self.pick(&["%rare%", "GET%", "%1", "P%T 3", "%PATCH _%", "nowhere%"])),
+            2 => format!("LOWER({k}) LIKE '%{word}%'"),
+            3 => format!("CONTAINS_SUBSTR({k}, '{word}')"),
+            4 => format!("STARTS_WITH({k}, '{word}')"),
+            _ => format!("{k} IN ('{word} 3', 'rare 7')"),
         }
     }
 

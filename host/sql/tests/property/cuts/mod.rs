@@ -11,6 +11,7 @@
 //! floats depend on the order in which they are added.
 
 mod grammar;
+mod texts;
 mod world;
 
 use std::cell::RefCell;

@@ -3,17 +3,19 @@
 //! What depends on the cut is all that a scan may rely on: which times a segment spans, whether
 //! these overlap or touch, where a row group ends, which columns a segment lacks.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use serde_json::{Value as Json, json};
-use tidegate_model::{Arguments, Failure};
+use tidegate_model::{Arguments, Failure, TextCondition};
 use tidegate_sql::{Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, Style, Tables};
 use tidegate_store::{Store, StoreOptions};
 
@@ -54,6 +56,20 @@ pub(super) struct World {
     pub(super) seconds: usize,
     pub(super) shown: String,
     _folder: tempfile::TempDir,
+}
+
+thread_local! {
+    static DEMANDED: RefCell<Vec<TextCondition>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The store's, which also notes what it is told of texts.
+fn recorded(
+    table: &dyn TableProvider,
+    schema: SchemaRef,
+    texts: Option<TextCondition>,
+) -> Option<Arc<dyn TableProvider>> {
+    DEMANDED.with_borrow_mut(|demanded| demanded.extend(texts.clone()));
+    tidegate_store::narrowed(table, schema, texts)
 }
 
 /// One table under the name `t`.
@@ -150,6 +166,7 @@ impl World {
             manual_flush: true,
             row_group_rows: layout.row_group_rows,
             run_rows: layout.run_rows,
+            trigram_rows: 10,
             compaction_rows: layout.merge.map_or(1_000_000, |(_, rows)| rows),
             durable: false,
             zstd_level: 1,
@@ -209,6 +226,16 @@ impl World {
     /// The same over all rows in one batch.
     pub(super) async fn expected(&self, sql: &str, grant: Option<&str>) -> Result<Vec<Vec<String>>, Failure> {
         answer(&self.reference, &One(Arc::clone(&self.whole)), sql, grant).await
+    }
+
+    /// What the scans of a statement demand of texts.
+    pub(super) async fn demanded_texts(&self, sql: &str, grant: &str) -> Vec<TextCondition> {
+        let options = EngineOptions { partitions: 1, narrow: recorded, ..EngineOptions::default() };
+        let engine = Engine::new(&options).unwrap();
+        drop(DEMANDED.take());
+        let plan = plan(&engine, &One(self.cut.table("t").unwrap()), sql, Some(grant)).unwrap();
+        engine.explain(&plan).await.unwrap();
+        DEMANDED.take()
     }
 
     /// The physical plan, to be shown with a failure.

@@ -1,0 +1,124 @@
+//! The index of trigrams in a scan: what a condition on texts leaves out, and that it leaves out nothing else.
+
+use std::{path::Path, sync::Arc};
+
+use datafusion::prelude::{DataFrame, col, lit};
+use serde_json::{Value, json};
+use tidegate_model::TextCondition;
+
+use super::{all, context, damage::files, frame, rows};
+use crate::{Store, StoreOptions, narrowed, verify};
+
+const START: i64 = 1_700_000_000_000_000;
+
+/// Two granules in a row group.
+fn open(dir: &Path) -> Arc<Store> {
+    let options =
+        StoreOptions { manual_flush: true, run_rows: 5_000, row_group_rows: 4_096, ..StoreOptions::default() };
+    Store::open(dir, options).unwrap()
+}
+
+/// One event in 5,000 has a rare text.
+fn event(i: i64) -> Value {
+    let rare = if i % 5_000 == 3_210 { " Order-77 NOT found" } else { "" };
+    json!({
+        "id": format!("{i:06}"), "timestamp": START + i, "project": format!("p{}", i % 3),
+        "event_message": format!("GET {:08x} /rest/v1/items{rare}", i.wrapping_mul(2_654_435_761) as u32),
+        "n": i,
+    })
+}
+
+async fn filled(store: &Store) {
+    store.create_source("s").unwrap();
+    for part in 0..3 {
+        store.ingest("s", (part * 10_000..part * 10_000 + 10_000).map(event).collect()).await.unwrap();
+        store.flush().await.unwrap();
+    }
+}
+
+fn contains(part: &str) -> TextCondition {
+    TextCondition::Contains { column: "event_message".to_owned(), part: part.to_owned() }
+}
+
+/// The table with a condition, of which no filter is left: rows that the scan reads.
+fn read(store: &Store, condition: TextCondition) -> DataFrame {
+    let table = store.table("s").unwrap();
+    let table = narrowed(table.as_ref(), table.schema(), Some(condition)).unwrap();
+    context().read_table(table).unwrap()
+}
+
+fn rare(rows: &[Value]) -> Vec<Value> {
+    let mut rare: Vec<Value> = rows.iter().filter(|row| row["n"].as_i64().unwrap() % 5_000 == 3_210).cloned().collect();
+    rare.sort_by_key(|row| row["n"].as_i64());
+    rare
+}
+
+#[tokio::test]
+async fn granules_without_a_text_are_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    filled(&store).await;
+    let everything = rows(frame(&store, "s")).await;
+    assert_eq!((everything.len(), rare(&everything).len()), (30_000, 6));
+    for merged in [false, true] {
+        if merged {
+            store.compact().await.unwrap();
+            assert_eq!(store.stats().merges, 1);
+        }
+        let found = rows(read(&store, contains("order-77"))).await;
+        assert_eq!(rare(&found), rare(&everything));
+        assert!(found.len() <= 6 * 2_048, "{} rows are read", found.len());
+        assert_eq!(rows(read(&store, contains("order-78"))).await, Vec::<Value>::new());
+        assert_eq!(rows(read(&store, contains("/rest/v1"))).await.len(), 30_000);
+        // Shorter than a trigram, or of another column: nothing is known.
+        assert_eq!(rows(read(&store, contains("zz"))).await.len(), 30_000);
+        let other = TextCondition::Contains { column: "id".to_owned(), part: "nowhere".to_owned() };
+        assert_eq!(rows(read(&store, other.clone())).await.len(), 30_000);
+        assert_eq!(rows(read(&store, TextCondition::Any(vec![other, contains("nowhere")]))).await.len(), 30_000);
+        // With the runs of a project, newest first, and a limit.
+        let of_project = read(&store, contains("order-77")).filter(col("project").eq(lit("p0"))).unwrap();
+        let newest = of_project.sort(vec![col("timestamp").sort(false, false)]).unwrap();
+        let found = rows(newest.clone()).await;
+        let mine = |row: &&Value| row["project"] == "p0";
+        assert_eq!(rare(&found), rare(&everything).iter().filter(mine).cloned().collect::<Vec<_>>());
+        assert!(found.len() < 10_000 && found.is_sorted_by_key(|row| -row["n"].as_i64().unwrap()), "{}", found.len());
+        assert_eq!(rows(newest.limit(0, Some(7)).unwrap()).await, found[..7]);
+    }
+    // Rows in memory are all read, and so is a segment of few rows.
+    store.ingest("s", (30_000..30_100).map(event).collect()).await.unwrap();
+    assert_eq!(rows(read(&store, contains("order-78"))).await.len(), 100);
+    store.flush().await.unwrap();
+    assert_eq!(rows(read(&store, contains("order-78"))).await.len(), 100);
+}
+
+#[tokio::test]
+async fn a_damaged_index_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    filled(&store).await;
+    let file = files(dir.path()).remove(0);
+    let bytes = std::fs::read(&file).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    let place = text.split("tidegate.trigrams").nth(1).unwrap();
+    let number = |key: &str| -> usize {
+        let digits = place.split(&format!("\"{key}\":")).nth(1).unwrap();
+        digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+    };
+    let (start, length) = (number("start"), number("bytes"));
+    for at in [start, start + length / 2, start + length - 1] {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        std::fs::write(&file, changed).unwrap();
+        let copy = tempfile::tempdir().unwrap();
+        super::durability::copy(dir.path(), copy.path());
+        assert_eq!(verify(copy.path()).unwrap().findings.len(), 1);
+        let store = open(copy.path());
+        match read(&store, contains("order-77")).collect().await {
+            Err(error) => assert!(error.to_string().contains("verify"), "{error}"),
+            // A part that this search does not read.
+            Ok(batches) => assert!(at > start, "{} batches", batches.len()),
+        }
+    }
+    std::fs::write(&file, bytes).unwrap();
+    assert_eq!(all(&store, "s").await.len(), 30_000);
+}
