@@ -1,6 +1,7 @@
 //! The arguments of one row, as a kernel reads them.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -98,7 +99,8 @@ impl Column {
 /// What was compiled for the row before: the next row mostly has the same pattern or format.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    regex: Option<(String, Arc<Compiled>)>,
+    /// Handed out for each row, so it is counted without atomic operations: threads of a statement share the program.
+    regex: Option<(String, Rc<Arc<Compiled>>)>,
     /// The number of the argument, its text, and what was made of it.
     others: Vec<(usize, String, Arc<dyn std::any::Any + Send + Sync>)>,
 }
@@ -227,20 +229,21 @@ impl Row {
     }
 
     /// The regular expression of an argument.
-    pub(crate) fn regex(&self, i: usize) -> std::result::Result<Arc<Compiled>, RowError> {
+    pub(crate) fn regex(&self, i: usize) -> std::result::Result<Rc<Arc<Compiled>>, RowError> {
         let pattern = self.text(i);
         let mut memo = self.memo.borrow_mut();
         if let Some((known, regex)) = &memo.regex
             && known == pattern
         {
-            return Ok(Arc::clone(regex));
+            return Ok(Rc::clone(regex));
         }
         // A pattern for each row takes long.
         self.running()?;
         let short: String = pattern.chars().take(60).collect();
         let regex = compiled(pattern)
             .map_err(|_| format!("'{short}' is not a valid regular expression, or too large a one"))?;
-        memo.regex = Some((pattern.to_owned(), Arc::clone(&regex)));
+        let regex = Rc::new(regex);
+        memo.regex = Some((pattern.to_owned(), Rc::clone(&regex)));
         Ok(regex)
     }
 
