@@ -1,6 +1,7 @@
 //! The arguments of one row, as a kernel reads them.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -96,11 +97,23 @@ impl Column {
     }
 }
 
+/// A regular expression that is handed out for each row, counted without atomic operations: the threads of a statement share
+/// the program.
+#[derive(Debug)]
+pub(crate) struct Pattern(Arc<Compiled>);
+
+impl Deref for Pattern {
+    type Target = Compiled;
+
+    fn deref(&self) -> &Compiled {
+        &self.0
+    }
+}
+
 /// What was compiled for the row before: the next row mostly has the same pattern or format.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    /// Handed out for each row, so it is counted without atomic operations: threads of a statement share the program.
-    regex: Option<(String, Rc<Arc<Compiled>>)>,
+    regex: Option<(String, Rc<Pattern>)>,
     /// The number of the argument, its text, and what was made of it.
     others: Vec<(usize, String, Arc<dyn std::any::Any + Send + Sync>)>,
 }
@@ -229,7 +242,7 @@ impl Row {
     }
 
     /// The regular expression of an argument.
-    pub(crate) fn regex(&self, i: usize) -> std::result::Result<Rc<Arc<Compiled>>, RowError> {
+    pub(crate) fn regex(&self, i: usize) -> std::result::Result<Rc<Pattern>, RowError> {
         let pattern = self.text(i);
         let mut memo = self.memo.borrow_mut();
         if let Some((known, regex)) = &memo.regex
@@ -242,7 +255,7 @@ impl Row {
         let short: String = pattern.chars().take(60).collect();
         let regex = compiled(pattern)
             .map_err(|_| format!("'{short}' is not a valid regular expression, or too large a one"))?;
-        let regex = Rc::new(regex);
+        let regex = Rc::new(Pattern(regex));
         memo.regex = Some((pattern.to_owned(), Rc::clone(&regex)));
         Ok(regex)
     }

@@ -24,7 +24,8 @@ fn table(texts: usize) -> Arc<MemTable> {
         let place = |row: usize| (row * 7 + seed * 11) % texts;
         let places: UInt32Array = (0..400).map(|row| (row % 17 != 0).then_some(place(row) as u32)).collect();
         let number: ArrayRef = Arc::new((0..400).map(|row| (row % 5 > 0).then_some(row % 6)).collect::<Int64Array>());
-        let flag: ArrayRef = Arc::new((0..400).map(|row| Some((row + seed) % 2 == 0)).collect::<BooleanArray>());
+        let flag: ArrayRef =
+            Arc::new((0..400).map(|row| Some((row + seed).is_multiple_of(2))).collect::<BooleanArray>());
         let value: ArrayRef = Arc::new((0..400_i64).map(|row| (row % 3 > 0).then_some(row)).collect::<Int64Array>());
         let text = take(&distinct, &places, None).unwrap();
         RecordBatch::try_from_iter_with_nullable([
