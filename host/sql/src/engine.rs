@@ -6,6 +6,7 @@ mod correlated;
 mod distinct;
 mod limits;
 mod narrow;
+mod partial_groups;
 mod planner;
 mod profile;
 pub(crate) mod security_barrier;
@@ -336,6 +337,7 @@ fn with_own_operators(plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result
 fn own_operators(plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
     distinct::without_hints(plan)
         .and_then(window_memory::counted)
+        .and_then(partial_groups::with_partial_groups)
         .and_then(yielding::yielding)
         .and_then(context::within_context)
 }

@@ -1,6 +1,8 @@
 //! The arguments of one row, as a kernel reads them.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -95,10 +97,23 @@ impl Column {
     }
 }
 
+/// A regular expression that is handed out for each row, counted without atomic operations: the threads of a statement share
+/// the program.
+#[derive(Debug)]
+pub(crate) struct Pattern(Arc<Compiled>);
+
+impl Deref for Pattern {
+    type Target = Compiled;
+
+    fn deref(&self) -> &Compiled {
+        &self.0
+    }
+}
+
 /// What was compiled for the row before: the next row mostly has the same pattern or format.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    regex: Option<(String, Arc<Compiled>)>,
+    regex: Option<(String, Rc<Pattern>)>,
     /// The number of the argument, its text, and what was made of it.
     others: Vec<(usize, String, Arc<dyn std::any::Any + Send + Sync>)>,
 }
@@ -227,20 +242,21 @@ impl Row {
     }
 
     /// The regular expression of an argument.
-    pub(crate) fn regex(&self, i: usize) -> std::result::Result<Arc<Compiled>, RowError> {
+    pub(crate) fn regex(&self, i: usize) -> std::result::Result<Rc<Pattern>, RowError> {
         let pattern = self.text(i);
         let mut memo = self.memo.borrow_mut();
         if let Some((known, regex)) = &memo.regex
             && known == pattern
         {
-            return Ok(Arc::clone(regex));
+            return Ok(Rc::clone(regex));
         }
         // A pattern for each row takes long.
         self.running()?;
         let short: String = pattern.chars().take(60).collect();
         let regex = compiled(pattern)
             .map_err(|_| format!("'{short}' is not a valid regular expression, or too large a one"))?;
-        memo.regex = Some((pattern.to_owned(), Arc::clone(&regex)));
+        let regex = Rc::new(Pattern(regex));
+        memo.regex = Some((pattern.to_owned(), Rc::clone(&regex)));
         Ok(regex)
     }
 

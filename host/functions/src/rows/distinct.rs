@@ -1,22 +1,19 @@
 //! Computing once for each distinct text of a batch.
 //!
-//! Most texts of logs repeat: methods, paths, names of programs. A segment holds such a column as a dictionary, and in a
-//! batch that was read of it, rows with the same text have the same view: its length and the place of its bytes. So equal
-//! views are found without looking at the texts, and a kernel with a result for each text is computed for each distinct
-//! view only. Two views may still have the same text, which is then computed twice.
+//! Most texts of logs repeat: methods, paths, names of programs. Rows with the same text are found without looking at the
+//! texts ([`RowNumbers`]), and a kernel with a result for each text is computed once for them. Rows with the same text that
+//! are not found are computed again.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::HashMap;
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 
+use super::numbers::RowNumbers;
+
 /// Batches with fewer rows are computed row by row.
 const FEW: usize = 64;
-
-/// Rows after which is looked whether texts repeat. To number a text takes far less time than any kernel.
-const SAMPLE: usize = 512;
 
 /// The distinct texts of an argument.
 #[derive(Debug)]
@@ -41,14 +38,16 @@ impl Distinct {
         if arrays.next().is_some() || texts.len() < FEW {
             return None;
         }
-        let (firsts, rows) = numbered(texts)?;
-        let distinct = take(texts, &UInt32Array::from(firsts), None).ok()?;
+        let mut numbers = RowNumbers::new();
+        let (firsts, rows) = numbers.of(std::slice::from_ref(texts))?;
+        let distinct = take(texts, &UInt32Array::from_iter_values(firsts.iter().copied()), None).ok()?;
+        let rows = UInt32Array::from_iter_values(rows.iter().copied());
         let count = distinct.len();
         let arguments = arguments.iter().map(|argument| match argument {
             ColumnarValue::Array(_) => ColumnarValue::Array(ArrayRef::clone(&distinct)),
             ColumnarValue::Scalar(scalar) => ColumnarValue::Scalar(scalar.clone()),
         });
-        Some(Self { arguments: arguments.collect(), count, rows: rows.into() })
+        Some(Self { arguments: arguments.collect(), count, rows })
     }
 
     /// The results of the distinct texts as results of the rows.
@@ -57,38 +56,13 @@ impl Distinct {
     }
 }
 
-/// The first row of each distinct view, and for each row the number of its view. NULL counts as a view.
-fn numbered(texts: &ArrayRef) -> Option<(Vec<u32>, Vec<u32>)> {
-    let texts = texts.as_string_view();
-    let mut known: HashMap<Option<u128>, u32> = HashMap::new();
-    let (mut firsts, mut rows) = (Vec::new(), Vec::with_capacity(texts.len()));
-    let mut last = None;
-    for (row, view) in texts.views().iter().enumerate() {
-        let key = texts.is_valid(row).then_some(*view);
-        let number = match last {
-            Some((of, number)) if of == key => number,
-            _ => *known.entry(key).or_insert_with(|| {
-                firsts.push(u32::try_from(row).unwrap_or(u32::MAX));
-                u32::try_from(firsts.len() - 1).unwrap_or(u32::MAX)
-            }),
-        };
-        last = Some((key, number));
-        rows.push(number);
-        // Where nearly every text is a new one, there is little to save.
-        if row >= SAMPLE && firsts.len() > row - row / 4 {
-            return None;
-        }
-    }
-    Some((firsts, rows))
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    use datafusion::arrow::array::StringViewArray;
+    use datafusion::arrow::array::{AsArray, StringViewArray};
     use datafusion::scalar::ScalarValue;
 
     use super::*;

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod distinct;
+mod numbers;
 mod out;
 
 use std::cell::{Cell, RefCell};
@@ -27,6 +28,7 @@ use crate::context::{count_copied, count_made, failed, value_error};
 use arguments::Column;
 pub(crate) use arguments::Row;
 use distinct::Distinct;
+pub use numbers::RowNumbers;
 use out::ELEMENT;
 pub(crate) use out::{Item, Items, MAX_BATCH, MAX_SERIES, MAX_VALUE, Out, RowError, RowResult, check_batch, limit};
 

@@ -13,6 +13,7 @@
 //!   hundred, but the dynamic filter of the outer limit would let the scan go on to older rows. The operators above do the
 //!   work instead, over no more rows than the limit.
 //! - Limits only become smaller, and the reported number of rows takes the limit into account.
+//! - Files are cut by row groups instead of ranges of bytes ([`split`]).
 //!
 //! Two things stay as they are in DataFusion. A scan gives up its order if another is requested that it cannot provide;
 //! files and row groups are then read in the most promising order, below a sort. And the files of a group follow each
@@ -39,6 +40,8 @@ use datafusion::{
         metrics::ExecutionPlanMetricsSet,
     },
 };
+
+use crate::scan::split::split;
 
 /// A scan of files that keeps the order and the limit that it declares.
 #[derive(Debug, Clone)]
@@ -89,6 +92,18 @@ impl DataSource for SegmentScan {
         repartition_file_min_size: usize,
         output_ordering: Option<LexOrdering>,
     ) -> Result<Option<Arc<dyn DataSource>>> {
+        // Without a limit: it would hold for each of other partitions.
+        if output_ordering.is_none()
+            && self.files.limit.is_none()
+            && let Some(groups) = split(&self.files.file_groups, target_partitions)
+        {
+            let mut files = self.files.clone();
+            files.file_groups = groups;
+            // Nobody relies on an order, so who is done first takes the next piece.
+            files.output_ordering.clear();
+            files.preserve_order = false;
+            return Ok(Some(Arc::new(SegmentScan::new(files))));
+        }
         let source = self.files.repartitioned(target_partitions, repartition_file_min_size, output_ordering)?;
         Ok(source.as_ref().and_then(SegmentScan::again))
     }

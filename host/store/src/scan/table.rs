@@ -15,10 +15,7 @@ use datafusion::{
     datasource::{
         listing::PartitionedFile,
         object_store::ObjectStoreUrl,
-        physical_plan::{
-            FileGroup, FileScanConfigBuilder, ParquetSource,
-            parquet::{ParquetAccessPlan, RowGroupAccess},
-        },
+        physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource},
         source::DataSourceExec,
     },
     error::{DataFusionError, Result},
@@ -34,6 +31,7 @@ use crate::{
     field_names::{MESSAGE, TIMESTAMP},
     scan::{
         expr_adapter::AdapterFactory,
+        file_groups::{Share, grouped},
         memory_scan::MemoryScan,
         prune::{SegmentPart, prune},
         segment_reader::{SegmentOfFile, SegmentReaders},
@@ -44,10 +42,6 @@ use crate::{
     source::Snapshot,
     source_info::SourceInfo,
 };
-
-/// The most groups of overlapping files that are merged in order. With more groups the scan gives up the order instead
-/// of opening hundreds of files at once.
-const MAX_ORDERED_GROUPS: usize = 32;
 
 /// A snapshot of a source.
 #[derive(Debug)]
@@ -145,10 +139,10 @@ impl SourceTable {
             .with_parquet_file_reader_factory(Arc::new(readers));
 
         let rows = parts.iter().map(SegmentPart::rows).sum();
-        let (groups, ordered) = group(runs_apart(parts), state.config().target_partitions());
+        let (groups, ordered) = grouped(parts, state.config().target_partitions());
         let groups = groups
             .into_iter()
-            .map(|group| Ok(FileGroup::new(group.iter().map(|part| self.file(part)).collect::<Result<_>>()?)))
+            .map(|group| Ok(FileGroup::new(group.iter().map(|share| self.file(share)).collect::<Result<_>>()?)))
             .collect::<Result<Vec<_>>>()?;
         let statistics = Statistics { num_rows: Precision::Exact(rows), ..Statistics::new_unknown(schema) };
         let config = FileScanConfigBuilder::new(url, Arc::new(parquet))
@@ -161,11 +155,11 @@ impl SourceTable {
         Ok(SegmentScan::exec(config.build()))
     }
 
-    /// A part of a segment as a file of the scan, with the bounds of its times. The planner proves from them that the
+    /// A share of a segment as a file of the scan, with the bounds of its times. The planner proves from them that the
     /// files of a group follow each other.
-    fn file(&self, part: &SegmentPart) -> Result<PartitionedFile> {
+    fn file(&self, share: &Share) -> Result<PartitionedFile> {
         let schema = &self.snapshot.schema;
-        let segment = &part.segment;
+        let segment = &share.part.segment;
         let meta = ObjectMeta {
             location: ObjectPath::from_absolute_path(&segment.path)?,
             // Segments never change, so that the footer cache may use any constant.
@@ -175,17 +169,17 @@ impl SourceTable {
             version: None,
         };
         let mut statistics = Statistics::new_unknown(schema);
-        statistics.num_rows = Precision::Exact(part.rows());
+        statistics.num_rows = share.rows();
         if let Some(time) = statistics.column_statistics.get_mut(schema.index_of(TIMESTAMP)?) {
             let bound = |at| Precision::Exact(ScalarValue::TimestampMicrosecond(Some(at), None));
-            time.min_value = bound(part.min_time());
-            time.max_value = bound(part.max_time());
+            time.min_value = bound(share.part.min_time());
+            time.max_value = bound(share.part.max_time());
             time.null_count = Precision::Exact(0);
         }
         let file = PartitionedFile::new_from_meta(meta)
             .with_extension(SegmentOfFile { segment: Arc::clone(segment), texts: self.texts.clone() })
             .with_statistics(Arc::new(statistics));
-        Ok(match row_groups(part) {
+        Ok(match share.row_groups() {
             Some(plan) => file.with_extension(plan),
             None => file,
         })
@@ -221,80 +215,4 @@ fn newest_first(schema: &SchemaRef) -> Result<LexOrdering> {
     let options = SortOptions { descending: true, nulls_first: false };
     LexOrdering::new([PhysicalSortExpr::new(Arc::new(column), options)])
         .ok_or_else(|| DataFusionError::Internal("an ordering of one column is empty".to_owned()))
-}
-
-/// The row groups that are read of a segment; `None` for all of them.
-fn row_groups(part: &SegmentPart) -> Option<ParquetAccessPlan> {
-    let runs = &part.segment.runs;
-    if runs.len() == part.runs.len() {
-        return None;
-    }
-    let access = runs.iter().enumerate().flat_map(|(place, run)| {
-        let is_read = part.runs.contains(&place);
-        let access = if is_read { RowGroupAccess::Scan } else { RowGroupAccess::Skip };
-        std::iter::repeat_n(access, run.groups)
-    });
-    Some(ParquetAccessPlan::new(access.collect()))
-}
-
-/// Each run as a part of its own, if there are few. Then each part is in order. A file is opened for each part, so that
-/// a scan which reads many runs of each segment is faster without the order.
-fn runs_apart(parts: Vec<SegmentPart>) -> Vec<SegmentPart> {
-    let runs: usize = parts.iter().map(|part| part.runs.len()).sum();
-    if runs > MAX_ORDERED_GROUPS.max(2 * parts.len()) {
-        return parts;
-    }
-    let apart = parts.into_iter().flat_map(|SegmentPart { segment, runs }| {
-        runs.into_iter().map(move |run| SegmentPart { segment: Arc::clone(&segment), runs: vec![run] })
-    });
-    apart.collect()
-}
-
-/// Groups of files such that reading the files of a group one after the other is in order, and whether that was
-/// possible. At least `parallel` groups if there are as many files.
-fn group(mut parts: Vec<SegmentPart>, parallel: usize) -> (Vec<Vec<SegmentPart>>, bool) {
-    let parallel = parallel.max(1);
-    parts.sort_by_key(|part| (std::cmp::Reverse(part.max_time()), std::cmp::Reverse(part.min_time())));
-    let ordered = parts.iter().all(|part| part.runs.len() == 1).then(|| chains(&parts, parallel)).flatten();
-    let is_ordered = ordered.is_some();
-    let groups = ordered.unwrap_or_else(|| {
-        let mut groups: Vec<Vec<usize>> = vec![Vec::new(); parallel.min(parts.len())];
-        for (part, turn) in (0..parts.len()).zip((0..groups.len()).cycle()) {
-            if let Some(group) = groups.get_mut(turn) {
-                group.push(part);
-            }
-        }
-        groups
-    });
-    let mut parts: Vec<Option<SegmentPart>> = parts.into_iter().map(Some).collect();
-    let taken = groups.into_iter().map(|group| {
-        group.into_iter().filter_map(|part| parts.get_mut(part).and_then(Option::take)).collect::<Vec<_>>()
-    });
-    (taken.collect(), is_ordered)
-}
-
-/// Parts by their numbers, in groups in which they follow each other. `parts` are sorted by their newest row. `None` if
-/// too many groups would have to be merged.
-fn chains(parts: &[SegmentPart], parallel: usize) -> Option<Vec<Vec<usize>>> {
-    // Of each group: its parts, and the oldest time of the last one.
-    let mut groups: Vec<(Vec<usize>, i64)> = Vec::new();
-    for (number, part) in parts.iter().enumerate() {
-        let (newest, oldest) = (part.max_time(), part.min_time());
-        let is_full = groups.len() == MAX_ORDERED_GROUPS.max(parallel);
-        // The smallest group that this part can follow, unless there are fewer groups than cores.
-        let place = if groups.len() < parallel {
-            None
-        } else {
-            groups.iter_mut().filter(|(_, end)| *end >= newest).min_by_key(|(group, _)| group.len())
-        };
-        match place {
-            Some((group, end)) => {
-                group.push(number);
-                *end = oldest;
-            }
-            None if is_full => return None,
-            None => groups.push((vec![number], oldest)),
-        }
-    }
-    Some(groups.into_iter().map(|(group, _)| group).collect())
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use datafusion::{
     datasource::source::{DataSource, DataSourceExec},
+    functions_aggregate::expr_fn::count,
+    physical_plan::displayable,
     prelude::{DataFrame, SessionConfig, SessionContext, col, lit},
     scalar::ScalarValue,
 };
@@ -125,5 +127,52 @@ async fn newest_first_stops_early() {
         let files = opened(newest(some, 5)).await;
         assert!((1..=partitions).contains(&files), "{files} files for {partitions} partitions");
         assert_eq!(opened(frame(&store, partitions)).await, 12);
+    }
+}
+
+/// The row groups of one project lie next to each other in one file. Every partition reads some of them, and each is read
+/// once.
+#[tokio::test]
+async fn row_groups_are_dealt_out_to_all_partitions() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = StoreOptions { row_group_rows: 10, run_rows: 20, ..manual() };
+    let store = Store::open(dir.path(), options).unwrap();
+    store.create_source("s").unwrap();
+    // One project with every second row, and 40 others: too many runs to read each of them in order.
+    let events = (0..2_000).map(|i| {
+        let project = if i % 2 == 0 { "b".to_owned() } else { format!("p{}", i / 2 % 40) };
+        json!({"id": format!("{i:04}"), "timestamp": START + i * 1_000_000, "project": project, "n": i})
+    });
+    store.ingest("s", events.collect()).await.unwrap();
+    store.flush().await.unwrap();
+    for partitions in 1..=4 {
+        // Fewer rows than a batch has are not worth several partitions.
+        let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(64);
+        let context = SessionContext::new_with_config(config);
+        for project in [None, Some("b")] {
+            let all = context.read_table(store.table("s").unwrap()).unwrap();
+            let some = match project {
+                Some(project) => all.filter(col("project").eq(lit(project))).unwrap(),
+                None => all,
+            };
+            let counted = some.aggregate(vec![col("n")], vec![count(lit(1_i64)).alias("rows")]).unwrap();
+            let text =
+                displayable(counted.clone().create_physical_plan().await.unwrap().as_ref()).indent(true).to_string();
+            assert!(text.contains(&format!("file_groups={{{partitions} group")), "{text}");
+            let mut found: Vec<i64> = Vec::new();
+            for row in rows(counted).await {
+                assert_eq!(row["rows"], 1);
+                found.push(row["n"].as_i64().unwrap());
+            }
+            found.sort_unstable();
+            let expected: Vec<i64> = (0..2_000).filter(|n| project.is_none() || n % 2 == 0).collect();
+            assert_eq!(found, expected, "{partitions} partitions, {project:?}");
+        }
+        // In order, the streams take turns.
+        let newest = newest(frame(&store, partitions).filter(col("project").eq(lit("b"))).unwrap(), 2_000);
+        let expected: Vec<i64> = (0..2_000).rev().filter(|n| n % 2 == 0).collect();
+        let text = displayable(newest.clone().create_physical_plan().await.unwrap().as_ref()).indent(true).to_string();
+        assert!(!text.contains("SortExec") && text.contains(&format!("file_groups={{{partitions} group")), "{text}");
+        assert_eq!(numbers(newest).await, expected, "{partitions} partitions");
     }
 }

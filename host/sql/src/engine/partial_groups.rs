@@ -1,0 +1,323 @@
+//! The first half of a grouping: partial aggregates of one partition, which the second half merges.
+//!
+//! The engine's own operator hashes and compares the keys of every row, which for texts is most of the work of a question
+//! such as "records by user agent". This one numbers the rows of a batch first ([`RowNumbers`]) and looks up one row of each
+//! number; groups and aggregates are the engine's. What comes out is the same.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
+use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
+use datafusion::physical_plan::aggregates::order::GroupOrdering;
+use datafusion::physical_plan::aggregates::{
+    AggregateExec, AggregateMode, PhysicalGroupBy, aggregate_expressions, evaluate_group_by,
+};
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::stream::{EmptyRecordBatchStream, RecordBatchStreamAdapter};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, PlanProperties};
+use futures::{StreamExt, stream};
+use tidegate_functions::RowNumbers;
+
+/// The plan with operators of ours for the first halves of groupings.
+///
+/// # Errors
+/// None that is known: walking a plan does not fail.
+pub(super) fn with_partial_groups(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.transform_up(|node| {
+        Ok(match node.downcast_ref::<AggregateExec>().filter(|aggregate| suits(aggregate)) {
+            Some(aggregate) => Transformed::yes(PartialGroups::of(aggregate.clone())),
+            None => Transformed::no(node),
+        })
+    })
+    .data()
+}
+
+/// Whether it is the first half of a grouping over rows without order, and without a limit to the groups.
+fn suits(aggregate: &AggregateExec) -> bool {
+    let keys = aggregate.group_expr();
+    *aggregate.mode() == AggregateMode::Partial
+        && *aggregate.input_order_mode() == InputOrderMode::Linear
+        && !keys.is_true_no_grouping()
+        && keys.is_single()
+        && aggregate.limit_options().is_none()
+}
+
+#[derive(Debug)]
+struct PartialGroups {
+    aggregate: AggregateExec,
+}
+
+impl PartialGroups {
+    fn of(aggregate: AggregateExec) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Self { aggregate })
+    }
+}
+
+impl DisplayAs for PartialGroups {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PartialGroups: ")?;
+        self.aggregate.fmt_as(format, f)
+    }
+}
+
+impl ExecutionPlan for PartialGroups {
+    fn name(&self) -> &'static str {
+        "PartialGroups"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.aggregate.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.aggregate.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.aggregate.apply_expressions(f)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let aggregate = replace_children_if_necessary(Arc::new(self.aggregate.clone()), children)?;
+        Ok(aggregate.downcast_ref::<AggregateExec>().map(|own| Self::of(own.clone())).unwrap_or(aggregate))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let groups = Groups::new(&self.aggregate, partition, &context)?;
+        let schema = self.aggregate.schema();
+        let batches =
+            stream::try_unfold(
+                groups,
+                |mut groups| async move { Ok(groups.next().await?.map(|batch| (batch, groups))) },
+            );
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+}
+
+/// An aggregate with its state for each group.
+struct Aggregate {
+    states: Box<dyn GroupsAccumulator>,
+    arguments: Vec<Arc<dyn PhysicalExpr>>,
+    filter: Option<Arc<dyn PhysicalExpr>>,
+}
+
+impl Aggregate {
+    /// The arguments and the filter for the rows of a batch.
+    fn evaluated(&self, batch: &RecordBatch) -> Result<(Vec<ArrayRef>, Option<ArrayRef>)> {
+        let of = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array_of_size(batch.num_rows());
+        Ok((self.arguments.iter().map(of).collect::<Result<_>>()?, self.filter.as_ref().map(of).transpose()?))
+    }
+}
+
+fn states(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccumulator>> {
+    if aggregate.groups_accumulator_supported() {
+        return aggregate.create_groups_accumulator();
+    }
+    let aggregate = Arc::clone(aggregate);
+    Ok(Box::new(GroupsAccumulatorAdapter::new(move || aggregate.create_accumulator())))
+}
+
+/// The groups of one partition.
+struct Groups {
+    input: SendableRecordBatchStream,
+    schema: SchemaRef,
+    keys: PhysicalGroupBy,
+    values: Box<dyn GroupValues>,
+    aggregates: Vec<Aggregate>,
+    numbers: RowNumbers,
+    /// The group of each row of a batch, and of a row of each number.
+    groups: Vec<usize>,
+    groups_of_numbers: Vec<usize>,
+    memory: MemoryReservation,
+    /// Rows of a batch that goes out.
+    batch_rows: usize,
+    /// Groups that are on their way out.
+    leaving: Option<RecordBatch>,
+    /// How many rows came, and after how many of them, with which share of groups, grouping is given up.
+    rows: usize,
+    probe_rows: usize,
+    probe_share: f64,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Grouping,
+    /// Nearly every row is a group: rows go out as they come.
+    Passing,
+    Ended,
+}
+
+impl Groups {
+    fn new(aggregate: &AggregateExec, partition: usize, context: &Arc<TaskContext>) -> Result<Self> {
+        let input = aggregate.input().execute(partition, Arc::clone(context))?;
+        let keys = aggregate.group_expr().clone();
+        let values = new_group_values(keys.group_schema(&input.schema())?, &GroupOrdering::None)?;
+        let arguments = aggregate_expressions(aggregate.aggr_expr(), &AggregateMode::Partial, keys.num_group_exprs())?;
+        let aggregates = aggregate.aggr_expr().iter().zip(arguments).zip(aggregate.filter_expr());
+        let aggregates = aggregates
+            .map(|((own, arguments), filter)| Ok(Aggregate { states: states(own)?, arguments, filter: filter.clone() }))
+            .collect::<Result<_>>()?;
+        let options = &context.session_config().options().execution;
+        Ok(Self {
+            schema: aggregate.schema(),
+            input,
+            keys,
+            values,
+            aggregates,
+            numbers: RowNumbers::new(),
+            groups: Vec::new(),
+            groups_of_numbers: Vec::new(),
+            memory: MemoryConsumer::new("groups").register(context.memory_pool()),
+            batch_rows: context.session_config().batch_size().max(1),
+            leaving: None,
+            rows: 0,
+            probe_rows: options.skip_partial_aggregation_probe_rows_threshold,
+            probe_share: options.skip_partial_aggregation_probe_ratio_threshold,
+            phase: Phase::Grouping,
+        })
+    }
+
+    /// The next batch of groups.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.leaving()? {
+                return Ok(Some(batch));
+            }
+            if self.phase == Phase::Ended {
+                return Ok(None);
+            }
+            match self.input.next().await.transpose()? {
+                None => {
+                    // What the input holds goes before the groups do.
+                    self.input = Box::pin(EmptyRecordBatchStream::new(self.input.schema()));
+                    self.phase = Phase::Ended;
+                    self.leave()?;
+                }
+                Some(batch) if self.phase == Phase::Passing => return self.passed(&batch).map(Some),
+                Some(batch) => {
+                    self.add(&batch)?;
+                    self.probe(batch.num_rows())?;
+                    self.count()?;
+                }
+            }
+        }
+    }
+
+    fn keys_of(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        match evaluate_group_by(&self.keys, batch)?.into_iter().next() {
+            Some(keys) => Ok(keys),
+            None => internal_err!("a grouping without keys"),
+        }
+    }
+
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let keys = self.keys_of(batch)?;
+        self.group(&keys)?;
+        let total = self.values.len();
+        for aggregate in &mut self.aggregates {
+            let (arguments, filter) = aggregate.evaluated(batch)?;
+            let filter = filter.as_ref().map(|filter| filter.as_boolean());
+            aggregate.states.update_batch(&arguments, &self.groups, filter, total)?;
+        }
+        Ok(())
+    }
+
+    /// Finds or makes the group of each row.
+    fn group(&mut self, keys: &[ArrayRef]) -> Result<()> {
+        let Some((firsts, numbers)) = self.numbers.of(keys) else {
+            return self.values.intern(keys, &mut self.groups);
+        };
+        let firsts = UInt32Array::from_iter_values(firsts.iter().copied());
+        let distinct = keys.iter().map(|key| Ok(take(key, &firsts, None)?)).collect::<Result<Vec<_>>>()?;
+        self.values.intern(&distinct, &mut self.groups_of_numbers)?;
+        if self.groups_of_numbers.len() != firsts.len() {
+            return internal_err!("{} of {} rows were looked up", self.groups_of_numbers.len(), firsts.len());
+        }
+        let groups = &self.groups_of_numbers;
+        self.groups.clear();
+        // Each number is less than their count, which `RowNumbers` promises.
+        self.groups.extend(numbers.iter().map(|number| groups.get(*number as usize).copied().unwrap_or_default()));
+        Ok(())
+    }
+
+    /// Gives grouping up where it saves nothing.
+    fn probe(&mut self, rows: usize) -> Result<()> {
+        self.rows = self.rows.saturating_add(rows);
+        if self.rows >= self.probe_rows && self.values.len() as f64 / self.rows as f64 > self.probe_share {
+            self.phase = Phase::Passing;
+            self.leave()?;
+        }
+        Ok(())
+    }
+
+    /// Counts what is held. Where that is too much, the groups go out; the second half holds them.
+    fn count(&mut self) -> Result<()> {
+        match self.memory.try_resize(self.size()) {
+            Err(DataFusionError::ResourcesExhausted(_)) if !self.values.is_empty() => self.leave(),
+            resized => resized,
+        }
+    }
+
+    fn size(&self) -> usize {
+        let states: usize = self.aggregates.iter().map(|aggregate| aggregate.states.size()).sum();
+        let groups = (self.groups.capacity() + self.groups_of_numbers.capacity()) * size_of::<usize>();
+        self.values.size() + states + groups + self.numbers.size()
+    }
+
+    /// Sends all groups on their way; there are none then. What is held counts as before until they are out.
+    fn leave(&mut self) -> Result<()> {
+        if self.values.is_empty() {
+            return Ok(());
+        }
+        let mut columns = self.values.emit(EmitTo::All)?;
+        for aggregate in &mut self.aggregates {
+            columns.extend(aggregate.states.state(EmitTo::All)?);
+        }
+        self.values.clear_shrink(0);
+        self.leaving = Some(RecordBatch::try_new(Arc::clone(&self.schema), columns)?);
+        Ok(())
+    }
+
+    /// The next rows of the groups that are on their way out.
+    fn leaving(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(rest) = self.leaving.take() else { return Ok(None) };
+        let rows = rest.num_rows().min(self.batch_rows);
+        let batch = rest.slice(0, rows);
+        if rows < rest.num_rows() {
+            self.leaving = Some(rest.slice(rows, rest.num_rows() - rows));
+        } else {
+            self.memory.try_resize(self.size())?;
+        }
+        Ok(Some(batch))
+    }
+
+    /// Rows as groups of their own.
+    fn passed(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns = self.keys_of(batch)?;
+        for aggregate in &self.aggregates {
+            let (arguments, filter) = aggregate.evaluated(batch)?;
+            let filter = filter.as_ref().map(|filter| filter.as_boolean());
+            columns.extend(aggregate.states.convert_to_state(&arguments, filter)?);
+        }
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
+mod tests;

@@ -1,0 +1,117 @@
+//! The groups are those of the engine's own operator, whatever the keys, the memory and the number of groups.
+
+use std::collections::BTreeMap;
+
+use datafusion::arrow::array::{BooleanArray, Int64Array, StringViewArray};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::util::display::array_value_to_string;
+use datafusion::datasource::MemTable;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::functions_aggregate::expr_fn::{avg, count, count_distinct, max};
+use datafusion::logical_expr::{Expr, ExprFunctionExt, lit};
+use datafusion::physical_plan::{collect, displayable};
+use datafusion::prelude::{SessionConfig, SessionContext, col};
+
+use super::*;
+
+/// Three partitions of two batches each; `texts` is how many texts there are.
+fn table(texts: usize) -> Arc<MemTable> {
+    let distinct: StringViewArray = (0..texts)
+        .map(|i| Some(if i % 3 == 0 { format!("{i}") } else { format!("a text of some length, {i}") }))
+        .collect();
+    let batch = |seed: usize| {
+        let place = |row: usize| (row * 7 + seed * 11) % texts;
+        let places: UInt32Array = (0..400).map(|row| (row % 17 != 0).then_some(place(row) as u32)).collect();
+        let number: ArrayRef = Arc::new((0..400).map(|row| (row % 5 > 0).then_some(row % 6)).collect::<Int64Array>());
+        let flag: ArrayRef =
+            Arc::new((0..400).map(|row| Some((row + seed).is_multiple_of(2))).collect::<BooleanArray>());
+        let value: ArrayRef = Arc::new((0..400_i64).map(|row| (row % 3 > 0).then_some(row)).collect::<Int64Array>());
+        let text = take(&distinct, &places, None).unwrap();
+        RecordBatch::try_from_iter_with_nullable([
+            ("text", text, true),
+            ("number", number, true),
+            ("flag", flag, true),
+            ("value", value, true),
+        ])
+        .unwrap()
+    };
+    let partitions: Vec<Vec<RecordBatch>> = (0..3).map(|part| vec![batch(2 * part), batch(2 * part + 1)]).collect();
+    Arc::new(MemTable::try_new(partitions[0][0].schema(), partitions).unwrap())
+}
+
+async fn plan(table: Arc<MemTable>, keys: &[&str], config: SessionConfig) -> Arc<dyn ExecutionPlan> {
+    let context = SessionContext::new_with_config(config.with_target_partitions(3));
+    let some = count(col("value")).filter(col("number").gt(lit(2_i64))).build().unwrap();
+    let aggregates: Vec<Expr> =
+        vec![count(lit(1_i64)), some, avg(col("value")), max(col("text")), count_distinct(col("text"))];
+    let frame = context.read_table(table).unwrap();
+    let keys = keys.iter().map(|key| col(*key)).collect();
+    frame.aggregate(keys, aggregates).unwrap().create_physical_plan().await.unwrap()
+}
+
+fn sorted(batch: &RecordBatch) -> Vec<Vec<String>> {
+    let shown = |row| batch.columns().iter().map(|column| array_value_to_string(column, row).unwrap()).collect();
+    let mut rows: Vec<Vec<String>> = (0..batch.num_rows()).map(shown).collect();
+    rows.sort();
+    rows
+}
+
+async fn rows(plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Vec<Vec<String>> {
+    let task = TaskContext::default().with_session_config(config.clone());
+    let batches = collect(Arc::clone(&plan), Arc::new(task)).await.unwrap();
+    sorted(&concat_batches(&plan.schema(), &batches).unwrap())
+}
+
+#[tokio::test]
+async fn groups_are_those_of_the_engine() {
+    let plain = SessionConfig::new();
+    // With a group for nearly each row, grouping is given up.
+    let passing = SessionConfig::new()
+        .set_usize("datafusion.execution.skip_partial_aggregation_probe_rows_threshold", 100)
+        .set("datafusion.execution.skip_partial_aggregation_probe_ratio_threshold", &0.05.into());
+    for (config, texts) in [(&plain, 9), (&plain, 350), (&passing, 350), (&plain, 1)] {
+        for keys in [&["text"][..], &["number"], &["flag", "text"], &["number", "text", "flag"]] {
+            let engine = plan(table(texts), keys, config.clone()).await;
+            let own = with_partial_groups(Arc::clone(&engine)).unwrap();
+            let text = displayable(own.as_ref()).indent(true).to_string();
+            assert!(text.contains("PartialGroups: AggregateExec: mode=Partial"), "{text}");
+            assert_eq!(rows(own, config).await, rows(engine, config).await, "{keys:?}, {texts} texts");
+        }
+    }
+}
+
+/// Without room for all groups they go out before the end, several times if need be; nothing is lost.
+#[tokio::test]
+async fn groups_go_out_when_memory_ends() {
+    let plan = plan(table(350), &["text", "number"], SessionConfig::new()).await;
+    let mut found = None;
+    let own = with_partial_groups(plan).unwrap();
+    own.apply(|node| {
+        if node.name() == "PartialGroups" {
+            found = Some(Arc::clone(node));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .unwrap();
+    let own = found.unwrap();
+    let mut groups = Vec::new();
+    for room in [1 << 30, 1 << 17] {
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(room))).build().unwrap();
+        let task = Arc::new(TaskContext::default().with_runtime(Arc::new(runtime)));
+        let batches: Vec<_> = own.execute(0, task).unwrap().collect().await;
+        let batches: Vec<RecordBatch> = batches.into_iter().map(|batch| batch.unwrap()).collect();
+        let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+        let mut rows = 0;
+        for batch in &batches {
+            rows += batch.num_rows();
+            for (row, count) in sorted(batch).iter().map(|row| (row[..2].join("|"), row[2].parse::<i64>().unwrap())) {
+                *counts.entry(row).or_default() += count;
+            }
+        }
+        groups.push((rows, counts));
+    }
+    assert_eq!(groups[0].1, groups[1].1);
+    assert_eq!(groups[0].1.values().sum::<i64>(), 800);
+    assert!(groups[1].0 > groups[0].0, "{} and {} rows", groups[0].0, groups[1].0);
+}
