@@ -13,6 +13,7 @@ mod auth;
 mod blocking_body;
 mod cached;
 mod connection;
+mod console;
 mod failure;
 mod ingest;
 mod manage;

@@ -161,6 +161,21 @@ pub(super) const ROUTES: &[Route] = &[
         ..route("/api/endpoints/{endpoint}", "delete", "delete_endpoint", Who::Private, "Delete an endpoint")
     },
     Route {
+        description: "What would become of these fields if they were put, refusals and warnings included. Nothing is saved. \
+                      Where there is no such endpoint, they are those of a new one.",
+        parameters: &["endpoint"],
+        body: Takes::Json("EndpointFields"),
+        success: &[(200, Gives::Json("CheckedEndpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/endpoints/{endpoint}/check",
+            "post",
+            "check_endpoint",
+            Who::Private,
+            "Check an endpoint without saving it",
+        )
+    },
+    Route {
         description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \
                       its manifest has, or in place of an endpoint. The one that is there already is no new version.",
         parameters: &["endpoint", "make_sources"],
@@ -321,6 +336,18 @@ pub(super) const ROUTES: &[Route] = &[
         success: &[(201, Gives::Json("MadeAccessToken"))],
         refusals: SAVE_REFUSALS,
         ..route("/api/access-tokens", "post", "create_access_token", Who::Private, "Make an access token")
+    },
+    Route {
+        description: "For every token that is valid.",
+        success: &[(200, Gives::Json("CurrentAccessToken"))],
+        refusals: &[401, 429, 500, 503],
+        ..route(
+            "/api/access-tokens/current",
+            "get",
+            "show_current_access_token",
+            Who::Query,
+            "What the token of this request may do",
+        )
     },
     Route {
         parameters: &["token"],

@@ -227,6 +227,12 @@ fn schemas() -> Value {
         "errors": errors("The endpoint's choice, else the server's, if null."),
         "expires_at": time,
     });
+    let mut current = token_fields.clone();
+    if let Some(fields) = current.as_object_mut() {
+        let description = "Null for the tokens of the server's environment.";
+        fields
+            .insert("id".to_owned(), json!({"type": ["string", "null"], "format": "uuid", "description": description}));
+    }
     let mut token = token_fields.clone();
     if let Some(fields) = token.as_object_mut() {
         fields.insert("id".to_owned(), id.clone());
@@ -302,6 +308,12 @@ fn schemas() -> Value {
             "unchanged": {"type": "boolean", "description": "Whether it is what is there now."},
             "warnings": endpoint.get("warnings"),
         }), &["name", "digest", "version", "unchanged", "warnings"]),
+        "CheckedEndpoint": object(json!({
+            "name": text,
+            "version": {"type": ["integer", "null"], "description": "The version that is there now."},
+            "unchanged": {"type": "boolean", "description": "Whether it is what is there now."},
+            "warnings": endpoint.get("warnings"),
+        }), &["name", "version", "unchanged", "warnings"]),
         "EndpointVersion": object(endpoint, &["id", "name", "version"]),
         "SourceFields": closed(source_fields.clone(), &[]),
         "NewSource": closed(source_fields, &["name"]),
@@ -325,6 +337,7 @@ fn schemas() -> Value {
             "inserted_at": time,
         }), &["id", "name"]),
         "SourceSchema": {"type": "object", "description": "Types by path.", "additionalProperties": text},
+        "CurrentAccessToken": object(current, &["id", "description", "scopes", "pinned", "expires_at"]),
         "AccessToken": object(token, &["id", "scopes"]),
         "NewAccessToken": closed(token_fields, &["scopes"]),
         "MadeAccessToken": object(made, &["id", "scopes", "token"]),
