@@ -1,5 +1,5 @@
 // The small parts that all pages share.
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { T } from "../text";
 
@@ -166,5 +166,3 @@ export function styled(style: Record<string, string>): (element: HTMLElement | n
     if (element) for (const [name, value] of Object.entries(style)) element.style.setProperty(name, value);
   };
 }
-
-export type Click = JSX.MouseEventHandler<HTMLButtonElement>;

@@ -1,0 +1,78 @@
+// What stands above the editor of Explore: the language, the time range, run and cancel, and what is done with the view.
+import { messageOf } from "../api/client";
+import { curl } from "../query/snippets";
+import { download } from "../result/run";
+import { T } from "../text";
+import { Menu, copyText } from "../ui/parts";
+import { forget, history } from "./history";
+import { choose } from "./Sidebar";
+import * as state from "./state";
+import { TimeRange } from "./TimeRange";
+
+const FORMATS = ["json", "ndjson", "csv", "arrow"];
+
+function changeMode(mode: state.Mode): void {
+  const first = state.endpoint.value?.tables?.[0] ?? "";
+  if (mode === "lql" && state.mode.value !== "lql") state.text.value = (state.endpoint.value?.tables?.length ?? 0) > 1 ? `f:${first} ` : "";
+  if (mode === "sql" && state.mode.value !== "sql") state.text.value = state.firstQuery(first, state.tables.value.get(first));
+  state.mode.value = mode;
+  if (mode === "saved") void state.start();
+}
+
+export function Toolbar() {
+  const modes: state.Mode[] = state.endpoint.value?.tables ? ["sql", "lql", "saved"] : ["saved"];
+  const save = (format: string): void => {
+    download(state.endpointName.value, state.withText(state.asked()), format).catch((error: unknown) => (state.failure.value = messageOf(error)));
+  };
+  return (
+    <div class="toolbar">
+      <div class="segmented" role="group" aria-label={T.explore.language}>
+        {modes.map((mode) => (
+          <button key={mode} type="button" aria-pressed={state.mode.value === mode} onClick={() => changeMode(mode)}>
+            {T.explore.modes[mode]}
+          </button>
+        ))}
+      </div>
+      {state.bounds.value && <TimeRange value={state.range.value} onChange={(value) => ((state.range.value = value), void state.start())} />}
+      <button type="button" class="primary" disabled={state.missing.value.length > 0} onClick={() => void state.start()} title={T.explore.runKeys}>
+        {T.explore.run}
+      </button>
+      <button type="button" disabled={!state.running.value} onClick={state.cancel}>{T.explore.cancel}</button>
+      <span class="spacer" />
+      <Menu title={T.explore.history} label={T.explore.history} align="right">
+        {(close) =>
+          history.value.length === 0 ? (
+            <p class="hint">{T.explore.noHistory}</p>
+          ) : (
+            <div class="history">
+              {history.value.map((entry) => (
+                <button key={entry.address + entry.text} type="button" class="menu-item" onClick={() => (open(entry.address), close())}>
+                  <b>{entry.endpoint}</b> <code>{(entry.text || T.explore.modes.saved).replace(/\s+/g, " ").slice(0, 120)}</code>
+                </button>
+              ))}
+              <button type="button" class="menu-item" onClick={() => (forget(), close())}>{T.explore.forget}</button>
+            </div>
+          )
+        }
+      </Menu>
+      <Menu title={T.explore.share} label={T.explore.share} align="right">
+        {(close) => (
+          <>
+            <button type="button" class="menu-item" onClick={() => (void copyText(state.link()), close())}>{T.explore.copyLink}</button>
+            <button type="button" class="menu-item" onClick={() => (void copyText(curl(state.endpointName.value, state.withText(state.asked()))), close())}>{T.explore.copyCurl}</button>
+          </>
+        )}
+      </Menu>
+      <Menu title={T.explore.download} label={T.explore.download} align="right">
+        {(close) => FORMATS.map((format) => <button key={format} type="button" class="menu-item" onClick={() => (save(format), close())}>{T.explore.formats[format]}</button>)}
+      </Menu>
+    </div>
+  );
+}
+
+function open(address: string): void {
+  const query = new URLSearchParams(address.split(/\?(.*)/s)[1] ?? "");
+  if (query.get("endpoint") !== state.endpointName.value) choose(query.get("endpoint") ?? "");
+  state.take(query);
+  void state.start();
+}
