@@ -22,6 +22,10 @@ interface Page {
 
 const PAGES: Page[] = [
   { name: "explore", title: T.nav.explore, manages: false, load: () => Promise.resolve(Explore) },
+  { name: "endpoints", title: T.nav.endpoints, manages: true, load: () => import("./endpoints/Endpoints").then((module) => module.default) },
+  { name: "sources", title: T.nav.sources, manages: true, load: () => import("./sources/Sources").then((module) => module.default) },
+  { name: "tokens", title: T.nav.tokens, manages: true, load: () => import("./tokens/Tokens").then((module) => module.default) },
+  { name: "status", title: T.nav.status, manages: true, load: () => import("./status/Status").then((module) => module.default) },
 ];
 
 export function App() {

@@ -3,12 +3,12 @@
 import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { sql } from "@codemirror/lang-sql";
-import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
+import { bracketMatching, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, setDiagnostics } from "@codemirror/lint";
 import { Compartment, EditorState, Prec } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, placeholder } from "@codemirror/view";
-import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
+import { colours } from "./colours";
 import { completeLql, completeSql, type Tables } from "./complete";
 import { dialect, lql } from "./languages";
 import { theme } from "./theme";
@@ -31,16 +31,6 @@ export interface EditorProps {
   onChange?: (text: string) => void;
   onRun?: () => void;
 }
-
-const colours = HighlightStyle.define([
-  { tag: tags.keyword, color: "var(--code-keyword)", fontWeight: "600" },
-  { tag: [tags.string, tags.special(tags.string)], color: "var(--code-string)" },
-  { tag: [tags.number, tags.bool, tags.null, tags.atom], color: "var(--code-number)" },
-  { tag: tags.comment, color: "var(--code-comment)", fontStyle: "italic" },
-  { tag: [tags.propertyName, tags.special(tags.name)], color: "var(--code-name)" },
-  { tag: [tags.standard(tags.name), tags.typeName, tags.function(tags.name)], color: "var(--code-function)" },
-  { tag: tags.operator, color: "var(--muted)" },
-]);
 
 /** The word at the place of a mistake. */
 function diagnostic(state: EditorState, mistake: Mistake): Diagnostic {

@@ -17,3 +17,9 @@ export function Editor(props: EditorProps & { lines?: number }) {
   // The frame has its height from the start, so that nothing jumps when the editor comes.
   return <div class={`editor-frame lines-${props.lines ?? 6}`}>{Loaded ? <Loaded {...props} /> : <div class="editor-waiting">{props.text}</div>}</div>;
 }
+
+export function Diff(props: { before: string; after: string; label: string }) {
+  const [Loaded, setLoaded] = useState<ComponentType<typeof props> | null>(null);
+  useEffect(() => void import("./Diff").then((module) => setLoaded(() => module.default)), []);
+  return Loaded ? <Loaded {...props} /> : <div class="diff" />;
+}

@@ -7,7 +7,7 @@ import { T } from "../text";
 import { Empty } from "../ui/parts";
 import { columnsOf } from "./fields";
 import { Histogram, Results } from "./Results";
-import { choose, Sidebar } from "./Sidebar";
+import { begin, choose, Sidebar } from "./Sidebar";
 import * as state from "./state";
 import { Toolbar } from "./Toolbar";
 
@@ -31,9 +31,10 @@ export function Explore() {
       if (state.mode.value === "sql" && state.text.value === "") {
         const first = endpoint?.tables?.[0];
         if (first === undefined) state.mode.value = "saved";
-        else state.text.value = state.firstQuery(first, undefined);
+        void begin(first);
+      } else {
+        void state.start();
       }
-      void state.start();
     } else if (state.endpoint.value === undefined) {
       choose((known.find((one) => (one.tables?.length ?? 0) > 0) ?? known[0])?.name ?? "");
     } else {
@@ -63,8 +64,7 @@ export function Explore() {
   if (known?.length === 0) return <main class="page"><Empty title={T.explore.noEndpoints}>{T.explore.noEndpointsHint}</Empty></main>;
   const onTable = (table: string): void => {
     state.mode.value = "sql";
-    state.text.value = state.firstQuery(table, state.tables.value.get(table));
-    void state.start();
+    void begin(table);
   };
   const mode = state.mode.value;
   return (

@@ -44,8 +44,21 @@ export function choose(name: string): void {
   state.parameters.value = Object.fromEntries((endpoint?.parameters ?? []).map((one) => [one.name, kept[one.name] || one.preset || (one.required ? (one.choices[0] ?? "") : "")]));
   const tables = endpoint?.tables ?? [];
   state.mode.value = tables.length > 0 ? "sql" : "saved";
-  state.text.value = tables[0] === undefined ? "" : state.firstQuery(tables[0], undefined);
-  void state.start();
+  void begin(tables[0]);
+}
+
+/** Begins with the newest rows of a table, by its columns. */
+export async function begin(table: string | undefined): Promise<void> {
+  const name = state.endpointName.value;
+  state.text.value = table === undefined ? "" : state.firstQuery(table, state.tables.value.get(table));
+  if (table === undefined || state.missing.value.length > 0) return state.start();
+  if (!state.tables.value.has(table)) {
+    const columns = await columnsOf(name, state.asked(), table).catch(() => null);
+    if (state.endpointName.value !== name) return;
+    if (columns) state.tables.value = new Map([...state.tables.value, [table, columns]]);
+    state.text.value = state.firstQuery(table, columns ?? undefined);
+  }
+  await state.start();
 }
 
 export function ParameterField({ parameter, value, onChange, onRun }: { parameter: ParameterInfo; value: string; onChange: (value: string) => void; onRun?: () => void }) {

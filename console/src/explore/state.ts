@@ -104,14 +104,16 @@ export async function start(): Promise<void> {
   const now = Date.now();
   const base = asked(now);
   const bound = bounds.value ? boundsOf(range.value, now) : null;
-  const counted = mode.value === "saved" ? Promise.resolve(null) : histogram({ endpoint: endpointName.value, parameters: base, mode: mode.value, text: text.value, range: bound, tables: tables.value }, own.signal).catch(() => null);
+  const counting = mode.value;
   try {
     const found = await run(endpointName.value, withText(base), own.signal);
     if (controller !== own) return;
     result.value = found;
     chosenRow.value = null;
     remember({ endpoint: endpointName.value, mode: mode.value, text: text.value, address: address(["explore"], query()) });
-    const counts = await counted;
+    // Counted after the rows are there: a query that is refused is not refused twice.
+    const about = { endpoint: endpointName.value, parameters: base, text: text.value, range: bound, tables: tables.value };
+    const counts = counting === "saved" ? null : await histogram({ ...about, mode: counting }, own.signal).catch(() => null);
     if (controller === own) bars.value = counts;
   } catch (error) {
     if (controller !== own || isAbort(error)) return;

@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { colour } from "./colours";
-import { count, inUtc } from "./format";
+import { count, inUtc, time } from "./format";
 
 export interface Series {
   name: string;
@@ -22,6 +22,13 @@ export interface PlotOptions {
   range?: { start: number; end: number };
   format?: (value: number) => string;
   onZoom?: (start: number, end: number) => void;
+}
+
+/** A time at the axis: the hour, and at the start of a day the day. */
+function tick(ms: number, step: number): string {
+  const text = time(ms);
+  if (step >= 86_400 || text.slice(11, 16) === "00:00") return text.slice(5, 10);
+  return text.slice(11, step < 60 ? 19 : 16);
 }
 
 /** Sums each series with those before it. */
@@ -54,7 +61,7 @@ export function plot(element: HTMLElement, options: PlotOptions): uPlot {
         x: { time: true, range: range ? () => [range.start / 1000, range.end / 1000] : (_self, min, max) => (min === max ? [min - 60, max + 60] : [min - half, max + (width ?? 0) / 1000]) },
         y: { range: (_self, min, max) => [Math.min(0, min), max > 0 ? max * 1.08 : 1] },
       },
-      axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 56, space: 34, values: (_self, splits) => splits.map((split) => format(split)) }],
+      axes: [{ ...axis, grid: { show: false }, size: 24, space: 64, values: (_self, splits, _axis, _space, step) => splits.map((split) => tick(split * 1000, step)) }, { ...axis, size: 56, space: 34, values: (_self, splits) => splits.map((split) => format(split)) }],
       series: [
         {},
         ...order.map((at): uPlot.Series => {
