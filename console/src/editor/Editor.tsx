@@ -43,6 +43,18 @@ function diagnostic(state: EditorState, mistake: Mistake): Diagnostic {
   return { from, to: Math.max(from + length, Math.min(from + 1, state.doc.length)), severity: "error", message: mistake.message };
 }
 
+/** Types over a selection without the browser's own editing: that copies the styles of what was selected into an attribute,
+ * which the Content-Security-Policy refuses. */
+function replaceSelection(event: InputEvent, view: EditorView): boolean {
+  const { main } = view.state.selection;
+  if (event.inputType !== "insertText" || event.data === null || main.empty || view.composing) return false;
+  event.preventDefault();
+  const insert = () => view.state.update({ ...view.state.replaceSelection(event.data ?? ""), userEvent: "input.type", scrollIntoView: true });
+  const isHandled = view.state.facet(EditorView.inputHandler).some((handler) => handler(view, main.from, main.to, event.data ?? "", insert));
+  if (!isHandled) view.dispatch(insert());
+  return true;
+}
+
 export default function Editor(props: EditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
@@ -59,6 +71,7 @@ export default function Editor(props: EditorProps) {
           { key: "Mod-Enter", run: () => (latest.current.onRun?.(), true) },
           { key: "Shift-Enter", run: () => (latest.current.onRun?.(), true) },
         ])),
+        EditorView.domEventHandlers({ beforeinput: replaceSelection }),
         history(),
         drawSelection(),
         lineNumbers(),

@@ -9,12 +9,12 @@ export type Severity = "error" | "warning" | "info" | "debug" | "other";
 
 /** The severity that a value stands for; a status of HTTP counts as one. */
 export function severityOf(value: Value): Severity {
-  if (typeof value === "number") return value >= 500 && value < 600 ? "error" : value >= 400 && value < 500 ? "warning" : value >= 100 && value < 400 ? "info" : "other";
+  if (typeof value === "number") return value >= 500 && value < 600 ? "error" : value >= 400 && value < 500 ? "warning" : value >= 300 && value < 400 ? "debug" : value >= 100 && value < 300 ? "info" : "other";
   const text = String(value ?? "").toLowerCase();
   if (/^(err|error|fatal|panic|crit|critical|alert|emerg|emergency|severe)$/.test(text) || /^5(\d\d|xx)$/.test(text)) return "error";
   if (/^(warn|warning)$/.test(text) || /^4(\d\d|xx)$/.test(text)) return "warning";
-  if (/^(info|log|notice|information)$/.test(text) || /^[123](\d\d|xx)$/.test(text)) return "info";
-  if (/^(debug\d?|trace|verbose)$/.test(text)) return "debug";
+  if (/^(info|log|notice|information)$/.test(text) || /^[12](\d\d|xx)$/.test(text)) return "info";
+  if (/^(debug\d?|trace|verbose)$/.test(text) || /^3(\d\d|xx)$/.test(text)) return "debug";
   return "other";
 }
 

@@ -92,8 +92,12 @@ function Fields({ path }: { path: string }) {
                   <td><code>{name}</code></td>
                   <td class="nowrap"><span class="hint">{type}</span></td>
                   <td>
-                    {value.rows.length > 0 ? `${Math.round((100 * found) / value.rows.length)} %` : ""}
-                    <div class="meter"><i ref={styled({ width: `${value.rows.length ? (100 * found) / value.rows.length : 0}%` })} /></div>
+                    {value.rows.length > 0 && (
+                      <div class="share">
+                        <span>{Math.round((100 * found) / value.rows.length)} %</span>
+                        <div class="meter"><i ref={styled({ width: `${(100 * found) / value.rows.length}%` })} /></div>
+                      </div>
+                    )}
                   </td>
                 </tr>
               );

@@ -90,7 +90,7 @@ export default function Status() {
       {ready?.problems?.map((one) => <Alert key={one.what} message={one.message} />)}
       {ready?.warnings?.map((one) => <Alert key={one.what} kind="warning" message={one.message} />)}
       {samples.length > 0 && (
-        <dl class="figures">
+        <dl class="figures five">
           <Figure name={T.status.segments} value={count(value("tidegate_store_segments"))} />
           <Figure name={T.status.stored} value={count(value("tidegate_store_segment_events"))} />
           <Figure name={T.status.size} value={bytes(value("tidegate_store_segment_bytes"))} />
