@@ -69,6 +69,8 @@ function Frame() {
   useEffect(read, []);
   useEffect(() => {
     document.title = `${page.title} · ${T.name}`;
+    // On a phone the pages are a row that is scrolled.
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "nearest", block: "nearest" });
   }, [page]);
   return (
     <>
@@ -81,7 +83,7 @@ function Frame() {
           ))}
         </nav>
         <span class="spacer" />
-        <button type="button" class="quiet" onClick={() => setUtc(!inUtc.value)} title={T.time.utc} aria-pressed={inUtc.value}>{inUtc.value ? "UTC" : T.time.local}</button>
+        <button type="button" class="quiet zone" onClick={() => setUtc(!inUtc.value)} title={T.time.utc} aria-pressed={inUtc.value}>{inUtc.value ? "UTC" : T.time.local}</button>
         <span class="who" title={access.value?.scopes}>{access.value?.description || T.session.anonymous}</span>
         <button type="button" class="quiet" onClick={() => signOut()}>{T.session.signOut}</button>
       </header>

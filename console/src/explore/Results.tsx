@@ -13,7 +13,7 @@ import { T } from "../text";
 import { Alert, Empty, Tabs } from "../ui/parts";
 import * as state from "./state";
 
-const ORDER = ["debug", "info", "other", "warning", "error"];
+const ORDER = ["info", "debug", "other", "warning", "error"];
 /** The most rows that are written as JSON into the page. */
 const MOST_JSON = 200;
 

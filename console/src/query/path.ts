@@ -1,6 +1,6 @@
 // A place in a record, and the conditions in SQL and LQL that a click on a value adds to the query.
 import type { Type, Value } from "../result/types";
-import { expressions, identifier, literal, withCondition } from "./sqlText";
+import { around, expressions, identifier, literal, withCondition } from "./sqlText";
 
 /** A step into a value: a field of a record, or an element of a list. */
 export type Step = { field: string } | { element: number; ofRecords: boolean };
@@ -58,7 +58,7 @@ export function filterSql(sql: string, path: Path, value: Value, type: Type, exc
       condition = exclude ? `${sqlPath(path, base)} IS DISTINCT FROM ${text}` : `${sqlPath(path, base)} = ${text}`;
     }
   }
-  return known ? withCondition(sql, condition) : `SELECT *\nFROM (\n${sql.trim().replace(/;$/, "")}\n)\nWHERE ${condition}`;
+  return known ? withCondition(sql, condition) : around(sql, condition);
 }
 
 /** As filterSql, for LQL. */

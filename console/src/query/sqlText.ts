@@ -58,15 +58,21 @@ export function select(sql: string): Select | null {
     if (word === "SELECT" && clauses.SELECT) return null;
     if (word === "OFFSET" && outer[at - 1]?.text.toUpperCase() === "WITH") continue;
     if (clauses[word]) continue;
-    if (open) (clauses[open] as { end: number }).end = trimmed(sql, token.start);
+    // `IS DISTINCT FROM` is no clause.
+    if (word === "FROM" && words[at - 1] === "DISTINCT") continue;
+    // A comment behind the last word does not belong to the clause: what is added may stand on its line.
+    if (open) (clauses[open] as { end: number }).end = all.findLast((one) => one.end <= token.start)?.end ?? token.start;
     clauses[word] = { start: token.start, body: token.end, end };
     open = word;
   }
   return { sql, clauses, head: sql.slice(0, (outer[first] as Token).start) };
 }
 
-function trimmed(sql: string, end: number): number {
-  return sql.slice(0, end).trimEnd().length;
+/** The statement as a table of another one. */
+export function around(sql: string, condition: string): string {
+  const all = tokens(sql);
+  while (all.at(-1)?.text === ";") all.pop();
+  return `SELECT *\nFROM (\n${sql.slice(0, all.at(-1)?.end ?? 0)}\n)\nWHERE ${condition}`;
 }
 
 /** The text of a clause without its keyword. */
@@ -78,7 +84,7 @@ export function body(select: Select, clause: Clause): string | null {
 /** The statement with one more condition on its rows. */
 export function withCondition(sql: string, condition: string): string {
   const found = select(sql);
-  if (!found?.clauses.FROM) return `SELECT *\nFROM (\n${sql.trim().replace(/;$/, "")}\n)\nWHERE ${condition}`;
+  if (!found?.clauses.FROM) return around(sql, condition);
   const where = found.clauses.WHERE;
   if (where) {
     const old = body(found, "WHERE") ?? "";
@@ -107,10 +113,10 @@ const AGGREGATE = /^(COUNT|COUNTIF|SUM|AVG|MIN|MAX|ANY_VALUE|STRING_AGG|ARRAY_AG
 export function expressions(sql: string): Map<string, string> | null {
   const found = select(sql);
   const list = found && body(found, "SELECT");
-  if (!found || !list || found.clauses.GROUP || /^DISTINCT\b/i.test(list)) return null;
+  if (!found || !list || found.clauses.GROUP || found.clauses.HAVING || found.clauses.QUALIFY || /^DISTINCT\b/i.test(list)) return null;
   const map = new Map<string, string>();
   const all = tokens(list);
-  if (all.some((token, at) => token.kind === "word" && AGGREGATE.test(token.text) && all[at + 1]?.text === "(")) return null;
+  if (all.some((token, at) => token.kind === "word" && (token.text.toUpperCase() === "OVER" || (AGGREGATE.test(token.text) && all[at + 1]?.text === "(")))) return null;
   let start = 0;
   const ends = [...all.filter((token) => token.depth === 0 && token.text === ",").map((token) => token.start), list.length];
   for (const end of ends) {

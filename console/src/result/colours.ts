@@ -10,7 +10,7 @@ export function colour(variable: string): string {
 
 export function variableOf(name: string): string {
   const severity = severityOf(name);
-  if (severity !== "other") return `--${severity}`;
+  if (severity !== "other") return { error: "--error-mark", warning: "--warn-mark", info: "--info", debug: "--debug" }[severity];
   if (name === "") return "--accent";
   let hash = 0;
   for (const char of name) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;

@@ -47,7 +47,6 @@ export function plot(element: HTMLElement, options: PlotOptions): uPlot {
   const order = isStacked ? series.map((_, at) => series.length - 1 - at) : series.map((_, at) => at);
   const axis: uPlot.Axis = { stroke: colour("--muted"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   const seconds = times.map((time) => time / 1000);
-  const half = (width ?? 0) / 2000;
   const bars = uPlot.paths.bars?.({ size: [0.86, 60], align: width === undefined ? 0 : 1 });
   const found = new uPlot(
     {
@@ -58,7 +57,7 @@ export function plot(element: HTMLElement, options: PlotOptions): uPlot {
       padding: [8, 8, 0, 0],
       cursor: { drag: { x: onZoom !== undefined, y: false, setScale: false }, points: { show: kind === "line" }, y: false },
       scales: {
-        x: { time: true, range: range ? () => [range.start / 1000, range.end / 1000] : (_self, min, max) => (min === max ? [min - 60, max + 60] : [min - half, max + (width ?? 0) / 1000]) },
+        x: { time: true, range: range ? () => [range.start / 1000, range.end / 1000] : (_self, min, max) => (min === max ? [min - 60, max + 60] : [min, max + (width ?? 0) / 1000]) },
         y: { range: (_self, min, max) => [Math.min(0, min), max > 0 ? max * 1.08 : 1] },
       },
       axes: [{ ...axis, grid: { show: false }, size: 24, space: 64, values: (_self, splits, _axis, _space, step) => splits.map((split) => tick(split * 1000, step)) }, { ...axis, size: 56, space: 34, values: (_self, splits) => splits.map((split) => format(split)) }],
