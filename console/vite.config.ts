@@ -10,7 +10,7 @@ function compressed(): Plugin {
       const { readdir, readFile, writeFile } = await import("node:fs/promises");
       const { brotliCompressSync, gzipSync } = await import("node:zlib");
       const assets = await readdir("dist/assets");
-      for (const file of ["dist/index.html", ...assets.map((name) => `dist/assets/${name}`)]) {
+      for (const file of ["dist/index.html", "dist/licenses.md", ...assets.map((name) => `dist/assets/${name}`)]) {
         if (/\.(gz|br)$/.test(file)) continue;
         const content = await readFile(file);
         await writeFile(`${file}.gz`, gzipSync(content, { level: 9 }));
@@ -24,6 +24,7 @@ export default defineConfig({
   base: "/console/",
   plugins: [compressed()],
   // An inlined asset would be a data: address, which the Content-Security-Policy refuses.
-  build: { assetsInlineLimit: 0, target: "es2022", modulePreload: { polyfill: false }, reportCompressedSize: true },
+  // The licences of what is in the files go along with them.
+  build: { license: { fileName: "licenses.md" }, assetsInlineLimit: 0, target: "es2022", modulePreload: { polyfill: false }, reportCompressedSize: true },
   server: { proxy: Object.fromEntries(["/api", "/ready", "/metrics", "/health"].map((path) => [path, process.env.TIDEGATE_URL ?? "http://127.0.0.1:4000"])) },
 });

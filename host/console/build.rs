@@ -106,7 +106,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 fn list(out: &Path, built: Option<&Path>) -> Result<(), Box<dyn Error>> {
     let mut names = Vec::new();
     if let Some(built) = built {
-        names.push(built.join("index.html"));
+        names.extend(["index.html", "licenses.md"].map(|name| built.join(name)));
         for entry in fs::read_dir(built.join("assets"))? {
             names.push(entry?.path());
         }
@@ -120,6 +120,7 @@ fn list(out: &Path, built: Option<&Path>) -> Result<(), Box<dyn Error>> {
             Some("html") => "text/html; charset=utf-8",
             Some("js") => "text/javascript; charset=utf-8",
             Some("css") => "text/css; charset=utf-8",
+            Some("md") => "text/markdown; charset=utf-8",
             Some("svg") => "image/svg+xml",
             _ => "application/octet-stream",
         };

@@ -4,6 +4,8 @@
 //! operating system's package `chromium`. Where one of them cannot be had, the step is left out, aloud.
 
 use std::fs::{copy, create_dir_all};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -22,7 +24,12 @@ pub(crate) fn command() -> Outcome {
 /// Tests the console of the service that is built.
 pub(crate) fn console() -> Outcome {
     let Some((browser, scripts)) = ready()? else { return Ok(()) };
+    texts()?;
     let service = Service::start(&built()?.join("console"))?;
+    if !is_built(&service.url)? {
+        say("the service was built without the console; its browser tests are left out");
+        return Ok(());
+    }
     let tested = run(Command::new("node")
         .args(["--test", "--test-reporter=spec"])
         .arg(scripts.join("console.test.mjs"))
@@ -31,6 +38,18 @@ pub(crate) fn console() -> Outcome {
         .env("TIDEGATE_PRIVATE_ACCESS_TOKEN", PRIVATE)
         .env("NO_PROXY", "127.0.0.1"));
     tested.map_err(|error| format!("{error}\nthe service said:\n{}", service.said()))
+}
+
+/// Whether the service has the console: a build without Node.js has not.
+fn is_built(url: &str) -> Result<bool, String> {
+    let address = url.trim_start_matches("http://");
+    let told = |error: std::io::Error| format!("{url}/console: {error}");
+    let mut stream = TcpStream::connect(address).map_err(told)?;
+    let request = format!("GET /console HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).map_err(told)?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page).map_err(told)?;
+    Ok(page.contains("/console/assets/"))
 }
 
 /// Makes pictures of every page, at two widths and in both themes, below the target folder.
@@ -84,23 +103,49 @@ fn located(name: &Path) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Copies the scripts below the target folder and installs their packages from the lock file.
+/// The scripts with a browser, below the target folder, with their packages.
 fn scripts() -> Result<PathBuf, String> {
-    let from = root().join("console/tests");
-    let to = built()?.join("node/console");
+    let names = [".npmrc", "package.json", "package-lock.json", "browser.mjs", "console.test.mjs", "pictures.mjs"];
+    installed(&root().join("console/tests"), &built()?.join("node/console"), &names)
+}
+
+/// Tests what the console does to texts of queries, without a browser.
+fn texts() -> Outcome {
+    let names = [".npmrc", "package.json", "package-lock.json", "src", "tests"];
+    let folder = installed(&root().join("console"), &built()?.join("node/console-source"), &names)?;
+    run(Command::new("node").args(["--test", "--test-reporter=spec", "tests/query.test.mjs"]).current_dir(folder))
+}
+
+/// Copies files and folders of a package of Node.js, and installs the packages that it uses from its lock file.
+fn installed(from: &Path, to: &Path, names: &[&str]) -> Result<PathBuf, String> {
     let told = |error: std::io::Error| format!("{}: {error}", to.display());
-    create_dir_all(&to).map_err(told)?;
+    create_dir_all(to).map_err(told)?;
     let lock = std::fs::read(from.join("package-lock.json")).map_err(told)?;
     let is_installed = std::fs::read(to.join("installed.json")).is_ok_and(|installed| installed == lock);
-    for name in [".npmrc", "package.json", "package-lock.json", "browser.mjs", "console.test.mjs", "pictures.mjs"] {
-        copy(from.join(name), to.join(name)).map_err(told)?;
+    for name in names {
+        copy_all(&from.join(name), &to.join(name)).map_err(told)?;
     }
     if !is_installed {
-        say("installing packages of Node.js: playwright-core and axe-core");
+        say(&format!("installing packages of Node.js for {}", from.display()));
         run(Command::new("npm")
             .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
-            .current_dir(&to))?;
+            .current_dir(to))?;
         std::fs::write(to.join("installed.json"), lock).map_err(told)?;
     }
-    Ok(to)
+    Ok(to.to_owned())
+}
+
+/// Copies a file, or a folder without its packages.
+fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
+    if !from.is_dir() {
+        return copy(from, to).map(|_| ());
+    }
+    create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let name = entry?.file_name();
+        if name != "node_modules" {
+            copy_all(&from.join(&name), &to.join(&name))?;
+        }
+    }
+    Ok(())
 }

@@ -11,9 +11,9 @@ import { begin, choose, Sidebar } from "./Sidebar";
 import * as state from "./state";
 import { Toolbar } from "./Toolbar";
 
-/** Learns the columns of the tables, one after the other, for completion and severities. */
+/** Learns the columns of the tables that a query names, for completion and severities. */
 async function learn(name: string, tables: string[]): Promise<void> {
-  for (const table of tables.slice(0, 30)) {
+  for (const table of tables) {
     if (state.endpointName.value !== name) return;
     if (state.tables.value.has(table)) continue;
     const columns = await columnsOf(name, state.asked(), table).catch(() => null);
@@ -43,9 +43,11 @@ export function Explore() {
   }, [known, query.toString()]);
   const ready = state.missing.value.length === 0;
   const name = state.endpointName.value;
+  const text = state.text.value;
+  const named = (state.endpoint.value?.tables ?? []).filter((table) => text.includes(table));
   useEffect(() => {
-    if (ready && state.endpoint.value?.tables) void learn(name, state.endpoint.value.tables);
-  }, [name, ready, known]);
+    if (ready) void learn(name, named);
+  }, [name, ready, known, named.join("\n")]);
   useEffect(() => {
     const key = (event: KeyboardEvent): void => {
       const typing = (event.target as HTMLElement).closest("input, textarea, select, [data-editor]") !== null;
@@ -61,14 +63,14 @@ export function Explore() {
     return () => removeEventListener("keydown", key);
   }, []);
 
-  if (known?.length === 0) return <main class="page"><Empty title={T.explore.noEndpoints}>{T.explore.noEndpointsHint}</Empty></main>;
+  if (known?.length === 0) return <main class="page" tabIndex={-1}><Empty title={T.explore.noEndpoints}>{T.explore.noEndpointsHint}</Empty></main>;
   const onTable = (table: string): void => {
     state.mode.value = "sql";
     void begin(table);
   };
   const mode = state.mode.value;
   return (
-    <main class="explore">
+    <main class="explore" tabIndex={-1}>
       <h1 class="hidden">{T.nav.explore}</h1>
       <aside class="sidebar" aria-label={T.explore.sidebar}>
         <details class="sidebar-fold" open={matchMedia("(min-width: 800px)").matches}>

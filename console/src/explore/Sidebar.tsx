@@ -25,7 +25,7 @@ export function Sidebar({ onTable }: { onTable: (table: string) => void }) {
         )}
       </Field>
       {shown.map((one) => (
-        <ParameterField key={one.name} parameter={one} value={state.parameters.value[one.name] ?? ""} onChange={(value) => (state.parameters.value = { ...state.parameters.value, [one.name]: value })} onRun={() => void state.start()} />
+        <ParameterField key={one.name} parameter={one} value={state.parameters.value[one.name] ?? ""} onChange={(value) => (state.parameters.value = { ...state.parameters.value, [one.name]: value })} onRun={() => void ask()} />
       ))}
       <h2>{T.explore.tables}</h2>
       {endpoint?.tables === null && <p class="hint">{T.explore.noAdhoc}</p>}
@@ -45,6 +45,13 @@ export function choose(name: string): void {
   const tables = endpoint?.tables ?? [];
   state.mode.value = tables.length > 0 ? "sql" : "saved";
   void begin(tables[0]);
+}
+
+/** Runs what is asked; the first time, with the columns of the table, which could not be known without the parameters. */
+async function ask(): Promise<void> {
+  const first = state.endpoint.value?.tables?.[0];
+  const isUntouched = first !== undefined && state.mode.value === "sql" && state.text.value === state.firstQuery(first, undefined);
+  await (isUntouched ? begin(first) : state.start());
 }
 
 /** Begins with the newest rows of a table, by its columns. */

@@ -4,7 +4,7 @@
 
 use std::io::Read;
 
-/// A built file. Its name has a hash of its content, except for [`PAGE`].
+/// A built file. Its name has a hash of its content, except for [`PAGE`] and [`LICENCES`].
 #[derive(Debug, Clone, Copy)]
 pub struct File {
     /// The name, without a folder.
@@ -19,6 +19,9 @@ pub struct File {
 
 /// The name of the page that loads all other files.
 pub const PAGE: &str = "index.html";
+
+/// The name of the list of packages that are in the files, with their licences.
+pub const LICENCES: &str = "licenses.md";
 
 /// All files, in the order of their names.
 static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
@@ -64,16 +67,38 @@ mod tests {
         assert_eq!(is_built(), file(PAGE).is_some());
     }
 
+    /// The completion of functions knows those of the document of the dialect, whose every line is tested.
+    #[test]
+    fn the_editor_knows_the_functions_of_the_dialect() {
+        let runs =
+            include_str!("../../../docs/dialect.md").split("\n## ").find(|part| part.starts_with("Runs")).unwrap();
+        let cells = runs.lines().filter(|line| line.starts_with('|')).map(|line| line.split(" | ").next().unwrap());
+        let mut documented: Vec<&str> = cells.flat_map(names).collect();
+        documented.sort_unstable();
+        documented.dedup();
+        let known = include_str!("../../../console/src/functions.json");
+        let known: Vec<&str> = known.split('"').skip(1).step_by(2).collect();
+        assert!(documented.len() > 200, "{}", documented.len());
+        assert_eq!(known, documented, "console/src/functions.json is out of date");
+    }
+
+    /// The functions that a cell of a table names, as in `LOWER()`.
+    fn names(cell: &str) -> impl Iterator<Item = &str> {
+        let called =
+            cell.split('`').skip(1).step_by(2).filter_map(|code| code.split('(').next().filter(|_| code.contains('(')));
+        called.filter(|name| {
+            name.chars().next().is_some_and(|first| first.is_ascii_uppercase() || first == '_')
+                && name.chars().all(|char| char.is_ascii_uppercase() || char.is_ascii_digit() || "_.".contains(char))
+        })
+    }
+
     #[test]
     fn the_page_has_no_inline_code_and_loads_little() {
         let Some(page) = file(PAGE) else { return };
         let text = String::from_utf8(page.plain().unwrap()).unwrap();
         assert!(!text.contains("<style") && !text.contains("style=") && !text.contains(" on"), "{text}");
-        let mut first = page.gzip.len();
-        for part in text.split("/console/assets/").skip(1) {
-            let name = part.split('"').next().unwrap();
-            first += file(name).unwrap_or_else(|| panic!("{name} is missing")).gzip.len();
-        }
+        let named = text.split("/console/assets/").skip(1).map(|part| part.split('"').next().unwrap());
+        let first = page.gzip.len() + named.map(|name| file(name).unwrap().gzip.len()).sum::<usize>();
         assert!(first <= FIRST, "{first} bytes are loaded first");
         for script in text.split("<script").skip(1) {
             assert!(script.contains("src=\"/console/assets/"), "{script}");

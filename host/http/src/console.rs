@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
-use tidegate_console::{File, PAGE, file};
+use tidegate_console::{File, LICENCES, PAGE, file};
 use tidegate_model::{Code, Failure};
 
 use crate::failure::Refusal;
@@ -50,9 +50,19 @@ pub(crate) async fn page(headers: HeaderMap) -> Response {
     guarded(response)
 }
 
+/// `GET /console/licenses.md`: the packages that are in the files, and their licences.
+pub(crate) async fn licences(headers: HeaderMap) -> Response {
+    let Some(file) = file(LICENCES) else {
+        return Refusal::from(Failure::new(Code::NotFound, "this build has no console")).into_response();
+    };
+    let mut response = sent(file, &headers);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    guarded(response)
+}
+
 /// `GET /console/assets/{name}`. The name has a hash of the content, so browsers may keep it for ever.
 pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    let Some(asset) = file(&name).filter(|file| file.name != PAGE) else {
+    let Some(asset) = file(&name).filter(|file| file.name != PAGE && file.name != LICENCES) else {
         return Refusal::from(Failure::new(Code::NotFound, "the console has no such file")).into_response();
     };
     let mut response = sent(asset, &headers);

@@ -78,6 +78,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/", get(console::start))
         .route("/console", get(console::page))
         .route("/console/", get(console::page))
+        .route("/console/licenses.md", get(console::licences))
         .route("/console/assets/{name}", get(console::asset))
         .route("/health", get(health))
         .route("/ready", get(ready))

@@ -41,7 +41,15 @@ fn the_page_is_guarded_and_its_files_may_be_kept() {
             assert!(packed.contains(&format!("content-encoding: {coding}\r\n")), "{name}");
         }
     }
-    for path in ["/console/assets/nothing.js", "/console/assets/index.html", "/console/assets/..%2f..%2fetc%2fpasswd"] {
+    let licences = server.fetch("GET", "/console/licenses.md", &[], b"");
+    assert_eq!(licences.status == 200, text.contains("/console/assets/"));
+    assert!(licences.status == 404 || ["preact", "MIT"].iter().all(|word| licences.text().contains(word)));
+    for path in [
+        "/console/assets/licenses.md",
+        "/console/assets/nothing.js",
+        "/console/assets/index.html",
+        "/console/assets/..%2f..%2fetc%2fpasswd",
+    ] {
         assert_eq!(server.fetch("GET", path, &[], b"").status, 404, "{path}");
     }
 }
@@ -49,10 +57,12 @@ fn the_page_is_guarded_and_its_files_may_be_kept() {
 #[test]
 fn browsers_are_sent_to_the_console_and_others_are_not() {
     let server = Server::start();
-    let browser = server.exchange(&[b"GET / HTTP/1.1\r\nhost: a\r\naccept: text/html,*/*;q=0.8\r\nconnection: close\r\n\r\n"]);
+    let browser =
+        server.exchange(&[b"GET / HTTP/1.1\r\nhost: a\r\naccept: text/html,*/*;q=0.8\r\nconnection: close\r\n\r\n"]);
     assert!(browser.starts_with("HTTP/1.1 303") && browser.contains("location: /console\r\n"), "{browser}");
     for accept in ["", "accept: */*\r\n", "accept: application/json\r\n"] {
-        let other = server.exchange(&[format!("GET / HTTP/1.1\r\nhost: a\r\n{accept}connection: close\r\n\r\n").as_bytes()]);
+        let other =
+            server.exchange(&[format!("GET / HTTP/1.1\r\nhost: a\r\n{accept}connection: close\r\n\r\n").as_bytes()]);
         assert!(other.starts_with("HTTP/1.1 404"), "{other}");
     }
 }
@@ -63,12 +73,12 @@ fn every_token_may_ask_what_it_may_do() {
     let current = |token: &str| server.call("GET", "/api/access-tokens/current", &[("x-api-key", token)], b"");
     assert_eq!(current(PRIVATE).body["scopes"], "private");
     assert_eq!(current(PUBLIC).status, 200);
-    let definition = json!({"description": "tenant", "scopes": "query ingest", "pinned": {"project": "p1"}, "limits": {"rows": 5}, "expires_at": "2099-01-31T00:00:00Z"});
+    let definition = json!({"description": "tenant", "scopes": "query:endpoint:logs.all query:endpoint:own", "pinned": {"project": "p1"}, "limits": {"rows": 5}, "expires_at": "2099-01-31T00:00:00Z"});
     let made = server.manage("POST", "/api/access-tokens", &definition).body;
     let own = current(made["token"].as_str().unwrap()).body;
     assert_eq!(own["id"], made["id"]);
     assert_eq!(own["description"], "tenant");
-    assert_eq!(own["scopes"], "query ingest");
+    assert_eq!(own["scopes"], "query:endpoint:logs.all query:endpoint:own");
     assert_eq!(own["pinned"], json!({"project": "p1"}));
     assert_eq!(own["limits"], made["limits"]);
     assert_eq!(own["expires_at"], made["expires_at"]);
@@ -96,7 +106,12 @@ fn a_check_says_what_a_save_would_and_saves_nothing() {
     let changed = check("own", json!({"query": "SELECT id FROM `postgres.logs`"}));
     assert_eq!((changed.status, &changed.body["version"]), (200, &json!(1)));
     // What is refused when it is saved is refused here, in the same words.
-    for wrong in [json!({"query": "SELECT nowhere FROM `no.source`"}), json!({"query": "SELECT"}), json!({"max_limit": 0}), json!({"name": "logs.all"})] {
+    for wrong in [
+        json!({"query": "SELECT nowhere FROM `no.source`"}),
+        json!({"query": "SELECT"}),
+        json!({"max_limit": 0}),
+        json!({"name": "logs.all"}),
+    ] {
         let [check, save] = [check("own", wrong.clone()), server.manage("PUT", "/api/endpoints/own", &wrong)];
         assert!(save.status >= 400, "{wrong}: {}", save.body);
         assert_eq!((check.status, check.body), (save.status, save.body), "{wrong}");
