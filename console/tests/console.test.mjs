@@ -197,6 +197,24 @@ test("an endpoint is saved with a warning, tried, changed, and rolled back", asy
   assert.ok(body.query.includes("metdata") && body.version === 3);
 });
 
+test("a query of Explore is saved as an endpoint over the same tables", async () => {
+  await page.goto(explore({ q: "SELECT metadata[SAFE_OFFSET(0)].level AS level, COUNT(*) AS n FROM postgres_logs GROUP BY level ORDER BY n" }));
+  await page.reload();
+  await page.locator(".table[data-rows='2']").waitFor();
+  await page.getByRole("button", { name: "Save as endpoint" }).click();
+  await page.getByLabel("Name", { exact: true }).first().fill("console.levels");
+  await page.getByRole("button", { name: "Check" }).click();
+  await page.getByText("as the new endpoint console.levels").waitFor();
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("tab", { name: "Try it" }).click();
+  await page.getByLabel("project *").fill("p1");
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.locator(".table[data-rows='2']").waitFor();
+  await page.getByRole("tab", { name: "Chart" }).click();
+  await page.locator(".bars").getByText("error").waitFor();
+  await page.goto(`${base}/console#/endpoints/console.try`);
+});
+
 test("a syntax error in a saved query is underlined", async () => {
   await page.getByRole("tab", { name: "Query" }).click();
   await write(page, "SELECT id FORM `postgres.logs`");

@@ -63,3 +63,13 @@ test("one table is known as such", () => {
   assert.equal(sql.onlyTable("SELECT * FROM a JOIN b USING (x)"), null);
   assert.equal(sql.onlyTable("SELECT * FROM (SELECT 1)"), null);
 });
+
+test("a statement of Explore becomes a saved query over the same tables", () => {
+  const saved = "-- why\nWITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y)\nSELECT x FROM a";
+  const keep = (text) => flat(sql.overGrants(saved, text));
+  assert.equal(keep("SELECT y FROM b;"), "-- why WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y) SELECT y FROM b");
+  assert.equal(keep("WITH c AS (SELECT y FROM b) SELECT y FROM c"), "-- why WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y), c AS (SELECT y FROM b) SELECT y FROM c");
+  assert.equal(keep("SELECT x FROM a UNION ALL SELECT y FROM b"), "-- why WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y) SELECT x FROM a UNION ALL SELECT y FROM b");
+  assert.equal(keep("-- mine\nWITH c AS (SELECT y FROM b) SELECT y FROM c UNION ALL SELECT 1; -- end"), "-- why WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y), c AS (SELECT y FROM b) SELECT y FROM c UNION ALL SELECT 1");
+  assert.equal(sql.overGrants("SELECT 1", "SELECT 2"), null);
+});

@@ -43,6 +43,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if wanted == "required" {
         return Err(missing.into());
     }
+    // A warning is one line.
+    let missing: String = missing.lines().collect::<Vec<_>>().join(" | ").chars().take(400).collect();
     println!("cargo::warning=the console is left out of this build: {missing}");
     list(&out, None)
 }
@@ -63,7 +65,9 @@ fn prepare(from: &Path, out: &Path) -> Result<PathBuf, String> {
     }
     if !is_installed {
         let mut install = npm(&folder);
-        install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+        install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--prefer-offline"]);
+        // Without a network, a build shall not wait for minutes.
+        install.args(["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000"]);
         run(&mut install).map_err(|error| format!("its packages cannot be installed ({error})"))?;
         fs::write(folder.join("installed.json"), lock).map_err(told)?;
     }

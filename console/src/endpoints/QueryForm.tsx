@@ -7,6 +7,7 @@ import { mistakesOf } from "../editor/mistakes";
 import { T } from "../text";
 import { Alert, Field, Toggle } from "../ui/parts";
 import { useLoaded } from "../ui/load";
+import { draft } from "./draft";
 import type { EndpointRecord } from "./Endpoints";
 import { ParameterList } from "./ParameterList";
 
@@ -36,7 +37,7 @@ function fieldsOf(record: EndpointRecord): Fields {
 export function QueryForm({ record, onSaved }: { record: EndpointRecord | null; onSaved: (record: EndpointRecord) => void }) {
   const sources = useLoaded((signal) => json<Schemas["Source"][]>("/api/sources", { signal }), []);
   if (record === null && sources.value === null) return sources.error ? <Alert message={sources.error} /> : <p class="hint">{T.common.loading}</p>;
-  return <Form record={record} start={record ? fieldsOf(record) : template(sources.value?.[0]?.name ?? "source")} sources={sources.value?.map((one) => one.name) ?? []} onSaved={onSaved} />;
+  return <Form record={record} start={record ? fieldsOf(record) : (draft.value ?? template(sources.value?.[0]?.name ?? "source"))} sources={sources.value?.map((one) => one.name) ?? []} onSaved={onSaved} />;
 }
 
 function Form({ record, start, sources, onSaved }: { record: EndpointRecord | null; start: Fields; sources: string[]; onSaved: (record: EndpointRecord) => void }) {
@@ -67,7 +68,11 @@ function Form({ record, start, sources, onSaved }: { record: EndpointRecord | nu
   };
   const path = record ? `/api/endpoints/${segment(record.name)}` : "/api/endpoints";
   const check = (): Promise<void> => attempt(async () => setChecked(await json<Checked>(`/api/endpoints/${segment(record?.name ?? (fields.name || "unnamed"))}/check`, { method: "POST", body: fields })));
-  const save = (): Promise<void> => attempt(async () => onSaved(await json<EndpointRecord>(path, { method: record ? "PUT" : "POST", body: fields })));
+  const save = (): Promise<void> => attempt(async () => {
+    const saved = await json<EndpointRecord>(path, { method: record ? "PUT" : "POST", body: fields });
+    draft.value = null;
+    onSaved(saved);
+  });
   return (
     <div class="columns">
       <div class="stack">

@@ -1,7 +1,11 @@
 // What stands above the editor of Explore: the language, the time range, run and cancel, and what is done with the view.
-import { messageOf } from "../api/client";
+import { json, messageOf, segment, type Schemas } from "../api/client";
+import { isPrivate } from "../api/session";
+import { draft } from "../endpoints/draft";
 import { curl } from "../query/snippets";
+import { overGrants } from "../query/sqlText";
 import { download } from "../result/run";
+import { go } from "../route";
 import { T } from "../text";
 import { Menu, copyText } from "../ui/parts";
 import { forget, history } from "./history";
@@ -39,6 +43,7 @@ export function Toolbar() {
       </button>
       <button type="button" disabled={!state.running.value} onClick={state.cancel}>{T.explore.cancel}</button>
       <span class="spacer" />
+      {isPrivate.value && state.mode.value === "sql" && <button type="button" onClick={() => void keep()}>{T.explore.keep}</button>}
       <Menu title={T.explore.history} label={T.explore.history} align="right">
         {(close) =>
           history.value.length === 0 ? (
@@ -68,6 +73,19 @@ export function Toolbar() {
       </Menu>
     </div>
   );
+}
+
+/** Begins an endpoint with the query: the granted tables of this one, and the statement over them. */
+async function keep(): Promise<void> {
+  try {
+    const from = await json<Schemas["Endpoint"]>(`/api/endpoints/${segment(state.endpointName.value)}`);
+    const query = overGrants(from.query ?? "", state.text.value);
+    if (query === null) throw new Error(T.explore.cannotKeep);
+    draft.value = { name: "", description: "", query, parameters: from.parameters, max_limit: 1000, cache_duration_seconds: 0, proactive_requerying_seconds: null, sandboxable: false, redact_pii: from.redact_pii };
+    go(["endpoints", "new", "endpoint"]);
+  } catch (error) {
+    state.failure.value = messageOf(error);
+  }
 }
 
 function open(address: string): void {

@@ -143,3 +143,16 @@ export function onlyTable(sql: string): string | null {
   const isPlain = parts.length === 1 || (parts.length === 3 && parts[1]?.text.toUpperCase() === "AS") || (parts.length === 2 && parts[1]?.kind === "word");
   return name && isPlain && name.kind !== "sign" && name.kind !== "text" ? name.text.replace(/^`|`$/g, "") : null;
 }
+
+/** A saved query with another statement over its granted tables in place of its own. Null where it has no such tables. */
+export function overGrants(saved: string, sql: string): string | null {
+  const grants = select(saved)?.head.trim();
+  if (!grants) return null;
+  const all = tokens(sql);
+  while (all.at(-1)?.text === ";") all.pop();
+  const [first, last] = [all[0], all.at(-1)];
+  if (!first || !last) return null;
+  // CTEs of the statement's own come after the granted tables.
+  const isWith = first.text.toUpperCase() === "WITH";
+  return isWith ? `${grants},\n${sql.slice(first.end, last.end).trim()}` : `${grants}\n${sql.slice(0, last.end)}`;
+}

@@ -12,6 +12,7 @@ mod app;
 mod auth;
 mod blocking_body;
 mod cached;
+mod call_statistics;
 mod connection;
 mod console;
 mod failure;

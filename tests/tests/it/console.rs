@@ -122,6 +122,29 @@ fn a_check_says_what_a_save_would_and_saves_nothing() {
 }
 
 #[test]
+fn calls_of_endpoints_are_counted() {
+    let server = Server::start();
+    let fields = json!({"name": "kept", "query": "SELECT 1 AS a", "cache_duration_seconds": 60});
+    assert_eq!(server.manage("POST", "/api/endpoints", &fields).status, 201);
+    for _ in 0..3 {
+        assert_eq!(server.query("kept", &[]).rows().len(), 1);
+    }
+    assert_eq!(server.query("logs.all", &[]).status, 400);
+    let all = server.manage("GET", "/api/endpoint-statistics", &json!(null)).body;
+    let of = |name: &str| all.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap().clone();
+    let kept = of("kept");
+    assert_eq!(
+        (&kept["calls"], &kept["refused"], &kept["cache_lookups"], &kept["cache_hits"]),
+        (&json!(3), &json!(0), &json!(3), &json!(2))
+    );
+    assert!(kept["p95_milliseconds"].as_f64().unwrap() > 0.0, "{kept}");
+    assert_eq!((&of("logs.all")["calls"], &of("logs.all")["refused"]), (&json!(1), &json!(1)));
+    assert_eq!(of("usage.api-counts")["p95_milliseconds"], json!(null));
+    let stranger = server.call("GET", "/api/endpoint-statistics", &[("x-api-key", PUBLIC)], b"");
+    stranger.refused(403, "forbidden", &[]);
+}
+
+#[test]
 fn the_document_names_the_tables_of_ad_hoc_queries() {
     let server = Server::start();
     for (name, sandboxable) in [("open", true), ("closed", false)] {

@@ -134,6 +134,14 @@ pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Man
     found(all_shown(&app.service, &known).await?.into())
 }
 
+/// `GET /api/endpoint-statistics`: how each endpoint was called in the last hour.
+pub(crate) async fn statistics(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
+    private(&app.service, &headers)?;
+    let entries = app.service.registry.all();
+    let known: Vec<_> = entries.iter().map(|entry| (entry.id, entry.name.to_string())).collect();
+    found(app.calls.of(&known).into())
+}
+
 /// `GET /api/endpoints/{id or name}`.
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;

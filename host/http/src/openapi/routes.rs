@@ -122,6 +122,18 @@ pub(super) const ROUTES: &[Route] = &[
         ..route("/v1/logs", "post", "send_otlp_logs", Who::Ingest, "Send logs with OpenTelemetry")
     },
     Route {
+        description: "Of the last hour, or since the start of the process if that is later. Times are rounded up, by a third at most.",
+        success: &[(200, Gives::List("EndpointStatistics"))],
+        refusals: LIST_REFUSALS,
+        ..route(
+            "/api/endpoint-statistics",
+            "get",
+            "list_endpoint_statistics",
+            Who::Private,
+            "How often each endpoint was called, with what result, and how long it took",
+        )
+    },
+    Route {
         success: &[(200, Gives::List("Endpoint"))],
         refusals: LIST_REFUSALS,
         ..route("/api/endpoints", "get", "list_endpoints", Who::Private, "All saved endpoints")

@@ -173,6 +173,7 @@ fn schemas() -> Value {
     let id = json!({"type": "string", "format": "uuid"});
     let time = json!({"type": ["string", "null"], "format": "date-time"});
     let count = json!({"type": "integer", "minimum": 0});
+    let milliseconds = json!({"type": ["number", "null"], "minimum": 0, "description": "Null without a call."});
     let some_count = json!({"type": ["integer", "null"], "minimum": 0});
     let shown = |name: &str| reference("schemas", name);
     let days = json!({"type": ["integer", "null"], "minimum": 0, "maximum": 36_500, "description": "0 keeps for ever, null is the server's setting."});
@@ -314,6 +315,17 @@ fn schemas() -> Value {
             "unchanged": {"type": "boolean", "description": "Whether it is what is there now."},
             "warnings": endpoint.get("warnings"),
         }), &["name", "version", "unchanged", "warnings"]),
+        "EndpointStatistics": object(json!({
+            "id": id,
+            "name": text,
+            "calls": count,
+            "refused": {"type": "integer", "minimum": 0, "description": "Those with a status from 400 to 499."},
+            "failed": {"type": "integer", "minimum": 0, "description": "Those with a status of 500 and above."},
+            "cache_lookups": {"type": "integer", "minimum": 0, "description": "Calls that could be answered from the cache."},
+            "cache_hits": {"type": "integer", "minimum": 0, "description": "Those that were."},
+            "p50_milliseconds": milliseconds,
+            "p95_milliseconds": milliseconds,
+        }), &["id", "name", "calls", "refused", "failed", "cache_lookups", "cache_hits", "p50_milliseconds", "p95_milliseconds"]),
         "EndpointVersion": object(endpoint, &["id", "name", "version"]),
         "SourceFields": closed(source_fields.clone(), &[]),
         "NewSource": closed(source_fields, &["name"]),
