@@ -46,9 +46,12 @@ async function opened(own = context) {
 /** No finding of axe that matters. */
 async function accessible(name) {
   await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"], preload: false }));
-  const serious = violations.filter((one) => one.impact === "serious" || one.impact === "critical");
-  assert.deepEqual(serious.map((one) => `${one.id}: ${one.nodes.map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`), [], `axe on ${name}`);
+  for (const colorScheme of ["dark", "light"]) {
+    await page.emulateMedia({ colorScheme });
+    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"], preload: false }));
+    const serious = violations.filter((one) => one.impact === "serious" || one.impact === "critical");
+    assert.deepEqual(serious.map((one) => `${one.id}: ${one.nodes.map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`), [], `axe on ${name}, ${colorScheme}`);
+  }
 }
 
 const explore = (query) => `${base}/console#/explore?${new URLSearchParams({ endpoint: "logs.all", "p.project": "p1", ...query })}`;

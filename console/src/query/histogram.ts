@@ -64,8 +64,11 @@ async function ofSql({ endpoint, parameters, text, range, tables }: Asked, signa
   const path = severityPath(columns);
   const type = path && typeAt(columns.find((column) => column.name === path.column)?.type ?? { kind: "text", name: "" }, path.steps);
   const level = !path || !type ? "''" : type.kind === "number" ? `CONCAT(CAST(DIV(${sqlPath(path)}, 100) AS STRING), 'xx')` : sqlPath(path);
-  const sql = `${found.head}SELECT TIMESTAMP_SECONDS(DIV(UNIX_SECONDS(timestamp), ${seconds}) * ${seconds}) AS t, ${level} AS k, COUNT(*) AS n\n${rows}\nGROUP BY t, k ORDER BY t LIMIT 5000`;
-  const answer = await run(endpoint, { ...parameters, sql }, signal);
+  const by = (series: string) => `${found.head}SELECT TIMESTAMP_SECONDS(DIV(UNIX_SECONDS(timestamp), ${seconds}) * ${seconds}) AS t, ${series} AS k, COUNT(*) AS n\n${rows}\nGROUP BY t, k`;
+  let answer = await run(endpoint, { ...parameters, sql: by(level) }, signal);
+  // Counts that are cut off would be wrong: then one series, and none if even that has more rows than the endpoint gives.
+  if (answer.truncated && level !== "''") answer = await run(endpoint, { ...parameters, sql: by("''") }, signal);
+  if (answer.truncated) return null;
   return bars(bounds, width, rowsOf(answer.rows, (row) => [answer.cell(row, 0), answer.cell(row, 1), answer.cell(row, 2)]));
 }
 
@@ -76,6 +79,7 @@ async function ofLql({ endpoint, parameters, text, range }: Asked, signal: Abort
   const unit = span <= 180_000 ? "second" : span <= 10_800_000 ? "minute" : span <= 1_209_600_000 ? "hour" : "day";
   const width = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000 }[unit];
   const answer = await run(endpoint, { ...parameters, lql: `${filters} c:count(*) c:group_by(t::${unit})`.trim() }, signal);
+  if (answer.truncated) return null;
   const rows = rowsOf(answer.rows, (row) => [answer.cell(row, 0), null, answer.cell(row, 1)]);
   const times = rows.map(([time]) => time as number);
   const bounds = range ?? (times.length > 0 ? { start: Math.min(...times), end: Math.max(...times) + width } : null);
