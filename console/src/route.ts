@@ -12,8 +12,11 @@ function read(): string {
 }
 
 const hash = signal(read());
+/** How often an address was gone to, by a link or by the browser's buttons. */
+export const visits = signal(0);
 addEventListener("hashchange", () => {
   hash.value = read();
+  visits.value += 1;
 });
 
 function decoded(part: string): string {
@@ -39,7 +42,9 @@ export function go(path: string[], query?: Record<string, string>): void {
   location.hash = address(path, query);
 }
 
-/** Changes the address of the view that is shown, without a step in the browser's history. */
-export function rewrite(path: string[], query?: Record<string, string>): void {
-  history.replaceState(null, "", address(path, query));
+/** Changes the address of the view that is shown. As a step, the browser's button goes back before it. */
+export function rewrite(path: string[], query: Record<string, string>, asStep: boolean): void {
+  const changed = address(path, query);
+  if (asStep && location.hash !== changed) history.pushState(null, "", changed);
+  else history.replaceState(null, "", changed);
 }

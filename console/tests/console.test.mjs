@@ -124,7 +124,9 @@ test("a value is filtered for by a click, and the address shows the same again",
 
 test("a drag over the histogram zooms, and the saved view is narrower", async () => {
   await page.goto(explore({ range: "6h", q: "SELECT timestamp, event_message FROM postgres_logs LIMIT 500" }));
+  await page.reload();
   await page.locator(".histogram[data-total='300'] .u-over").waitFor();
+  await idle();
   const box = await page.locator(".histogram .u-over").boundingBox();
   await page.mouse.move(box.x + box.width * 0.6, box.y + 20);
   await page.mouse.down();
@@ -134,6 +136,10 @@ test("a drag over the histogram zooms, and the saved view is narrower", async ()
   await idle();
   await page.waitForFunction(() => Number(document.querySelector(".table")?.dataset.rows) < 100);
   assert.ok((await rows()) > 10, `${await rows()} rows`);
+  await page.goBack();
+  await page.locator(".table[data-rows='300']").waitFor();
+  await page.goForward();
+  await page.waitForFunction(() => Number(document.querySelector(".table")?.dataset.rows) < 100);
 });
 
 test("a result is downloaded as the server writes it", async () => {

@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { endpoints } from "../api/document";
 import { Editor } from "../editor/Lazy";
-import { route } from "../route";
+import { route, visits } from "../route";
 import { T } from "../text";
 import { Empty } from "../ui/parts";
 import { columnsOf } from "./fields";
@@ -31,16 +31,16 @@ export function Explore() {
       if (state.mode.value === "sql" && state.text.value === "") {
         const first = endpoint?.tables?.[0];
         if (first === undefined) state.mode.value = "saved";
-        void begin(first);
+        void begin(first, false);
       } else {
-        void state.start();
+        void state.start(false);
       }
     } else if (state.endpoint.value === undefined) {
       choose((known.find((one) => (one.tables?.length ?? 0) > 0) ?? known[0])?.name ?? "");
     } else {
       state.keepAddress();
     }
-  }, [known, query.toString()]);
+  }, [known, query.toString(), visits.value]);
   const ready = state.missing.value.length === 0;
   const name = state.endpointName.value;
   const text = state.text.value;

@@ -55,17 +55,17 @@ async function ask(): Promise<void> {
 }
 
 /** Begins with the newest rows of a table, by its columns. */
-export async function begin(table: string | undefined): Promise<void> {
+export async function begin(table: string | undefined, asStep = true): Promise<void> {
   const name = state.endpointName.value;
   state.text.value = table === undefined ? "" : state.firstQuery(table, state.tables.value.get(table));
-  if (table === undefined || state.missing.value.length > 0) return state.start();
+  if (table === undefined || state.missing.value.length > 0) return state.start(asStep);
   if (!state.tables.value.has(table)) {
     const columns = await columnsOf(name, state.asked(), table).catch(() => null);
     if (state.endpointName.value !== name) return;
     if (columns) state.tables.value = new Map([...state.tables.value, [table, columns]]);
     state.text.value = state.firstQuery(table, columns ?? undefined);
   }
-  await state.start();
+  await state.start(asStep);
 }
 
 export function ParameterField({ parameter, value, onChange, onRun }: { parameter: ParameterInfo; value: string; onChange: (value: string) => void; onRun?: () => void }) {

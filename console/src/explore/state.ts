@@ -66,7 +66,7 @@ function query(): Record<string, string> {
 
 /** The address of the view without a token. */
 export const link = (): string => `${location.origin}${location.pathname}${address(["explore"], query())}`;
-export const keepAddress = (): void => rewrite(["explore"], query());
+export const keepAddress = (asStep = false): void => rewrite(["explore"], query(), asStep);
 
 /** Takes what an address asks for. Returns whether it asks for anything. */
 export function take(from: URLSearchParams): boolean {
@@ -91,8 +91,8 @@ export function firstQuery(table: string, columns: Field[] | undefined): string 
   return `SELECT ${list}\nFROM ${identifier(table)}${known.size === 0 || known.has("timestamp") ? "\nORDER BY timestamp DESC" : ""}\nLIMIT 500`;
 }
 
-/** Runs what is asked, in place of what runs. */
-export async function start(): Promise<void> {
+/** Runs what is asked, in place of what runs. As a step, the browser's button goes back to what ran before. */
+export async function start(asStep = true): Promise<void> {
   if (missing.value.length > 0 || !endpoint.value) return;
   controller?.abort();
   const own = new AbortController();
@@ -100,7 +100,7 @@ export async function start(): Promise<void> {
   running.value = true;
   failure.value = null;
   mistakes.value = [];
-  keepAddress();
+  keepAddress(asStep && result.value !== null);
   const now = Date.now();
   const base = asked(now);
   const bound = bounds.value ? boundsOf(range.value, now) : null;
