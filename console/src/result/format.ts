@@ -59,7 +59,8 @@ export function bytes(value: number): string {
 }
 
 export function duration(ms: number): string {
-  return ms >= 1000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms)} ms`;
+  if (ms >= 1000) return `${(ms / 1000).toFixed(1)} s`;
+  return ms > 0 && ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms)} ms`;
 }
 
 /** A value as JSON, as the server's own answers write it. */

@@ -90,7 +90,7 @@ export default function Status() {
       {ready?.problems?.map((one) => <Alert key={one.what} message={one.message} />)}
       {ready?.warnings?.map((one) => <Alert key={one.what} kind="warning" message={one.message} />)}
       {samples.length > 0 && (
-        <dl class="figures five">
+        <dl class="figures six">
           <Figure name={T.status.segments} value={count(value("tidegate_store_segments"))} />
           <Figure name={T.status.stored} value={count(value("tidegate_store_segment_events"))} />
           <Figure name={T.status.size} value={bytes(value("tidegate_store_segment_bytes"))} />
@@ -100,15 +100,17 @@ export default function Status() {
           <Figure name={T.status.waiting} value={count(value("tidegate_queries_waiting"))} />
           <Figure name={T.status.kept} value={`${count(value("tidegate_cache_entries"))} · ${bytes(value("tidegate_cache_bytes"))}`} />
           <Figure name={T.status.hits} value={lookups > 0 ? `${Math.round((100 * hits) / lookups)} %` : T.common.none} share={lookups > 0 ? hits / lookups : 0} />
+          <Figure name={T.status.resident} value={bytes(value("process_resident_memory_bytes"))} />
+          <Figure name={T.status.unread} value={bytes(value("tidegate_answers_bytes"))} />
           <Figure name={T.status.connections} value={count(value("tidegate_connections"))} />
         </dl>
       )}
       <p class="hint">{T.status.since}</p>
       <div class="plots">
-        <Picture title={T.status.ingest} points={points} series={[["events", T.status.events, "--accent"], ["refused", T.status.refused, "--error"]]} />
-        <Picture title={T.status.rate} points={points} series={[["good", T.status.good, "--info"], ["wrong", T.status.wrong, "--warning"], ["failed", T.status.failed, "--error"]]} />
+        <Picture title={T.status.ingest} points={points} series={[["events", T.status.events, "--accent"], ["refused", T.status.refused, "--error-mark"]]} />
+        <Picture title={T.status.rate} points={points} series={[["good", T.status.good, "--info"], ["wrong", T.status.wrong, "--warn-mark"], ["failed", T.status.failed, "--error-mark"]]} />
         <Picture title={T.status.latency} points={points} format={duration} series={[["p50", "p50", "--s4"], ["p95", "p95", "--s2"]]} />
-        <Picture title={T.status.admission} points={points} series={[["running", T.status.running, "--accent"], ["waiting", T.status.waiting, "--warning"]]} />
+        <Picture title={T.status.admission} points={points} series={[["running", T.status.running, "--accent"], ["waiting", T.status.queued, "--warn-mark"]]} />
       </div>
     </main>
   );
