@@ -51,8 +51,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Copies the sources of the console into the target folder and installs its packages there.
 fn prepare(from: &Path, out: &Path) -> Result<PathBuf, String> {
-    if Command::new("node").arg("--version").stdout(Stdio::null()).status().is_err() {
-        return Err("Node.js is not installed".to_owned());
+    let node = Command::new("node").arg("--version").output().map_err(|_| "Node.js is not installed".to_owned())?;
+    let version = String::from_utf8_lossy(&node.stdout).trim().to_owned();
+    if !is_new_enough(&version) {
+        return Err(format!("Node.js is {version}; 20.19, 22.12 or newer is needed"));
     }
     let folder = out.join("console");
     let told = |error: std::io::Error| format!("{}: {error}", folder.display());
@@ -74,6 +76,13 @@ fn prepare(from: &Path, out: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
+/// Whether a version of Node.js, such as `v20.19.2`, is one that the tools of the console run on.
+fn is_new_enough(version: &str) -> bool {
+    let mut numbers = version.trim_start_matches('v').split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version >= (22, 12) || (version.0 == 20 && version >= (20, 19))
+}
+
 fn npm(folder: &Path) -> Command {
     let mut npm = Command::new("npm");
     npm.current_dir(folder);
@@ -90,7 +99,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     let said = String::from_utf8_lossy(&said);
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.len().saturating_sub(30);
-    Err(format!("{command:?} ended with {}:\n{}", output.status, lines.get(last..).unwrap_or_default().join("\n")))
+    Err(format!("npm ended with {}:\n{}", output.status, lines.get(last..).unwrap_or_default().join("\n")))
 }
 
 /// Copies a file, or a folder with all that is in it. The copies can be written, whatever the originals are.

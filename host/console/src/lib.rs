@@ -93,6 +93,30 @@ mod tests {
     }
 
     #[test]
+    fn packages_have_licences_that_the_project_allows() {
+        let Some(list) = file(LICENCES) else { return };
+        let text = String::from_utf8(list.plain().unwrap()).unwrap();
+        let packages: Vec<&str> = text.lines().filter(|line| line.starts_with("## ") && line.ends_with(')')).collect();
+        assert!(packages.len() > 10, "{packages:?}");
+        let policy = include_str!("../../../deny.toml");
+        for package in packages {
+            let licence = package.rsplit('(').next().unwrap().trim_end_matches(')');
+            assert!(policy.contains(&format!("\"{licence}\"")), "{package}");
+        }
+    }
+
+    /// Where packages are fetched from is the builder's choice.
+    #[test]
+    fn lock_files_name_no_server() {
+        for lock in [
+            include_str!("../../../console/package-lock.json"),
+            include_str!("../../../console/tests/package-lock.json"),
+        ] {
+            assert!(!lock.contains("\"resolved\""));
+        }
+    }
+
+    #[test]
     fn the_page_has_no_inline_code_and_loads_little() {
         let Some(page) = file(PAGE) else { return };
         let text = String::from_utf8(page.plain().unwrap()).unwrap();

@@ -23,7 +23,7 @@ const ABSENT: &str = "<!doctype html>
 <h1>This build has no console</h1>
 <p>The console is built with Node.js, which was not there when this program was built, or it was left out with
 <code>TIDEGATE_CONSOLE=off</code>. Everything else works.
-<p>To have it: install Node.js 20 or newer with npm, then run <code>cargo clean -p tidegate-console</code> and
+<p>To have it: install Node.js 20.19 or newer with npm, then run <code>cargo clean -p tidegate-console</code> and
 <code>cargo build</code> again.
 <p>Without it: <a href=\"/api/openapi\">/api/openapi</a> describes every route.
 </html>
