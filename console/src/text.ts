@@ -185,6 +185,7 @@ export const T = {
     full: "full",
     segments: "Segments",
     memory: "Rows in memory",
+    rate: "Rows a second",
     retention: "Kept for",
     days: (days: number) => plural(days, "day", "days"),
     forEver: "ever",

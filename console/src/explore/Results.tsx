@@ -34,7 +34,8 @@ export function Histogram() {
       onZoom: state.zoom,
     };
   }, [bars]);
-  if (!options || !bars || bars.total === 0) return <div class="histogram none" />;
+  // The place is kept while rows are counted, so that the table does not jump.
+  if (!options || !bars || bars.total === 0) return <div class={`histogram ${state.running.value && state.mode.value !== "saved" ? "" : "none"}`} />;
   return (
     <div class="histogram" data-total={bars.total}>
       <Plot options={options} label={T.histogram.label(count(bars.total))} />

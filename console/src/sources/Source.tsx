@@ -1,5 +1,5 @@
 // One source: how much it holds, its fields, how long it keeps rows, and how to send to it.
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { json, messageOf, segment, type Schemas } from "../api/client";
 import { address, go } from "../route";
 import { ago, bytes, count, time } from "../result/format";
@@ -16,6 +16,7 @@ export function Source({ name }: { name: string }) {
   const path = `/api/sources/${segment(name)}`;
   const { value, error, reload } = useLoaded((signal) => json<SourceRecord>(path, { signal }), [path], 5000);
   const [tab, setTab] = useState<Tab>("fields");
+  const rate = useRate(value);
   return (
     <main class="page" tabIndex={-1}>
       <div class="page-head">
@@ -33,6 +34,7 @@ export function Source({ name }: { name: string }) {
             <div><dt>{T.sources.oldest}</dt><dd title={value.oldest ? time(Date.parse(value.oldest)) : ""}>{value.oldest ? ago(Date.parse(value.oldest)) : T.common.never}</dd></div>
             <div><dt>{T.sources.segments}</dt><dd>{count(value.segments ?? 0)}</dd></div>
             <div><dt>{T.sources.memory}</dt><dd>{count(value.memory_rows ?? 0)}</dd></div>
+            <div><dt>{T.sources.rate}</dt><dd>{rate === null ? "–" : rate < 10 ? rate.toFixed(1) : count(Math.round(rate))}</dd></div>
             <div><dt>{T.sources.retention}</dt><dd>{retention(value)}</dd></div>
           </dl>
           {value.overflows && <Alert kind="warning" message={T.sources.overflows(value.max_fields ?? 0)} />}
@@ -44,6 +46,19 @@ export function Source({ name }: { name: string }) {
       )}
     </main>
   );
+}
+
+/** How many rows a second came in between the last two readings. Null before the second one. */
+function useRate(source: SourceRecord | null): number | null {
+  const last = useRef<{ time: number; rows: number; rate: number | null; source: SourceRecord } | null>(null);
+  if (source && last.current?.source !== source) {
+    const before = last.current;
+    const [time, rows] = [Date.now(), source.rows ?? 0];
+    // Retention takes rows away; that is no rate of arrival.
+    const rate = before ? Math.max(0, (1000 * (rows - before.rows)) / Math.max(1, time - before.time)) : null;
+    last.current = { time, rows, rate, source };
+  }
+  return last.current?.rate ?? null;
 }
 
 type Row = Record<string, unknown>;
