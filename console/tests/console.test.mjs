@@ -166,6 +166,9 @@ test("LQL and charts", async () => {
   await page.goto(explore({ mode: "lql", q: "f:postgres_logs m.level:error s:timestamp s:event_message" }));
   await page.reload();
   await page.locator(".table[data-rows='60']").waitFor();
+  await page.locator(".table-row").nth(1).click({ position: { x: 40, y: 10 } });
+  await page.getByRole("button", { name: "Only rows with this value of event_message" }).click({ force: true });
+  await page.locator(".table[data-rows='1']").waitFor();
   await page.goto(explore({ view: "chart", q: "SELECT TIMESTAMP_TRUNC(timestamp, HOUR) AS hour, metadata[SAFE_OFFSET(0)].level AS level, COUNT(*) AS n FROM postgres_logs GROUP BY hour, level" }));
   await page.locator(".chart canvas").waitFor();
   await accessible("a chart over time");

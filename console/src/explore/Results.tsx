@@ -43,8 +43,16 @@ export function Histogram() {
   );
 }
 
+/** Whether LQL knows the column: what it makes of a path (`metadata_level`) is no column of the table. */
+function isOfTable(path: Path): boolean {
+  const named = /(?:^|\s)(?:f|from):`?(\w+)/.exec(state.text.value)?.[1] ?? state.endpoint.value?.tables?.[0] ?? "";
+  const columns = state.tables.value.get(named);
+  return columns === undefined || columns.some((column) => column.name === path.column);
+}
+
 function filter(path: Path, value: Value, type: Type, exclude: boolean): void {
-  const changed = state.mode.value === "lql" ? filterLql(state.text.value, path, value, type, exclude) : filterSql(state.text.value, path, value, type, exclude);
+  const write = state.mode.value === "lql" ? filterLql : filterSql;
+  const changed = state.mode.value === "lql" && !isOfTable(path) ? null : write(state.text.value, path, value, type, exclude);
   if (changed === null) {
     state.failure.value = T.detail.noFilter;
     return;

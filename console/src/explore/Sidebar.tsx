@@ -127,7 +127,7 @@ function Table({ name, onTable }: { name: string; onTable: (table: string) => vo
               <li key={field.path}>
                 <details>
                   <summary>
-                    <span class="field-path">{field.path}</span>
+                    <span class="field-path" title={field.path}><bdi>{field.path}</bdi></span>
                     <span class="field-type">{field.type.name}</span>
                     <span class="filled" title={T.explore.filled(field.filled, found.rows)}>
                       <i ref={styled({ width: `${found.rows ? (100 * field.filled) / found.rows : 0}%` })} />

@@ -17,10 +17,17 @@ const FORMATS = ["json", "ndjson", "csv", "arrow"];
 
 function changeMode(mode: state.Mode): void {
   const first = state.endpoint.value?.tables?.[0] ?? "";
-  if (mode === "lql" && state.mode.value !== "lql") state.text.value = (state.endpoint.value?.tables?.length ?? 0) > 1 ? `f:${first} ` : "";
+  if (mode === "lql" && state.mode.value !== "lql") state.text.value = firstLql(first);
   if (mode === "sql" && state.mode.value !== "sql") state.text.value = state.firstQuery(first, state.tables.value.get(first));
   state.mode.value = mode;
   if (mode === "saved") void state.start();
+}
+
+/** The clauses that a table begins with. Without columns, LQL gives only the fields that clauses name. */
+function firstLql(table: string): string {
+  const known = state.tables.value.get(table)?.map((column) => column.name) ?? [];
+  const from = (state.endpoint.value?.tables?.length ?? 0) > 1 ? [`f:${table}`] : [];
+  return [...from, ...["timestamp", "event_message", "metadata"].filter((name) => known.includes(name)).map((name) => `s:${name}`), ""].join(" ");
 }
 
 export function Toolbar() {
