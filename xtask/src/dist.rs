@@ -38,7 +38,11 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Outcome {
     let list = serde_json::to_vec_pretty(&sbom::document(&parts, &time)).map_err(|error| error.to_string())?;
     let notices = notices::notices(&parts)?;
     say(&format!("building the service with the profile {profile} (dist links it as a whole, which takes long)"));
-    run(cargo(&root()).args(["build", "--locked", "-p", "tidegate", "--profile", profile]))?;
+    // What is packaged has the console, unless the caller leaves it out.
+    let console = std::env::var("TIDEGATE_CONSOLE").unwrap_or_else(|_| "required".to_owned());
+    let mut build = cargo(&root());
+    build.args(["build", "--locked", "-p", "tidegate", "--profile", profile]).env("TIDEGATE_CONSOLE", &console);
+    run(&mut build)?;
     let target = crate::built()?.parent().map(Path::to_owned).unwrap_or_default();
     // The profile `dev` is the one whose folder has another name.
     let program = target.join(if profile == "dev" { "debug" } else { profile }).join("tidegate");
@@ -47,6 +51,10 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Outcome {
         Item { name: "tidegate.cdx.json", mode: 0o644, bytes: list.clone() },
         Item { name: "THIRD-PARTY-LICENSES.txt", mode: 0o644, bytes: notices.into_bytes() },
     ];
+    if console != "off" {
+        let folder = target.join(if profile == "dev" { "debug" } else { profile });
+        items.push(Item { name: "CONSOLE-LICENSES.md", mode: 0o644, bytes: console_licences(&folder)? });
+    }
     for (from, name) in FILES {
         items.push(Item { name, mode: 0o644, bytes: read(&root().join(from))? });
     }
@@ -61,6 +69,21 @@ pub(crate) fn command(arguments: impl Iterator<Item = String>) -> Outcome {
     write(&folder.join(format!("{name}.cdx.json")), &list)?;
     write(&folder.join(format!("{name}.tar.gz.sha256")), format!("{digest}  {name}.tar.gz\n").as_bytes())?;
     write(&folder.join(format!("{name}.tar.gz")), &archive)
+}
+
+/// The licences of the packages in the console's files, as the newest build of the console left them.
+fn console_licences(folder: &Path) -> Result<Vec<u8>, String> {
+    let builds = folder.join("build");
+    let told = |error: std::io::Error| format!("{}: {error}", builds.display());
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&builds).map_err(told)? {
+        let path = entry.map_err(told)?.path().join("out/console/dist/licenses.md");
+        if let Ok(changed) = path.metadata().and_then(|known| known.modified()) {
+            found.push((changed, path));
+        }
+    }
+    let (_, newest) = found.into_iter().max().ok_or_else(|| "the console left no list of its licences".to_owned())?;
+    read(&newest)
 }
 
 /// A file of the archive.

@@ -7,6 +7,7 @@
 mod bench;
 mod clients;
 mod conformance;
+mod console;
 mod dist;
 mod fuzz;
 mod guests;
@@ -44,6 +45,9 @@ cargo xtask COMMAND
   workflow run the commands of the workflow file for authors on a new endpoint, against a service
   fuzz TARGET [SECONDS]
            feed a fuzz target (sql, lql, upload) with what it makes up, for a minute or as long as told
+  console  try the console of the service in a real browser
+  console-pictures
+           make pictures of every page of the console, at two widths, dark and light, below the target folder
   conformance [ARGUMENT...]
            try the running service against its own OpenAPI document, with tools in Python; arguments are
            handed to schemathesis
@@ -75,6 +79,8 @@ fn main() -> ExitCode {
         Some("workflow") => tools().and_then(|()| service::build()).and_then(|()| workflow::workflow()),
         Some("clients") => clients::command(),
         Some("fuzz") => fuzz::command(std::env::args().skip(2)),
+        Some("console") => console::command(),
+        Some("console-pictures") => console::pictures(),
         Some("conformance") => conformance::command(std::env::args().skip(2)),
         Some("lint") => steps::command("lint", &LINT, std::env::args().skip(2)),
         Some("bench") => bench::command(std::env::args().skip(2)),
@@ -101,7 +107,7 @@ fn main() -> ExitCode {
 }
 
 /// What `cargo xtask test` does.
-const TEST: [Step; 11] = [
+const TEST: [Step; 12] = [
     Step { name: "tools", what: "install what is missing: the guests' target and tools", after: &[], run: tools },
     Step { name: "guests", what: "build the guest endpoints", after: &["tools"], run: guests::build },
     Step { name: "sdk", what: "the tests of the SDK and of the endpoints in Rust", after: &[], run: guests::tests },
@@ -116,6 +122,7 @@ const TEST: [Step; 11] = [
         run: workflow::workflow,
     },
     Step { name: "clients", what: "real clients", after: &["build"], run: clients::clients },
+    Step { name: "console", what: "the console in a real browser", after: &["build"], run: console::console },
     Step {
         name: "conformance",
         what: "the service against its own OpenAPI document",

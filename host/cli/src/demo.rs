@@ -72,7 +72,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn print_requests(base: &str, token: &str, total: usize) {
-    println!("Tidegate runs at {base} with {total} sample logs of nine sources. Try, in another terminal:\n");
+    println!("Tidegate runs at {base} with {total} sample logs of nine sources.\n");
+    println!("The console, in a browser (the token to sign in with is {token}):\n");
+    println!("  {base}/console#/explore?endpoint=logs.all&p.project=default\n");
+    println!("Or try, in another terminal:\n");
     println!("  # requests of the last 7 days by product, one row a day");
     println!(
         "  curl -s -H 'X-API-KEY: {token}' '{base}/api/endpoints/query/usage.api-counts?interval=daily&project=default'\n"

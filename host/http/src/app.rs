@@ -8,6 +8,7 @@ use tidegate_model::Failure;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::{Identity, Service};
 
+use crate::call_statistics::CallStatistics;
 use crate::ingest::BodyMemory;
 use crate::metrics::Metrics;
 use crate::notes::note;
@@ -22,6 +23,8 @@ pub(crate) struct App {
     /// The schemas of endpoints' rows, for the OpenAPI document.
     pub(crate) row_schemas: RowSchemas,
     pub(crate) metrics: Metrics,
+    /// How endpoints were called in the last hour.
+    pub(crate) calls: CallStatistics,
     /// Whether the shutdown has begun.
     pub(crate) draining: AtomicBool,
 }
@@ -32,6 +35,7 @@ impl App {
             bodies: BodyMemory::new(service.options.ingest.body_memory),
             row_schemas: RowSchemas::default(),
             metrics: Metrics::new(),
+            calls: CallStatistics::new(),
             draining: AtomicBool::new(false),
             service,
         })

@@ -21,6 +21,8 @@ pub(crate) struct RequestNotes {
     pub(crate) token: Option<String>,
     /// The endpoint's name.
     pub(crate) endpoint: Option<String>,
+    /// The endpoint's id.
+    pub(crate) endpoint_id: Option<Uuid>,
     /// Where the answer came from: `hit`, `stale`, `miss`, `collapsed`, `unkept`.
     pub(crate) cache: Option<&'static str>,
     /// The status of errors, where the token or the endpoint chooses it.

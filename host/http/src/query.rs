@@ -39,6 +39,7 @@ pub(crate) async fn query(
     let endpoint = service.endpoints.find(&access, &id_or_name).await?;
     note(|notes| {
         notes.endpoint = Some(endpoint.manifest.name.to_string());
+        notes.endpoint_id = Some(endpoint.id);
         notes.errors = access.errors.or(endpoint.manifest.settings.errors);
     });
     let tenant = Tenant::Token(access.identity);

@@ -24,7 +24,7 @@ use crate::middleware::error_status::{QUERY, QUERY_IN_SHORT, choose_status};
 use crate::middleware::request_log::log_request;
 use crate::openapi::page::openapi;
 use crate::ready::{health, ready};
-use crate::{ingest, query};
+use crate::{console, ingest, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let cors = CorsLayer::new()
@@ -60,19 +60,27 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         )
         .route("/api/sources/{source}/schema", get(sources::schema))
         .route("/api/sources/{source}/recent", get(sources::recent))
+        .route("/api/endpoint-statistics", get(endpoints::statistics))
         .route("/api/endpoints", get(endpoints::list).post(endpoints::create))
         .route(
             "/api/endpoints/{endpoint}",
             get(endpoints::show).put(endpoints::update).patch(endpoints::update).delete(endpoints::delete),
         )
+        .route("/api/endpoints/{endpoint}/check", post(endpoints::check))
         .route("/api/endpoints/{endpoint}/component", get(components::get).put(components::put))
         .route("/api/endpoints/{endpoint}/component/check", post(components::check))
         .route("/api/endpoints/{endpoint}/versions", get(endpoints::versions))
         .route("/api/endpoints/{endpoint}/versions/{version}/component", get(components::get_version))
         .route("/api/endpoints/{endpoint}/versions/{version}/restore", post(endpoints::restore))
         .route("/api/access-tokens", get(tokens::list).post(tokens::create))
+        .route("/api/access-tokens/current", get(tokens::current))
         .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))
         .route("/api/openapi", get(openapi))
+        .route("/", get(console::start))
+        .route("/console", get(console::page))
+        .route("/console/", get(console::page))
+        .route("/console/licenses.md", get(console::licences))
+        .route("/console/assets/{name}", get(console::asset))
         .route("/health", get(health))
         .route("/ready", get(ready))
         .route("/metrics", get(metrics))

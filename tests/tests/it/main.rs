@@ -15,6 +15,7 @@ mod compaction;
 mod compile;
 mod components;
 mod connections;
+mod console;
 mod crash;
 mod damage;
 mod demo;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
+use serde_json::json;
+use tidegate_compiler::compile_sql;
 use tidegate_model::{Code, EndpointName, Failure, LimitSet, Manifest, Parameter, Settings};
 use tidegate_service::failures::of_manifest;
 use tidegate_service::registration::taken;
@@ -132,6 +134,14 @@ pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Man
     found(all_shown(&app.service, &known).await?.into())
 }
 
+/// `GET /api/endpoint-statistics`: how each endpoint was called in the last hour.
+pub(crate) async fn statistics(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
+    private(&app.service, &headers)?;
+    let entries = app.service.registry.all();
+    let known: Vec<_> = entries.iter().map(|entry| (entry.id, entry.name.to_string())).collect();
+    found(app.calls.of(&known).into())
+}
+
 /// `GET /api/endpoints/{id or name}`.
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
@@ -166,6 +176,39 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
         SaveRequest { id: Some(old.id), author: &access.who, known: old.tables, same_query, from: Some(old.version) };
     let endpoint = app.service.registrar.register_component(&component, saving).await.map_err(on_save)?;
     found(saved_shown(&app.service, &endpoint).await?)
+}
+
+/// `POST /api/endpoints/{id or name}/check`: what saving these fields would do, refusals and warnings included. Nothing is
+/// saved. Where there is no such endpoint, the fields are those of a new one.
+pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
+    private(&app.service, request.headers())?;
+    let old = app.service.registry.find(&id).map(|_| known(&app.service, &id)).transpose()?;
+    let mut manifest = definition(&app.service, old.as_ref(), request).await?;
+    let before = old.as_ref().and_then(|old| old.manifest.as_ref());
+    let unchanged = before == Some(&manifest);
+    let same_query = before.is_some_and(|before| before.query == manifest.query);
+    if !same_query {
+        forget_inferred(&mut manifest);
+    }
+    let version = old.as_ref().map(|old| old.version);
+    let component = match &old {
+        Some(old) => repacked(&app.service, &old.digest, &manifest).await?,
+        None => compile_sql(&manifest).map_err(|error| on_save(Failure::new(Code::Refused, error.to_string())))?,
+    };
+    let saving = SaveRequest {
+        id: old.as_ref().map(|old| old.id),
+        author: "",
+        known: old.map(|old| old.tables).unwrap_or_default(),
+        same_query,
+        from: version,
+    };
+    let warnings = app.service.registrar.try_component(&component, saving).await.map_err(on_save)?;
+    found(json!({
+        "name": manifest.name,
+        "version": version,
+        "unchanged": unchanged,
+        "warnings": warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    }))
 }
 
 /// `DELETE /api/endpoints/{id or name}`.

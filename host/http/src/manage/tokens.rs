@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_model::{Code, Errors, Failure, LimitSet, parse_timestamp};
+use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::{NewToken, generate_token};
 use tidegate_service::{Service, blocking};
 use tidegate_store::{Store, TokenRecord};
@@ -17,6 +18,7 @@ use uuid::Uuid;
 use super::fields::Fields;
 use super::{ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private, time};
 use crate::app::App;
+use crate::auth::authenticate;
 use crate::failure::Refusal;
 
 /// Scopes as a text, separated by spaces, or as a list.
@@ -60,6 +62,21 @@ async fn known(service: &Service, id: &str) -> Result<TokenRecord, Failure> {
 pub(crate) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
     found(records(&app.service).await?.iter().filter(|record| record.revoked_at.is_none()).map(shown).collect())
+}
+
+/// `GET /api/access-tokens/current`: what the token of the request may do. Every valid token may ask it.
+pub(crate) async fn current(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
+    let access = authenticate(&app.service, &headers)?;
+    app.limit_rate(RequestClass::Queries, access.identity)?;
+    found(json!({
+        "id": access.id.map(|id| id.to_string()),
+        "description": access.who,
+        "scopes": access.scopes(),
+        "pinned": access.pinned,
+        "limits": access.limits,
+        "errors": access.errors,
+        "expires_at": access.expires_at().map_or(Value::Null, time),
+    }))
 }
 
 /// `GET /api/access-tokens/{id}`.

@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use super::error_status::TrueStatus;
 use crate::app::App;
+use crate::call_statistics::Call;
 use crate::connection::{AnonymousConnection, Peer};
 use crate::metrics::RequestOutcome;
 use crate::notes::{NOTES, RequestNotes};
@@ -57,6 +58,9 @@ impl Drop for RequestLog {
         let method = method(&self.method);
         self.app.metrics.answered(&RequestOutcome { route, method, status: self.status, code: self.code, taken });
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(endpoint) = notes.endpoint_id {
+            self.app.calls.add(Call { endpoint, status: self.status, cache: notes.cache, taken });
+        }
         let (path, status, bytes) = (self.path.as_str(), self.status, self.bytes);
         let milliseconds = (taken.as_secs_f64() * 1e6).round() / 1e3;
         let (token, endpoint, cache) = (notes.token.as_deref(), notes.endpoint.as_deref(), notes.cache);

@@ -17,15 +17,21 @@ use crate::app::App;
 /// How long one request may plan queries. Endpoints that are not planned by then are described without columns.
 const PLANNING: Duration = Duration::from_secs(2);
 
-/// The manifest of each endpoint, with the parameters of the endpoints that it reads, and the schema of its answer.
-/// Endpoints that cannot be used are left out.
+/// What the document says of an endpoint.
+#[derive(Debug)]
+pub(super) struct Described {
+    /// With the parameters of the endpoints that it reads.
+    pub(super) manifest: Manifest,
+    pub(super) answer: AnswerSchema,
+    /// The tables of ad-hoc queries.
+    pub(super) tables: Vec<String>,
+}
+
+/// The descriptions of these endpoints. Those that cannot be used are left out.
 ///
 /// # Errors
 /// While the server shuts down.
-pub(super) async fn answers(
-    app: &Arc<App>,
-    entries: Vec<Arc<EndpointEntry>>,
-) -> Result<Vec<(Manifest, AnswerSchema)>, Failure> {
+pub(super) async fn answers(app: &Arc<App>, entries: Vec<Arc<EndpointEntry>>) -> Result<Vec<Described>, Failure> {
     let all_known = entries
         .iter()
         .all(|entry| app.row_schemas.known(entry.id, entry.version).is_some_and(|(_, is_fresh)| is_fresh));
@@ -43,7 +49,9 @@ pub(super) async fn answers(
                     continue;
                 };
                 let answer = answer(&this, &endpoint, began.elapsed() < PLANNING);
-                answers.push((with_parameters_of(&endpoint.manifest, &reads).into_owned(), answer));
+                let tables = endpoint.saved().map(|saved| saved.tables()).unwrap_or_default();
+                let manifest = with_parameters_of(&endpoint.manifest, &reads).into_owned();
+                answers.push(Described { manifest, answer, tables });
                 tokio::task::yield_now().await;
             }
             Ok(answers)

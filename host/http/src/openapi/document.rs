@@ -1,18 +1,14 @@
 //! The whole document, of the fixed routes and of saved endpoints.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Errors, Manifest};
+use tidegate_model::Errors;
 use tidegate_service::tokens::Access;
 
-use super::columns::AnswerSchema;
+use super::answers::Described;
 use super::{endpoints, routes, schemas};
 
 /// The document for a token, or for a caller without one. `errors` is the server's setting.
-pub(super) fn document(
-    endpoints: impl Iterator<Item = (Manifest, AnswerSchema)>,
-    access: Option<&Access>,
-    errors: Errors,
-) -> Value {
+pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Option<&Access>, errors: Errors) -> Value {
     let of_caller = access.and_then(|access| access.errors).unwrap_or(errors);
     let mut paths = Map::new();
     for route in routes::ROUTES {
@@ -21,8 +17,8 @@ pub(super) fn document(
         }
     }
     let mut ids = endpoints::Ids::default();
-    for (manifest, answer) in endpoints {
-        let (path, operation) = endpoints::operation(&manifest, &answer, access, errors, &mut ids);
+    for described in endpoints {
+        let (path, operation) = endpoints::operation(&described, access, errors, &mut ids);
         paths.insert(path, json!({"get": operation}));
     }
     json!({
@@ -46,4 +42,23 @@ pub(super) fn document(
         "paths": paths,
         "components": schemas::components(),
     })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    /// The console's types are generated from this file when it is built, so a change of the interface that the console
+    /// does not fit is an error of its build.
+    #[test]
+    fn the_console_is_built_for_this_document() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../console/openapi.json");
+        let current = serde_json::to_string_pretty(&document(std::iter::empty(), None, Errors::Status)).unwrap() + "\n";
+        if std::env::var_os("TIDEGATE_UPDATE").is_some() {
+            std::fs::write(path, &current).unwrap();
+        }
+        let kept = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(kept == current, "console/openapi.json is out of date: run this test with TIDEGATE_UPDATE=1");
+    }
 }

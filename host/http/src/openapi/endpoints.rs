@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use tidegate_model::{Errors, Format, Kind, Manifest, Parameter};
+use tidegate_model::{Errors, Format, Kind, Parameter};
 use tidegate_service::tokens::Access;
 
+use super::answers::Described;
 use super::columns::AnswerSchema;
 use super::routes::{QUERY_REFUSALS, refusals};
 use super::schemas::{answer_headers, reference, rows_content};
@@ -34,8 +35,7 @@ impl Ids {
 /// The path of an endpoint, and its operation `get`. `errors` sets the status of query errors, where neither the token
 /// nor the endpoint chooses it.
 pub(super) fn operation(
-    manifest: &Manifest,
-    answer: &AnswerSchema,
+    Described { manifest, answer, tables }: &Described,
     access: Option<&Access>,
     errors: Errors,
     ids: &mut Ids,
@@ -67,7 +67,7 @@ pub(super) fn operation(
     if manifest.settings.cache_duration_seconds > 0 {
         responses.insert("304".to_owned(), json!({"description": "The answer is the one that the caller has."}));
     }
-    let operation = json!({
+    let mut operation = json!({
         "operationId": ids.of(name),
         "tags": ["endpoints"],
         "summary": name,
@@ -75,6 +75,9 @@ pub(super) fn operation(
         "parameters": parameters,
         "responses": responses,
     });
+    if let (true, Some(fields)) = (manifest.settings.sandboxable, operation.as_object_mut()) {
+        fields.insert("x-tidegate-tables".to_owned(), tables.clone().into());
+    }
     let path = format!("/api/endpoints/query/{}", encoded(name));
     (path, operation)
 }
@@ -98,13 +101,17 @@ fn parameter(parameter: &Parameter, pinned: bool) -> Value {
     if pinned {
         description = format!("Fixed by the access token. {description}");
     }
-    json!({
+    let mut shown = json!({
         "name": parameter.name,
         "in": "query",
         "required": parameter.required && parameter.default.is_none() && !pinned,
         "description": description.trim_end(),
         "schema": schema(parameter),
-    })
+    });
+    if let (true, Some(fields)) = (pinned, shown.as_object_mut()) {
+        fields.insert("x-tidegate-pinned".to_owned(), true.into());
+    }
+    shown
 }
 
 fn schema(parameter: &Parameter) -> Value {

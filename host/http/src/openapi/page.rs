@@ -26,7 +26,7 @@ pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> 
         let mut entries = app.service.registry.all();
         entries.retain(|entry| access.may_query(&entry.name, Some(entry.id)));
         let described = answers(&app, entries).await?.into_iter();
-        document(described.filter(|(manifest, _)| is_bound(manifest, &access)), Some(&access), errors)
+        document(described.filter(|one| is_bound(&one.manifest, &access)), Some(&access), errors)
     } else {
         document(std::iter::empty(), None, errors)
     };

@@ -122,6 +122,18 @@ pub(super) const ROUTES: &[Route] = &[
         ..route("/v1/logs", "post", "send_otlp_logs", Who::Ingest, "Send logs with OpenTelemetry")
     },
     Route {
+        description: "Of the last hour, or since the start of the process if that is later. Times are rounded up, by a third at most.",
+        success: &[(200, Gives::List("EndpointStatistics"))],
+        refusals: LIST_REFUSALS,
+        ..route(
+            "/api/endpoint-statistics",
+            "get",
+            "list_endpoint_statistics",
+            Who::Private,
+            "How often each endpoint was called, with what result, and how long it took",
+        )
+    },
+    Route {
         success: &[(200, Gives::List("Endpoint"))],
         refusals: LIST_REFUSALS,
         ..route("/api/endpoints", "get", "list_endpoints", Who::Private, "All saved endpoints")
@@ -159,6 +171,21 @@ pub(super) const ROUTES: &[Route] = &[
         success: &[(204, Gives::Nothing)],
         refusals: SAVE_REFUSALS,
         ..route("/api/endpoints/{endpoint}", "delete", "delete_endpoint", Who::Private, "Delete an endpoint")
+    },
+    Route {
+        description: "What would become of these fields if they were put, refusals and warnings included. Nothing is saved. \
+                      Where there is no such endpoint, they are those of a new one.",
+        parameters: &["endpoint"],
+        body: Takes::Json("EndpointFields"),
+        success: &[(200, Gives::Json("CheckedEndpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/endpoints/{endpoint}/check",
+            "post",
+            "check_endpoint",
+            Who::Private,
+            "Check an endpoint without saving it",
+        )
     },
     Route {
         description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \
@@ -321,6 +348,18 @@ pub(super) const ROUTES: &[Route] = &[
         success: &[(201, Gives::Json("MadeAccessToken"))],
         refusals: SAVE_REFUSALS,
         ..route("/api/access-tokens", "post", "create_access_token", Who::Private, "Make an access token")
+    },
+    Route {
+        description: "For every token that is valid.",
+        success: &[(200, Gives::Json("CurrentAccessToken"))],
+        refusals: &[401, 429, 500, 503],
+        ..route(
+            "/api/access-tokens/current",
+            "get",
+            "show_current_access_token",
+            Who::Query,
+            "What the token of this request may do",
+        )
     },
     Route {
         parameters: &["token"],

@@ -173,6 +173,7 @@ fn schemas() -> Value {
     let id = json!({"type": "string", "format": "uuid"});
     let time = json!({"type": ["string", "null"], "format": "date-time"});
     let count = json!({"type": "integer", "minimum": 0});
+    let milliseconds = json!({"type": ["number", "null"], "minimum": 0, "description": "Null without a call."});
     let some_count = json!({"type": ["integer", "null"], "minimum": 0});
     let shown = |name: &str| reference("schemas", name);
     let days = json!({"type": ["integer", "null"], "minimum": 0, "maximum": 36_500, "description": "0 keeps for ever, null is the server's setting."});
@@ -227,6 +228,12 @@ fn schemas() -> Value {
         "errors": errors("The endpoint's choice, else the server's, if null."),
         "expires_at": time,
     });
+    let mut current = token_fields.clone();
+    if let Some(fields) = current.as_object_mut() {
+        let description = "Null for the tokens of the server's environment.";
+        fields
+            .insert("id".to_owned(), json!({"type": ["string", "null"], "format": "uuid", "description": description}));
+    }
     let mut token = token_fields.clone();
     if let Some(fields) = token.as_object_mut() {
         fields.insert("id".to_owned(), id.clone());
@@ -302,6 +309,23 @@ fn schemas() -> Value {
             "unchanged": {"type": "boolean", "description": "Whether it is what is there now."},
             "warnings": endpoint.get("warnings"),
         }), &["name", "digest", "version", "unchanged", "warnings"]),
+        "CheckedEndpoint": object(json!({
+            "name": text,
+            "version": {"type": ["integer", "null"], "description": "The version that is there now."},
+            "unchanged": {"type": "boolean", "description": "Whether it is what is there now."},
+            "warnings": endpoint.get("warnings"),
+        }), &["name", "version", "unchanged", "warnings"]),
+        "EndpointStatistics": object(json!({
+            "id": id,
+            "name": text,
+            "calls": count,
+            "refused": {"type": "integer", "minimum": 0, "description": "Those with a status from 400 to 499."},
+            "failed": {"type": "integer", "minimum": 0, "description": "Those with a status of 500 and above."},
+            "cache_lookups": {"type": "integer", "minimum": 0, "description": "Calls that could be answered from the cache."},
+            "cache_hits": {"type": "integer", "minimum": 0, "description": "Those that were."},
+            "p50_milliseconds": milliseconds,
+            "p95_milliseconds": milliseconds,
+        }), &["id", "name", "calls", "refused", "failed", "cache_lookups", "cache_hits", "p50_milliseconds", "p95_milliseconds"]),
         "EndpointVersion": object(endpoint, &["id", "name", "version"]),
         "SourceFields": closed(source_fields.clone(), &[]),
         "NewSource": closed(source_fields, &["name"]),
@@ -325,6 +349,7 @@ fn schemas() -> Value {
             "inserted_at": time,
         }), &["id", "name"]),
         "SourceSchema": {"type": "object", "description": "Types by path.", "additionalProperties": text},
+        "CurrentAccessToken": object(current, &["id", "description", "scopes", "pinned", "expires_at"]),
         "AccessToken": object(token, &["id", "scopes"]),
         "NewAccessToken": closed(token_fields, &["scopes"]),
         "MadeAccessToken": object(made, &["id", "scopes", "token"]),

@@ -48,6 +48,16 @@ impl Access {
         Self { who: who.to_owned(), scopes: Scopes::stored("private"), ..Self::default() }
     }
 
+    /// The scopes of the token, separated by spaces.
+    pub fn scopes(&self) -> String {
+        self.scopes.to_string()
+    }
+
+    /// When the token expires, in microseconds since 1970. None if it does not.
+    pub fn expires_at(&self) -> Option<i64> {
+        self.expires_at
+    }
+
     /// Whether the token allows everything, including management.
     pub fn is_private(&self) -> bool {
         self.scopes.is_private()

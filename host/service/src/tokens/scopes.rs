@@ -1,5 +1,7 @@
 //! The scopes of a token: `ingest`, `ingest:source:NAME`, `query`, `query:endpoint:NAME`, `private`.
 
+use std::fmt;
+
 use uuid::Uuid;
 
 /// The allowed scopes, for error messages.
@@ -11,6 +13,12 @@ const OF_ENDPOINT: &str = "query:endpoint:";
 /// has that name; a scope by id holds for the same source or endpoint after it is renamed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Scopes(Vec<String>);
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" "))
+    }
+}
 
 impl Scopes {
     /// Scopes from the catalog. Unknown scopes allow nothing.

@@ -1,0 +1,119 @@
+// The editor of SQL and LQL. It lives in a shadow root: there CodeMirror adopts its style sheets, while in the document it
+// would write style elements, which the Content-Security-Policy refuses.
+import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { sql } from "@codemirror/lang-sql";
+import { bracketMatching, syntaxHighlighting } from "@codemirror/language";
+import { type Diagnostic, setDiagnostics } from "@codemirror/lint";
+import { Compartment, EditorState, Prec } from "@codemirror/state";
+import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers, placeholder } from "@codemirror/view";
+import { useEffect, useRef } from "preact/hooks";
+import { colours } from "./colours";
+import { completeLql, completeSql, type Tables } from "./complete";
+import { dialect, lql } from "./languages";
+import { theme } from "./theme";
+
+/** A mistake, and the place that the server gave. */
+export interface Mistake {
+  message: string;
+  line: number;
+  column: number;
+}
+
+export interface EditorProps {
+  text: string;
+  language: "sql" | "lql";
+  label: string;
+  mistakes?: Mistake[];
+  tables?: Tables;
+  readOnly?: boolean;
+  hint?: string;
+  onChange?: (text: string) => void;
+  onRun?: () => void;
+}
+
+/** The word at the place of a mistake. */
+function diagnostic(state: EditorState, mistake: Mistake): Diagnostic {
+  const line = state.doc.line(Math.min(Math.max(1, mistake.line), state.doc.lines));
+  let from = Math.min(line.from + Math.max(0, mistake.column - 1), line.to);
+  const rest = state.sliceDoc(from, line.to);
+  const length = /^(?:`[^`]*`|[\w.@]+|\S)/.exec(rest)?.[0].length ?? 0;
+  // At the end of the text, the last character is what can be underlined.
+  if (length === 0) from = Math.max(0, from - 1);
+  return { from, to: Math.max(from + length, Math.min(from + 1, state.doc.length)), severity: "error", message: mistake.message };
+}
+
+/** Types over a selection without the browser's own editing: that copies the styles of what was selected into an attribute,
+ * which the Content-Security-Policy refuses. */
+function replaceSelection(event: InputEvent, view: EditorView): boolean {
+  const { main } = view.state.selection;
+  if (event.inputType !== "insertText" || event.data === null || main.empty || view.composing) return false;
+  event.preventDefault();
+  const insert = () => view.state.update({ ...view.state.replaceSelection(event.data ?? ""), userEvent: "input.type", scrollIntoView: true });
+  const isHandled = view.state.facet(EditorView.inputHandler).some((handler) => handler(view, main.from, main.to, event.data ?? "", insert));
+  if (!isHandled) view.dispatch(insert());
+  return true;
+}
+
+export default function Editor(props: EditorProps) {
+  const host = useRef<HTMLDivElement>(null);
+  const view = useRef<EditorView | null>(null);
+  const latest = useRef(props);
+  latest.current = props;
+  const language = useRef(new Compartment());
+
+  useEffect(() => {
+    const root = (host.current as HTMLDivElement).shadowRoot ?? (host.current as HTMLDivElement).attachShadow({ mode: "open" });
+    const state = EditorState.create({
+      doc: props.text,
+      extensions: [
+        Prec.highest(keymap.of([
+          { key: "Mod-Enter", run: () => (latest.current.onRun?.(), true) },
+          { key: "Shift-Enter", run: () => (latest.current.onRun?.(), true) },
+        ])),
+        EditorView.domEventHandlers({ beforeinput: replaceSelection }),
+        history(),
+        drawSelection(),
+        lineNumbers(),
+        highlightActiveLine(),
+        bracketMatching(),
+        closeBrackets(),
+        autocompletion({ icons: false }),
+        keymap.of([{ key: "Tab", run: acceptCompletion }, ...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap, ...historyKeymap, ...(props.readOnly ? [] : [indentWithTab])]),
+        language.current.of(extensionOf(props.language, () => latest.current.tables ?? new Map())),
+        syntaxHighlighting(colours),
+        theme,
+        EditorView.lineWrapping,
+        EditorState.readOnly.of(props.readOnly ?? false),
+        EditorView.contentAttributes.of({ "aria-label": props.label }),
+        ...(props.hint ? [placeholder(props.hint)] : []),
+        EditorView.updateListener.of((update) => {
+          if (update.docChanged) latest.current.onChange?.(update.state.doc.toString());
+        }),
+      ],
+    });
+    view.current = new EditorView({ state, parent: root as unknown as Element, root });
+    return () => view.current?.destroy();
+  }, []);
+
+  useEffect(() => {
+    const editor = view.current;
+    if (editor && editor.state.doc.toString() !== props.text) editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: props.text } });
+  }, [props.text]);
+
+  useEffect(() => {
+    view.current?.dispatch({ effects: language.current.reconfigure(extensionOf(props.language, () => latest.current.tables ?? new Map())) });
+  }, [props.language]);
+
+  useEffect(() => {
+    const editor = view.current;
+    if (editor) editor.dispatch(setDiagnostics(editor.state, (props.mistakes ?? []).map((mistake) => diagnostic(editor.state, mistake))));
+  }, [props.mistakes]);
+
+  return <div class="editor" ref={host} data-editor />;
+}
+
+function extensionOf(language: "sql" | "lql", tables: () => Tables) {
+  if (language === "lql") return [lql, lql.data.of({ autocomplete: completeLql(tables) })];
+  return [sql({ dialect, upperCaseKeywords: true }).language, dialect.language.data.of({ autocomplete: completeSql(tables) })];
+}

@@ -1,0 +1,77 @@
+// One endpoint: its tabs, and what they share.
+import { useState } from "preact/hooks";
+import { Failure, json, segment } from "../api/client";
+import { endpoints, loadEndpoints } from "../api/document";
+import { address, go } from "../route";
+import { T } from "../text";
+import { Alert, Dialog, Tabs } from "../ui/parts";
+import { useLoaded } from "../ui/load";
+import { Calls } from "./Calls";
+import type { EndpointRecord } from "./Endpoints";
+import { QueryForm } from "./QueryForm";
+import { Try } from "./Try";
+import { Versions } from "./Versions";
+
+type Tab = "query" | "try" | "calls" | "versions";
+
+export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
+  const { value, error, reload } = useLoaded(
+    async (signal) => (name === null ? null : json<EndpointRecord>(`/api/endpoints/${segment(name)}`, { signal })),
+    [name],
+  );
+  const [removing, setRemoving] = useState(false);
+  const saved = (record: EndpointRecord): void => {
+    void loadEndpoints();
+    if (record.name !== name) go(["endpoints", record.name]);
+    else reload();
+  };
+  const tabs: { name: Tab; title: string }[] = (["query", "try", "calls", "versions"] as const).map((one) => ({ name: one, title: T.endpoints.tabs[one] }));
+  const chosen = (tabs.find((one) => one.name === tab)?.name ?? "query") as Tab;
+  const info = endpoints.value?.find((one) => one.name === name);
+  return (
+    <main class="page" tabIndex={-1}>
+      <div class="page-head">
+        <a class="crumb" href={address(["endpoints"])}>{T.nav.endpoints}</a>
+        <span class="crumb" aria-hidden="true">/</span>
+        <h1>{name ?? T.endpoints.create}</h1>
+        {value && <span class="tag">{T.endpoints.version(value.version)}</span>}
+        {value?.kind === "wasm" && <span class="tag">{T.endpoints.kinds.wasm}</span>}
+        <span class="spacer" />
+        {value && <a class="button" href={address(["explore"], { endpoint: value.name })}>{T.endpoints.explore}</a>}
+        {value && <button type="button" class="danger" onClick={() => setRemoving(true)}>{T.endpoints.remove}</button>}
+      </div>
+      {value?.warnings?.map((warning) => <Alert key={warning} kind="warning" message={warning} />)}
+      {error && <Alert message={error} />}
+      {name !== null && value && <Tabs label={T.endpoints.tabsLabel} tabs={tabs} chosen={chosen} onChoose={(next) => go(["endpoints", name, next])} />}
+      {name === null && <QueryForm key="new" record={null} onSaved={saved} />}
+      {value && chosen === "query" && <QueryForm key={value.version} record={value} onSaved={saved} />}
+      {value && chosen === "try" && <Try name={value.name} info={info} />}
+      {value && chosen === "calls" && <Calls name={value.name} info={info} />}
+      {value && chosen === "versions" && <Versions record={value} onSaved={saved} />}
+      {removing && value && <Remove name={value.name} onClose={() => setRemoving(false)} />}
+    </main>
+  );
+}
+
+function Remove({ name, onClose }: { name: string; onClose: () => void }) {
+  const [error, setError] = useState<string | null>(null);
+  const remove = (): void => {
+    json(`/api/endpoints/${segment(name)}`, { method: "DELETE" })
+      .then(() => {
+        onClose();
+        void loadEndpoints();
+        go(["endpoints"]);
+      })
+      .catch((failure: Failure) => setError(failure.message));
+  };
+  return (
+    <Dialog title={T.endpoints.removeTitle(name)} onClose={onClose}>
+      <p>{T.endpoints.removeText}</p>
+      {error && <Alert message={error} />}
+      <div class="actions">
+        <button type="button" class="danger" onClick={remove}>{T.endpoints.remove}</button>
+        <button type="button" onClick={onClose}>{T.common.cancel}</button>
+      </div>
+    </Dialog>
+  );
+}

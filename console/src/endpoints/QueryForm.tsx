@@ -1,0 +1,132 @@
+// The definition of an endpoint: its query, its parameters, its settings. What a save would do is told before it is done.
+import { useState } from "preact/hooks";
+import { Failure, isAbort, json, messageOf, segment, type Schemas } from "../api/client";
+import type { Mistake } from "../editor/Editor";
+import { Editor } from "../editor/Lazy";
+import { mistakesOf } from "../editor/mistakes";
+import { T } from "../text";
+import { Alert, Field, Toggle } from "../ui/parts";
+import { useLoaded } from "../ui/load";
+import { draft } from "./draft";
+import type { EndpointRecord } from "./Endpoints";
+import { ParameterList } from "./ParameterList";
+
+type Fields = Schemas["NewEndpoint"];
+type Checked = Schemas["CheckedEndpoint"];
+
+/** What a new endpoint begins with. */
+function template(source: string): Fields {
+  return {
+    name: "",
+    description: "",
+    query: `-- The granted table: callers may query it, and nothing else.\nWITH logs AS (\n  SELECT id, timestamp, event_message, metadata\n  FROM \`${source}\`\n  WHERE project = @project\n)\nSELECT timestamp, event_message\nFROM logs\nORDER BY timestamp DESC`,
+    parameters: [{ name: "project", required: true, kind: "text", description: "The project whose logs are read" }],
+    max_limit: 1000,
+    cache_duration_seconds: 0,
+    proactive_requerying_seconds: null,
+    sandboxable: true,
+    redact_pii: false,
+  };
+}
+
+function fieldsOf(record: EndpointRecord): Fields {
+  const { name, description, query, parameters, max_limit, cache_duration_seconds, proactive_requerying_seconds, sandboxable, redact_pii } = record;
+  return { name, description, query, parameters, max_limit, cache_duration_seconds, proactive_requerying_seconds, sandboxable, redact_pii };
+}
+
+export function QueryForm({ record, onSaved }: { record: EndpointRecord | null; onSaved: (record: EndpointRecord) => void }) {
+  const sources = useLoaded((signal) => json<Schemas["Source"][]>("/api/sources", { signal }), []);
+  if (record === null && sources.value === null) return sources.error ? <Alert message={sources.error} /> : <p class="hint">{T.common.loading}</p>;
+  return <Form record={record} start={record ? fieldsOf(record) : (draft.value ?? template(sources.value?.[0]?.name ?? "source"))} sources={sources.value?.map((one) => one.name) ?? []} onSaved={onSaved} />;
+}
+
+function Form({ record, start, sources, onSaved }: { record: EndpointRecord | null; start: Fields; sources: string[]; onSaved: (record: EndpointRecord) => void }) {
+  const [fields, setFields] = useState<Fields>(start);
+  const [checked, setChecked] = useState<Checked | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const [mistakes, setMistakes] = useState<Mistake[]>([]);
+  const [busy, setBusy] = useState(false);
+  const isCode = record?.kind === "wasm";
+  const set = (change: Partial<Fields>): void => {
+    setFields({ ...fields, ...change });
+    setChecked(null);
+  };
+  const attempt = async (action: () => Promise<void>): Promise<void> => {
+    setBusy(true);
+    setError(null);
+    setMistakes([]);
+    try {
+      await action();
+    } catch (failure) {
+      if (isAbort(failure)) return;
+      setChecked(null);
+      setError(failure instanceof Failure && failure.errors.length > 1 ? failure.errors.map((one) => one.message).join("\n") : messageOf(failure));
+      setMistakes(mistakesOf(failure));
+    } finally {
+      setBusy(false);
+    }
+  };
+  const path = record ? `/api/endpoints/${segment(record.name)}` : "/api/endpoints";
+  const check = (): Promise<void> => attempt(async () => setChecked(await json<Checked>(`/api/endpoints/${segment(record?.name ?? (fields.name || "unnamed"))}/check`, { method: "POST", body: fields })));
+  const save = (): Promise<void> => attempt(async () => {
+    const saved = await json<EndpointRecord>(path, { method: record ? "PUT" : "POST", body: fields });
+    draft.value = null;
+    onSaved(saved);
+  });
+  return (
+    <div class="columns">
+      <div class="stack">
+        {record === null && (
+          <Field label={T.endpoints.name} hint={T.endpoints.nameHint}>
+            {(id) => <input id={id} value={fields.name ?? ""} spellcheck={false} onInput={(event) => set({ name: event.currentTarget.value })} />}
+          </Field>
+        )}
+        <Field label={T.endpoints.description}>{(id) => <input id={id} value={fields.description ?? ""} onInput={(event) => set({ description: event.currentTarget.value })} />}</Field>
+        <div class="field">
+          <h2>{T.endpoints.query}</h2>
+          <Editor lines={16} text={fields.query ?? ""} language="sql" label={T.endpoints.query} mistakes={mistakes} tables={new Map(sources.map((name) => [name, []]))} readOnly={isCode} onChange={(query) => set({ query })} onRun={() => void check()} />
+          <p class="hint">{isCode ? T.endpoints.codeHint : T.endpoints.queryHint}</p>
+        </div>
+        <ParameterList parameters={fields.parameters ?? []} onChange={(parameters) => set({ parameters })} />
+      </div>
+      <div class="stack">
+        <fieldset>
+          <legend>{T.endpoints.settings}</legend>
+          <Toggle label={T.endpoints.sandbox} hint={T.endpoints.sandboxHint} value={fields.sandboxable ?? false} onChange={(sandboxable) => set({ sandboxable })} />
+          <Toggle label={T.endpoints.redact} hint={T.endpoints.redactHint} value={fields.redact_pii ?? false} onChange={(redact_pii) => set({ redact_pii })} />
+          <Count label={T.endpoints.rowsAtMost} hint={T.endpoints.rowsHint} value={fields.max_limit ?? 1000} onChange={(value) => set({ max_limit: value ?? 1000 })} />
+          <Count label={T.endpoints.cache} hint={T.endpoints.cacheHint} value={fields.cache_duration_seconds ?? 0} onChange={(value) => set({ cache_duration_seconds: value ?? 0 })} />
+          <Count label={T.endpoints.warming} hint={T.endpoints.warmingHint} value={fields.proactive_requerying_seconds ?? null} onChange={(value) => set({ proactive_requerying_seconds: value })} />
+        </fieldset>
+        {error && <Alert message={error} />}
+        {checked && <Findings checked={checked} />}
+        <div class="actions">
+          <button type="button" disabled={busy} onClick={() => void check()}>{T.endpoints.check}</button>
+          <button type="button" class="primary" disabled={busy || checked === null || checked.unchanged} onClick={() => void save()}>
+            {record ? T.endpoints.saveVersion : T.endpoints.saveNew}
+          </button>
+        </div>
+        {!checked && <p class="hint">{T.endpoints.checkFirst}</p>}
+      </div>
+    </div>
+  );
+}
+
+function Findings({ checked }: { checked: Checked }) {
+  if (checked.unchanged) return <Alert kind="done" message={T.endpoints.unchanged} />;
+  const next = checked.version === null ? T.endpoints.wouldCreate(checked.name) : T.endpoints.wouldSave(checked.version + 1);
+  return (
+    <>
+      <Alert kind="done" message={next} />
+      {checked.warnings.map((warning) => <Alert key={warning} kind="warning" message={warning} />)}
+    </>
+  );
+}
+
+function Count({ label, hint, value, onChange }: { label: string; hint: string; value: number | null; onChange: (value: number | null) => void }) {
+  return (
+    <Field label={label} hint={hint}>
+      {(id) => <input id={id} type="number" min={0} value={value === null ? "" : String(value)} onInput={(event) => onChange(event.currentTarget.value === "" ? null : Number(event.currentTarget.value))} />}
+    </Field>
+  );
+}

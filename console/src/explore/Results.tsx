@@ -1,0 +1,122 @@
+// The lower half of Explore: how the rows lie in time, the rows as table, chart or JSON, and one row as a tree.
+import { useMemo } from "preact/hooks";
+import { filterLql, filterSql, type Path } from "../query/path";
+import { bytes, count, duration, toJson } from "../result/format";
+import { variablesOf } from "../result/colours";
+import { Chart } from "../result/Chart";
+import { Detail } from "../result/Detail";
+import Plot from "../result/Plot";
+import { Table } from "../result/Table";
+import type { Result, Type, Value } from "../result/types";
+import { severityOf } from "../query/severity";
+import { T } from "../text";
+import { Alert, Empty, Tabs } from "../ui/parts";
+import * as state from "./state";
+
+const ORDER = ["info", "debug", "other", "warning", "error"];
+/** The most rows that are written as JSON into the page. */
+const MOST_JSON = 200;
+
+export function Histogram() {
+  const bars = state.bars.value;
+  const options = useMemo(() => {
+    if (!bars) return null;
+    // Errors stand on top, where they are seen.
+    const series = [...bars.series].sort((a, b) => ORDER.indexOf(severityOf(a.name)) - ORDER.indexOf(severityOf(b.name)) || a.name.localeCompare(b.name)).slice(-12);
+    const variables = variablesOf(series.map((one) => one.name));
+    return {
+      times: bars.times,
+      width: bars.width,
+      range: bars.range,
+      kind: "stacked" as const,
+      height: 108,
+      series: series.map((one, at) => ({ name: one.name === "" ? (series.length > 1 ? T.histogram.without : T.histogram.rows) : one.name, variable: variables[at] as string, values: one.counts })),
+      onZoom: state.zoom,
+    };
+  }, [bars]);
+  // The place is kept while rows are counted, so that the table does not jump.
+  if (!options || !bars || bars.total === 0) return <div class={`histogram ${state.running.value && state.mode.value !== "saved" ? "" : "none"}`} />;
+  return (
+    <div class="histogram" data-total={bars.total}>
+      <Plot options={options} label={T.histogram.label(count(bars.total))} />
+    </div>
+  );
+}
+
+/** Whether LQL knows the column: what it makes of a path (`metadata_level`) is no column of the table. */
+function isOfTable(path: Path): boolean {
+  const named = /(?:^|\s)(?:f|from):`?(\w+)/.exec(state.text.value)?.[1] ?? state.endpoint.value?.tables?.[0] ?? "";
+  const columns = state.tables.value.get(named);
+  return columns === undefined || columns.some((column) => column.name === path.column);
+}
+
+function filter(path: Path, value: Value, type: Type, exclude: boolean): void {
+  const write = state.mode.value === "lql" ? filterLql : filterSql;
+  const changed = state.mode.value === "lql" && !isOfTable(path) ? null : write(state.text.value, path, value, type, exclude);
+  if (changed === null) {
+    state.failure.value = T.detail.noFilter;
+    return;
+  }
+  state.text.value = changed;
+  void state.start();
+}
+
+export function Results() {
+  const result = state.result.value;
+  const failure = state.failure.value;
+  const view = state.view.value;
+  const row = state.chosenRow.value;
+  const choose = (name: state.View): void => {
+    state.view.value = name;
+    state.keepAddress();
+  };
+  return (
+    <section class={`results ${state.running.value ? "is-running" : ""}`} aria-label={T.explore.results} aria-busy={state.running.value}>
+      <div class="results-bar">
+        <Tabs label={T.explore.views} chosen={view} onChoose={choose} tabs={[{ name: "table", title: T.explore.table }, { name: "chart", title: T.explore.chart }, { name: "json", title: T.explore.json }]} />
+        <span class="status" role="status">
+          {state.running.value ? T.explore.running : result && !failure ? summary(result) : ""}
+        </span>
+      </div>
+      {failure && <Alert message={failure} />}
+      {result && result.truncated && !failure && <Alert kind="warning" message={T.explore.truncated(count(result.rows))} />}
+      {result?.notes.map((note) => <Alert key={note} kind="warning" message={note} />)}
+      <div class="results-body">
+        {!result && !failure && <Waiting />}
+        {result && result.rows === 0 && !failure && <Empty title={T.explore.noRows}>{T.explore.noRowsHint}</Empty>}
+        {result && result.rows > 0 && view === "table" && (
+          <>
+            <Table result={result} chosen={row} onChoose={(next) => (state.chosenRow.value = next)} />
+            {row !== null && row < result.rows && (
+              <Detail result={result} row={row} onClose={() => { state.chosenRow.value = null; document.querySelector<HTMLElement>(".table")?.focus(); }} onMove={(next) => (state.chosenRow.value = next)} actions={state.mode.value === "saved" ? {} : { filter }} />
+            )}
+          </>
+        )}
+        {result && result.rows > 0 && view === "chart" && <Chart result={result} />}
+        {result && result.rows > 0 && view === "json" && <Json result={result} />}
+      </div>
+    </section>
+  );
+}
+
+function summary(result: Result): string {
+  return `${T.explore.rows(result.rows)} · ${bytes(result.bytes)} · ${duration(result.milliseconds)}`;
+}
+
+function Waiting() {
+  if (state.missing.value.length > 0) return <Empty title={T.explore.missing(state.missing.value)}>{T.explore.missingHint}</Empty>;
+  return state.running.value ? <Empty title={T.explore.running} /> : <Empty title={T.explore.ready}>{T.explore.readyHint}</Empty>;
+}
+
+export function Json({ result }: { result: Result }) {
+  const shown = useMemo(() => {
+    const rows = Array.from({ length: Math.min(result.rows, MOST_JSON) }, (_, row) => Object.fromEntries(result.columns.map((column, at) => [column.name, toJson(result.cell(row, at), column.type)])));
+    return JSON.stringify(rows, null, 2);
+  }, [result]);
+  return (
+    <div class="json">
+      {result.rows > MOST_JSON && <p class="hint">{T.explore.firstRows(MOST_JSON)}</p>}
+      <pre tabIndex={0} aria-label={T.explore.json}>{shown}</pre>
+    </div>
+  );
+}

@@ -1,0 +1,148 @@
+// The side bar of Explore: the endpoint, its parameters, its tables with their fields.
+import { useEffect, useState } from "preact/hooks";
+import { messageOf } from "../api/client";
+import { endpoints, type ParameterInfo } from "../api/document";
+import { access } from "../api/session";
+import { count } from "../result/format";
+import { T } from "../text";
+import { Alert, Field, styled } from "../ui/parts";
+import { columnsOf, statisticsOf, type TableStatistics } from "./fields";
+import * as state from "./state";
+
+export function Sidebar({ onTable }: { onTable: (table: string) => void }) {
+  const endpoint = state.endpoint.value;
+  const times = state.bounds.value;
+  const shown = endpoint?.parameters.filter((one) => one.name !== times?.start && one.name !== times?.end) ?? [];
+  return (
+    <div class="sidebar-body">
+      <Field label={T.explore.endpoint} hint={endpoint?.description}>
+        {(id) => (
+          <select id={id} value={state.endpointName.value} onChange={(event) => choose(event.currentTarget.value)}>
+            {(endpoints.value ?? []).map((one) => (
+              <option key={one.name} value={one.name}>{one.name}</option>
+            ))}
+          </select>
+        )}
+      </Field>
+      {shown.map((one) => (
+        <ParameterField key={one.name} parameter={one} value={state.parameters.value[one.name] ?? ""} onChange={(value) => (state.parameters.value = { ...state.parameters.value, [one.name]: value })} onRun={() => void ask()} />
+      ))}
+      <h2>{T.explore.tables}</h2>
+      {endpoint?.tables === null && <p class="hint">{T.explore.noAdhoc}</p>}
+      {endpoint?.tables?.length === 0 && <p class="hint">{T.explore.noTables}</p>}
+      {endpoint?.tables?.map((table) => <Table key={`${endpoint.name} ${table}`} name={table} onTable={onTable} />)}
+    </div>
+  );
+}
+
+export function choose(name: string): void {
+  state.clear();
+  state.endpointName.value = name;
+  const endpoint = state.endpoint.value;
+  // Values go along where the other endpoint has the same parameter.
+  const kept = state.parameters.value;
+  state.parameters.value = Object.fromEntries((endpoint?.parameters ?? []).map((one) => [one.name, kept[one.name] || one.preset || (one.required ? (one.choices[0] ?? "") : "")]));
+  const tables = endpoint?.tables ?? [];
+  state.mode.value = tables.length > 0 ? "sql" : "saved";
+  void begin(tables[0]);
+}
+
+/** Runs what is asked; the first time, with the columns of the table, which could not be known without the parameters. */
+async function ask(): Promise<void> {
+  const first = state.endpoint.value?.tables?.[0];
+  const isUntouched = first !== undefined && state.mode.value === "sql" && state.text.value === state.firstQuery(first, undefined);
+  await (isUntouched ? begin(first) : state.start());
+}
+
+/** Begins with the newest rows of a table, by its columns. */
+export async function begin(table: string | undefined, asStep = true): Promise<void> {
+  const name = state.endpointName.value;
+  state.text.value = table === undefined ? "" : state.firstQuery(table, state.tables.value.get(table));
+  if (table === undefined || state.missing.value.length > 0) return state.start(asStep);
+  if (!state.tables.value.has(table)) {
+    const columns = await columnsOf(name, state.asked(), table).catch(() => null);
+    if (state.endpointName.value !== name) return;
+    if (columns) state.tables.value = new Map([...state.tables.value, [table, columns]]);
+    state.text.value = state.firstQuery(table, columns ?? undefined);
+  }
+  await state.start(asStep);
+}
+
+export function ParameterField({ parameter, value, onChange, onRun }: { parameter: ParameterInfo; value: string; onChange: (value: string) => void; onRun?: () => void }) {
+  if (parameter.pinned) {
+    return (
+      <Field label={parameter.name} hint={T.explore.pinned}>
+        {(id) => <input id={id} value={access.value?.pinned?.[parameter.name] ?? ""} readOnly class="pinned" />}
+      </Field>
+    );
+  }
+  const hint = parameter.description;
+  return (
+    <Field label={parameter.name + (parameter.required ? " *" : "")} hint={hint}>
+      {(id) =>
+        parameter.choices.length > 0 || parameter.type === "boolean" ? (
+          <select id={id} value={value} onChange={(event) => (onChange(event.currentTarget.value), onRun?.())}>
+            {(!parameter.required || value === "") && <option value="">{T.explore.anyValue}</option>}
+            {(parameter.choices.length > 0 ? parameter.choices : ["true", "false"]).map((choice) => <option key={choice}>{choice}</option>)}
+          </select>
+        ) : (
+          <input id={id} value={value} required={parameter.required} placeholder={parameter.isTime ? "2026-01-31T12:00:00Z" : parameter.preset} spellcheck={false} autocomplete="off" onInput={(event) => onChange(event.currentTarget.value)} onKeyDown={(event) => event.key === "Enter" && onRun?.()} />
+        )
+      }
+    </Field>
+  );
+}
+
+function Table({ name, onTable }: { name: string; onTable: (table: string) => void }) {
+  const [open, setOpen] = useState(false);
+  const [found, setFound] = useState<TableStatistics | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const [filter, setFilter] = useState("");
+  const wanted = state.missing.value.length === 0;
+  useEffect(() => {
+    if (!open || found || !wanted) return;
+    const read = async (): Promise<void> => {
+      const parameters = state.asked();
+      const columns = await columnsOf(state.endpointName.value, parameters, name);
+      state.tables.value = new Map([...state.tables.value, [name, columns]]);
+      setFound(await statisticsOf(state.endpointName.value, parameters, name, columns));
+    };
+    read().then(() => setError(null)).catch((failure: unknown) => setError(messageOf(failure)));
+  }, [open, wanted]);
+  const fields = found?.fields.filter((field) => field.path.toLowerCase().includes(filter.toLowerCase())).sort((a, b) => Number(b.filled > 0) - Number(a.filled > 0)) ?? [];
+  return (
+    <details class="fields" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>
+        <span class="fields-name">{name}</span>
+      </summary>
+      <button type="button" class="small wide" onClick={() => onTable(name)}>{T.explore.queryTable}</button>
+      {error && <Alert message={error} />}
+      {open && !found && !error && <p class="hint">{wanted ? T.common.loading : T.explore.missing(state.missing.value)}</p>}
+      {found && (
+        <>
+          <input class="small" type="search" placeholder={T.explore.findField} aria-label={T.explore.findField} value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
+          <p class="hint">{T.explore.sample(found.rows)}</p>
+          <ul>
+            {fields.map((field) => (
+              <li key={field.path}>
+                <details>
+                  <summary>
+                    <span class="field-path" title={field.path}><bdi>{field.path}</bdi></span>
+                    <span class="field-type">{field.type.name}</span>
+                    <span class="filled" title={T.explore.filled(field.filled, found.rows)}>
+                      <i ref={styled({ width: `${found.rows ? (100 * field.filled) / found.rows : 0}%` })} />
+                    </span>
+                  </summary>
+                  <p class="hint">{T.explore.filled(field.filled, found.rows)}</p>
+                  {field.examples.map((example) => <code key={example}>{example}</code>)}
+                </details>
+              </li>
+            ))}
+          </ul>
+          {fields.length === 0 && <p class="hint">{T.explore.noField}</p>}
+        </>
+      )}
+      {found && <p class="hint">{count(found.fields.length)} {T.explore.fields}</p>}
+    </details>
+  );
+}

@@ -1,0 +1,107 @@
+// How many rows a query matches over time: the statements that count, and their answer as bars.
+import { type Parameters, run } from "../result/run";
+import type { Field, Value } from "../result/types";
+import { sqlPath } from "./path";
+import { severityPath, typeAt } from "./severity";
+import { body, onlyTable, select } from "./sqlText";
+
+export interface Range {
+  /** In milliseconds since 1970; the end does not belong to it. */
+  start: number;
+  end: number;
+}
+
+export interface Histogram {
+  range: Range;
+  /** The width of a bar in milliseconds. */
+  width: number;
+  /** The starts of the bars. */
+  times: number[];
+  /** The counts of each series, by bar. Without a severity there is one series, of the empty name. */
+  series: { name: string; counts: number[] }[];
+  total: number;
+}
+
+const WIDTHS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 604_800, 2_592_000].map((seconds) => seconds * 1000);
+/** About how many bars there are. */
+const BARS = 80;
+
+export function widthOf({ start, end }: Range): number {
+  return WIDTHS.find((width) => (end - start) / width <= BARS) ?? (WIDTHS.at(-1) as number);
+}
+
+export interface Asked {
+  endpoint: string;
+  parameters: Parameters;
+  mode: "sql" | "lql";
+  text: string;
+  range: Range | null;
+  /** The columns of the granted tables that are known. */
+  tables: ReadonlyMap<string, Field[]>;
+}
+
+/** Counts the rows that a query matches. Null where that cannot be counted. */
+export async function histogram(asked: Asked, signal: AbortSignal): Promise<Histogram | null> {
+  return asked.mode === "sql" ? ofSql(asked, signal) : ofLql(asked, signal);
+}
+
+async function ofSql({ endpoint, parameters, text, range, tables }: Asked, signal: AbortSignal): Promise<Histogram | null> {
+  const found = select(text);
+  const from = found && body(found, "FROM");
+  if (!found || !from) return null;
+  const where = body(found, "WHERE");
+  const rows = `FROM ${from}${where ? `\nWHERE ${where}` : ""}`;
+  let bounds = range;
+  if (!bounds) {
+    const extent = await run(endpoint, { ...parameters, sql: `${found.head}SELECT MIN(timestamp) AS a, MAX(timestamp) AS b ${rows}` }, signal);
+    const [first, last] = [extent.rows ? extent.cell(0, 0) : null, extent.rows ? extent.cell(0, 1) : null];
+    if (typeof first !== "number" || typeof last !== "number") return null;
+    bounds = { start: first, end: last + 1 };
+  }
+  const width = widthOf(bounds);
+  const seconds = width / 1000;
+  const columns = tables.get(onlyTable(text) ?? "") ?? [];
+  const path = severityPath(columns);
+  const type = path && typeAt(columns.find((column) => column.name === path.column)?.type ?? { kind: "text", name: "" }, path.steps);
+  const level = !path || !type ? "''" : type.kind === "number" ? `CONCAT(CAST(DIV(${sqlPath(path)}, 100) AS STRING), 'xx')` : sqlPath(path);
+  const by = (series: string) => `${found.head}SELECT TIMESTAMP_SECONDS(DIV(UNIX_SECONDS(timestamp), ${seconds}) * ${seconds}) AS t, ${series} AS k, COUNT(*) AS n\n${rows}\nGROUP BY t, k`;
+  let answer = await run(endpoint, { ...parameters, sql: by(level) }, signal);
+  // Counts that are cut off would be wrong: then one series, and none if even that has more rows than the endpoint gives.
+  if (answer.truncated && level !== "''") answer = await run(endpoint, { ...parameters, sql: by("''") }, signal);
+  if (answer.truncated) return null;
+  return bars(bounds, width, rowsOf(answer.rows, (row) => [answer.cell(row, 0), answer.cell(row, 1), answer.cell(row, 2)]));
+}
+
+async function ofLql({ endpoint, parameters, text, range }: Asked, signal: AbortSignal): Promise<Histogram | null> {
+  const clauses = text.match(/(?:"(?:\\.|[^"\\])*"|\([^)]*\)|\S)+/g) ?? [];
+  const filters = clauses.filter((clause) => !/^(s|select|c|chart):/.test(clause)).join(" ");
+  const span = range ? range.end - range.start : Infinity;
+  const unit = span <= 180_000 ? "second" : span <= 10_800_000 ? "minute" : span <= 1_209_600_000 ? "hour" : "day";
+  const width = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000 }[unit];
+  const answer = await run(endpoint, { ...parameters, lql: `${filters} c:count(*) c:group_by(t::${unit})`.trim() }, signal);
+  if (answer.truncated) return null;
+  const rows = rowsOf(answer.rows, (row) => [answer.cell(row, 0), null, answer.cell(row, 1)]);
+  const times = rows.map(([time]) => time as number);
+  const bounds = range ?? (times.length > 0 ? { start: Math.min(...times), end: Math.max(...times) + width } : null);
+  return bounds && bars(bounds, width, rows);
+}
+
+type Row = [Value, Value, Value];
+const rowsOf = (count: number, row: (at: number) => Row): Row[] => Array.from({ length: count }, (_, at) => row(at));
+
+function bars(range: Range, width: number, rows: Row[]): Histogram {
+  const first = Math.floor(range.start / width) * width;
+  const times: number[] = [];
+  for (let at = first; at < range.end && times.length < 2000; at += width) times.push(at);
+  const series = new Map<string, number[]>();
+  let total = 0;
+  for (const [time, name, count] of rows) {
+    const at = Math.round(((time as number) - first) / width);
+    if (at < 0 || at >= times.length) continue;
+    const key = String(name ?? "");
+    const counts = series.get(key) ?? series.set(key, new Array<number>(times.length).fill(0)).get(key);
+    (counts as number[])[at] = ((counts as number[])[at] ?? 0) + Number(count);
+    total += Number(count);
+  }
+  return { range, width, times, total, series: [...series].map(([name, counts]) => ({ name, counts })) };
+}

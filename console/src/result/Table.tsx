@@ -1,0 +1,92 @@
+// Rows in a table. Only those that can be seen are in the page, so that 10,000 are as smooth as ten.
+import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
+import { useEffect, useMemo, useReducer, useRef } from "preact/hooks";
+import { severityOf, severityPath, valueAt } from "../query/severity";
+import { T } from "../text";
+import { styled } from "../ui/parts";
+import { text } from "./format";
+import type { Field, Result } from "./types";
+
+const ROW = 27;
+/** How many rows decide how wide a column is. */
+const SAMPLE = 60;
+
+function widths(result: Result): string {
+  const last = result.columns.length - 1;
+  return result.columns
+    .map((column, at) => {
+      let longest = column.name.length + 1;
+      for (let row = 0; row < Math.min(result.rows, SAMPLE); row += 1) longest = Math.max(longest, text(result.cell(row, at), column.type).length);
+      const wide = Math.min(longest, column.name === "event_message" ? 110 : 60);
+      const size = `calc(${Math.max(5, wide)}ch + 22px)`;
+      return at === last || column.name === "event_message" ? `minmax(${size}, 1fr)` : size;
+    })
+    .join(" ");
+}
+
+const isNumber = (column: Field): boolean => column.type.kind === "number";
+
+export function Table({ result, chosen, onChoose }: { result: Result; chosen: number | null; onChoose: (row: number | null) => void }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const [, redraw] = useReducer((turn: number) => turn + 1, 0);
+  const template = useMemo(() => widths(result), [result]);
+  const severity = useMemo(() => severityPath(result.columns), [result]);
+  const severityAt = severity ? result.columns.findIndex((column) => column.name === severity.column) : -1;
+  const virtual = useRef<Virtualizer<HTMLDivElement, HTMLDivElement> | null>(null);
+  const options = {
+    count: result.rows,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW,
+    overscan: 12,
+    paddingStart: ROW,
+    scrollPaddingStart: ROW,
+    scrollToFn: elementScroll,
+    observeElementRect,
+    observeElementOffset,
+    onChange: () => redraw(0),
+  };
+  virtual.current ??= new Virtualizer<HTMLDivElement, HTMLDivElement>(options);
+  virtual.current.setOptions(options);
+  useEffect(() => virtual.current?._didMount(), []);
+  useEffect(() => virtual.current?._willUpdate());
+  useEffect(() => {
+    scroller.current?.scrollTo({ top: 0 });
+  }, [result]);
+
+  const key = (event: KeyboardEvent): void => {
+    const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / ROW) - 2);
+    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -result.rows, End: result.rows }[event.key];
+    if (event.key === "Escape") onChoose(null);
+    if (step === undefined || result.rows === 0 || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const next = Math.min(result.rows - 1, Math.max(0, (chosen ?? -1) + step));
+    virtual.current?.scrollToIndex(next);
+    onChoose(next);
+  };
+
+  return (
+    <div class="table" ref={scroller} role="grid" tabIndex={0} aria-label={T.result.rows} aria-rowcount={result.rows + 1} aria-colcount={result.columns.length} aria-activedescendant={chosen === null ? undefined : `row-${chosen}`} onKeyDown={key} data-rows={result.rows}>
+      <div class="table-space" role="presentation" ref={styled({ height: `${virtual.current.getTotalSize()}px`, "--columns": template })}>
+        <div class="table-row table-head" role="row" aria-rowindex={1}>
+          {result.columns.map((column, at) => (
+            <div key={at} role="columnheader" class={isNumber(column) ? "number" : ""} title={`${column.name} ${column.type.name}`}>
+              {column.name}
+            </div>
+          ))}
+        </div>
+        {virtual.current.getVirtualItems().map(({ index, start }) => (
+          <div key={index} id={`row-${index}`} role="row" aria-rowindex={index + 2} aria-selected={index === chosen} class={`table-row level-${severityAt >= 0 && severity ? severityOf(valueAt(result.cell(index, severityAt), severity.steps)) : "none"}`} ref={styled({ transform: `translateY(${start}px)` })} onClick={() => onChoose(index)}>
+            {result.columns.map((column, at) => {
+              const value = result.cell(index, at);
+              return (
+                <div key={at} role="gridcell" class={`${isNumber(column) ? "number" : ""} ${value === null ? "null" : ""} kind-${column.type.kind}`}>
+                  {value === null ? "NULL" : text(value, column.type).slice(0, 600)}
+                </div>
+              );
+            })}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,36 @@
+// A result as the console holds it: typed columns and plain values.
+
+/** The type of a column or field, by its name in SQL. */
+export interface Type {
+  kind: "text" | "number" | "boolean" | "timestamp" | "datetime" | "date" | "time" | "bytes" | "list" | "record";
+  /** As SQL writes it, such as `ARRAY<INT64>`. */
+  name: string;
+  item?: Type;
+  fields?: Field[];
+}
+export interface Field {
+  name: string;
+  type: Type;
+}
+
+/** Times are numbers of milliseconds since 1970, with the microseconds as a fraction. */
+export type Value = null | string | number | bigint | boolean | Value[] | { [name: string]: Value };
+
+export interface Result {
+  columns: Field[];
+  rows: number;
+  cell(row: number, column: number): Value;
+  /** Whether the endpoint has more rows than it gives. */
+  truncated: boolean;
+  /** The bytes of the answer, decompressed. */
+  bytes: number;
+  milliseconds: number;
+  /** Remarks of the server, such as names that no log has. */
+  notes: string[];
+}
+
+/** A record of logs is an array of one object; this is that object's type. */
+export function recordOf(type: Type): Type | null {
+  if (type.kind === "record") return type;
+  return type.kind === "list" && type.item?.kind === "record" ? type.item : null;
+}

@@ -1,0 +1,174 @@
+// One source: how much it holds, its fields, how long it keeps rows, and how to send to it.
+import { useRef, useState } from "preact/hooks";
+import { json, messageOf, segment, type Schemas } from "../api/client";
+import { address, go } from "../route";
+import { ago, bytes, count, time } from "../result/format";
+import { T } from "../text";
+import { Alert, Dialog, Field, Tabs, styled } from "../ui/parts";
+import { useLoaded } from "../ui/load";
+import { Sending } from "./Sending";
+import { retention, type SourceRecord } from "./Sources";
+
+type Tab = "fields" | "sending" | "settings";
+const SAMPLE = 200;
+
+export function Source({ name }: { name: string }) {
+  const path = `/api/sources/${segment(name)}`;
+  const { value, error, reload } = useLoaded((signal) => json<SourceRecord>(path, { signal }), [path], 5000);
+  const [tab, setTab] = useState<Tab>("fields");
+  const rate = useRate(value);
+  return (
+    <main class="page" tabIndex={-1}>
+      <div class="page-head">
+        <a class="crumb" href={address(["sources"])}>{T.nav.sources}</a>
+        <span class="crumb" aria-hidden="true">/</span>
+        <h1>{name}</h1>
+      </div>
+      {error && <Alert message={error} />}
+      {value && (
+        <>
+          <dl class="figures">
+            <div><dt>{T.sources.rows}</dt><dd>{count(value.rows ?? 0)}</dd></div>
+            <div><dt>{T.sources.size}</dt><dd>{bytes(value.bytes ?? 0)}</dd></div>
+            <div><dt>{T.sources.newest}</dt><dd title={value.newest ? time(Date.parse(value.newest)) : ""}>{value.newest ? ago(Date.parse(value.newest)) : T.common.never}</dd></div>
+            <div><dt>{T.sources.oldest}</dt><dd title={value.oldest ? time(Date.parse(value.oldest)) : ""}>{value.oldest ? ago(Date.parse(value.oldest)) : T.common.never}</dd></div>
+            <div><dt>{T.sources.segments}</dt><dd>{count(value.segments ?? 0)}</dd></div>
+            <div><dt>{T.sources.memory}</dt><dd>{count(value.memory_rows ?? 0)}</dd></div>
+            <div><dt>{T.sources.rate}</dt><dd>{rate === null ? "–" : rate < 10 ? rate.toFixed(1) : count(Math.round(rate))}</dd></div>
+            <div><dt>{T.sources.retention}</dt><dd>{retention(value)}</dd></div>
+          </dl>
+          {value.overflows && <Alert kind="warning" message={T.sources.overflows(value.max_fields ?? 0)} />}
+          <Tabs label={T.sources.parts} chosen={tab} onChoose={setTab} tabs={(["fields", "sending", "settings"] as const).map((one) => ({ name: one, title: T.sources.tabs[one] }))} />
+          {tab === "fields" && <Fields path={path} />}
+          {tab === "sending" && <Sending name={name} onSent={reload} />}
+          {tab === "settings" && <Settings key={value.id} source={value} onSaved={(saved) => (saved.name === name ? reload() : go(["sources", saved.name]))} />}
+        </>
+      )}
+    </main>
+  );
+}
+
+/** How many rows a second came in between the last two readings. Null before the second one. */
+function useRate(source: SourceRecord | null): number | null {
+  const last = useRef<{ time: number; rows: number; rate: number | null; source: SourceRecord } | null>(null);
+  if (source && last.current?.source !== source) {
+    const before = last.current;
+    const [time, rows] = [Date.now(), source.rows ?? 0];
+    // Retention takes rows away; that is no rate of arrival.
+    const rate = before ? Math.max(0, (1000 * (rows - before.rows)) / Math.max(1, time - before.time)) : null;
+    last.current = { time, rows, rate, source };
+  }
+  return last.current?.rate ?? null;
+}
+
+type Row = Record<string, unknown>;
+
+/** How many of the rows have a value at a path, through records and lists of one. */
+function filled(rows: Row[], path: string): number {
+  const steps = path.split(".");
+  const has = (value: unknown, at: number): boolean => {
+    if (value === null || value === undefined) return false;
+    if (Array.isArray(value)) return value.length > 0 && (at === steps.length ? true : value.some((one) => has(one, at)));
+    if (at === steps.length) return true;
+    return typeof value === "object" && has((value as Row)[steps[at] ?? ""], at + 1);
+  };
+  return rows.filter((row) => has(row, 0)).length;
+}
+
+function Fields({ path }: { path: string }) {
+  const { value, error } = useLoaded(
+    async (signal) => {
+      const [schema, recent] = await Promise.all([json<Record<string, string>>(`${path}/schema`, { signal }), json<{ result: Row[] }>(`${path}/recent?limit=${SAMPLE}`, { signal })]);
+      return { schema: Object.entries(schema), rows: recent.result };
+    },
+    [path],
+  );
+  const [filter, setFilter] = useState("");
+  if (error) return <Alert message={error} />;
+  if (!value) return <p class="hint">{T.common.loading}</p>;
+  const shown = value.schema.filter(([name]) => name.toLowerCase().includes(filter.toLowerCase()));
+  return (
+    <div class="stack">
+      <input type="search" aria-label={T.explore.findField} placeholder={T.explore.findField} value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
+      <div class="list-frame">
+        <table class="list">
+          <thead>
+            <tr>
+              <th scope="col">{T.sources.field}</th>
+              <th scope="col">{T.sources.type}</th>
+              <th scope="col">{T.sources.filledIn(value.rows.length)}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.slice(0, 1000).map(([name, type]) => {
+              const found = filled(value.rows, name);
+              return (
+                <tr key={name}>
+                  <td><code>{name}</code></td>
+                  <td class="nowrap"><span class="hint">{type}</span></td>
+                  <td>
+                    {value.rows.length > 0 && (
+                      <div class="share">
+                        <span>{Math.round((100 * found) / value.rows.length)} %</span>
+                        <div class="meter"><i ref={styled({ width: `${(100 * found) / value.rows.length}%` })} /></div>
+                      </div>
+                    )}
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </div>
+  );
+}
+
+function Settings({ source, onSaved }: { source: SourceRecord; onSaved: (source: SourceRecord) => void }) {
+  const [name, setName] = useState(source.name);
+  const [days, setDays] = useState(source.retention_days === null || source.retention_days === undefined ? "" : String(source.retention_days));
+  const [message, setMessage] = useState<{ text: string; kind: "done" | "error" } | null>(null);
+  const [removing, setRemoving] = useState(false);
+  const fail = (failure: unknown): void => setMessage({ text: messageOf(failure), kind: "error" });
+  const save = (event: Event): void => {
+    event.preventDefault();
+    const body: Schemas["SourceFields"] = { name, retention_days: days === "" ? null : Number(days) };
+    json<SourceRecord>(`/api/sources/${source.id}`, { method: "PUT", body })
+      .then((saved) => {
+        setMessage({ text: T.sources.settingsSaved, kind: "done" });
+        onSaved(saved);
+      })
+      .catch(fail);
+  };
+  const remove = (): void => {
+    json(`/api/sources/${source.id}`, { method: "DELETE" })
+      .then(() => go(["sources"]))
+      .catch((failure: unknown) => {
+        setRemoving(false);
+        fail(failure);
+      });
+  };
+  return (
+    <form class="card" onSubmit={save}>
+      <div class="grid">
+        <Field label={T.sources.name} hint={T.sources.renameHint}>{(id) => <input id={id} value={name} onInput={(event) => setName(event.currentTarget.value)} />}</Field>
+        <Field label={T.sources.keepDays} hint={T.sources.keepHint}>{(id) => <input id={id} type="number" min={0} max={36_500} value={days} onInput={(event) => setDays(event.currentTarget.value)} />}</Field>
+      </div>
+      {message && <Alert message={message.text} kind={message.kind} />}
+      <div class="actions">
+        <button type="submit" class="primary">{T.common.save}</button>
+        <span class="spacer" />
+        <button type="button" class="danger" onClick={() => setRemoving(true)}>{T.sources.remove}</button>
+      </div>
+      {removing && (
+        <Dialog title={T.sources.removeTitle(source.name)} onClose={() => setRemoving(false)}>
+          <p>{T.sources.removeText(count(source.rows ?? 0))}</p>
+          <div class="actions">
+            <button type="button" class="danger" onClick={remove}>{T.sources.remove}</button>
+            <button type="button" onClick={() => setRemoving(false)}>{T.common.cancel}</button>
+          </div>
+        </Dialog>
+      )}
+    </form>
+  );
+}

@@ -1,0 +1,104 @@
+// The pages of sources: the list, and one source with its fields and the ways to send to it.
+import { useState } from "preact/hooks";
+import { json, messageOf, type Schemas } from "../api/client";
+import { address, go, route } from "../route";
+import { ago, bytes, count } from "../result/format";
+import { T } from "../text";
+import { Alert, Dialog, Empty, Field } from "../ui/parts";
+import { useLoaded } from "../ui/load";
+import { Source } from "./Source";
+
+export type SourceRecord = Schemas["Source"];
+
+export default function Sources() {
+  const name = route.value.path[1];
+  return name === undefined ? <List /> : <Source key={name} name={name} />;
+}
+
+/** All sources with the amount of their data, a few requests at a time. */
+async function readAll(signal: AbortSignal): Promise<SourceRecord[]> {
+  const all = await json<SourceRecord[]>("/api/sources", { signal });
+  const found: SourceRecord[] = [];
+  for (let at = 0; at < all.length; at += 8) {
+    found.push(...(await Promise.all(all.slice(at, at + 8).map((one) => json<SourceRecord>(`/api/sources/${one.id}`, { signal }).catch(() => one)))));
+  }
+  return found.sort((a, b) => a.name.localeCompare(b.name));
+}
+
+function List() {
+  const { value, error } = useLoaded(readAll, [], 10_000);
+  const [creating, setCreating] = useState(false);
+  return (
+    <main class="page" tabIndex={-1}>
+      <div class="page-head">
+        <h1>{T.nav.sources}</h1>
+        <span class="spacer" />
+        <button type="button" class="primary" onClick={() => setCreating(true)}>{T.sources.create}</button>
+      </div>
+      {error && <Alert message={error} />}
+      {value?.length === 0 && <Empty title={T.sources.none}>{T.sources.noneHint}</Empty>}
+      {value && value.length > 0 && (
+        <div class="list-frame">
+          <table class="list">
+            <thead>
+              <tr>
+                <th scope="col">{T.sources.name}</th>
+                <th scope="col" class="number">{T.sources.rows}</th>
+                <th scope="col" class="number">{T.sources.size}</th>
+                <th scope="col">{T.sources.newest}</th>
+                <th scope="col" class="number">{T.sources.fields}</th>
+                <th scope="col">{T.sources.retention}</th>
+              </tr>
+            </thead>
+            <tbody>
+              {value.map((one) => (
+                <tr key={one.id}>
+                  <td><a class="main" href={address(["sources", one.name])}>{one.name}</a></td>
+                  <td class="number">{count(one.rows ?? 0)}</td>
+                  <td class="number">{bytes(one.bytes ?? 0)}</td>
+                  <td class="nowrap">{one.newest ? ago(Date.parse(one.newest)) : T.common.never}</td>
+                  <td class="number">
+                    {count(one.fields ?? 0)}
+                    {one.overflows && <span class="tag warning">{T.sources.full}</span>}
+                  </td>
+                  <td class="nowrap">{retention(one)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {creating && <Create onClose={() => setCreating(false)} />}
+    </main>
+  );
+}
+
+export function retention(source: SourceRecord): string {
+  const parts = [];
+  if (source.effective_retention_days) parts.push(T.sources.days(source.effective_retention_days));
+  if (source.effective_retention_bytes) parts.push(bytes(source.effective_retention_bytes));
+  return parts.length > 0 ? parts.join(", ") : T.sources.forEver;
+}
+
+function Create({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [error, setError] = useState<string | null>(null);
+  const create = (event: Event): void => {
+    event.preventDefault();
+    json<SourceRecord>("/api/sources", { method: "POST", body: { name } })
+      .then((source) => go(["sources", source.name]))
+      .catch((failure: unknown) => setError(messageOf(failure)));
+  };
+  return (
+    <Dialog title={T.sources.create} onClose={onClose}>
+      <form class="stack" onSubmit={create}>
+        <Field label={T.sources.name} hint={T.sources.nameHint}>{(id) => <input id={id} value={name} onInput={(event) => setName(event.currentTarget.value)} />}</Field>
+        {error && <Alert message={error} />}
+        <div class="actions">
+          <button type="submit" class="primary" disabled={name === ""}>{T.sources.create}</button>
+          <button type="button" onClick={onClose}>{T.common.cancel}</button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,145 @@
+// The page of the service's state: what /ready says, and what /metrics counts as pictures over the time that the page is
+// open.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { isAbort, messageOf, send } from "../api/client";
+import { bytes, count, duration } from "../result/format";
+import Plot from "../result/Plot";
+import type { Series } from "../result/plot";
+import { T } from "../text";
+import { Alert, styled } from "../ui/parts";
+import { parse, quantile, type Sample, sum } from "./metrics";
+
+const EVERY = 2000;
+const MOST = 300;
+const QUERY = "/api/endpoints/query/{endpoint}";
+const isQuery = (labels: Record<string, string>): boolean => labels.route === QUERY || labels.route === "/endpoints/query/{endpoint}";
+
+interface Ready {
+  status: string;
+  warnings?: { what: string; message: string }[];
+  problems?: { what: string; message: string }[];
+}
+
+/** Figures between two readings. */
+interface Point {
+  time: number;
+  values: Record<string, number | null>;
+}
+
+function point(before: { time: number; samples: Sample[] }, after: { time: number; samples: Sample[] }): Point {
+  const seconds = (after.time - before.time) / 1000;
+  const rate = (name: string, fits?: (labels: Record<string, string>) => boolean): number => Math.max(0, (sum(after.samples, name, fits) - sum(before.samples, name, fits)) / seconds);
+  const answered = (share: number): number | null => quantile(share, before.samples, after.samples, "tidegate_request_duration_seconds", isQuery);
+  return {
+    time: after.time,
+    values: {
+      events: rate("tidegate_ingest_events_total"),
+      refused: rate("tidegate_ingest_refused_events_total"),
+      good: rate("tidegate_requests_total", (labels) => isQuery(labels) && (labels.status === "2xx" || labels.status === "3xx")),
+      wrong: rate("tidegate_requests_total", (labels) => isQuery(labels) && labels.status === "4xx"),
+      failed: rate("tidegate_requests_total", (labels) => isQuery(labels) && labels.status === "5xx"),
+      p50: answered(0.5),
+      p95: answered(0.95),
+      running: sum(after.samples, "tidegate_queries_running"),
+      waiting: sum(after.samples, "tidegate_queries_waiting"),
+    },
+  };
+}
+
+export default function Status() {
+  const [ready, setReady] = useState<Ready | null>(null);
+  const [samples, setSamples] = useState<Sample[]>([]);
+  const [points, setPoints] = useState<Point[]>([]);
+  const [error, setError] = useState<string | null>(null);
+  useEffect(() => {
+    const controller = new AbortController();
+    let last: { time: number; samples: Sample[] } | null = null;
+    const ask = async (): Promise<void> => {
+      try {
+        // What is not ready has the status 503 and says why.
+        const answer = await fetch("/ready", { signal: controller.signal, cache: "no-store", credentials: "omit" });
+        setReady((await answer.json()) as Ready);
+        const text = await (await send("/metrics", { signal: controller.signal })).text();
+        const next = { time: Date.now(), samples: parse(text) };
+        const before = last;
+        last = next;
+        setSamples(next.samples);
+        if (before) setPoints((points) => [...points, point(before, next)].slice(-MOST));
+        setError(null);
+      } catch (failure) {
+        if (!isAbort(failure)) setError(messageOf(failure));
+      }
+    };
+    void ask();
+    const timer = setInterval(() => void ask(), EVERY);
+    return () => {
+      controller.abort();
+      clearInterval(timer);
+    };
+  }, []);
+  const value = (name: string): number => sum(samples, name);
+  const lookups = value("tidegate_cache_lookups_total");
+  const hits = sum(samples, "tidegate_cache_lookups_total", (labels) => labels.state === "hit" || labels.state === "stale");
+  return (
+    <main class="page" tabIndex={-1}>
+      <div class="page-head">
+        <h1>{T.nav.status}</h1>
+        {ready && <span class={`tag ${ready.status === "ok" ? "" : "warning"}`}>{T.status.states[ready.status] ?? ready.status}</span>}
+      </div>
+      {error && <Alert message={error} />}
+      {ready?.problems?.map((one) => <Alert key={one.what} message={one.message} />)}
+      {ready?.warnings?.map((one) => <Alert key={one.what} kind="warning" message={one.message} />)}
+      {samples.length > 0 && (
+        <dl class="figures six">
+          <Figure name={T.status.segments} value={count(value("tidegate_store_segments"))} />
+          <Figure name={T.status.stored} value={count(value("tidegate_store_segment_events"))} />
+          <Figure name={T.status.size} value={bytes(value("tidegate_store_segment_bytes"))} />
+          <Figure name={T.status.unflushed} value={bytes(value("tidegate_store_unflushed_bytes"))} />
+          <Figure name={T.status.merging} value={count(value("tidegate_store_segments_merging"))} />
+          <Figure name={T.status.queries} value={`${count(value("tidegate_queries_running"))} / ${count(value("tidegate_queries_places"))}`} share={value("tidegate_queries_running") / value("tidegate_queries_places")} />
+          <Figure name={T.status.waiting} value={count(value("tidegate_queries_waiting"))} />
+          <Figure name={T.status.kept} value={`${count(value("tidegate_cache_entries"))} · ${bytes(value("tidegate_cache_bytes"))}`} />
+          <Figure name={T.status.hits} value={lookups > 0 ? `${Math.round((100 * hits) / lookups)} %` : T.common.none} share={lookups > 0 ? hits / lookups : 0} />
+          <Figure name={T.status.resident} value={bytes(value("process_resident_memory_bytes"))} />
+          <Figure name={T.status.unread} value={bytes(value("tidegate_answers_bytes"))} />
+          <Figure name={T.status.connections} value={count(value("tidegate_connections"))} />
+        </dl>
+      )}
+      <p class="hint">{T.status.since}</p>
+      <div class="plots">
+        <Picture title={T.status.ingest} points={points} series={[["events", T.status.events, "--accent"], ["refused", T.status.refused, "--error-mark"]]} />
+        <Picture title={T.status.rate} points={points} series={[["good", T.status.good, "--info"], ["wrong", T.status.wrong, "--warn-mark"], ["failed", T.status.failed, "--error-mark"]]} />
+        <Picture title={T.status.latency} points={points} format={duration} series={[["p50", "p50", "--s4"], ["p95", "p95", "--s2"]]} />
+        <Picture title={T.status.admission} points={points} series={[["running", T.status.running, "--accent"], ["waiting", T.status.queued, "--warn-mark"]]} />
+      </div>
+    </main>
+  );
+}
+
+function Figure({ name, value, share }: { name: string; value: string; share?: number }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        {value}
+        {share !== undefined && Number.isFinite(share) && <div class="meter"><i ref={styled({ width: `${Math.min(100, 100 * share)}%` })} /></div>}
+      </dd>
+    </div>
+  );
+}
+
+const rate = (value: number): string => (value !== 0 && Math.abs(value) < 10 ? value.toFixed(1) : count(Math.round(value)));
+
+function Picture({ title, points, series, format = rate }: { title: string; points: Point[]; series: [string, string, string][]; format?: (value: number) => string }) {
+  const options = useMemo(() => {
+    const end = points.at(-1)?.time ?? Date.now();
+    const drawn: Series[] = series.map(([key, name, variable]) => ({ name, variable, values: points.map((one) => one.values[key] ?? null) }));
+    return { times: points.map((one) => one.time), series: drawn, kind: "line" as const, height: 150, format, range: { start: Math.min(points[0]?.time ?? end, end - 60_000), end } };
+  }, [points]);
+  return (
+    <section class="card">
+      <h2>{title}</h2>
+      <Plot options={options} label={title} />
+    </section>
+  );
+}

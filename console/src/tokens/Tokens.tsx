@@ -1,0 +1,96 @@
+// The page of access tokens: the list, and the ways to make and to revoke one.
+import { useState } from "preact/hooks";
+import { json, messageOf, type Schemas } from "../api/client";
+import { access } from "../api/session";
+import { ago } from "../result/format";
+import { T } from "../text";
+import { Alert, CopyButton, Dialog, Empty } from "../ui/parts";
+import { useLoaded } from "../ui/load";
+import { NewToken } from "./NewToken";
+import { inWords } from "./words";
+
+export type TokenRecord = Schemas["AccessToken"];
+export type MadeToken = Schemas["MadeAccessToken"];
+
+export default function Tokens() {
+  const { value, error, reload } = useLoaded((signal) => json<TokenRecord[]>("/api/access-tokens", { signal }), []);
+  const [creating, setCreating] = useState(false);
+  const [made, setMade] = useState<MadeToken | null>(null);
+  const [revoking, setRevoking] = useState<TokenRecord | null>(null);
+  return (
+    <main class="page" tabIndex={-1}>
+      <div class="page-head">
+        <h1>{T.nav.tokens}</h1>
+        <span class="spacer" />
+        <button type="button" class="primary" onClick={() => setCreating(true)}>{T.tokens.create}</button>
+      </div>
+      <p class="hint">{T.tokens.hint}</p>
+      {error && <Alert message={error} />}
+      {value?.length === 0 && <Empty title={T.tokens.none}>{T.tokens.noneHint}</Empty>}
+      {value && value.length > 0 && (
+        <div class="list-frame">
+          <table class="list">
+            <thead>
+              <tr>
+                <th scope="col">{T.tokens.description}</th>
+                <th scope="col">{T.tokens.may}</th>
+                <th scope="col">{T.tokens.made}</th>
+                <th scope="col">{T.tokens.expires}</th>
+                <th scope="col"><span class="hidden">{T.tokens.revoke}</span></th>
+              </tr>
+            </thead>
+            <tbody>
+              {value.map((one) => (
+                <tr key={one.id}>
+                  <td>
+                    <span class="main">{one.description || T.session.anonymous}</span>
+                    <p class="hint"><code>{one.id}</code></p>
+                  </td>
+                  <td>
+                    <ul class="may">{inWords(one.scopes, one.pinned ?? {}).map((line) => <li key={line}>{line}</li>)}</ul>
+                  </td>
+                  <td class="nowrap">{one.inserted_at ? ago(Date.parse(one.inserted_at)) : ""}</td>
+                  <td class="nowrap">{one.expires_at ? one.expires_at.slice(0, 10) : T.common.never}</td>
+                  <td>
+                    <button type="button" class="danger small" onClick={() => setRevoking(one)} aria-label={T.tokens.revokeOf(one.description || one.id)}>{T.tokens.revoke}</button>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {creating && <NewToken onClose={() => setCreating(false)} onMade={(token) => { setCreating(false); setMade(token); reload(); }} />}
+      {made && (
+        <Dialog title={T.tokens.madeTitle} onClose={() => setMade(null)}>
+          <p>{T.tokens.once}</p>
+          <p class="secret" data-secret>{made.token}</p>
+          {made.warnings?.map((warning) => <Alert key={warning} kind="warning" message={warning} />)}
+          <div class="actions">
+            <CopyButton text={made.token} label={T.tokens.copy} />
+            <button type="button" onClick={() => setMade(null)}>{T.common.close}</button>
+          </div>
+        </Dialog>
+      )}
+      {revoking && <Revoke token={revoking} onClose={() => setRevoking(null)} onDone={() => { setRevoking(null); reload(); }} />}
+    </main>
+  );
+}
+
+function Revoke({ token, onClose, onDone }: { token: TokenRecord; onClose: () => void; onDone: () => void }) {
+  const [error, setError] = useState<string | null>(null);
+  const revoke = (): void => {
+    json(`/api/access-tokens/${token.id}`, { method: "DELETE" }).then(onDone).catch((failure: unknown) => setError(messageOf(failure)));
+  };
+  return (
+    <Dialog title={T.tokens.revokeTitle(token.description || token.id)} onClose={onClose}>
+      <p>{T.tokens.revokeText}</p>
+      {token.id === access.value?.id && <Alert kind="warning" message={T.tokens.own} />}
+      {error && <Alert message={error} />}
+      <div class="actions">
+        <button type="button" class="danger" onClick={revoke}>{T.tokens.revoke}</button>
+        <button type="button" onClick={onClose}>{T.common.cancel}</button>
+      </div>
+    </Dialog>
+  );
+}

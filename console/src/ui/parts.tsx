@@ -1,0 +1,168 @@
+// The small parts that all pages share.
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { T } from "../text";
+
+export function Field({ label, hint, children }: { label: string; hint?: string; children: (id: string) => ComponentChildren }) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children(id)}
+      {hint && <p class="hint">{hint}</p>}
+    </div>
+  );
+}
+
+export function Toggle({ label, hint, value, onChange, disabled }: { label: string; hint?: string; value: boolean; onChange: (value: boolean) => void; disabled?: boolean }) {
+  return (
+    <label class="toggle">
+      <input type="checkbox" checked={value} disabled={disabled} onChange={(event) => onChange(event.currentTarget.checked)} />
+      <span>
+        {label}
+        {hint && <span class="hint">{hint}</span>}
+      </span>
+    </label>
+  );
+}
+
+/** A page or part without content, and what to do about it. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children && <div class="empty-text">{children}</div>}
+    </div>
+  );
+}
+
+export function Alert({ message, kind = "error" }: { message: string; kind?: "error" | "warning" | "done" }) {
+  return (
+    <p class={`alert ${kind}`} role={kind === "error" ? "alert" : "status"}>
+      {message}
+    </p>
+  );
+}
+
+export function Tabs<Name extends string>({ label, tabs, chosen, onChoose }: { label: string; tabs: { name: Name; title: string }[]; chosen: Name; onChoose: (name: Name) => void }) {
+  const move = (event: KeyboardEvent): void => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (step === 0) return;
+    const at = tabs.findIndex((tab) => tab.name === chosen);
+    const next = tabs[(at + step + tabs.length) % tabs.length];
+    if (next) onChoose(next.name);
+    const list = event.currentTarget as HTMLElement;
+    requestAnimationFrame(() => list.querySelector<HTMLElement>("[aria-selected=true]")?.focus());
+  };
+  return (
+    <div class="tabs" role="tablist" aria-label={label} onKeyDown={move}>
+      {tabs.map((tab) => (
+        <button key={tab.name} type="button" role="tab" aria-selected={tab.name === chosen} tabIndex={tab.name === chosen ? 0 : -1} onClick={() => onChoose(tab.name)}>
+          {tab.title}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+export function CopyButton({ text, label = T.common.copy }: { text: string | (() => string); label?: string }) {
+  const [done, setDone] = useState(false);
+  const copy = async (): Promise<void> => {
+    await copyText(typeof text === "function" ? text() : text);
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  };
+  return (
+    <button type="button" class="small" onClick={() => void copy()}>
+      {done ? T.common.copied : label}
+    </button>
+  );
+}
+
+/** Copies a text. Without a secure context (http on another host) there is no clipboard to write to but by selection. */
+export async function copyText(text: string): Promise<void> {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text).catch(() => selectAndCopy(text));
+  selectAndCopy(text);
+}
+
+function selectAndCopy(text: string): void {
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+export function Snippet({ text, label }: { text: string; label: string }) {
+  return (
+    <div class="snippet">
+      <div class="snippet-head">
+        <span>{label}</span>
+        <CopyButton text={text} />
+      </div>
+      <pre tabIndex={0} aria-label={label}>{text}</pre>
+    </div>
+  );
+}
+
+/** A menu behind a button, closed by Escape and by a click elsewhere. */
+export function Menu({ title, label, children, align = "left" }: { title: ComponentChildren; label: string; align?: "left" | "right"; children: (close: () => void) => ComponentChildren }) {
+  const [open, setOpen] = useState(false);
+  const root = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!open) return;
+    const outside = (event: Event): void => {
+      if (!root.current?.contains(event.target as Node)) setOpen(false);
+    };
+    addEventListener("pointerdown", outside);
+    root.current?.querySelector<HTMLElement>(".menu-body button, .menu-body input, .menu-body a")?.focus();
+    return () => removeEventListener("pointerdown", outside);
+  }, [open]);
+  const key = (event: KeyboardEvent): void => {
+    if (event.key === "Escape" && open) {
+      event.stopPropagation();
+      setOpen(false);
+      root.current?.querySelector("button")?.focus();
+    } else if (open && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+      const items = [...(root.current?.querySelectorAll<HTMLElement>(".menu-item") ?? [])];
+      if (items.length === 0) return;
+      event.preventDefault();
+      const at = items.indexOf(document.activeElement as HTMLElement);
+      items[(at + (event.key === "ArrowDown" ? 1 : items.length - 1)) % items.length]?.focus();
+    }
+  };
+  return (
+    <div class="menu" ref={root} onKeyDown={key}>
+      <button type="button" aria-expanded={open} aria-haspopup="true" aria-label={label} onClick={() => setOpen(!open)}>
+        {title}
+        <span class="caret" aria-hidden="true" />
+      </button>
+      {open && <div class={`menu-body ${align}`}>{children(() => setOpen(false))}</div>}
+    </div>
+  );
+}
+
+/** A dialog of the browser's own, which keeps the focus within. */
+export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
+  const element = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    element.current?.showModal();
+  }, []);
+  return (
+    <dialog ref={element} aria-labelledby={id} onClose={onClose} onClick={(event) => event.target === element.current && element.current?.close()}>
+      <div class="dialog-body">
+        <h2 id={id}>{title}</h2>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+/** Sets styles that depend on data. Attributes of style are refused by the Content-Security-Policy; properties are not. */
+export function styled(style: Record<string, string>): (element: HTMLElement | null) => void {
+  return (element) => {
+    if (element) for (const [name, value] of Object.entries(style)) element.style.setProperty(name, value);
+  };
+}

@@ -1,0 +1,331 @@
+// The console in a real browser, as its users use it. The service is started by the caller, on a fresh folder.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import { launch, signIn, write, written } from "./browser.mjs";
+
+const base = process.env.TIDEGATE_URL;
+const token = process.env.TIDEGATE_PRIVATE_ACCESS_TOKEN;
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const EVIL = '<img src=x onerror="window.broken=1">';
+const HOUR = 3_600_000;
+
+let browser;
+let context;
+let page;
+/** What the page said and asked for, of all pages. */
+const said = [];
+const asked = new Set();
+
+async function api(method, path, body, key = token) {
+  const response = await fetch(base + path, { method, headers: { "x-api-key": key, "content-type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
+  const text = await response.text();
+  return { status: response.status, body: text ? JSON.parse(text) : null };
+}
+
+async function made(path, body) {
+  const answer = await api("POST", path, body);
+  assert.ok(answer.status < 300, JSON.stringify(answer.body));
+  return answer.body;
+}
+
+/** A page on which everything that is said and asked for is written down. */
+async function opened(own = context) {
+  const page = await own.newPage();
+  page.on("console", (message) => {
+    // The browser itself reports answers of an error status; tests make some on purpose.
+    if (!/^Failed to load resource: the server responded with a status of 4\d\d/.test(message.text())) said.push(`${message.type()}: ${message.text()} (${message.location().url}:${message.location().lineNumber}:${message.location().columnNumber})`);
+  });
+  page.on("pageerror", (error) => said.push(`error: ${error.stack}`));
+  page.on("request", (request) => asked.add(new URL(request.url()).protocol === "blob:" ? base : new URL(request.url()).origin));
+  page.setDefaultTimeout(15_000);
+  return page;
+}
+
+/** No finding of axe that matters. */
+async function accessible(name) {
+  await page.evaluate(axe);
+  for (const colorScheme of ["dark", "light"]) {
+    await page.emulateMedia({ colorScheme });
+    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"], preload: false }));
+    const serious = violations.filter((one) => one.impact === "serious" || one.impact === "critical");
+    assert.deepEqual(serious.map((one) => `${one.id}: ${one.nodes.map((node) => `${node.html} ${node.failureSummary}`).join("; ")}`), [], `axe on ${name}, ${colorScheme}`);
+  }
+}
+
+const explore = (query) => `${base}/console#/explore?${new URLSearchParams({ endpoint: "logs.all", "p.project": "p1", ...query })}`;
+const rows = async () => Number(await page.locator(".table").getAttribute("data-rows"));
+const idle = () => page.locator(".results[aria-busy=false]").waitFor();
+
+before(async () => {
+  const now = Date.now();
+  const log = (project, at, n) => ({ id: `${project}-${n}`, project, timestamp: new Date(at).toISOString(), event_message: n === 0 ? EVIL : `message ${n} of ${project}`, metadata: { level: n % 5 === 0 ? "error" : "info", request: { path: `/path/${n % 3}` }, [EVIL]: "named badly" } });
+  const events = Array.from({ length: 300 }, (_, n) => log("p1", now - (n / 300) * 5 * HOUR - 60_000, n));
+  const answer = await fetch(`${base}/api/logs?source_name=postgres.logs`, { method: "POST", headers: { "x-api-key": token, "content-type": "application/json" }, body: JSON.stringify([...events, ...Array.from({ length: 7 }, (_, n) => log("p2", now - n * 60_000, n + 1))]) });
+  assert.equal(answer.status, 200, await answer.text());
+  browser = await launch();
+  context = await browser.newContext({ viewport: { width: 1360, height: 900 }, acceptDownloads: true });
+  page = await opened();
+});
+
+after(async () => {
+  await browser?.close();
+});
+
+test("a wrong token is refused, a right one opens the console, and the address never has it", async () => {
+  await page.goto(`${base}/console`);
+  await accessible("sign-in");
+  await page.getByLabel("Access token").fill("wrong");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("alert").getByText("unknown, revoked or expired").waitFor();
+  await signIn(page, token);
+  await page.goto(explore({}));
+  assert.ok(!page.url().includes(token));
+  assert.equal((await context.cookies()).length, 0);
+});
+
+test("a mistake is underlined at its place, with the server's hint", async () => {
+  await write(page, "SELECT timestamp, event_mesage\nFROM postgres_log");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("alert").getByText("did you mean postgres_logs").waitFor();
+  const underlined = page.locator("[data-editor] .cm-lintRange-error");
+  await underlined.waitFor();
+  assert.equal(await underlined.innerText(), "postgres_log");
+  await accessible("explore with a mistake");
+});
+
+test("the right statement gives rows, a tree, and text where others wrote code", async () => {
+  await write(page, "SELECT timestamp, event_message, metadata\nFROM postgres_logs\nORDER BY timestamp DESC\nLIMIT 500");
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".table[data-rows='300']").waitFor();
+  await page.locator(".histogram[data-total='300']").waitFor();
+  await page.getByRole("row").filter({ hasText: "<img src=x" }).first().click();
+  const detail = page.getByRole("complementary", { name: "Row" });
+  await detail.waitFor();
+  assert.ok((await detail.innerText()).includes(EVIL), "the message and the name of the field are text");
+  await accessible("explore with a row");
+  await page.locator(".table").focus();
+  await page.keyboard.press("ArrowDown");
+  await detail.getByRole("heading", { name: "Row 2 of 300" }).waitFor();
+});
+
+test("a value is filtered for by a click, and the address shows the same again", async () => {
+  await page.getByRole("button", { name: "Only rows with this value of metadata.request.path" }).click({ force: true });
+  await page.locator(".table[data-rows='100']").waitFor();
+  assert.match(await written(page), /WHERE metadata\[SAFE_OFFSET\(0\)\]\.request\[SAFE_OFFSET\(0\)\]\.path = '\/path\/1'/);
+  const other = await opened();
+  await other.goto(`${base}/console`);
+  await signIn(other, token);
+  await other.goto(page.url());
+  await other.locator(".table[data-rows='100']").waitFor();
+  await other.close();
+});
+
+test("a drag over the histogram zooms, and the saved view is narrower", async () => {
+  await page.goto(explore({ range: "6h", q: "SELECT timestamp, event_message FROM postgres_logs LIMIT 500" }));
+  await page.reload();
+  await page.locator(".histogram[data-total='300'] .u-over").waitFor();
+  await idle();
+  const box = await page.locator(".histogram .u-over").boundingBox();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 20);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.75, box.y + 20, { steps: 6 });
+  await page.mouse.up();
+  await page.waitForURL(/range=\d{4}-\d\d-\d\dT/);
+  await idle();
+  await page.waitForFunction(() => Number(document.querySelector(".table")?.dataset.rows) < 100);
+  assert.ok((await rows()) > 10, `${await rows()} rows`);
+  await page.goBack();
+  await page.locator(".table[data-rows='300']").waitFor();
+  await page.goForward();
+  await page.waitForFunction(() => Number(document.querySelector(".table")?.dataset.rows) < 100);
+});
+
+test("a result is downloaded as the server writes it", async () => {
+  const wait = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Download" }).click();
+  await page.getByRole("button", { name: "CSV" }).click();
+  const text = readFileSync(await (await wait).path(), "utf8");
+  assert.match(text.split("\n")[0], /^timestamp,event_message/);
+  assert.equal(text.trim().split("\n").length, (await rows()) + 1);
+});
+
+test("ten thousand rows scroll, and few of them are in the page", async () => {
+  await made("/api/endpoints", { name: "many", query: "SELECT n FROM UNNEST(GENERATE_ARRAY(1, 10000)) AS n ORDER BY n", max_limit: 10000, sandboxable: false });
+  await page.goto(`${base}/console#/explore?endpoint=many&mode=saved`);
+  await page.reload();
+  await page.locator(".table[data-rows='10000']").waitFor();
+  await page.locator(".table").focus();
+  await page.keyboard.press("End");
+  await page.getByRole("gridcell", { name: "10000", exact: true }).waitFor();
+  assert.ok((await page.locator(".table-row").count()) < 120);
+});
+
+test("LQL and charts", async () => {
+  await page.goto(explore({ mode: "lql", q: "f:postgres_logs m.level:error s:timestamp s:event_message" }));
+  await page.reload();
+  await page.locator(".table[data-rows='60']").waitFor();
+  await page.locator(".table-row").nth(1).click({ position: { x: 40, y: 10 } });
+  await page.getByRole("button", { name: "Only rows with this value of event_message" }).click({ force: true });
+  await page.locator(".table[data-rows='1']").waitFor();
+  await page.goto(explore({ view: "chart", q: "SELECT TIMESTAMP_TRUNC(timestamp, HOUR) AS hour, metadata[SAFE_OFFSET(0)].level AS level, COUNT(*) AS n FROM postgres_logs GROUP BY hour, level" }));
+  await page.locator(".chart canvas").waitFor();
+  await accessible("a chart over time");
+  await page.goto(explore({ view: "chart", q: "SELECT metadata[SAFE_OFFSET(0)].level AS level, COUNT(*) AS n FROM postgres_logs GROUP BY level" }));
+  await page.locator(".chart .bars").getByText("error").waitFor();
+  await accessible("a chart of names");
+});
+
+test("an endpoint is saved with a warning, tried, changed, and rolled back", async () => {
+  await page.goto(`${base}/console#/endpoints/new/endpoint`);
+  await page.getByLabel("Name", { exact: true }).first().fill("console.try");
+  await write(page, "WITH logs AS (SELECT id, event_message, metdata FROM `postgres.logs` WHERE project = @project)\nSELECT id, event_message, metdata FROM logs");
+  await page.getByRole("button", { name: "Check" }).click();
+  await page.getByText("no log has had metdata").first().waitFor();
+  await accessible("a new endpoint");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("heading", { name: "console.try" }).waitFor();
+  await write(page, "WITH logs AS (SELECT id, event_message FROM `postgres.logs` WHERE project = @project)\nSELECT id, event_message FROM logs");
+  await page.getByRole("button", { name: "Check" }).click();
+  await page.getByText("as version 2").waitFor();
+  await page.getByRole("button", { name: "Save as a new version" }).click();
+  await page.getByText("version 2", { exact: true }).waitFor();
+  await page.getByRole("tab", { name: "Try it" }).click();
+  await page.getByLabel("project *").fill("p2");
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.locator(".table[data-rows='7']").waitFor();
+  await accessible("trying an endpoint");
+  await page.getByRole("tab", { name: "Call it" }).click();
+  await page.getByText("process.env.TIDEGATE_TOKEN").waitFor();
+  await accessible("calling an endpoint");
+  await page.getByRole("tab", { name: "Versions" }).click();
+  await page.locator(".cm-deletedChunk").first().waitFor();
+  await page.getByRole("button", { name: /version 1/ }).click();
+  await accessible("versions");
+  await page.getByRole("button", { name: "Roll back to version 1" }).click();
+  await page.getByText("version 3", { exact: true }).first().waitFor();
+  const { body } = await api("GET", "/api/endpoints/console.try");
+  assert.ok(body.query.includes("metdata") && body.version === 3);
+});
+
+test("a query of Explore is saved as an endpoint over the same tables", async () => {
+  await page.goto(explore({ q: "SELECT metadata[SAFE_OFFSET(0)].level AS level, COUNT(*) AS n FROM postgres_logs GROUP BY level ORDER BY n" }));
+  await page.reload();
+  await page.locator(".table[data-rows='2']").waitFor();
+  await page.getByRole("button", { name: "Save as endpoint" }).click();
+  await page.getByLabel("Name", { exact: true }).first().fill("console.levels");
+  await page.getByRole("button", { name: "Check" }).click();
+  await page.getByText("as the new endpoint console.levels").waitFor();
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("tab", { name: "Try it" }).click();
+  await page.getByLabel("project *").fill("p1");
+  await page.getByRole("button", { name: "Run" }).click();
+  await page.locator(".table[data-rows='2']").waitFor();
+  await page.getByRole("tab", { name: "Chart" }).click();
+  await page.locator(".bars").getByText("error").waitFor();
+  await page.goto(`${base}/console#/endpoints/console.try`);
+});
+
+test("a syntax error in a saved query is underlined", async () => {
+  await page.getByRole("tab", { name: "Query" }).click();
+  await write(page, "SELECT id FORM `postgres.logs`");
+  await page.getByRole("button", { name: "Check" }).click();
+  await page.locator("[data-editor] .cm-lintRange-error").waitFor();
+});
+
+test("names that look like code are text on every page", async () => {
+  // The server refuses such a name of an endpoint; all else may be called so.
+  assert.equal((await api("POST", "/api/endpoints", { name: EVIL, query: "SELECT 1 AS one" })).status, 422);
+  await made("/api/endpoints", { name: "evil", description: EVIL, query: "SELECT 1 AS one", parameters: [{ name: "a", description: EVIL }], sandboxable: true });
+  await made("/api/sources", { name: `evil ${EVIL}` });
+  await made("/api/access-tokens", { description: EVIL, scopes: "query" });
+  for (const name of ["explore", "endpoints", "sources", "tokens", "status"]) {
+    await page.goto(`${base}/console#/${name}`);
+    await page.reload();
+    await page.locator("main h1").first().waitFor({ state: "attached" });
+    if (name === "explore") await page.getByLabel("Endpoint", { exact: true }).selectOption("evil");
+    if (name !== "status") await page.getByText(EVIL).first().waitFor();
+    if (name === "status") await page.locator(".plot canvas").first().waitFor();
+    await accessible(name);
+  }
+  await page.goto(`${base}/console#/sources/${encodeURIComponent(`evil ${EVIL}`)}`);
+  await page.getByRole("heading", { name: EVIL }).waitFor();
+  assert.equal(await page.evaluate(() => window.broken), undefined);
+});
+
+test("a source shows its fields, takes a test event, and keeps a setting", async () => {
+  await page.goto(`${base}/console#/sources/postgres.logs`);
+  await page.getByText("metadata.request.path").waitFor();
+  await accessible("a source");
+  await page.getByRole("tab", { name: "Send to it" }).click();
+  await page.getByRole("button", { name: "Send a test event" }).click();
+  await page.getByText("It arrived").waitFor();
+  await accessible("sending to a source");
+  await page.getByRole("tab", { name: "Settings" }).click();
+  await page.getByLabel("Keep rows for (days)").fill("30");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("30 days").waitFor();
+  await accessible("settings of a source");
+});
+
+test("a pinned token sees its rows and no management, and is signed out when it is revoked", async () => {
+  await page.goto(`${base}/console#/tokens`);
+  await page.getByRole("button", { name: "New token" }).click();
+  await page.getByLabel("Description").fill("tenant of the tests");
+  await page.getByRole("button", { name: "Fix a parameter" }).click();
+  await page.getByRole("group", { name: "Fixed parameters" }).getByLabel("Name").selectOption("project");
+  await page.getByRole("group", { name: "Fixed parameters" }).getByLabel("Value").fill("p2");
+  await page.getByText("Only where project is “p2”").waitFor();
+  await accessible("a new token");
+  await page.getByRole("button", { name: "Make the token" }).click();
+  const pinned = await page.locator("[data-secret]").innerText();
+  await accessible("the token that was made");
+  await page.getByRole("button", { name: "Close" }).click();
+
+  const own = await browser.newContext({ viewport: { width: 420, height: 800 }, colorScheme: "dark" });
+  const tenant = await opened(own);
+  await tenant.goto(`${base}/console`);
+  await signIn(tenant, pinned);
+  assert.deepEqual(await tenant.getByRole("navigation").getByRole("link").allInnerTexts(), ["Explore"]);
+  await tenant.goto(`${base}/console#/explore?${new URLSearchParams({ endpoint: "logs.all", "p.project": "p1", q: "SELECT event_message FROM postgres_logs" })}`);
+  await tenant.reload();
+  await tenant.locator(".table[data-rows='7']").waitFor();
+  assert.ok(!(await tenant.locator(".table").innerText()).includes("of p1"));
+
+  await page.getByRole("row").filter({ hasText: "tenant of the tests" }).getByRole("button").click();
+  await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+  await page.getByRole("row").filter({ hasText: "tenant of the tests" }).waitFor({ state: "detached" });
+  // The next request finds out; where the page is still learning columns, that is one of its own.
+  await tenant.getByRole("button", { name: "Run" }).click({ timeout: 2000 }).catch(() => {});
+  await tenant.getByText("You are signed out").waitFor();
+  assert.equal(await tenant.evaluate(() => sessionStorage.length), 0);
+  await own.close();
+});
+
+test("cancel stops a query, on the server too", async () => {
+  const endless = "SELECT COUNT(*) AS n FROM postgres_logs a CROSS JOIN postgres_logs b CROSS JOIN postgres_logs c CROSS JOIN postgres_logs d";
+  await page.goto(explore({ q: endless }));
+  await page.reload();
+  const running = async () => (await (await fetch(`${base}/ready`)).json()).running;
+  const until = async (wanted) => {
+    for (let turn = 0; (await running()) !== wanted; turn += 1) {
+      assert.ok(turn < 200, `the server runs ${await running()} queries`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  await until(1);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await until(0);
+});
+
+test("signing out forgets the token", async () => {
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("Access token").waitFor();
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+});
+
+test("nothing was asked of another host, and the browser had nothing to say", () => {
+  assert.deepEqual([...asked], [base]);
+  assert.deepEqual(said, []);
+});

@@ -1,0 +1,75 @@
+// What the console does to the text of a query: a wrong condition would be a wrong answer. Run by `npm test` in console/.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+const vite = await (await import(new URL("../node_modules/vite/dist/node/index.js", import.meta.url))).createServer({ root: new URL("..", import.meta.url).pathname, server: { middlewareMode: true, hmr: false, ws: false }, appType: "custom", logLevel: "error", optimizeDeps: { noDiscovery: true } });
+let sql;
+let path;
+
+before(async () => {
+  globalThis.localStorage ??= { getItem: () => null, setItem: () => undefined };
+  sql = await vite.ssrLoadModule("/src/query/sqlText.ts");
+  path = await vite.ssrLoadModule("/src/query/path.ts");
+});
+after(() => vite.close());
+
+const flat = (text) => text?.replace(/\s+/g, " ").trim();
+const TEXT = { kind: "text", name: "STRING" };
+const NUMBER = { kind: "number", name: "INT64" };
+
+test("a condition goes into the outermost WHERE", () => {
+  const add = (text) => flat(sql.withCondition(text, "x = 1"));
+  assert.equal(add("SELECT a FROM t"), "SELECT a FROM t WHERE x = 1");
+  assert.equal(add("SELECT a FROM t ORDER BY a LIMIT 5;"), "SELECT a FROM t WHERE x = 1 ORDER BY a LIMIT 5;");
+  assert.equal(add("SELECT a FROM t WHERE b = 2 GROUP BY a"), "SELECT a FROM t WHERE b = 2 AND x = 1 GROUP BY a");
+  assert.equal(add("SELECT a FROM t WHERE b = 2 OR c = 3"), "SELECT a FROM t WHERE (b = 2 OR c = 3) AND x = 1");
+  assert.equal(add("SELECT a FROM t WHERE (b = 2 OR c = 3)"), "SELECT a FROM t WHERE (b = 2 OR c = 3) AND x = 1");
+  assert.equal(add("WITH u AS (SELECT a FROM t WHERE a > 1 ORDER BY a) SELECT a FROM u"), "WITH u AS (SELECT a FROM t WHERE a > 1 ORDER BY a) SELECT a FROM u WHERE x = 1");
+  assert.equal(add("SELECT 'FROM x WHERE y' AS a, `where` FROM t -- WHERE\nLIMIT 1"), "SELECT 'FROM x WHERE y' AS a, `where` FROM t WHERE x = 1 -- WHERE LIMIT 1");
+  assert.equal(add("SELECT a FROM t WHERE b OR c -- why\nLIMIT 1"), "SELECT a FROM t WHERE (b OR c) AND x = 1 -- why LIMIT 1");
+  assert.equal(add("SELECT a IS DISTINCT FROM b AS d FROM t"), "SELECT a IS DISTINCT FROM b AS d FROM t WHERE x = 1");
+  assert.equal(add("SELECT a FROM t UNION ALL SELECT a FROM u; -- both"), "SELECT * FROM ( SELECT a FROM t UNION ALL SELECT a FROM u ) WHERE x = 1");
+  assert.equal(add("SELECT a FROM t UNION ALL SELECT a FROM u"), "SELECT * FROM ( SELECT a FROM t UNION ALL SELECT a FROM u ) WHERE x = 1");
+  assert.equal(add("SELECT a FROM t EXCEPT DISTINCT SELECT a FROM u"), "SELECT * FROM ( SELECT a FROM t EXCEPT DISTINCT SELECT a FROM u ) WHERE x = 1");
+});
+
+test("a column is known by its expression, an aggregate by the statement around it", () => {
+  const filter = (text, column, value, type = TEXT, exclude = false, steps = []) => flat(path.filterSql(text, { column, steps }, value, type, exclude));
+  assert.equal(filter("SELECT a AS b FROM t", "b", "v"), "SELECT a AS b FROM t WHERE a = 'v'");
+  assert.equal(filter("SELECT m.path FROM t, UNNEST(t.metadata) AS m", "path", "v"), "SELECT m.path FROM t, UNNEST(t.metadata) AS m WHERE m.path = 'v'");
+  assert.equal(filter("SELECT UPPER(a) AS b, c FROM t", "b", "V"), "SELECT UPPER(a) AS b, c FROM t WHERE UPPER(a) = 'V'");
+  assert.equal(filter("SELECT * FROM t LIMIT 5", "a", 3, NUMBER), "SELECT * FROM t WHERE a = 3 LIMIT 5");
+  assert.equal(filter("SELECT a, COUNT(*) AS n FROM t GROUP BY a", "n", 3, NUMBER), "SELECT * FROM ( SELECT a, COUNT(*) AS n FROM t GROUP BY a ) WHERE n = 3");
+  assert.equal(filter("SELECT DISTINCT a AS b FROM t", "b", "v"), "SELECT * FROM ( SELECT DISTINCT a AS b FROM t ) WHERE b = 'v'");
+  assert.equal(filter("SELECT a FROM t", "a", "v", TEXT, true), "SELECT a FROM t WHERE a IS DISTINCT FROM 'v'");
+  assert.equal(filter("SELECT a FROM t", "a", null), "SELECT a FROM t WHERE a IS NULL");
+  assert.equal(filter("SELECT a FROM t", "a", null, TEXT, true), "SELECT a FROM t WHERE a IS NOT NULL");
+  assert.equal(filter("SELECT a FROM t", "a", 9007199254740993n, NUMBER), "SELECT a FROM t WHERE a = 9007199254740993");
+  assert.equal(filter("SELECT ROW_NUMBER() OVER (ORDER BY a) AS r, a FROM t", "r", 1, NUMBER), "SELECT * FROM ( SELECT ROW_NUMBER() OVER (ORDER BY a) AS r, a FROM t ) WHERE r = 1");
+});
+
+test("paths, names and texts are written so that the server reads the same", () => {
+  const steps = [{ element: 0, ofRecords: true }, { field: "request" }, { element: 0, ofRecords: true }, { field: "select" }];
+  assert.equal(path.sqlPath({ column: "metadata", steps }), "metadata[SAFE_OFFSET(0)].request[SAFE_OFFSET(0)].`select`");
+  assert.equal(sql.literal("it's a \\ \n"), "'it\\'s a \\\\ \\n'");
+  assert.equal(sql.identifier("a`b"), "`a\\`b`");
+  assert.equal(path.filterLql("f:t", { column: "metadata", steps }, 'a "b"', TEXT, true), 'f:t -m.request.select:"a \\"b\\""');
+  assert.equal(path.filterLql("", { column: "my field", steps: [] }, "v", TEXT, false), null);
+});
+
+test("one table is known as such", () => {
+  assert.equal(sql.onlyTable("SELECT * FROM `my.logs` AS t WHERE TRUE"), "my.logs");
+  assert.equal(sql.onlyTable("SELECT * FROM a, b"), null);
+  assert.equal(sql.onlyTable("SELECT * FROM a JOIN b USING (x)"), null);
+  assert.equal(sql.onlyTable("SELECT * FROM (SELECT 1)"), null);
+});
+
+test("a statement of Explore becomes a saved query over the same tables", () => {
+  const saved = "-- why\nWITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y)\nSELECT x FROM a";
+  const keep = (text) => flat(sql.overGrants(saved, text));
+  assert.equal(keep("SELECT y FROM b;"), "-- why WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y) SELECT y FROM b");
+  assert.equal(keep("WITH c AS (SELECT y FROM b) SELECT y FROM c"), "-- why WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y), c AS (SELECT y FROM b) SELECT y FROM c");
+  assert.equal(keep("SELECT x FROM a UNION ALL SELECT y FROM b"), "-- why WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y) SELECT x FROM a UNION ALL SELECT y FROM b");
+  assert.equal(keep("-- mine\nWITH c AS (SELECT y FROM b) SELECT y FROM c UNION ALL SELECT 1; -- end"), "-- why WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y), c AS (SELECT y FROM b) SELECT y FROM c UNION ALL SELECT 1");
+  assert.equal(sql.overGrants("SELECT 1", "SELECT 2"), null);
+});
