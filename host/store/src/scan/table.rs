@@ -51,7 +51,7 @@ const MAX_ORDERED_GROUPS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct SourceTable {
     info: Arc<SourceInfo>,
-    snapshot: Snapshot,
+    pub(crate) snapshot: Snapshot,
 }
 
 impl SourceTable {
