@@ -2,16 +2,19 @@
 //!
 //! ```text
 //! cargo bench -p tidegate-store --bench segments -- [EVENTS] [SEGMENTS]...
+//! cargo bench -p tidegate-store --bench segments -- sources [SOURCES]...
 //! ```
 //!
 //! `EVENTS` (1,000,000 unless told) in as many segments as each of the other numbers says (10, 100, 1,000, 10,000). The
-//! folders are not durable, because syncs would take most of the time that it takes to make them.
+//! folders are not durable, because syncs would take most of the time that it takes to make them. With `sources`, as many
+//! sources of a hundred events each instead (10, 2,000).
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark may panic")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::logical_expr::ident;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::logical_expr::{cast, ident};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext, lit};
 use serde_json::{Value, json};
 use tidegate_store::{Store, StoreOptions};
@@ -77,11 +80,18 @@ async fn row(name: &str, dir: &std::path::Path, options: &StoreOptions) -> Arc<S
         frame.filter(ident("event_message").like(lit("%items?id=eq.99%"))).unwrap().select_columns(&["id"]).unwrap()
     })
     .await;
+    let time_of = |event: i64| cast(lit(START + event * 100_000), DataType::Timestamp(TimeUnit::Microsecond, None));
+    let range = time(&context, &store, |frame| {
+        let from = ident("timestamp").gt_eq(time_of(12_000));
+        let range = frame.filter(from.and(ident("timestamp").lt(time_of(12_100)))).unwrap();
+        range.select_columns(&["id", "event_message"]).unwrap()
+    })
+    .await;
     let id = event(12_345)["id"].as_str().unwrap().to_owned();
     let by_id = time(&context, &store, |frame| frame.filter(ident("id").eq(lit(id.clone()))).unwrap()).await;
     let stats = store.stats();
     println!(
-        "| {name} | {} | {:.0} | {:.0} | {} | {:.1} | {:.1} | {:.1} | {:.1} |",
+        "| {name} | {} | {:.0} | {:.0} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} |",
         stats.segments,
         stats.segment_bytes as f64 / 1e6,
         start.as_secs_f64() * 1e3,
@@ -90,12 +100,65 @@ async fn row(name: &str, dir: &std::path::Path, options: &StoreOptions) -> Arc<S
         of_all.as_secs_f64() * 1e3,
         by_id.as_secs_f64() * 1e3,
         text.as_secs_f64() * 1e3,
+        range.as_secs_f64() * 1e3,
     );
     store
 }
 
+/// Many sources: a call and a segment each, and the start on them.
+async fn sources(counts: Vec<i64>, options: &StoreOptions) {
+    println!(
+        "| sources | made in s | one flush of all, s | start ms | resident MB | newest 100 of one, ms | retention of all, ms |"
+    );
+    println!("|---:|---:|---:|---:|---:|---:|---:|");
+    for count in counts {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), options.clone()).unwrap();
+        let began = Instant::now();
+        for source in 0..count {
+            let name = format!("s{source}");
+            store.create_source(&name).unwrap();
+            store.ingest(&name, (0..100).map(event).collect()).await.unwrap();
+        }
+        let made = began.elapsed();
+        let began = Instant::now();
+        store.flush().await.unwrap();
+        let flushed = began.elapsed();
+        drop(store);
+        let began = Instant::now();
+        let store = Store::open(dir.path(), options.clone()).unwrap();
+        let start = began.elapsed();
+        let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+        let mut times = Vec::new();
+        for run in 0..RUNS {
+            let began = Instant::now();
+            let table = store.table(&format!("s{}", run as i64 % count)).unwrap();
+            newest(context.read_table(table).unwrap()).collect().await.unwrap();
+            times.push(began.elapsed());
+        }
+        times.sort_unstable();
+        let began = Instant::now();
+        store.apply_retention().await.unwrap();
+        let retained = began.elapsed();
+        println!(
+            "| {count} | {:.1} | {:.1} | {:.0} | {} | {:.1} | {:.1} |",
+            made.as_secs_f64(),
+            flushed.as_secs_f64(),
+            start.as_secs_f64() * 1e3,
+            memory("VmRSS:"),
+            times[RUNS / 2].as_secs_f64() * 1e3,
+            retained.as_secs_f64() * 1e3,
+        );
+    }
+}
+
 #[tokio::main]
 async fn main() {
+    let options = StoreOptions { manual_flush: true, durable: false, ..StoreOptions::default() };
+    if std::env::args().any(|text| text == "sources") {
+        let counts: Vec<i64> = std::env::args().filter_map(|text| text.parse().ok()).collect();
+        return sources(if counts.is_empty() { vec![10, 2_000] } else { counts }, &options).await;
+    }
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<i64>().ok());
     let events = numbers.next().unwrap_or(1_000_000);
     let mut counts: Vec<i64> = numbers.collect();
@@ -103,9 +166,10 @@ async fn main() {
         counts = vec![10, 100, 1_000, 10_000];
     }
     println!("{events} events. Times in milliseconds, medians of {RUNS}.\n");
-    println!("| | segments | MB | start | resident MB | newest 100 of a project | newest 100 | by id | text in all |");
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
-    let options = StoreOptions { manual_flush: true, durable: false, ..StoreOptions::default() };
+    println!(
+        "| | segments | MB | start | resident MB | newest 100 of a project | newest 100 | by id | text in all | a range of 100 events |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for count in counts {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), options.clone()).unwrap();

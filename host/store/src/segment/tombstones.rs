@@ -63,7 +63,9 @@ impl GoneFiles {
     /// Makes the deletion of the files durable. It may take long, and so is not part of the transaction.
     pub(crate) fn sync(&self) -> Result<()> {
         for (folder, paths) in &self.paths {
-            sync_folder(folder).inspect_err(|_| {
+            // The folder of a source that was deleted meanwhile is gone itself, and that is what has to be durable.
+            let above = folder.parent().filter(|_| !folder.exists());
+            sync_folder(above.unwrap_or(folder)).inspect_err(|_| {
                 // Repeating the sync alone may do nothing: the names must be changed again. Best effort.
                 for path in paths {
                     let _ = if path.extension().is_some() {
