@@ -267,6 +267,10 @@ pub(super) fn writer_turn() -> Option<Turn> {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.0.state().writer = None;
+        if !std::thread::panicking() {
+            // The writer thread may go on before the one who has the answer does.
+            reach("answered");
+        }
     }
 }
 

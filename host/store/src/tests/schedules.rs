@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// How many orders are tried.
-const SCHEDULES: u64 = 500;
+const SCHEDULES: u64 = 400;
 
 /// After so many, the store is closed and opened again.
 const REOPEN: u64 = 50;
@@ -351,6 +351,17 @@ fn one(store: &Arc<Store>, schedule: &Arc<Schedule>, seed: u64) -> (Arc<Scene>, 
     (scene, steps)
 }
 
+/// Tells which seed failed.
+struct Told(u64);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("TIDEGATE_SCHEDULE={} is the order that failed", self.0);
+        }
+    }
+}
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
@@ -368,6 +379,7 @@ fn whatever_the_order_each_row_is_found_once() {
     let began = std::time::Instant::now();
     let mut steps = 0;
     for seed in first..first + count {
+        let _told = Told(seed);
         let (mut scene, made) = one(&store, &schedule, seed);
         steps += made;
         scene.check_disk(dir.path());
