@@ -3,11 +3,13 @@
 //! ```text
 //! cargo bench -p tidegate-store --bench segments -- [EVENTS] [SEGMENTS]...
 //! cargo bench -p tidegate-store --bench segments -- sources [SOURCES]...
+//! cargo bench -p tidegate-store --bench segments -- shape plain|keys|wide|flip
 //! ```
 //!
 //! `EVENTS` (1,000,000 unless told) in as many segments as each of the other numbers says (10, 100, 1,000, 10,000). The
 //! folders are not durable, because syncs would take most of the time that it takes to make them. With `sources`, as many
-//! sources of a hundred events each instead (10, 2,000).
+//! sources of a hundred events each instead (10, 2,000). With `shape`, 50,000 events of a shape: `keys` has 20 keys in
+//! each that no other event has, a million in all; `wide` 500 of 10,000; `flip` one key with another type in each.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark may panic")]
 
 use std::sync::Arc;
@@ -105,6 +107,77 @@ async fn row(name: &str, dir: &std::path::Path, options: &StoreOptions) -> Arc<S
     store
 }
 
+/// An event of a shape, with twenty values beside those of every event.
+fn shaped(shape: &str, i: i64) -> Value {
+    let mut event = event(i);
+    let (count, name): (i64, fn(i64, i64) -> String) = match shape {
+        "keys" => (20, |i, k| format!("k{}", i * 20 + k)),
+        "wide" => (500, |i, k| format!("k{}", (i * 500 + k) % 10_000)),
+        "flip" => (1, |_, _| "v".to_owned()),
+        _ => (20, |_, k| format!("k{k}")),
+    };
+    for k in 0..count {
+        event["metadata"][name(i, k)] = match (shape, i % 6) {
+            ("flip", 0) => json!(i),
+            ("flip", 1) => json!(format!("text {i}")),
+            ("flip", 2) => json!(i % 4 == 0),
+            ("flip", 3) => json!([i, "x"]),
+            ("flip", 4) => json!({"deep": {"n": i}}),
+            ("flip", _) => json!(i as f64 + 0.5),
+            _ => json!(i * k),
+        };
+    }
+    event
+}
+
+/// What a hostile shape costs: while it comes, as segments, merged, and for queries that do not ask for it.
+async fn shape(shape: &str, options: &StoreOptions) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    store.create_source("s").unwrap();
+    let (mut ingested, mut flushed, mut longest) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    for call in 0..500_i64 {
+        let events = (call * 100..call * 100 + 100).map(|i| shaped(shape, i)).collect();
+        let began = Instant::now();
+        store.ingest("s", events).await.unwrap();
+        ingested += began.elapsed();
+        if call % 50 == 49 {
+            let began = Instant::now();
+            store.flush().await.unwrap();
+            (flushed, longest) = (flushed + began.elapsed(), longest.max(began.elapsed()));
+        }
+    }
+    let (before, stats) = (memory("VmHWM:"), store.stats());
+    let began = Instant::now();
+    store.compact().await.unwrap();
+    let merged = began.elapsed();
+    let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+    let first = time(&context, &store, newest).await;
+    let text = time(&context, &store, |frame| {
+        frame.filter(ident("event_message").like(lit("%items?id=eq.99%"))).unwrap().select_columns(&["id"]).unwrap()
+    })
+    .await;
+    let after = store.stats();
+    println!(
+        "| shape | ingest s | 10 flushes s | longest s | MB | peak MB | merge s | segments | MB | peak MB | newest 100 ms | text ms | overflowing |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!(
+        "| {shape} | {:.1} | {:.1} | {:.2} | {:.0} | {before} | {:.1} | {} | {:.0} | {} | {:.1} | {:.1} | {} |",
+        ingested.as_secs_f64(),
+        flushed.as_secs_f64(),
+        longest.as_secs_f64(),
+        stats.segment_bytes as f64 / 1e6,
+        merged.as_secs_f64(),
+        after.segments,
+        after.segment_bytes as f64 / 1e6,
+        memory("VmHWM:"),
+        first.as_secs_f64() * 1e3,
+        text.as_secs_f64() * 1e3,
+        after.overflowing_sources,
+    );
+}
+
 /// Many sources: a call and a segment each, and the start on them.
 async fn sources(counts: Vec<i64>, options: &StoreOptions) {
     println!(
@@ -158,6 +231,9 @@ async fn main() {
     if std::env::args().any(|text| text == "sources") {
         let counts: Vec<i64> = std::env::args().filter_map(|text| text.parse().ok()).collect();
         return sources(if counts.is_empty() { vec![10, 2_000] } else { counts }, &options).await;
+    }
+    if let Some(name) = std::env::args().skip_while(|text| text != "shape").nth(1) {
+        return shape(&name, &options).await;
     }
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<i64>().ok());
     let events = numbers.next().unwrap_or(1_000_000);
