@@ -22,8 +22,8 @@ pub(super) fn svg<const N: usize>(samples: &[[f64; N]], columns: &[&str; N]) -> 
         let most = values().fold(1.0_f64, |most, (_, value)| most.max(value));
         let base = (panel as f64) * PANEL;
         let y = |value: f64| base - value / most * (PANEL - TOP - 8.0);
-        let _ = writeln!(out, "<text x=\"4\" y=\"{:.0}\">{name}</text>", base - PANEL + TOP + 18.0);
-        let _ = writeln!(out, "<text x=\"4\" y=\"{:.0}\">{most:.0}</text>", y(most) + 14.0);
+        let _ = writeln!(out, "<text x=\"4\" y=\"{:.0}\">{name}</text>", base - PANEL + TOP - 4.0);
+        let _ = writeln!(out, "<text x=\"4\" y=\"{:.0}\">{most:.0}</text>", y(most) + 10.0);
         let _ = writeln!(out, "<text x=\"4\" y=\"{base:.0}\">0</text>");
         for day in 0..=end as u32 {
             let at = x(f64::from(day));
