@@ -4,6 +4,7 @@
 //! flushes and retention, the compaction thread to the one that asks for merges, and the writer thread to whoever has
 //! the turn at it. A task that cannot go on, because another one that stands has the lock or the turn, is passed over
 //! until some other task has made a step. So the same seed makes the same order.
+#![expect(clippy::indexing_slicing, clippy::panic, reason = "only tests have it, and a test that fails may panic")]
 
 use std::{
     cell::RefCell,

@@ -88,6 +88,9 @@ struct Known {
     looks: Vec<Look>,
 }
 
+/// What a task does.
+type Work = Box<dyn FnOnce(&Scene, &mut Dice) + Send>;
+
 /// One source, and the tasks that work on it.
 struct Scene {
     store: Arc<Store>,
@@ -206,7 +209,8 @@ impl Scene {
         for (table, before) in tables {
             let mut again = read_plainly(&table.downcast_ref::<SourceTable>().unwrap().snapshot);
             let mut before = before;
-            (again.sort_unstable(), before.sort_unstable());
+            again.sort_unstable();
+            before.sort_unstable();
             assert_eq!(again, before, "a snapshot has changed");
         }
     }
@@ -285,7 +289,7 @@ fn one(store: &Arc<Store>, schedule: &Arc<Schedule>, seed: u64) -> (Arc<Scene>, 
         scene.flush();
     }
     let mut tasks: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
-    let mut task = |seed: u64, work: Box<dyn FnOnce(&Scene, &mut Dice) + Send>| {
+    let mut task = |seed: u64, work: Work| {
         let scene = Arc::clone(&scene);
         tasks.push(Box::new(move || work(&scene, &mut Dice(seed))));
     };
