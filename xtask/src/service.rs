@@ -36,11 +36,16 @@ impl Service {
 
     /// Starts the service as a command runs its program, with the settings in that command's environment, on a fresh
     /// folder and a free port.
-    pub(crate) fn of(mut command: Command, folder: &Path) -> Result<Self, String> {
-        let told = |error: std::io::Error| format!("{}: {error}", folder.display());
+    pub(crate) fn of(command: Command, folder: &Path) -> Result<Self, String> {
         if folder.exists() {
-            remove_dir_all(folder).map_err(told)?;
+            remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         }
+        Self::on(command, folder)
+    }
+
+    /// The same on a folder that may have been served before.
+    pub(crate) fn on(mut command: Command, folder: &Path) -> Result<Self, String> {
+        let told = |error: std::io::Error| format!("{}: {error}", folder.display());
         create_dir_all(folder).map_err(told)?;
         let log = folder.join("service.log");
         let file = File::create(&log).map_err(told)?;

@@ -22,7 +22,8 @@
 //!
 //! The modules in layers, lowest first. Each uses only modules above it in this list; its `mod.rs` names them.
 //!
-//! - `error`, `options`, `source_info`, `field_names`, `clock`, `uuid_text`, `metrics`: shared types
+//! - `error`, `options`, `source_info`, `field_names`, `clock`, `uuid_text`, `metrics`: shared types;
+//!   `handover`: where threads meet, for the tests of their order
 //! - `data_folder`: paths, syncing, locking; `catalog`: the SQLite database
 //! - `ingest`: JSON to normalised events
 //! - `schema`: the logical schema; `arrays`: Arrow builders and conversions; `overflow`: values without a column
@@ -40,6 +41,7 @@ mod clock;
 mod data_folder;
 mod error;
 mod field_names;
+mod handover;
 mod ingest;
 mod maintenance;
 mod memory;

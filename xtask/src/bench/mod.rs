@@ -1,4 +1,5 @@
-//! `cargo xtask bench ingest` measures how events come in ([`ingest`]).
+//! `cargo xtask bench ingest` measures how events come in ([`ingest`]), `cargo xtask bench week` whether a week changes
+//! anything ([`week`]).
 //!
 //! `cargo xtask bench peers`: the same questions to Tidegate and to other stores, over the same records.
 //!
@@ -17,6 +18,7 @@ mod questions;
 mod report;
 mod sender;
 mod tidegate;
+mod week;
 
 use std::fmt::Write as _;
 use std::fs::{create_dir_all, remove_dir_all};
@@ -44,7 +46,8 @@ pub(crate) fn command(mut arguments: impl Iterator<Item = String>) -> Outcome {
     match what.as_deref() {
         Some("peers") => {}
         Some("ingest") => return ingest::command(arguments),
-        _ => return Err(format!("{HELP}\n\n{}", ingest::HELP)),
+        Some("week") => return week::command(arguments),
+        _ => return Err(format!("{HELP}\n\n{}\n\n{}", ingest::HELP, week::HELP)),
     }
     if arguments.peek().is_some_and(|first| first == "--help" || first == "-h") {
         println!("{HELP}");

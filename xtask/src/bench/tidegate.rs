@@ -82,29 +82,8 @@ impl Tidegate {
         let service = Service::of(command, folder)?;
         let connection = Connection::open(&service.url, PRIVATE)?;
         let mut tidegate = Self { service, connection };
-        tidegate.save()?;
+        save(&mut tidegate.connection)?;
         Ok(tidegate)
-    }
-
-    /// Saves the endpoints: the tables of all projects; and `usage.api-counts` with a given time in the place of the
-    /// clock, so that its answers can be compared.
-    fn save(&mut self) -> Result<(), String> {
-        let file = root().join("guest-endpoints/usage.api-counts/query.sql");
-        let counts = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        for (name, query) in [
-            (
-                "bench.tables",
-                "WITH edge_logs AS (SELECT * FROM `cloudflare.logs.prod`) SELECT id FROM edge_logs LIMIT 1".to_owned(),
-            ),
-            ("bench.api-counts", counts.replace("CURRENT_TIMESTAMP()", "CAST(@now AS TIMESTAMP)")),
-        ] {
-            let endpoint = json!({
-                "name": name, "query": query, "max_limit": 10_000, "cache_duration_seconds": 0, "sandboxable": true,
-            });
-            let answer = self.connection.post("/api/endpoints", "application/json", endpoint.to_string().as_bytes())?;
-            answer.good().map_err(|error| format!("the endpoint {name}: {error}"))?;
-        }
-        Ok(())
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -147,9 +126,7 @@ impl Tidegate {
 
     /// A figure of the memory of the service, in bytes, as /proc names it: `VmRSS:` now, `VmHWM:` at most so far.
     pub(crate) fn memory(&self, name: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.service.process())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        line.split_whitespace().next().and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or_default() << 10
+        memory(&self.service, name)
     }
 
     /// Counts the edge records.
@@ -185,10 +162,7 @@ impl Tidegate {
 
     /// A metric of the service.
     fn metric(&mut self, name: &str) -> Result<f64, String> {
-        let metrics = self.connection.get("/metrics")?.good()?;
-        let metrics = String::from_utf8_lossy(&metrics);
-        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.and_then(|value| value.trim().parse().ok()).ok_or_else(|| format!("there is no metric {name}"))
+        metric(&mut self.connection, name)
     }
 
     /// Waits until no event is in memory only.
@@ -254,6 +228,48 @@ impl Tidegate {
         }
         Ok((time, answer))
     }
+}
+
+/// Saves the endpoints: the tables of all projects; and `usage.api-counts` with a given time in the place of the
+/// clock, so that its answers can be compared.
+///
+/// # Errors
+/// What the service refuses.
+pub(crate) fn save(connection: &mut Connection) -> Result<(), String> {
+    let file = root().join("guest-endpoints/usage.api-counts/query.sql");
+    let counts = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    for (name, query) in [
+        (
+            "bench.tables",
+            "WITH edge_logs AS (SELECT * FROM `cloudflare.logs.prod`) SELECT id FROM edge_logs LIMIT 1".to_owned(),
+        ),
+        ("bench.api-counts", counts.replace("CURRENT_TIMESTAMP()", "CAST(@now AS TIMESTAMP)")),
+    ] {
+        let endpoint = json!({
+            "name": name, "query": query, "max_limit": 10_000, "cache_duration_seconds": 0, "sandboxable": true,
+        });
+        let answer = connection.post("/api/endpoints", "application/json", endpoint.to_string().as_bytes())?;
+        answer.good().map_err(|error| format!("the endpoint {name}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// A figure of the memory of a service, in bytes, as /proc names it.
+pub(crate) fn memory(service: &Service, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", service.process())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or_default() << 10
+}
+
+/// A metric of a service.
+///
+/// # Errors
+/// Where there is none of this name.
+pub(crate) fn metric(connection: &mut Connection, name: &str) -> Result<f64, String> {
+    let metrics = connection.get("/metrics")?.good()?;
+    let metrics = String::from_utf8_lossy(&metrics);
+    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|value| value.trim().parse().ok()).ok_or_else(|| format!("there is no metric {name}"))
 }
 
 /// Sends lines of a source.

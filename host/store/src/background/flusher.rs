@@ -23,6 +23,7 @@ use crate::{
     background::{dropped::Dropped, retention},
     data_folder::{disk_failure, paths},
     error::{Result, StoreError},
+    handover::{self, StoreThread},
     memory::mem_batch::MemBatch,
     options::StoreOptions,
     schema::shape::Shape,
@@ -99,7 +100,7 @@ impl Flusher {
         let run = FlushThread { data, catalog, sources, writer, options, abandoned: Mutex::default() };
         let thread = thread::Builder::new()
             .name("store-flush".to_owned())
-            .spawn(move || run.run(&receiver, &awake))
+            .spawn(handover::thread(StoreThread::Flush, move || run.run(&receiver, &awake)))
             .map_err(StoreError::io("starting the flush thread"))?;
         Ok(Flusher { queue: sender, thread: Mutex::new(Some(thread)) })
     }

@@ -21,7 +21,34 @@ use crate::{
 /// Drops the segments of a source that are beyond its limits.
 pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -> Result<Dropped> {
     let info = source.info();
-    let victims = beyond(&source.segments(), info.retention.or(default), now_micros());
+    let mut victims = beyond(&source.segments(), info.retention.or(default), now_micros());
+    if victims.is_empty() {
+        return Ok(Dropped::default());
+    }
+    let ids: Vec<Uuid> = victims.iter().map(|segment| segment.id).collect();
+    let owner = Arc::clone(source);
+    let done = writer.transact(move |tx| {
+        owner.check()?;
+        let mut forget = tx.prepare_cached("DELETE FROM segments WHERE id = ?1")?;
+        let mut bury = tx.prepare_cached("INSERT OR IGNORE INTO dropped (id, source) VALUES (?1, ?2)")?;
+        let mut forgotten = HashSet::new();
+        for id in ids {
+            // A merge may have put another segment in its place, which queries do not read yet: they need the old one
+            // until then, and the next run decides about the new one.
+            if forget.execute([id])? > 0 {
+                bury.execute([&id, &owner.id])?;
+                forgotten.insert(id);
+            }
+        }
+        Ok(forgotten)
+    });
+    let ids = match done {
+        Ok(ids) => ids,
+        // The source was deleted meanwhile, with its segments.
+        Err(StoreError::UnknownSource { .. }) => return Ok(Dropped::default()),
+        Err(error) => return Err(error),
+    };
+    victims.retain(|segment| ids.contains(&segment.id));
     if victims.is_empty() {
         return Ok(Dropped::default());
     }
@@ -30,22 +57,6 @@ pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -
         rows: victims.iter().map(|segment| segment.rows as u64).sum(),
         bytes: victims.iter().map(|segment| segment.bytes).sum(),
     };
-    let ids: HashSet<Uuid> = victims.iter().map(|segment| segment.id).collect();
-    let (owner, forgotten) = (Arc::clone(source), ids.clone());
-    let done = writer.transact(move |tx| {
-        owner.check()?;
-        let mut statement = tx.prepare_cached("DELETE FROM segments WHERE id = ?1")?;
-        forgotten.iter().try_for_each(|id| statement.execute([id]).map(drop))?;
-        let mut statement = tx.prepare_cached("INSERT OR IGNORE INTO dropped (id, source) VALUES (?1, ?2)")?;
-        forgotten.iter().try_for_each(|id| statement.execute([id, &owner.id]).map(drop))?;
-        Ok(())
-    });
-    match done {
-        Ok(()) => {}
-        // The source was deleted meanwhile, with its segments.
-        Err(StoreError::UnknownSource { .. }) => return Ok(Dropped::default()),
-        Err(error) => return Err(error),
-    }
     source.drop_segments(&ids);
     forget_columns(source, writer)?;
     victims.iter().for_each(|segment| writer.counters().dropped(segment.rows, segment.bytes));

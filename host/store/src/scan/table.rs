@@ -47,7 +47,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct SourceTable {
     info: Arc<SourceInfo>,
-    snapshot: Snapshot,
+    pub(crate) snapshot: Snapshot,
     /// What each query of the table demands of texts, if it does.
     texts: Option<Arc<TextCondition>>,
 }

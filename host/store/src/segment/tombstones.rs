@@ -15,9 +15,15 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use crate::{
+    clock::now_micros,
     data_folder::{paths, sync::sync_folder},
     error::Result,
 };
+
+/// A tombstone of a replaced segment stays until the youngest event of the segment that has its rows came in so long
+/// ago: a source with thousands of small segments a day would have millions of them otherwise, and each start and each
+/// run of retention looks at all of them.
+const REPLACED_MICROS: i64 = 3_600_000_000;
 
 /// Tombstones of files that do not exist any more.
 #[derive(Debug, Default)]
@@ -28,14 +34,16 @@ pub(crate) struct GoneFiles {
 }
 
 impl GoneFiles {
-    /// Looks for files that do not exist any more. The tombstones of replaced segments stay as long as the catalog names
-    /// the segment that has their rows: a backup that runs may still look for the file, and must find out.
+    /// Looks for files that do not exist any more. The tombstones of replaced segments stay for some time: a backup that
+    /// runs may still look for the file, and finds out why it is gone. One that finds no tombstone copies the catalog
+    /// again all the same, but may report the segment as dropped.
     pub(crate) fn find(conn: &Connection, data: &Path) -> Result<GoneFiles> {
         let mut statement = conn.prepare_cached(
             "SELECT id, source FROM dropped
-             WHERE replaced_by IS NULL OR replaced_by NOT IN (SELECT id FROM segments)",
+             WHERE replaced_by IS NULL OR replaced_by NOT IN (SELECT id FROM segments WHERE created_at > ?1)",
         )?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let recent = now_micros().saturating_sub(REPLACED_MICROS);
+        let rows = statement.query_map([recent], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let dropped: Vec<(Uuid, Uuid)> = rows.collect::<rusqlite::Result<_>>()?;
         let gone = |path: &Path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let mut found = GoneFiles::default();
@@ -63,7 +71,9 @@ impl GoneFiles {
     /// Makes the deletion of the files durable. It may take long, and so is not part of the transaction.
     pub(crate) fn sync(&self) -> Result<()> {
         for (folder, paths) in &self.paths {
-            sync_folder(folder).inspect_err(|_| {
+            // The folder of a source that was deleted meanwhile is gone itself, and that is what has to be durable.
+            let above = folder.parent().filter(|_| !folder.exists());
+            sync_folder(above.unwrap_or(folder)).inspect_err(|_| {
                 // Repeating the sync alone may do nothing: the names must be changed again. Best effort.
                 for path in paths {
                     let _ = if path.extension().is_some() {

@@ -8,7 +8,7 @@
 //! [`flushing`] is the part that the flush thread uses, [`sources`] is the directory of all sources, [`column_ages`]
 //! decides which columns nothing holds any more.
 //!
-//! Uses: `schema`, `overflow`, `shred`, `memory`, `segment`.
+//! Uses: `handover`, `schema`, `overflow`, `shred`, `memory`, `segment`.
 
 pub(crate) mod column_ages;
 mod flushing;
@@ -30,6 +30,7 @@ use uuid::Uuid;
 
 use crate::{
     error::{Result, StoreError},
+    handover,
     memory::{
         batch_builder::{RawCall, build},
         mem_batch::MemBatch,
@@ -208,11 +209,11 @@ impl Source {
     }
 
     fn lists(&self) -> MutexGuard<'_, Lists> {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+        handover::lock(&self.lists)
     }
 
     fn shape(&self) -> MutexGuard<'_, Arc<Shape>> {
-        self.shape.lock().unwrap_or_else(PoisonError::into_inner)
+        handover::lock_long(&self.shape)
     }
 
     /// Takes over a committed call. From now on queries see it.

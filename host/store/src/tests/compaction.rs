@@ -410,3 +410,24 @@ async fn retention_bounds_what_is_merged() {
     assert_eq!(segments(&store).len(), 1);
     assert_eq!(segments(&store)[0].created_at, youngest);
 }
+
+/// What is remembered of segments that were replaced does not grow with the age of the folder.
+#[tokio::test]
+async fn tombstones_of_replaced_segments_are_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    filled(&store, 12).await;
+    store.compact().await.unwrap();
+    let left = |store: &Store| {
+        let conn = store.catalog().lock();
+        conn.query_row("SELECT count(*) FROM dropped", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    store.apply_retention().await.unwrap();
+    assert_eq!(left(&store), 12, "a backup that runs may ask for them");
+    let hours = 2 * 3_600_000_000_i64;
+    store.catalog().lock().execute("UPDATE segments SET created_at = created_at - ?1", [hours]).unwrap();
+    store.apply_retention().await.unwrap();
+    assert_eq!(left(&store), 0);
+    drop(store);
+    assert_eq!(verify(dir.path()).unwrap().findings, []);
+}

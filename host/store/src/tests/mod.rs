@@ -21,6 +21,7 @@ mod order;
 mod repair;
 mod retention;
 mod scan;
+mod schedules;
 mod schema;
 mod sources;
 mod text_search;

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::{
     data_folder::disk_failure,
     error::{Result, StoreError},
+    handover::{self, StoreThread},
     metrics::counters::Counters,
     options::StoreOptions,
     source::Source,
@@ -76,7 +77,7 @@ impl Writer {
         };
         let thread = thread::Builder::new()
             .name("store-commit".to_owned())
-            .spawn(move || run.run(committed))
+            .spawn(handover::thread(StoreThread::Commit, move || run.run(committed)))
             .map_err(StoreError::io("starting the writer thread"))?;
         Ok(Writer {
             queue,
@@ -102,6 +103,7 @@ impl Writer {
         // A call that is larger than the whole queue takes all permits.
         let permits = (body.len() / PERMIT_BYTES + 1).min(self.room_size) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| StoreError::Closed)?;
+        let _turn = handover::writer_turn();
         let (reply, answer) = oneshot::channel();
         let pending = PendingCall { source, rows, body, once, reply, room };
         self.queue.send(WriterMessage::Ingest(pending)).map_err(|_| StoreError::Closed)?;
@@ -123,6 +125,7 @@ impl Writer {
         then: impl FnOnce() + Send + 'static,
     ) -> Result<T> {
         self.check()?;
+        let _turn = handover::writer_turn();
         let (reply, answer) = std::sync::mpsc::channel();
         let job: Job = Box::new(move |run| {
             let result = run
@@ -132,6 +135,7 @@ impl Writer {
                 .and_then(|tx| {
                     let value = work(&tx)?;
                     tx.commit()?;
+                    handover::reach("committed");
                     then();
                     Ok(value)
                 })

@@ -28,6 +28,7 @@ use rusqlite::Connection;
 use crate::{
     data_folder::disk_failure,
     error::{Result, StoreError},
+    handover,
     memory::batch_builder::RawCall,
     metrics::counters::Counters,
     wal::{
@@ -109,7 +110,7 @@ impl WriterThread {
             }
             if !group.is_empty() {
                 self.commit(group);
-                committed();
+                handover::after_answer(&committed);
             }
             match other {
                 Some(WriterMessage::Job(job)) => job(&mut self),

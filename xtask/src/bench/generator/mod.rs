@@ -108,6 +108,11 @@ impl Generator {
         (String::from_utf8_lossy(&id).into_owned(), &self.moment.project)
     }
 
+    /// The time of the request that was made last, in microseconds.
+    pub(crate) fn time(&self) -> i64 {
+        self.moment.at
+    }
+
     /// Adds the records of the next request to the parts; false after the last one.
     pub(crate) fn step(&mut self) -> bool {
         let Some(at) = self.clock.next(&mut self.dice) else { return false };

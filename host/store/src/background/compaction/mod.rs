@@ -19,7 +19,7 @@ use std::{
     collections::{HashMap, HashSet},
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::Ordering,
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
@@ -39,6 +39,7 @@ use crate::{
     },
     data_folder::{disk_failure, paths},
     error::{Result, StoreError},
+    handover::{self, StoreThread},
     options::StoreOptions,
     recovery::quarantine,
     segment::{
@@ -92,7 +93,7 @@ impl Compactor {
         };
         let thread = thread::Builder::new()
             .name("store-compact".to_owned())
-            .spawn(move || run.run(&receiver))
+            .spawn(handover::thread(StoreThread::Compact, move || run.run(&receiver)))
             .map_err(StoreError::io("starting the compaction thread"))?;
         Ok(Compactor { queue, signals, thread: Mutex::new(Some(thread)) })
     }
@@ -129,8 +130,9 @@ struct CompactThread {
     writer: Arc<Writer>,
     options: StoreOptions,
     signals: Arc<Signals>,
-    /// The segments of sources in which nothing was to be done.
-    settled: HashMap<Uuid, Arc<Vec<Arc<Segment>>>>,
+    /// The segments of sources in which nothing was to be done. They are not held: their files must be deleted as soon as
+    /// they are dropped, however long the thread works on another source.
+    settled: HashMap<Uuid, Weak<Vec<Arc<Segment>>>>,
     /// Segments that cannot be merged: their rows are too large, or an attempt found them unreadable.
     refused: HashSet<Uuid>,
 }
@@ -189,7 +191,8 @@ impl CompactThread {
         // A segment that cannot be registered would only fill the disk.
         self.writer.check()?;
         let segments = source.segments();
-        let is_settled = self.settled.get(&source.id).is_some_and(|known| Arc::ptr_eq(known, &segments));
+        let is_settled =
+            self.settled.get(&source.id).is_some_and(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&segments)));
         if source.is_deleted() || (is_settled && pace == Pace::Background) {
             return Ok(false);
         }
@@ -204,7 +207,7 @@ impl CompactThread {
             None => None,
         };
         let Some(found) = found else {
-            self.settled.insert(source.id, segments);
+            self.settled.insert(source.id, Arc::downgrade(&segments));
             return Ok(false);
         };
         self.writer.counters().merging(found.len());
