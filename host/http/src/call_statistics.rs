@@ -1,7 +1,7 @@
 //! How endpoints were called in the last hour: counts and times, for whoever runs or writes them.
 //!
 //! They are not metrics: the page of metrics needs no token and names no endpoints. They are held in memory and begin anew with
-//! the process. An endpoint that was called takes at most 2.5 KiB.
+//! the process. An endpoint that was called takes at most 2.5 KiB, for an hour also one that is deleted.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -122,6 +122,10 @@ impl CallStatistics {
 
     fn add_in(&self, number: u64, call: Call) {
         let mut all = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() == all.capacity() && !all.contains_key(&call.endpoint) {
+            // Before more room is taken: those that were not called any more, deleted ones among them.
+            all.retain(|_, slots| slots.back().is_some_and(|slot| slot.number + SLOTS > number));
+        }
         let slots = all.entry(call.endpoint).or_default();
         while slots.front().is_some_and(|slot| slot.number + SLOTS <= number) {
             slots.pop_front();
