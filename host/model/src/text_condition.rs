@@ -3,6 +3,9 @@
 //! The layer that knows SQL makes it of the conditions of a scan; the store, which knows no SQL, skips by it what cannot
 //! have a matching row. It may demand less than the condition does, and never more.
 
+/// The columns of a source whose texts a store may have an index of. Conditions on others need not be made.
+pub const INDEXED_TEXTS: [&str; 1] = ["event_message"];
+
 /// A necessary condition: where it does not hold for a row, the query's condition is not true for this row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextCondition {

@@ -83,6 +83,8 @@ struct Uses {
     renamed: Vec<(Column, Column)>,
     /// The tables by their names in the plan; `None` for a name of two tables.
     tables: HashMap<TableReference, Option<Arc<dyn TableProvider>>>,
+    /// Whether the conditions of a scan demand a text.
+    has_texts: bool,
 }
 
 impl Uses {
@@ -105,6 +107,7 @@ impl Uses {
                 if known.as_ref().is_some_and(|known| !Arc::ptr_eq(known, &provider)) {
                     *known = None;
                 }
+                self.has_texts |= text_condition(&scan.filters).is_some();
             }
             LogicalPlan::Projection(projection) => {
                 for (column, expr) in projection.schema.columns().into_iter().zip(&projection.expr) {
@@ -215,15 +218,7 @@ pub(super) fn narrowed(plan: &LogicalPlan, narrow: Narrow) -> Result<Cow<'_, Log
         Some((name, schema))
     });
     let schemas: HashMap<&TableReference, SchemaRef> = schemas.collect();
-    let mut is_needless = schemas.is_empty();
-    if is_needless {
-        plan.apply_with_subqueries(|node| {
-            let demands = matches!(node, LogicalPlan::TableScan(scan) if text_condition(&scan.filters).is_some());
-            is_needless = !demands;
-            Ok(if demands { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-    }
-    if is_needless {
+    if schemas.is_empty() && !uses.has_texts {
         return Ok(Cow::Borrowed(plan));
     }
     let narrowed = plan.clone().transform_up_with_subqueries(|node| {

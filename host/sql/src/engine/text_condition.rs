@@ -4,7 +4,7 @@ use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::scalar::ScalarValue;
 use tidegate_functions::text::demands::{like_demands, pattern_demands, text_demands};
-use tidegate_model::TextCondition;
+use tidegate_model::{INDEXED_TEXTS, TextCondition};
 
 /// The most texts of a condition. With more of them, most rows have one.
 const MOST_TEXTS: usize = 64;
@@ -46,7 +46,7 @@ fn demanded(expr: &Expr) -> Option<TextCondition> {
     }
 }
 
-/// A column, perhaps in lower case.
+/// A column that may have an index, perhaps in lower case.
 struct Subject<'e> {
     column: &'e str,
     ignore_case: bool,
@@ -55,8 +55,10 @@ struct Subject<'e> {
 impl<'e> Subject<'e> {
     fn of(expr: &'e Expr) -> Option<Self> {
         match expr {
-            Expr::Column(column) => Some(Subject { column: &column.name, ignore_case: false }),
-            Expr::ScalarFunction(call) if matches!(call.name(), "lower" | "lower_text") => {
+            Expr::Column(column) if INDEXED_TEXTS.contains(&column.name.as_str()) => {
+                Some(Subject { column: &column.name, ignore_case: false })
+            }
+            Expr::ScalarFunction(call) if call.name() == "lower_text" => {
                 let column = Subject::of(call.args.first()?)?.column;
                 Some(Subject { column, ignore_case: true })
             }

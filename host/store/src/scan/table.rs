@@ -28,7 +28,7 @@ use object_store::{ObjectMeta, path::Path as ObjectPath};
 use tidegate_model::TextCondition;
 
 use crate::{
-    field_names::{MESSAGE, TIMESTAMP},
+    field_names::TIMESTAMP,
     scan::{
         expr_adapter::AdapterFactory,
         file_groups::{Share, grouped},
@@ -38,7 +38,6 @@ use crate::{
         segment_scan::SegmentScan,
         source_union::SourceUnion,
     },
-    segment::trigram::search::Search,
     source::Snapshot,
     source_info::SourceInfo,
 };
@@ -69,9 +68,7 @@ pub fn narrowed(
 ) -> Option<Arc<dyn TableProvider>> {
     let SourceTable { info, snapshot, .. } = table.downcast_ref()?;
     let snapshot = Snapshot { schema, ..snapshot.clone() };
-    // Other columns have no index.
-    let texts = texts.filter(|texts| Search::of(texts, MESSAGE).is_some()).map(Arc::new);
-    Some(Arc::new(SourceTable { info: Arc::clone(info), snapshot, texts }))
+    Some(Arc::new(SourceTable { info: Arc::clone(info), snapshot, texts: texts.map(Arc::new) }))
 }
 
 #[async_trait]
