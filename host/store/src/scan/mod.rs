@@ -3,7 +3,7 @@
 //! [`table`] is the table provider: it prunes segments by the statistics of the catalog ([`prune`]), and makes the
 //! physical plan: a Parquet scan ([`segment_scan`]) whose files are dealt out to partitions ([`file_groups`] in order,
 //! [`split`] evenly), a scan of memory ([`memory_scan`]), and their union ([`source_union`]). [`text_pruning`] leaves out
-//! parts of a segment when the scan opens it. Files are read through [`segment_reader`] and [`verified_store`], which checks
+//! parts of a segment when the scan opens it, by its index ([`trigram_reader`]). Files are read through [`segment_reader`] and [`verified_store`], which checks
 //! every byte, and what the kernel has in memory through [`page_cache`].
 //! [`expr_adapter`] rewrites expressions over the table's schema to expressions over the columns of one file or
 //! batch; [`adapted_path`] is the expression for a path that is stored in another form than the table shows.
@@ -22,4 +22,5 @@ pub(crate) mod source_union;
 pub(crate) mod split;
 pub(crate) mod table;
 pub(crate) mod text_pruning;
+pub(crate) mod trigram_reader;
 pub(crate) mod verified_store;

@@ -23,7 +23,7 @@ use parquet::{
     errors::ParquetError,
     file::metadata::{PageIndexPolicy, ParquetMetaData},
 };
-use tidegate_model::{Code, Failure, TextCondition};
+use tidegate_model::{Code, Failure};
 
 use crate::{scan::verified_store::VerifiedStore, segment::handle::Segment};
 
@@ -38,11 +38,7 @@ pub(crate) struct SegmentReaders {
 /// The segment of a file in the scan. It is attached to the file, so that the file is kept as long as a plan may read
 /// it.
 #[derive(Debug, Clone)]
-pub(crate) struct SegmentOfFile {
-    pub(crate) segment: Arc<Segment>,
-    /// What the query demands of texts, if it does.
-    pub(crate) texts: Option<Arc<TextCondition>>,
-}
+pub(crate) struct SegmentOfFile(pub(crate) Arc<Segment>);
 
 impl ParquetFileReaderFactory for SegmentReaders {
     fn create_reader(
@@ -52,7 +48,7 @@ impl ParquetFileReaderFactory for SegmentReaders {
         metadata_size_hint: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<Box<dyn AsyncFileReader + Send>> {
-        let Some(SegmentOfFile { segment, .. }) = file.extension::<SegmentOfFile>() else {
+        let Some(SegmentOfFile(segment)) = file.extension::<SegmentOfFile>() else {
             return Err(internal_datafusion_err!("a file of the scan is no segment"));
         };
         let (files, footers) = (Arc::clone(&self.files), Arc::clone(&self.footers));

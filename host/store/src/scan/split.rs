@@ -67,7 +67,7 @@ struct RowGroup {
 
 /// How many row groups the file has; `None` if that is not known.
 fn row_group_count(file: &PartitionedFile) -> Option<usize> {
-    let SegmentOfFile { segment, .. } = file.extension()?;
+    let SegmentOfFile(segment) = file.extension()?;
     let known = segment.has_runs && file.range.is_none() && segment.runs.iter().all(|run| run.groups > 0);
     known.then(|| segment.runs.iter().map(|run| run.groups).sum())
 }
@@ -75,7 +75,7 @@ fn row_group_count(file: &PartitionedFile) -> Option<usize> {
 /// The row groups that are read of a file; `None` if they are not known.
 fn read_groups(file: &PartitionedFile) -> Option<Vec<RowGroup>> {
     let all = row_group_count(file)?;
-    let SegmentOfFile { segment, .. } = file.extension()?;
+    let SegmentOfFile(segment) = file.extension()?;
     let access = file.extension::<ParquetAccessPlan>();
     if access.is_some_and(|plan| plan.len() != all) {
         return None;

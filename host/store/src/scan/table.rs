@@ -37,6 +37,7 @@ use crate::{
         segment_reader::{SegmentOfFile, SegmentReaders},
         segment_scan::SegmentScan,
         source_union::SourceUnion,
+        trigram_reader::TextSearch,
     },
     source::Snapshot,
     source_info::SourceInfo,
@@ -174,8 +175,12 @@ impl SourceTable {
             time.null_count = Precision::Exact(0);
         }
         let file = PartitionedFile::new_from_meta(meta)
-            .with_extension(SegmentOfFile { segment: Arc::clone(segment), texts: self.texts.clone() })
+            .with_extension(SegmentOfFile(Arc::clone(segment)))
             .with_statistics(Arc::new(statistics));
+        let file = match &self.texts {
+            Some(texts) => file.with_extension(TextSearch::new(Arc::clone(texts))),
+            None => file,
+        };
         Ok(match share.row_groups() {
             Some(plan) => file.with_extension(plan),
             None => file,

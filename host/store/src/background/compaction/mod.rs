@@ -1,8 +1,7 @@
 //! Compaction: small segments become large ones, in the background.
 //!
 //! [`selection`] chooses neighbours, [`merge`] writes their rows as one segment ([`input`] reads them, [`pace`] says how
-//! long it rests). Then one
-//! transaction registers the new segment and forgets the old ones. Queries read the old ones until then, and those that
+//! long it rests). Then one transaction registers the new segment and forgets the old ones. Queries read the old ones until then, and those that
 //! have begun read them to their end: a file is deleted when its last reader has ended. A crash before the transaction
 //! leaves a file that the catalog does not name, and a crash after it files with tombstones; the next start deletes
 //! both.

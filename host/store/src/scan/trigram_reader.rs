@@ -1,0 +1,170 @@
+//! Reading the index of trigrams of a file: which of its granules may have the texts that a query demands.
+
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+
+use bytes::Bytes;
+use datafusion::{
+    datasource::{
+        listing::PartitionedFile,
+        physical_plan::{
+            ParquetFileReaderFactory,
+            parquet::{ParquetAccessPlan, RowGroupAccess},
+        },
+    },
+    error::Result,
+    physical_plan::metrics::{Count, ExecutionPlanMetricsSet},
+};
+use parquet::{
+    arrow::{
+        arrow_reader::{RowSelection, RowSelector},
+        async_reader::AsyncFileReader,
+    },
+    file::metadata::ParquetMetaData,
+};
+use tidegate_model::TextCondition;
+use tokio::sync::OnceCell;
+
+use crate::segment::{
+    file_error::Damage,
+    trigram::{
+        GRANULE_ROWS,
+        directory::{INDEX_KEY, IndexPlace, Layout, VERSION, chunk_range},
+        search::{self, Search},
+    },
+};
+
+/// What a query demands of the texts of a file. It is attached to the file, and all pieces of the file share it.
+#[derive(Debug)]
+pub(crate) struct TextSearch {
+    condition: Arc<TextCondition>,
+    /// Whether each granule of the file may have the texts, once the index was read.
+    may_have: OnceCell<Vec<bool>>,
+}
+
+impl TextSearch {
+    pub(crate) fn new(condition: Arc<TextCondition>) -> TextSearch {
+        TextSearch { condition, may_have: OnceCell::new() }
+    }
+}
+
+/// Reads indexes.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexReader {
+    pub(crate) readers: Arc<dyn ParquetFileReaderFactory>,
+    pub(crate) partition: usize,
+    pub(crate) metrics: ExecutionPlanMetricsSet,
+    /// Granules that were left out, and those that were not.
+    pub(crate) skipped: Count,
+    pub(crate) read: Count,
+}
+
+impl IndexReader {
+    /// The file with the rows that may have the texts; `None` if there are none.
+    pub(crate) async fn pruned(&self, file: PartitionedFile) -> Result<Option<PartitionedFile>> {
+        let Some(search) = file.extension::<TextSearch>() else { return Ok(Some(file)) };
+        let mut reader = self.readers.create_reader(self.partition, file.clone(), None, &self.metrics)?;
+        let metadata = reader.get_metadata(None).await?;
+        let rows: Vec<usize> =
+            metadata.row_groups().iter().map(|group| usize::try_from(group.num_rows()).unwrap_or(0)).collect();
+        let look_up = look_up_all(reader.as_mut(), &metadata, &file, &search.condition, granules_of(&rows));
+        let may_have = search.may_have.get_or_try_init(|| look_up).await?;
+        let before = file.extension::<ParquetAccessPlan>().map(ParquetAccessPlan::inner);
+        let (access, read, skipped) = access(&rows, before, may_have);
+        self.read.add(read);
+        self.skipped.add(skipped);
+        Ok((read > 0).then(|| file.with_extension(ParquetAccessPlan::new(access))))
+    }
+}
+
+/// The number of granules of a file with row groups of so many rows.
+fn granules_of(groups: &[usize]) -> usize {
+    groups.iter().map(|rows| rows.div_ceil(GRANULE_ROWS)).sum()
+}
+
+/// The indexes of a file that fit to its row groups.
+fn places(metadata: &ParquetMetaData, file: &PartitionedFile, granules: usize) -> Vec<IndexPlace> {
+    let said = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    let said = said.filter(|said| said.key == INDEX_KEY).filter_map(|said| said.value.as_deref());
+    let places = said.filter_map(|said| serde_json::from_str::<Vec<IndexPlace>>(said).ok()).flatten();
+    let fits = |place: &IndexPlace| {
+        let end = place.start.checked_add(place.bytes);
+        place.version == VERSION
+            && place.granules == granules
+            && end.is_some_and(|end| end <= file.object_meta.size)
+            && Layout::of(granules).is_some_and(|layout| layout.directory_bytes() as u64 <= place.bytes)
+    };
+    places.filter(fits).collect()
+}
+
+/// Whether each granule of a file may have the texts.
+async fn look_up_all(
+    reader: &mut (dyn AsyncFileReader + Send),
+    metadata: &ParquetMetaData,
+    file: &PartitionedFile,
+    condition: &TextCondition,
+    granules: usize,
+) -> Result<Vec<bool>> {
+    let mut may_have = vec![true; granules];
+    for place in places(metadata, file, granules) {
+        if let (Some(search), Some(layout)) = (Search::of(condition, &place.column), Layout::of(place.granules)) {
+            match look_up(reader, &search, &place, &layout).await? {
+                Ok(found) => may_have.iter_mut().zip(found).for_each(|(may_have, found)| *may_have &= found),
+                // Its bytes are those that were written. Without the index the answer is the same.
+                Err(error) => tracing::warn!(file = %file.object_meta.location, %error, "an index is not used"),
+            }
+        }
+    }
+    Ok(may_have)
+}
+
+/// Whether each granule may have the texts, or why the index cannot tell.
+async fn look_up(
+    reader: &mut (dyn AsyncFileReader + Send),
+    search: &Search,
+    place: &IndexPlace,
+    layout: &Layout,
+) -> Result<std::result::Result<Vec<bool>, Damage>> {
+    let directory = reader.get_bytes(place.start..place.start + layout.directory_bytes() as u64).await?;
+    let numbers = search::chunks(search, layout);
+    let ranges = numbers.iter().map(|chunk| chunk_range(place, layout, &directory, *chunk));
+    let ranges: Vec<Range<u64>> = match ranges.collect() {
+        Ok(ranges) => ranges,
+        Err(damage) => return Ok(Err(damage)),
+    };
+    let chunks: BTreeMap<usize, Bytes> = numbers.into_iter().zip(reader.get_byte_ranges(ranges).await?).collect();
+    Ok(search::granules(search, place, layout, &chunks))
+}
+
+/// What is read of each row group, and how many granules are read and left out of those that would be read otherwise.
+fn access(rows: &[usize], before: Option<&[RowGroupAccess]>, may_have: &[bool]) -> (Vec<RowGroupAccess>, usize, usize) {
+    let (mut read, mut skipped, mut first) = (0, 0, 0);
+    let groups = rows.iter().enumerate().map(|(number, rows)| {
+        let end = first + rows.div_ceil(GRANULE_ROWS);
+        let granules = may_have.get(first..end).unwrap_or_default();
+        first = end;
+        let before = before.map_or(Some(&RowGroupAccess::Scan), |before| before.get(number));
+        let Some(before) = before.filter(|before| before.should_scan()) else { return RowGroupAccess::Skip };
+        let found = granules.iter().filter(|may_have| **may_have).count();
+        (read, skipped) = (read + found, skipped + granules.len() - found);
+        match before {
+            _ if found == granules.len() => before.clone(),
+            _ if found == 0 => RowGroupAccess::Skip,
+            RowGroupAccess::Selection(selection) => {
+                RowGroupAccess::Selection(selection.intersection(&selected(*rows, granules)))
+            }
+            _ => RowGroupAccess::Selection(selected(*rows, granules)),
+        }
+    });
+    (groups.collect(), read, skipped)
+}
+
+/// The rows of the granules of a row group.
+fn selected(rows: usize, granules: &[bool]) -> RowSelection {
+    let mut left = rows;
+    let selectors = granules.iter().map(|may_have| {
+        let rows = left.min(GRANULE_ROWS);
+        left -= rows;
+        if *may_have { RowSelector::select(rows) } else { RowSelector::skip(rows) }
+    });
+    selectors.collect::<Vec<_>>().into()
+}
