@@ -4,7 +4,7 @@ import { Failure, json, segment } from "../api/client";
 import { endpoints, loadEndpoints } from "../api/document";
 import { address, go } from "../route";
 import { T } from "../text";
-import { Alert, Dialog, Tabs } from "../ui/parts";
+import { Alert, Dialog, Page, Tabs } from "../ui/parts";
 import { useLoaded } from "../ui/load";
 import { Calls } from "./Calls";
 import type { EndpointRecord } from "./Endpoints";
@@ -29,19 +29,15 @@ export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
   const chosen = (tabs.find((one) => one.name === tab)?.name ?? "query") as Tab;
   const info = endpoints.value?.find((one) => one.name === name);
   return (
-    <main class="page" tabIndex={-1}>
-      <div class="page-head">
-        <a class="crumb" href={address(["endpoints"])}>{T.nav.endpoints}</a>
-        <span class="crumb" aria-hidden="true">/</span>
-        <h1>{name ?? T.endpoints.create}</h1>
+    <Page title={name ?? T.endpoints.create} above={{ title: T.nav.endpoints, href: address(["endpoints"]) }} error={error} head={
+      <>
         {value && <span class="tag">{T.endpoints.version(value.version)}</span>}
         {value?.kind === "wasm" && <span class="tag">{T.endpoints.kinds.wasm}</span>}
         <span class="spacer" />
         {value && <a class="button" href={address(["explore"], { endpoint: value.name })}>{T.endpoints.explore}</a>}
         {value && <button type="button" class="danger" onClick={() => setRemoving(true)}>{T.endpoints.remove}</button>}
-      </div>
+      </>}>
       {value?.warnings?.map((warning) => <Alert key={warning} kind="warning" message={warning} />)}
-      {error && <Alert message={error} />}
       {name !== null && value && <Tabs label={T.endpoints.tabsLabel} tabs={tabs} chosen={chosen} onChoose={(next) => go(["endpoints", name, next])} />}
       {name === null && <QueryForm key="new" record={null} onSaved={saved} />}
       {value && chosen === "query" && <QueryForm key={value.version} record={value} onSaved={saved} />}
@@ -49,7 +45,7 @@ export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
       {value && chosen === "calls" && <Calls name={value.name} info={info} />}
       {value && chosen === "versions" && <Versions record={value} onSaved={saved} />}
       {removing && value && <Remove name={value.name} onClose={() => setRemoving(false)} />}
-    </main>
+    </Page>
   );
 }
 

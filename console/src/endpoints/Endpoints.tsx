@@ -4,7 +4,7 @@ import { json } from "../api/client";
 import { address, route } from "../route";
 import { ago, count, duration } from "../result/format";
 import { T } from "../text";
-import { Alert, Empty } from "../ui/parts";
+import { Empty, Page } from "../ui/parts";
 import { useLoaded } from "../ui/load";
 import { draft } from "./draft";
 import { Endpoint } from "./Endpoint";
@@ -23,13 +23,11 @@ function List() {
   const { value, error } = useLoaded((signal) => json<EndpointRecord[]>("/api/endpoints", { signal }), []);
   const statistics = useLoaded((signal) => json<Statistics[]>("/api/endpoint-statistics", { signal }), [], 5000);
   return (
-    <main class="page" tabIndex={-1}>
-      <div class="page-head">
-        <h1>{T.nav.endpoints}</h1>
+    <Page title={T.nav.endpoints} error={error} head={
+      <>
         <span class="spacer" />
         <a class="button primary" href={address(["endpoints", "new", "endpoint"])} onClick={() => (draft.value = null)}>{T.endpoints.create}</a>
-      </div>
-      {error && <Alert message={error} />}
+      </>}>
       {value?.length === 0 && <Empty title={T.endpoints.none}>{T.endpoints.noneHint}</Empty>}
       {value && value.length > 0 && (
         <div class="list-frame">
@@ -71,7 +69,7 @@ function List() {
           </table>
         </div>
       )}
-    </main>
+    </Page>
   );
 }
 

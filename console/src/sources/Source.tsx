@@ -4,7 +4,7 @@ import { json, messageOf, segment, type Schemas } from "../api/client";
 import { address, go } from "../route";
 import { ago, bytes, count, time } from "../result/format";
 import { T } from "../text";
-import { Alert, Dialog, Field, Tabs, styled } from "../ui/parts";
+import { Alert, Dialog, Field, Page, Tabs, styled } from "../ui/parts";
 import { useLoaded } from "../ui/load";
 import { Sending } from "./Sending";
 import { retention, type SourceRecord } from "./Sources";
@@ -18,13 +18,7 @@ export function Source({ name }: { name: string }) {
   const [tab, setTab] = useState<Tab>("fields");
   const rate = useRate(value);
   return (
-    <main class="page" tabIndex={-1}>
-      <div class="page-head">
-        <a class="crumb" href={address(["sources"])}>{T.nav.sources}</a>
-        <span class="crumb" aria-hidden="true">/</span>
-        <h1>{name}</h1>
-      </div>
-      {error && <Alert message={error} />}
+    <Page title={name} above={{ title: T.nav.sources, href: address(["sources"]) }} error={error}>
       {value && (
         <>
           <dl class="figures">
@@ -44,7 +38,7 @@ export function Source({ name }: { name: string }) {
           {tab === "settings" && <Settings key={value.id} source={value} onSaved={(saved) => (saved.name === name ? reload() : go(["sources", saved.name]))} />}
         </>
       )}
-    </main>
+    </Page>
   );
 }
 

@@ -4,7 +4,7 @@ import { json, messageOf, type Schemas } from "../api/client";
 import { address, go, route } from "../route";
 import { ago, bytes, count } from "../result/format";
 import { T } from "../text";
-import { Alert, Dialog, Empty, Field } from "../ui/parts";
+import { Alert, Dialog, Empty, Field, Page } from "../ui/parts";
 import { useLoaded } from "../ui/load";
 import { Source } from "./Source";
 
@@ -29,13 +29,11 @@ function List() {
   const { value, error } = useLoaded(readAll, [], 10_000);
   const [creating, setCreating] = useState(false);
   return (
-    <main class="page" tabIndex={-1}>
-      <div class="page-head">
-        <h1>{T.nav.sources}</h1>
+    <Page title={T.nav.sources} error={error} head={
+      <>
         <span class="spacer" />
         <button type="button" class="primary" onClick={() => setCreating(true)}>{T.sources.create}</button>
-      </div>
-      {error && <Alert message={error} />}
+      </>}>
       {value?.length === 0 && <Empty title={T.sources.none}>{T.sources.noneHint}</Empty>}
       {value && value.length > 0 && (
         <div class="list-frame">
@@ -69,7 +67,7 @@ function List() {
         </div>
       )}
       {creating && <Create onClose={() => setCreating(false)} />}
-    </main>
+    </Page>
   );
 }
 

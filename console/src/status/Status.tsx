@@ -6,7 +6,7 @@ import { bytes, count, duration } from "../result/format";
 import Plot from "../result/Plot";
 import type { Series } from "../result/plot";
 import { T } from "../text";
-import { Alert, styled } from "../ui/parts";
+import { Alert, Page, styled } from "../ui/parts";
 import { parse, quantile, type Sample, sum } from "./metrics";
 
 const EVERY = 2000;
@@ -81,12 +81,7 @@ export default function Status() {
   const lookups = value("tidegate_cache_lookups_total");
   const hits = sum(samples, "tidegate_cache_lookups_total", (labels) => labels.state === "hit" || labels.state === "stale");
   return (
-    <main class="page" tabIndex={-1}>
-      <div class="page-head">
-        <h1>{T.nav.status}</h1>
-        {ready && <span class={`tag ${ready.status === "ok" ? "" : "warning"}`}>{T.status.states[ready.status] ?? ready.status}</span>}
-      </div>
-      {error && <Alert message={error} />}
+    <Page title={T.nav.status} error={error} head={ready && <span class={`tag ${ready.status === "ok" ? "" : "warning"}`}>{T.status.states[ready.status] ?? ready.status}</span>}>
       {ready?.problems?.map((one) => <Alert key={one.what} message={one.message} />)}
       {ready?.warnings?.map((one) => <Alert key={one.what} kind="warning" message={one.message} />)}
       {samples.length > 0 && (
@@ -112,7 +107,7 @@ export default function Status() {
         <Picture title={T.status.latency} points={points} format={duration} series={[["p50", "p50", "--s4"], ["p95", "p95", "--s2"]]} />
         <Picture title={T.status.admission} points={points} series={[["running", T.status.running, "--accent"], ["waiting", T.status.queued, "--warn-mark"]]} />
       </div>
-    </main>
+    </Page>
   );
 }
 

@@ -4,7 +4,7 @@ import { json, messageOf, type Schemas } from "../api/client";
 import { access } from "../api/session";
 import { ago } from "../result/format";
 import { T } from "../text";
-import { Alert, CopyButton, Dialog, Empty } from "../ui/parts";
+import { Alert, CopyButton, Dialog, Empty, Page } from "../ui/parts";
 import { useLoaded } from "../ui/load";
 import { NewToken } from "./NewToken";
 import { inWords } from "./words";
@@ -18,14 +18,12 @@ export default function Tokens() {
   const [made, setMade] = useState<MadeToken | null>(null);
   const [revoking, setRevoking] = useState<TokenRecord | null>(null);
   return (
-    <main class="page" tabIndex={-1}>
-      <div class="page-head">
-        <h1>{T.nav.tokens}</h1>
+    <Page title={T.nav.tokens} error={error} head={
+      <>
         <span class="spacer" />
         <button type="button" class="primary" onClick={() => setCreating(true)}>{T.tokens.create}</button>
-      </div>
+      </>}>
       <p class="hint">{T.tokens.hint}</p>
-      {error && <Alert message={error} />}
       {value?.length === 0 && <Empty title={T.tokens.none}>{T.tokens.noneHint}</Empty>}
       {value && value.length > 0 && (
         <div class="list-frame">
@@ -73,7 +71,7 @@ export default function Tokens() {
         </Dialog>
       )}
       {revoking && <Revoke token={revoking} onClose={() => setRevoking(null)} onDone={() => { setRevoking(null); reload(); }} />}
-    </main>
+    </Page>
   );
 }
 

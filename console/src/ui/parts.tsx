@@ -26,6 +26,22 @@ export function Toggle({ label, hint, value, onChange, disabled }: { label: stri
   );
 }
 
+/** A page with its heading. `above` is the list that it belongs to, `head` stands beside the heading. */
+export function Page({ title, above, head, error, children }: { title: string; above?: { title: string; href: string }; head?: ComponentChildren; error?: string | null; children: ComponentChildren }) {
+  return (
+    <main class="page" tabIndex={-1}>
+      <div class="page-head">
+        {above && <a class="crumb" href={above.href}>{above.title}</a>}
+        {above && <span class="crumb" aria-hidden="true">/</span>}
+        <h1>{title}</h1>
+        {head}
+      </div>
+      {error && <Alert message={error} />}
+      {children}
+    </main>
+  );
+}
+
 /** A page or part without content, and what to do about it. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
