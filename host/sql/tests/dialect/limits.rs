@@ -17,7 +17,8 @@ fn world(rows: usize) -> World {
 fn limited(world: &World, sql: &str) -> Failure {
     let began = Instant::now();
     let failure = world.failure(sql);
-    assert!(began.elapsed() < Duration::from_secs(20), "{sql}");
+    // Not a measurement: what is not refused takes hours, and beside other work a refusal may take half a minute.
+    assert!(began.elapsed() < Duration::from_secs(300), "{sql}");
     assert_eq!(failure.code, Code::LimitExceeded, "{sql}\n{failure:?}");
     failure
 }
