@@ -6,8 +6,8 @@ import { ParameterField } from "../explore/Sidebar";
 import { Json } from "../explore/Results";
 import { Chart } from "../result/Chart";
 import { Detail } from "../result/Detail";
-import { bytes, duration } from "../result/format";
 import { type Parameters, run } from "../result/run";
+import { summary } from "../result/summary";
 import { Table } from "../result/Table";
 import type { Result } from "../result/types";
 import { T } from "../text";
@@ -54,7 +54,7 @@ export function Try({ name, info }: { name: string; info: EndpointInfo | undefin
         <div class="actions">
           <button type="submit" class="primary">{T.explore.run}</button>
           <button type="button" disabled={!running} onClick={() => controller.current?.abort()}>{T.explore.cancel}</button>
-          <span class="status" role="status">{running ? T.explore.running : result ? `${T.explore.rows(result.rows)} · ${bytes(result.bytes)} · ${duration(result.milliseconds)}` : ""}</span>
+          <span class="status" role="status">{running ? T.explore.running : result ? summary(result) : ""}</span>
         </div>
       </form>
       {error && <Alert message={error} />}

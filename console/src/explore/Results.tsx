@@ -1,11 +1,12 @@
 // The lower half of Explore: how the rows lie in time, the rows as table, chart or JSON, and one row as a tree.
 import { useMemo } from "preact/hooks";
 import { filterLql, filterSql, type Path } from "../query/path";
-import { bytes, count, duration, toJson } from "../result/format";
+import { count, toJson } from "../result/format";
 import { variablesOf } from "../result/colours";
 import { Chart } from "../result/Chart";
 import { Detail } from "../result/Detail";
 import Plot from "../result/Plot";
+import { summary } from "../result/summary";
 import { Table } from "../result/Table";
 import type { Result, Type, Value } from "../result/types";
 import { severityOf } from "../query/severity";
@@ -97,10 +98,6 @@ export function Results() {
       </div>
     </section>
   );
-}
-
-function summary(result: Result): string {
-  return `${T.explore.rows(result.rows)} · ${bytes(result.bytes)} · ${duration(result.milliseconds)}`;
 }
 
 function Waiting() {

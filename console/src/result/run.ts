@@ -1,7 +1,7 @@
 // Runs an endpoint or an ad-hoc query and reads the answer.
 import { Failure, segment, send } from "../api/client";
 import { readArrow, readRows } from "./arrow";
-import type { Result } from "./types";
+import type { Cost, Result } from "./types";
 
 const ARROW = "application/vnd.apache.arrow.stream";
 
@@ -22,7 +22,15 @@ export async function run(endpoint: string, parameters: Parameters, signal?: Abo
   const isArrow = response.headers.get("content-type")?.startsWith(ARROW) ?? false;
   const columns = isArrow ? readArrow(bytes) : readRows((JSON.parse(new TextDecoder().decode(bytes)) as { result: unknown }).result);
   const notes = [...response.headers].filter(([name]) => name.startsWith("x-tidegate-note-")).map(([, value]) => decoded(value));
-  return { ...columns, truncated: response.headers.get("x-result-truncated") === "true", bytes: bytes.byteLength, milliseconds: performance.now() - began, notes };
+  return { ...columns, truncated: response.headers.get("x-result-truncated") === "true", bytes: bytes.byteLength, milliseconds: performance.now() - began, cost: costOf(response.headers.get("x-tidegate-cost")), notes };
+}
+
+/** Reads the header of the cost: `statements=1, rows-read=20, ...`. */
+function costOf(header: string | null): Cost | null {
+  if (header === null) return null;
+  const values = new Map(header.split(",").map((part) => part.trim().split("=", 2) as [string, string]));
+  const value = (name: string): number => Number(values.get(name) ?? 0);
+  return { statements: value("statements"), rowsRead: value("rows-read"), bytesRead: value("bytes-read"), memory: value("memory") };
 }
 
 function decoded(text: string): string {

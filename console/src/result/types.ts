@@ -16,6 +16,17 @@ export interface Field {
 /** Times are numbers of milliseconds since 1970, with the microseconds as a fraction. */
 export type Value = null | string | number | bigint | boolean | Value[] | { [name: string]: Value };
 
+/** What the statements of an answer cost, as the server tells private tokens. */
+export interface Cost {
+  statements: number;
+  /** Rows of sources that were looked at. */
+  rowsRead: number;
+  /** Bytes of segments. */
+  bytesRead: number;
+  /** The most bytes that one statement held at a time. */
+  memory: number;
+}
+
 export interface Result {
   columns: Field[];
   rows: number;
@@ -25,6 +36,8 @@ export interface Result {
   /** The bytes of the answer, decompressed. */
   bytes: number;
   milliseconds: number;
+  /** Null for answers from the cache, and for tokens that may not know. */
+  cost: Cost | null;
   /** Remarks of the server, such as names that no log has. */
   notes: string[];
 }

@@ -13,6 +13,7 @@ use crate::ingest::BodyMemory;
 use crate::metrics::Metrics;
 use crate::notes::note;
 use crate::openapi::RowSchemas;
+use crate::slow_queries::SlowQueries;
 
 /// The state that handlers share.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     /// How endpoints were called in the last hour.
     pub(crate) calls: CallStatistics,
+    /// The slowest queries of the last hour.
+    pub(crate) slow_queries: SlowQueries,
     /// Whether the shutdown has begun.
     pub(crate) draining: AtomicBool,
 }
@@ -36,6 +39,7 @@ impl App {
             row_schemas: RowSchemas::default(),
             metrics: Metrics::new(),
             calls: CallStatistics::new(),
+            slow_queries: SlowQueries::default(),
             draining: AtomicBool::new(false),
             service,
         })

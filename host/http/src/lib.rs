@@ -30,6 +30,7 @@ mod ready;
 mod response;
 mod routes;
 mod serve;
+mod slow_queries;
 mod startup;
 mod tls;
 mod traces;

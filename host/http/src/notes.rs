@@ -13,6 +13,7 @@ use tidegate_service::{Identity, hex};
 use uuid::Uuid;
 
 use crate::connection::AnonymousConnection;
+use crate::slow_queries::NotedQuery;
 
 /// What is known about a request besides its head.
 #[derive(Debug, Default)]
@@ -31,6 +32,8 @@ pub(crate) struct RequestNotes {
     pub(crate) format: Option<Format>,
     /// How the component ended, if it did not answer.
     pub(crate) ended: Option<Class>,
+    /// The query, from when its parameters are checked.
+    pub(crate) query: Option<NotedQuery>,
     /// The state of the token's rate limit.
     pub(crate) rate: Option<RateStatus>,
     /// The request's connection, while it counts among those without a valid token.

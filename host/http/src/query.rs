@@ -1,9 +1,10 @@
 //! The route of queries: one request from its head to its response.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 use tidegate_model::{Code, Failure};
 use tidegate_service::Tenant;
@@ -11,6 +12,7 @@ use tidegate_service::answer::Format;
 use tidegate_service::cache::Lookup;
 use tidegate_service::execution::{RunRecord, check_request, redaction, takes_time};
 use tidegate_service::rate::RequestClass;
+use tidegate_sql::StatementCost;
 
 use crate::accept::take_format;
 use crate::app::App;
@@ -20,6 +22,10 @@ use crate::failure::Refusal;
 use crate::notes::note;
 use crate::parameters::QueryBody;
 use crate::response::{respond, respond_streamed};
+use crate::slow_queries::NotedQuery;
+
+/// What the statements of a request cost.
+pub(crate) const COST: HeaderName = HeaderName::from_static("x-tidegate-cost");
 
 /// The headers with which a request asks for redaction.
 const REDACT_HEADERS: [&str; 2] = ["svc-endpoint-redact-pii", "lf-endpoint-redact-pii"];
@@ -31,7 +37,7 @@ pub(crate) async fn query(
     request: Request,
 ) -> Result<Response, Refusal> {
     let service = &app.service;
-    let now = service.clock.now();
+    let (now, began) = (service.clock.now(), Instant::now());
     let (head, body) = request.into_parts();
     let access = authenticate(service, &head.headers)?;
     note(|notes| notes.errors = access.errors);
@@ -51,6 +57,7 @@ pub(crate) async fn query(
     };
     let format = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
     note(|notes| notes.format = Some(format));
+    let shows_cost = access.is_private() && access.pinned.is_empty();
     let redact = redaction(&endpoint, &access, wants_redaction(&head.headers)?)?;
     let reads = service.endpoints.reads(&endpoint).await?;
     let checked = if takes_time(&endpoint.manifest, &reads, &sent) {
@@ -64,34 +71,62 @@ pub(crate) async fn query(
     // An ad-hoc query of a private token over all sources may read anything, so it is not known when its answer
     // changes.
     let cacheable = checked.endpoint.manifest.settings.cache_duration_seconds > 0 && !checked.unrestricted;
-    let (executor, record) = (Arc::clone(&service.executor), RunRecord::default());
+    let (executor, record) = (Arc::clone(&service.executor), Arc::<RunRecord>::default());
+    let noted = NotedQuery { request: Arc::clone(&checked), record: Arc::clone(&record), arrived: now, answered: None };
+    note(|notes| notes.query = Some(noted));
     if !cacheable && format == Format::NdJson {
         let streamed = executor.execute_streamed(checked, now, Arc::clone(&record)).await;
         note_run(&record);
         return Ok(cached::bypassed(respond_streamed(streamed?)));
     }
-    let execution = executor.execute(Arc::clone(&checked), now, tenant, Arc::clone(&record));
-    if !cacheable {
-        let encoded = execution.await;
+    let answered = || {
         note_run(&record);
-        return Ok(cached::bypassed(respond(encoded?)));
-    }
-    let found = service.cache.answer(&checked, execution).await;
-    note_run(&record);
-    let found = found?;
-    app.metrics.cache_lookup(found.name());
-    note(|notes| notes.cache = Some(found.name()));
-    let (entry, status) = match found {
-        Lookup::Cached(entry, status) => (entry, status),
-        Lookup::Uncached(answer) => return Ok(cached::uncacheable(respond(answer))),
+        note(|notes| notes.query.iter_mut().for_each(|query| query.answered = Some(began.elapsed())));
     };
-    let versions = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    Ok(cached::respond(&entry, &service.executor.answers().of(tenant), status, versions).await?)
+    let execution = executor.execute(Arc::clone(&checked), now, tenant, Arc::clone(&record));
+    let mut response = if cacheable {
+        let found = service.cache.answer(&checked, execution).await;
+        answered();
+        let found = found?;
+        app.metrics.cache_lookup(found.name());
+        note(|notes| notes.cache = Some(found.name()));
+        match found {
+            Lookup::Cached(entry, status) => {
+                let versions = head.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+                cached::respond(&entry, &service.executor.answers().of(tenant), status, versions).await?
+            }
+            Lookup::Uncached(answer) => cached::uncacheable(respond(answer)),
+        }
+    } else {
+        let encoded = execution.await;
+        answered();
+        cached::bypassed(respond(encoded?))
+    };
+    if shows_cost {
+        write_cost(record.cost(), response.headers_mut());
+    }
+    Ok(response)
+}
+
+/// Writes what the statements of a request cost into the headers of its answer, if any ran for it.
+///
+/// It is for private tokens: how many rows were looked at tells about rows of others, which a caller with pinned
+/// parameters must not learn.
+fn write_cost(cost: StatementCost, headers: &mut HeaderMap) {
+    let StatementCost { statements, rows_read, bytes_read, memory } = cost;
+    if statements == 0 {
+        return;
+    }
+    // A dictionary of RFC 9651.
+    let text = format!("statements={statements}, rows-read={rows_read}, bytes-read={bytes_read}, memory={memory}");
+    if let Ok(value) = HeaderValue::try_from(text) {
+        headers.insert(COST, value);
+    }
 }
 
 /// Notes the class in which the component ended, if it ran for this request and ended without an answer.
 fn note_run(record: &RunRecord) {
-    if let Some(class) = record.get().and_then(|report| report.ended) {
+    if let Some(class) = record.report().and_then(|report| report.ended) {
         note(|notes| notes.ended = Some(class));
     }
 }

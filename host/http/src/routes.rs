@@ -61,6 +61,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/sources/{source}/schema", get(sources::schema))
         .route("/api/sources/{source}/recent", get(sources::recent))
         .route("/api/endpoint-statistics", get(endpoints::statistics))
+        .route("/api/slow-queries", get(endpoints::slow_queries))
         .route("/api/endpoints", get(endpoints::list).post(endpoints::create))
         .route(
             "/api/endpoints/{endpoint}",

@@ -3,6 +3,7 @@
 mod batch;
 mod context;
 mod correlated;
+mod cost;
 mod distinct;
 mod limits;
 mod narrow;
@@ -48,6 +49,7 @@ use crate::resolve::{self, Output, ResolvedStatement};
 use crate::saved_query::SavedQuery;
 use crate::text;
 use crate::types::Type;
+pub use cost::{CostCounter, StatementCost};
 pub use narrow::Narrow;
 use shared_rows::SharedParts;
 
@@ -113,6 +115,7 @@ pub struct ResultStream {
     stream: SendableRecordBatchStream,
     /// Keeps the first failure of a function of the statement.
     context: Arc<ExecutionContext>,
+    cost: cost::RunningCost,
     /// The memory of the plan counts until all rows have come.
     _budget: Arc<PlanningBudget>,
 }
@@ -277,8 +280,9 @@ impl Engine {
         let config = self.state.config().clone().with_batch_size(rows).with_extension(Arc::clone(&context));
         let config = config.with_extension(Arc::<SharedParts>::default());
         let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
+        let cost = cost::RunningCost::new(Arc::clone(&physical), Arc::clone(&context));
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
-        Ok(ResultStream { columns: columns.into(), stream, context, _budget: budget })
+        Ok(ResultStream { columns: columns.into(), stream, context, cost, _budget: budget })
     }
 
     /// The plan as operators, with parts that several of them read computed once.
@@ -361,6 +365,13 @@ impl ResultStream {
     pub fn columns(&self) -> Arc<[(String, Type)]> {
         Arc::clone(&self.columns)
     }
+
+    /// Adds the cost of the statement to `counter` when it has ended.
+    #[must_use]
+    pub fn counted_in(mut self, counter: Arc<CostCounter>) -> Self {
+        self.cost.count_in(counter);
+        self
+    }
 }
 
 impl Stream for ResultStream {
@@ -368,6 +379,9 @@ impl Stream for ResultStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.stream.poll_next_unpin(cx).map(|next| {
+            if next.is_none() {
+                self.cost.ended();
+            }
             next.map(|batch| {
                 let batch = batch.map_err(|error| from_running(error, self.context.failure()))?;
                 if batch.num_columns() == self.columns.len() {

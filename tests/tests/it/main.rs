@@ -16,6 +16,7 @@ mod compile;
 mod components;
 mod connections;
 mod console;
+mod costs;
 mod crash;
 mod damage;
 mod demo;

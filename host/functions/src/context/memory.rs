@@ -19,6 +19,8 @@ pub struct StatementMemory {
     all: Arc<dyn MemoryPool>,
     limit: usize,
     held: AtomicUsize,
+    /// The most that was held at a time.
+    peak: AtomicUsize,
     /// What functions made. Where the array outlives the statement, its memory is given back
     /// with the statement.
     made: MemoryReservation,
@@ -28,7 +30,17 @@ impl StatementMemory {
     /// A pool of at most `limit` bytes, each of which is also taken from `all`.
     pub fn new(all: Arc<dyn MemoryPool>, limit: usize) -> Self {
         let made = MemoryConsumer::new("function").register(&all);
-        Self { all, limit, held: AtomicUsize::new(0), made }
+        Self { all, limit, held: AtomicUsize::new(0), peak: AtomicUsize::new(0), made }
+    }
+
+    /// The most bytes that were held at a time.
+    pub fn peak(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Notes that this much is held now.
+    fn held_now(&self, bytes: usize) {
+        self.peak.fetch_max(bytes, Ordering::Relaxed);
     }
 
     /// Fails if arrays were claimed beyond a limit: a claim itself cannot be refused.
@@ -82,7 +94,7 @@ impl arrow_buffer::MemoryReservation for Claim {
     fn resize(&mut self, size: usize) {
         if let Some(memory) = self.memory.upgrade() {
             memory.made.grow(size);
-            memory.held.fetch_add(size, Ordering::Relaxed);
+            memory.held_now(memory.held.fetch_add(size, Ordering::Relaxed).saturating_add(size));
             memory.made.shrink(self.size);
             memory.held.fetch_sub(self.size, Ordering::Relaxed);
         }
@@ -109,7 +121,7 @@ impl MemoryPool for StatementMemory {
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
         self.all.grow(reservation, additional);
-        self.held.fetch_add(additional, Ordering::Relaxed);
+        self.held_now(self.held.fetch_add(additional, Ordering::Relaxed).saturating_add(additional));
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
@@ -119,15 +131,17 @@ impl MemoryPool for StatementMemory {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let grown = |held: usize| held.checked_add(additional).filter(|held| *held <= self.limit);
-        if self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_err() {
+        let Ok(before) = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown) else {
             let message = format!("{additional} bytes more than {} of {}", self.reserved(), self.limit);
             return Err(DataFusionError::ResourcesExhausted(message));
-        }
+        };
         self.all.try_grow(reservation, additional).map_err(|error| {
             self.held.fetch_sub(additional, Ordering::Relaxed);
             // Operators that can do with less look for this kind of error.
             DataFusionError::ResourcesExhausted(format!("{SHARED_MEMORY}: {error}"))
-        })
+        })?;
+        self.held_now(before.saturating_add(additional));
+        Ok(())
     }
 
     fn reserved(&self) -> usize {
@@ -160,12 +174,15 @@ mod tests {
         let all: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(4 << 20));
         let others = MemoryConsumer::new("others").register(&all);
         others.try_grow(3 << 20).unwrap();
-        let memory: Arc<dyn MemoryPool> = Arc::new(StatementMemory::new(Arc::clone(&all), 2 << 20));
-        let own = MemoryConsumer::new("own").register(&memory);
+        let memory = Arc::new(StatementMemory::new(Arc::clone(&all), 2 << 20));
+        let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
+        let own = MemoryConsumer::new("own").register(&pool);
         let refused = |bytes: usize| refused(&own.try_grow(bytes).unwrap_err(), "a test").code;
         assert_eq!((refused(3 << 20), refused(2 << 20)), (Code::LimitExceeded, Code::Overloaded));
         drop(others);
         own.try_grow(2 << 20).unwrap();
         assert_eq!(refused(1), Code::LimitExceeded);
+        own.shrink(2 << 20);
+        assert_eq!(memory.peak(), 2 << 20, "refused requests and what was given back do not count");
     }
 }

@@ -93,6 +93,11 @@ impl ExecutionContext {
         matches!(self.phase, Phase::Running { .. })
     }
 
+    /// The most bytes that the statement held at a time; 0 for a request without one.
+    pub fn peak_memory(&self) -> usize {
+        self.memory().map_or(0, |memory| memory.peak())
+    }
+
     fn memory(&self) -> Option<&Arc<StatementMemory>> {
         match &self.phase {
             Phase::Request => None,

@@ -15,7 +15,7 @@ use tidegate_service::{SaveRequest, Service, blocking};
 use super::components::{on_save, repacked};
 use super::endpoint_view::{EndpointView, all_shown, known, saved_shown, shown, version_of, version_shown};
 use super::fields::Fields;
-use super::{ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private};
+use super::{ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;
 
@@ -140,6 +140,12 @@ pub(crate) async fn statistics(State(app): State<Arc<App>>, headers: HeaderMap) 
     let entries = app.service.registry.all();
     let known: Vec<_> = entries.iter().map(|entry| (entry.id, entry.name.to_string())).collect();
     found(app.calls.of(&known).into())
+}
+
+/// `GET /api/slow-queries`: the slowest queries of the last hour.
+pub(crate) async fn slow_queries(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
+    private(&app.service, &headers)?;
+    found(app.slow_queries.shown(app.service.clock.now(), time).into())
 }
 
 /// `GET /api/endpoints/{id or name}`.

@@ -27,6 +27,7 @@ use crate::call_statistics::Call;
 use crate::connection::{AnonymousConnection, Peer};
 use crate::metrics::RequestOutcome;
 use crate::notes::{NOTES, RequestNotes};
+use crate::slow_queries::Ended;
 use crate::{rate_headers, traces};
 
 /// The header of a request's id.
@@ -60,6 +61,10 @@ impl Drop for RequestLog {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = notes.endpoint_id {
             self.app.calls.add(Call { endpoint, status: self.status, cache: notes.cache, taken });
+        }
+        if let Some(query) = &notes.query {
+            let token = notes.token.as_deref();
+            self.app.slow_queries.add(query, Ended { taken, status: self.status, token, cache: notes.cache });
         }
         let (path, status, bytes) = (self.path.as_str(), self.status, self.bytes);
         let milliseconds = (taken.as_secs_f64() * 1e6).round() / 1e3;

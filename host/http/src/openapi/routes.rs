@@ -134,6 +134,19 @@ pub(super) const ROUTES: &[Route] = &[
         )
     },
     Route {
+        description: "Of the last hour, at most 100, the slowest first; held in memory. Answers from the cache are not among \
+                      them. The text of an ad-hoc query may hold whatever its caller looked for.",
+        success: &[(200, Gives::List("SlowQuery"))],
+        refusals: LIST_REFUSALS,
+        ..route(
+            "/api/slow-queries",
+            "get",
+            "list_slow_queries",
+            Who::Private,
+            "The slowest queries, with their text and their cost",
+        )
+    },
+    Route {
         success: &[(200, Gives::List("Endpoint"))],
         refusals: LIST_REFUSALS,
         ..route("/api/endpoints", "get", "list_endpoints", Who::Private, "All saved endpoints")

@@ -34,10 +34,17 @@ pub(super) fn reference(kind: &str, name: &str) -> Value {
 
 /// The headers of a response with rows.
 pub(super) fn answer_headers(errors: Errors) -> Value {
-    let mut headers = json!({"x-result-truncated": {
-        "description": "There if there were more rows than may be given.",
-        "schema": {"type": "string", "enum": ["true"]},
-    }});
+    let mut headers = json!({
+        "x-result-truncated": {
+            "description": "There if there were more rows than may be given.",
+            "schema": {"type": "string", "enum": ["true"]},
+        },
+        "x-tidegate-cost": {
+            "description": "For private tokens, where statements ran for this answer and it is not sent while its rows are \
+                            read: statements=N, rows-read=N, bytes-read=N, memory=N (bytes, the most of one statement).",
+            "schema": {"type": "string"},
+        },
+    });
     if let (Some(headers), Errors::Ok) = (headers.as_object_mut(), errors) {
         let status = json!({
             "description": "The status of the error, if the answer is one.",
@@ -326,6 +333,21 @@ fn schemas() -> Value {
             "p50_milliseconds": milliseconds,
             "p95_milliseconds": milliseconds,
         }), &["id", "name", "calls", "refused", "failed", "cache_lookups", "cache_hits", "p50_milliseconds", "p95_milliseconds"]),
+        "SlowQuery": object(json!({
+            "arrived_at": time,
+            "milliseconds": {"type": "number", "minimum": 0, "description": "Until the answer was complete."},
+            "endpoint": {"type": "object", "required": ["id", "name"], "properties": {"id": id, "name": text}},
+            "status": {"type": "integer"},
+            "token": {"type": ["string", "null"], "description": "The token's id."},
+            "cache": {"type": ["string", "null"]},
+            "language": {"type": ["string", "null"], "enum": ["sql", "lql", null], "description": "Null for the saved query."},
+            "text": {"type": ["string", "null"], "description": "The ad-hoc query, its first 2000 bytes."},
+            "text_is_cut": {"type": "boolean"},
+            "statements": count,
+            "rows_read": {"type": "integer", "minimum": 0, "description": "Rows of sources that were looked at; those that statistics leave out are not."},
+            "bytes_read": {"type": "integer", "minimum": 0, "description": "Bytes of segments."},
+            "memory": {"type": "integer", "minimum": 0, "description": "The most bytes that one statement held at a time."},
+        }), &["arrived_at", "milliseconds", "endpoint", "status", "statements", "rows_read", "bytes_read", "memory"]),
         "EndpointVersion": object(endpoint, &["id", "name", "version"]),
         "SourceFields": closed(source_fields.clone(), &[]),
         "NewSource": closed(source_fields, &["name"]),

@@ -40,7 +40,8 @@ async fn request() -> (tempfile::TempDir, Arc<Service>, Arc<QueryRequest>) {
 #[tokio::test]
 async fn an_answer_that_is_not_to_be_kept_is_of_one_request_alone() {
     let (_folder, service, request) = request().await;
-    let own = || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, RunRecord::default());
+    let own =
+        || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, Arc::<RunRecord>::default());
     let miss = |found: &Lookup| matches!(found, Lookup::Cached(_, CacheStatus::Miss { collapsed: false }));
 
     // The request that waited executes its own answer, which may be cached.
@@ -80,7 +81,8 @@ async fn an_answer_that_is_not_to_be_kept_is_of_one_request_alone() {
 #[tokio::test]
 async fn an_answer_that_is_made_anew_and_not_to_be_kept_ends_the_old_one() {
     let (_folder, service, request) = request().await;
-    let own = || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, RunRecord::default());
+    let own =
+        || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, Arc::<RunRecord>::default());
     assert!(matches!(service.cache.answer(&request, own()).await.unwrap(), Lookup::Cached(..)));
     assert_eq!(service.cache.size().0, 1);
     service
@@ -96,7 +98,8 @@ async fn an_answer_that_is_made_anew_and_not_to_be_kept_ends_the_old_one() {
 #[tokio::test]
 async fn who_waits_with_another_is_not_refused_in_its_place() {
     let (_folder, service, request) = request().await;
-    let own = || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, RunRecord::default());
+    let own =
+        || Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, Arc::<RunRecord>::default());
 
     // A failure of the query itself is the same for all requests that wait.
     let (first, second) =

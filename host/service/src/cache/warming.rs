@@ -67,7 +67,7 @@ fn is_due(cache: &Cache, registry: &Registry, key: &Key, entry: &Arc<CacheEntry>
 
 async fn refresh(cache: &Cache, executor: Arc<Executor>, clock: Clock, key: Key, entry: &Arc<CacheEntry>) {
     let request = Arc::clone(&entry.request);
-    let make = executor.execute(Arc::clone(&request), clock.now(), Tenant::Warming, RunRecord::default());
+    let make = executor.execute(Arc::clone(&request), clock.now(), Tenant::Warming, Arc::<RunRecord>::default());
     let read = entry.warming().read;
     let (execution, _) = cache.join_or_start(key, request, read, make);
     match execution.await {

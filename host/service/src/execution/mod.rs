@@ -20,7 +20,7 @@ use std::time::Duration;
 use tidegate_compiler::SQL_ARGUMENT;
 use tidegate_model::{Arguments, Code, Failure, Limits, Value};
 use tidegate_runtime::{Answer, CallError, Class, Request as Call, Usage};
-use tidegate_sql::{Engine, Stop};
+use tidegate_sql::{CostCounter, Engine, StatementCost, Stop};
 use tracing::Instrument;
 
 use crate::admission::{Admission, Permit};
@@ -44,8 +44,24 @@ pub struct RunReport {
     pub usage: Usage,
 }
 
-/// Where a run is reported: set once, before the answer is there, if the component ran.
-pub type RunRecord = Arc<OnceLock<RunReport>>;
+/// Where a run is reported.
+#[derive(Debug, Default)]
+pub struct RunRecord {
+    report: OnceLock<RunReport>,
+    cost: Arc<CostCounter>,
+}
+
+impl RunRecord {
+    /// How the component ran: there before the answer is, if it ran.
+    pub fn report(&self) -> Option<&RunReport> {
+        self.report.get()
+    }
+
+    /// What its statements cost that have ended; complete when the whole answer is encoded or streamed.
+    pub fn cost(&self) -> StatementCost {
+        self.cost.cost()
+    }
+}
 
 /// How much later than a request's time its [`Stop`] ends the work. It is later than [`GRACE`], so that another part,
 /// which knows what took so long, writes the failure.
@@ -107,7 +123,7 @@ impl Executor {
         request: Arc<QueryRequest>,
         arrived: i64,
         tenant: Tenant,
-        record: RunRecord,
+        record: Arc<RunRecord>,
     ) -> Result<Encoded, Failure> {
         let place = Arc::new(self.admission.enter(tenant).await?);
         let limit = request.limits.wall_clock;
@@ -128,7 +144,7 @@ impl Executor {
         self: Arc<Self>,
         request: Arc<QueryRequest>,
         arrived: i64,
-        record: RunRecord,
+        record: Arc<RunRecord>,
     ) -> Result<Streamed, Failure> {
         let place = Arc::new(self.admission.enter(request.tenant).await?);
         let limit = request.limits.wall_clock;
@@ -162,7 +178,7 @@ impl Executor {
         request: Arc<QueryRequest>,
         arrived: i64,
         stop: Stop,
-        record: RunRecord,
+        record: Arc<RunRecord>,
         place: Arc<Permit>,
     ) -> Result<Answer, Failure> {
         let endpoint = Arc::clone(&request.endpoint);
@@ -197,6 +213,7 @@ impl Executor {
             rows: rows.saturating_add(1),
             place,
             warnings: Arc::clone(&warnings),
+            cost: Arc::clone(&record.cost),
         };
         // Log lines of a guest have the name of its endpoint, and the request's id where there is a request.
         let (name, mut span) = (endpoint.manifest.name.as_str(), tracing::Span::current());
@@ -218,7 +235,7 @@ impl Executor {
             }
         };
         self.outcomes.count(report.ended);
-        let _ = record.set(report);
+        let _ = record.report.set(report);
         made
     }
 }

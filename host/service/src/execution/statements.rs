@@ -10,7 +10,7 @@ use sqlparser::ast::Query;
 use tidegate_compiler::DEFAULT_STATEMENT;
 use tidegate_model::{Code, Failure, TextLimits, Value};
 use tidegate_runtime::{Rows, Statement, Statements};
-use tidegate_sql::{Binding, Engine, Plan, Stop};
+use tidegate_sql::{Binding, CostCounter, Engine, Plan, Stop};
 use tidegate_store::Store;
 
 use super::lql;
@@ -51,6 +51,8 @@ pub(crate) struct RequestStatements {
     pub(crate) place: Arc<Permit>,
     /// Warnings for the caller about texts that may not mean what was intended.
     pub(crate) warnings: Warnings,
+    /// What the statements cost.
+    pub(crate) cost: Arc<CostCounter>,
 }
 
 /// The warnings of a request's statements, without duplicates.
@@ -85,7 +87,7 @@ impl RequestStatements {
         let never_seen = plan.never_seen().iter().map(ToString::to_string);
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(never_seen);
         let stream = self.engine.run_within(plan, Some(self.rows), self.request.limits.statement_memory).await?;
-        let Rows { columns, batches, context, json } = rows_of(stream);
+        let Rows { columns, batches, context, json } = rows_of(stream.counted_in(Arc::clone(&self.cost)));
         // A guest may read the batches in a task of its own, so reading them takes turns too.
         let batches = InTurn::new(Arc::clone(&self.place), batches).boxed();
         Ok(Rows { columns, batches, context, json })

@@ -34,7 +34,8 @@ async fn why_a_component_cannot_be_made_ready_is_not_for_its_callers() {
     let request =
         Arc::new(check_request(&service.options.limits, endpoint, &[], &access, sent, Format::Json, false).unwrap());
     let tenant = request.tenant;
-    let failure = Arc::clone(&service.executor).execute(request, 0, tenant, RunRecord::default()).await.unwrap_err();
+    let failure =
+        Arc::clone(&service.executor).execute(request, 0, tenant, Arc::<RunRecord>::default()).await.unwrap_err();
     assert_eq!(failure.code, Code::Internal);
     assert_eq!(failure.message, "the endpoint cannot be used now; the server's log has the reason");
 

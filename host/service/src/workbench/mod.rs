@@ -292,14 +292,14 @@ impl Trial {
 
     /// Sends a request to the endpoint, with access to everything.
     pub async fn ask(&self, ask: Ask) -> Outcome {
-        let record = RunRecord::default();
+        let record = Arc::<RunRecord>::default();
         let answered = self.answer(ask, Arc::clone(&record)).await;
         let (status, body, truncated, notes) = match answered {
             Ok(encoded) => (200, json(&encoded.concat()), encoded.truncated, encoded.metadata.notes),
             Err(failure) => (failure.code.status(), document(&failure), false, BTreeMap::new()),
         };
         let none = RunReport::default();
-        let RunReport { usage, ended: _ } = record.get().unwrap_or(&none);
+        let RunReport { usage, ended: _ } = record.report().unwrap_or(&none);
         let cost = Cost {
             instructions: usage.instructions.unwrap_or_default(),
             guest_memory: number(usage.guest_memory),
@@ -312,7 +312,7 @@ impl Trial {
         Outcome { status, body, truncated, notes, cost, limits: self.limits() }
     }
 
-    async fn answer(&self, ask: Ask, record: RunRecord) -> Result<Encoded, Failure> {
+    async fn answer(&self, ask: Ask, record: Arc<RunRecord>) -> Result<Encoded, Failure> {
         let sent = SentParameters::of_object(ask.parameters)?;
         let redact = ask.redact.unwrap_or(self.endpoint.manifest.settings.redact_pii);
         let access = Access::to_all("the workbench");

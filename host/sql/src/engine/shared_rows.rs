@@ -44,6 +44,10 @@ impl SharedRows {
         Arc::new(Self { part, reader, input, properties: Arc::new(properties) })
     }
 
+    pub(super) fn part(&self) -> usize {
+        self.part
+    }
+
     pub(super) fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }

@@ -33,6 +33,7 @@ use datafusion::{
         DisplayFormatType,
         execution_plan::SchedulingType,
         filter_pushdown::{FilterPushdownPropagation, PushedDown},
+        metrics::{ExecutionPlanMetricsSet, MetricBuilder},
         stream::RecordBatchStreamAdapter,
     },
 };
@@ -58,6 +59,8 @@ pub(crate) struct MemoryScan {
     fetch: Option<usize>,
     /// Rows for which one of these is not true are skipped; over the schema of the table.
     filters: Vec<Arc<dyn PhysicalExpr>>,
+    /// The rows that were handed on, and those that a filter skipped, under the names that the scan of segments uses.
+    metrics: ExecutionPlanMetricsSet,
 }
 
 impl MemoryScan {
@@ -72,7 +75,17 @@ impl MemoryScan {
         let all: Vec<usize> = (0..table.fields().len()).collect();
         let projection = ProjectionExprs::from_indices(columns.unwrap_or(&all), &table);
         let output = Arc::new(projection.project_schema(&table)?);
-        Ok(MemoryScan { batches, shape, table, projection, output, order, fetch, filters: Vec::new() })
+        Ok(MemoryScan {
+            batches,
+            shape,
+            table,
+            projection,
+            output,
+            order,
+            fetch,
+            filters: Vec::new(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
     }
 }
 
@@ -123,13 +136,18 @@ impl DataSource for MemoryScan {
         let rows = batch.rows.num_rows();
         let output = Arc::clone(&self.output);
         let mut left = self.fetch.unwrap_or(usize::MAX);
+        let handed_on = MetricBuilder::new(&self.metrics).output_rows(partition);
+        let skipped = MetricBuilder::new(&self.metrics).counter("pushdown_rows_pruned", partition);
         let slices = (0..rows).step_by(step).map(move |start| {
             if left == 0 {
                 return Ok(None);
             }
-            let slice = passing(batch.rows.slice(start, step.min(rows - start)), &filters)?;
+            let read = step.min(rows - start);
+            let slice = passing(batch.rows.slice(start, read), &filters)?;
+            skipped.add(read - slice.num_rows());
             let slice = slice.slice(0, slice.num_rows().min(left));
             left -= slice.num_rows();
+            handed_on.add(slice.num_rows());
             if slice.num_rows() == 0 {
                 return Ok(None);
             }
@@ -156,6 +174,10 @@ impl DataSource for MemoryScan {
             write!(f, ", filters=[{}]", filters.join(", "))?;
         }
         self.fetch.map_or(Ok(()), |fetch| write!(f, ", fetch={fetch}"))
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        self.metrics.clone()
     }
 
     fn output_partitioning(&self) -> Partitioning {
