@@ -9,7 +9,6 @@ import { Alert, Empty } from "../ui/parts";
 type SlowQuery = Schemas["SlowQuery"];
 
 const EVERY = 10_000;
-const SHOWN = 20;
 
 export function SlowQueries() {
   const { value, error } = useLoaded((signal) => json<SlowQuery[]>("/api/slow-queries", { signal }), [], EVERY);
@@ -19,7 +18,7 @@ export function SlowQueries() {
       {error && <Alert message={error} />}
       {value?.length === 0 && <Empty title={T.status.noSlow} />}
       {value && value.length > 0 && (
-        <div class="list-frame">
+        <div class="list-frame tall" tabIndex={0}>
           <table class="list">
             <thead>
               <tr>
@@ -32,7 +31,7 @@ export function SlowQueries() {
               </tr>
             </thead>
             <tbody>
-              {value.slice(0, SHOWN).map((one) => (
+              {value.map((one) => (
                 <tr key={`${one.arrived_at} ${one.endpoint.id} ${one.milliseconds}`}>
                   <td>
                     <a class="main" href={linkOf(one)}>{one.endpoint.name}</a>
