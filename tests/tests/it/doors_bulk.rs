@@ -68,6 +68,9 @@ fn the_index_stands_in_the_path_or_the_source_in_the_head() {
     assert_eq!(statuses(&bulk(&server, "/nowhere/_bulk", &[("x-source-name", SOURCE)], &lines)), [201]);
     assert_eq!(statuses(&bulk(&server, "/nowhere/_bulk?source_name=postgres.logs", &[], &lines)), [201]);
     assert_eq!(rows(&server, "event_message").len(), 4);
+    let body = "{\"index\":{}}\n{\"message\":\"m\"}\n";
+    let put = server.call("PUT", "/postgres.logs/_bulk", &[("x-api-key", PUBLIC)], body.as_bytes());
+    assert_eq!(statuses(&put), [201]);
     let none = bulk(&server, "/_bulk", &[], &lines);
     assert_eq!((none.status, &none.body["error"]["type"]), (400, &json!("illegal_argument_exception")));
     for body in ["", "x\n", "{\"index\":{}}\n", "{\"index\":{}}\n{}\n{\"put\":{}}\n{}\n"] {
@@ -75,7 +78,7 @@ fn the_index_stands_in_the_path_or_the_source_in_the_head() {
         let answer = server.call("POST", "/_bulk", &headers, body.as_bytes());
         assert_eq!((answer.status, &answer.body["status"]), (400, &json!(400)), "{body:?}");
     }
-    assert_eq!(rows(&server, "event_message").len(), 4);
+    assert_eq!(rows(&server, "event_message").len(), 5);
 }
 
 #[test]

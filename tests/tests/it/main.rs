@@ -22,6 +22,7 @@ mod demo;
 mod doors;
 mod doors_bulk;
 mod doors_loki;
+mod doors_senders;
 mod errors;
 mod errors_ok;
 mod exchange;

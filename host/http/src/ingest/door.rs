@@ -28,6 +28,11 @@ pub(crate) trait Door: Debug + Send + Sync {
     /// The paths at which it takes events, by `POST`.
     fn paths(&self) -> &'static [&'static str];
 
+    /// Whether `PUT` means the same as `POST`.
+    fn takes_put(&self) -> bool {
+        false
+    }
+
     /// The places of the protocol for the token, besides those that all doors have.
     fn keys(&self) -> &'static [KeyPlace] {
         &[]

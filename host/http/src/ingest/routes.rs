@@ -26,6 +26,6 @@ pub(crate) fn add_routes(router: Router<Arc<App>>) -> Router<Arc<App>> {
     let routes = doors().flat_map(|door| door.paths().iter().map(move |path| (door, *path)));
     questions(routes.fold(router, |router, (door, path)| {
         let handler = move |State(app): State<Arc<App>>, request: Request| receive(app, door, request);
-        router.route(path, post(handler))
+        router.route(path, if door.takes_put() { post(handler).put(handler) } else { post(handler) })
     }))
 }

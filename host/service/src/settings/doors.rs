@@ -4,9 +4,9 @@ use tidegate_model::{Access, Setting};
 
 use crate::door_options::DoorOptions;
 
-/// A text of one line, which may be empty.
+/// A text that may be empty, if `is_good` holds for each of its characters.
 macro_rules! text {
-    ($name:literal, $what:expr, $how:literal, $field:ident) => {
+    ($name:literal, $what:expr, $how:literal, $is_good:expr, $field:ident) => {
         Setting {
             name: $name,
             what: $what,
@@ -14,7 +14,7 @@ macro_rules! text {
                 how: $how,
                 get: |o: &DoorOptions| o.$field.clone(),
                 set: |o, text| {
-                    let good = !text.contains(char::is_control);
+                    let good = text.chars().all($is_good);
                     if good {
                         o.$field = text.to_owned();
                     }
@@ -32,6 +32,7 @@ macro_rules! source {
             $name,
             concat!("the source of events at ", $paths, " whose request names none; empty refuses them"),
             "the name of a source, or nothing",
+            |character: char| !character.is_control(),
             $field
         )
     };
@@ -50,11 +51,18 @@ pub(super) const DOORS: &[Setting<DoorOptions>] = &[
         "vercel_verify",
         "the text that Vercel expects in the header x-vercel-verify; empty sends no such header",
         "visible ASCII characters, or nothing",
+        |character: char| character.is_ascii_graphic(),
         vercel_verify
     ),
     source!("netlify_source", "/logs/netlify", netlify_source),
     source!("loki_source", "/loki/api/v1/push", loki_source),
-    source!("elasticsearch_source", "/_bulk, or whose index is no source,", elasticsearch_source),
+    text!(
+        "elasticsearch_source",
+        "the source of events at /_bulk whose index is no source, or that name none; empty refuses them",
+        "the name of a source, or nothing",
+        |character: char| !character.is_control(),
+        elasticsearch_source
+    ),
     source!("splunk_source", "/services/collector", splunk_source),
     source!("datadog_source", "/api/v2/logs", datadog_source),
     source!("firehose_source", "/logs/firehose", firehose_source),

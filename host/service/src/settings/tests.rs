@@ -78,6 +78,7 @@ fn texts_without_their_form_are_refused() {
         ("server", "errors", "200"),
         ("ingest", "key_in_query", "yes"),
         ("doors", "loki_source", "two\nlines"),
+        ("doors", "vercel_verify", "two words"),
         ("traces", "sample", "2"),
         ("traces", "sample", "NaN"),
         ("traces", "endpoint", "ftp://collector"),

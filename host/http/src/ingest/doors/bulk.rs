@@ -11,6 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
+use serde_json::Value;
 use tidegate_model::{Code, Failure};
 use tidegate_service::door_options::DoorOptions;
 
@@ -38,6 +39,11 @@ impl Door for Bulk {
 
     fn paths(&self) -> &'static [&'static str] {
         &["/_bulk", "/{index}/_bulk", "/elasticsearch/_bulk", "/elasticsearch/{index}/_bulk"]
+    }
+
+    /// Some of its clients send so.
+    fn takes_put(&self) -> bool {
+        true
     }
 
     fn keys(&self) -> &'static [KeyPlace] {
@@ -96,8 +102,8 @@ fn index_of(path: &str) -> Option<Cow<'_, str>> {
 struct Action<'a> {
     #[serde(borrow, rename = "_index", default)]
     index: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "_id", default)]
-    id: Option<Cow<'a, str>>,
+    #[serde(rename = "_id", default)]
+    id: Option<Value>,
 }
 
 const ACTIONS: [&str; 4] = ["index", "create", "update", "delete"];
@@ -134,7 +140,7 @@ fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Eve
             }
             Some(Some(document)) if name != "update" => {
                 let index = action.index.as_deref().or(path_index);
-                take(index, action.id.as_deref(), document, &text, &mut events)
+                take(index, action.id.as_ref(), document, &text, &mut events)
             }
             _ => Err(Arc::new(bad(format!("events cannot be changed: {name} is not done; send index or create")))),
         };
@@ -156,7 +162,7 @@ fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Eve
 /// Reads a document into the batch of its source.
 fn take(
     index: Option<&str>,
-    id: Option<&str>,
+    id: Option<&Value>,
     line: &str,
     text: &Text<'_>,
     events: &mut Events,
@@ -169,10 +175,10 @@ fn take(
     let batch = events.at(source);
     let place = Place { source, event: batch.count() };
     let event = |mut fields: Fields| {
-        if let Some(id) = id.filter(|id| !id.is_empty())
+        if let Some(id) = id.filter(|id| id.is_string() || id.is_number())
             && !fields.contains_key("id")
         {
-            fields.insert("id".to_owned(), id.into());
+            fields.insert("id".to_owned(), id.clone());
         }
         Some(Ok(flat(fields)))
     };
@@ -217,11 +223,11 @@ mod tests {
         let long = "x".repeat(200);
         let body = format!(
             "{{\"index\":{{\"_index\":\"a\",\"_id\":\"7\"}}}}\n{{\"message\":\"one\"}}\n{{\"delete\":{{\"_id\":\"7\"}}}}\n\
-             {{\"create\":{{}}}}\n{{\"log\":\"two\"}}\n{{\"update\":{{}}}}\n{{\"doc\":{{}}}}\n{{\"create\":null}}\n{{\"a\": \n\
+             {{\"create\":{{\"_id\":8,\"routing\":null}}}}\n{{\"log\":\"two\"}}\n{{\"update\":{{}}}}\n{{\"doc\":{{}}}}\n{{\"create\":null}}\n{{\"a\": \n\
              {{\"create\":{{}}}}\n{{\"a\":\"{long}\"}}\n"
         );
         let events = lines(&body).unwrap();
-        let expected = [json!({"id": "7", "event_message": "one"}), json!({"event_message": "two"})];
+        let expected = [json!({"id": "7", "event_message": "one"}), json!({"id": 8, "event_message": "two"})];
         assert_eq!(events.own.events(), expected);
         let fates: Vec<_> = events.items.iter().map(|item| (item.action, item.fate.is_ok())).collect();
         assert_eq!(

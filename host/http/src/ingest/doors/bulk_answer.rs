@@ -2,6 +2,7 @@
 //!
 //! Clients look for the header `X-Elastic-Product` in every answer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -21,35 +22,51 @@ use crate::app::App;
 /// The version that clients are told. They refuse servers that are older than they are.
 const VERSION: &str = "9.2.0";
 
-/// The answer to a request, with an item for each of its events.
+/// How many refused events the answer describes. The others have their status alone.
+const NAMED: usize = 100;
+
+/// The answer to a request, with an item for each of its events. It is written item by item: a tree of all of them would
+/// take many times its bytes.
 pub(super) fn accepted(delivered: &Delivered) -> Response {
-    let items: Vec<Value> = delivered.items.iter().map(|item| told(item, delivered)).collect();
-    let errors = items
-        .iter()
-        .any(|item| item.as_object().is_some_and(|item| item.values().any(|own| own.get("error").is_some())));
-    answer(StatusCode::OK, &json!({"took": 0, "errors": errors, "items": items}))
+    let mut items = Vec::new();
+    let mut refused = 0;
+    for item in &delivered.items {
+        if !items.is_empty() {
+            items.push(b',');
+        }
+        let told = match failure_of(item, delivered) {
+            None => json!({item.action: {"status": 201, "result": "created"}}),
+            Some((status, kind, reason)) => {
+                refused += 1;
+                let reason = if refused > NAMED { Cow::Borrowed("refused, as others before it") } else { reason };
+                json!({item.action: {"status": status, "error": {"type": kind, "reason": reason}}})
+            }
+        };
+        items.extend_from_slice(told.to_string().as_bytes());
+    }
+    let mut body = format!("{{\"took\":0,\"errors\":{},\"items\":[", refused > 0).into_bytes();
+    body.append(&mut items);
+    body.extend_from_slice(b"]}");
+    marked(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-fn told(item: &Item, delivered: &Delivered) -> Value {
-    let failed = |status: u16, kind: &str, reason: &str| json!({item.action: {"status": status, "error": {"type": kind, "reason": reason}}});
-    let of_failure = |failure: &Failure| {
-        let failure = as_unavailable(failure.clone());
-        failed(failure.code.status(), kind(failure.code), &failure.message)
+/// Why an event was refused, with the status and the kind of the error; nothing if it is stored.
+fn failure_of<'d>(item: &'d Item, delivered: &'d Delivered) -> Option<(u16, &'static str, Cow<'d, str>)> {
+    let of = |failure: &'d Failure| {
+        let code = as_unavailable(failure.clone()).code;
+        Some((code.status(), kind(code), Cow::Borrowed(failure.message.as_str())))
     };
     let place = match &item.fate {
         Ok(place) => place,
-        Err(failure) => return of_failure(failure),
+        Err(failure) => return of(failure),
     };
-    match delivered.outcomes.get(place.source) {
-        Some(Ok(outcome)) => match outcome.refused.binary_search_by_key(&place.event, |refused| refused.index) {
-            Ok(at) => {
-                let reason = outcome.refused.get(at).map_or("", |refused| refused.reason.as_str());
-                failed(400, "document_parsing_exception", reason)
-            }
-            Err(_) => json!({item.action: {"status": 201, "result": "created"}}),
-        },
-        Some(Err(failure)) => of_failure(failure),
-        None => of_failure(&Failure::new(Code::Internal, "the event was lost")),
+    match delivered.outcomes.get(place.source)? {
+        Ok(outcome) => {
+            let at = outcome.refused.binary_search_by_key(&place.event, |refused| refused.index).ok()?;
+            let reason = outcome.refused.get(at).map_or("", |refused| refused.reason.as_str());
+            Some((400, "document_parsing_exception", Cow::Borrowed(reason)))
+        }
+        Err(failure) => of(failure),
     }
 }
 

@@ -13,7 +13,7 @@ use super::super::credentials::KeyPlace;
 use super::super::door::{Delivered, Door, as_unavailable, content_type, refusal_with};
 use super::super::events::Events;
 use super::documents::Documents;
-use super::fields::{as_text, event, nested};
+use super::fields::{Fields, as_text, nested};
 use super::lines::lines;
 
 /// The door for senders of Datadog.
@@ -39,11 +39,11 @@ impl Door for Datadog {
 
     fn read(&self, head: &Parts, body: &Bytes, mut events: Events) -> Result<Events, Failure> {
         if content_type(head) == "text/plain" {
-            lines(body, &mut events.own, |line| event([("event_message", Some(line.into()))], serde_json::Map::new()));
+            lines(body, &Fields::new(), &mut events.own)?;
             return Ok(events);
         }
         // An agent sends an empty object to see whether the intake is there.
-        let event = |fields: super::fields::Fields| (!fields.is_empty()).then(|| Ok(nested(fields, as_text)));
+        let event = |fields: Fields| (!fields.is_empty()).then(|| Ok(nested(fields, as_text)));
         Documents { event: &event, has_envelope: false, by_line: false }.read(body, &mut events.own)?;
         Ok(events)
     }

@@ -18,6 +18,10 @@ const PLAIN_MICROS: u64 = 100_000_000_000_000;
 /// The most bytes of a record that become its message where it has none.
 const LONGEST_TEXT: usize = 4 << 10;
 
+/// The most bytes of all events of a request, where each counts together with what it shares with others. Without this
+/// limit, many small events that share much could expand to more than fits in memory.
+pub(super) const EXPANDED: usize = 64 << 20;
+
 pub(super) type Fields = Map<String, Value>;
 
 /// Takes the message out of the fields. The first two names may hold any value, the others text only: a field `body`

@@ -23,7 +23,7 @@ use super::super::door::{Delivered, Door, as_unavailable, refusal_with};
 use super::super::elements::each_element;
 use super::super::events::Events;
 use super::documents::document;
-use super::fields::{Fields, event, flat};
+use super::fields::{Fields, flat};
 use super::lines::lines;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -105,25 +105,30 @@ fn records(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
     };
     let text = std::str::from_utf8(body).map_err(|error| bad(&error))?;
     let delivery: Delivery<'_> = serde_json::from_str(text).map_err(|error| bad(&error))?;
+    // The bytes of one record at a time, at most those of all.
+    batch.hold_more(body.len() / 4 * 3);
+    let mut read = Ok(());
     each_element(delivery.records.get(), |record| {
         let decoded = serde_json::from_str::<Record<'_>>(record).map_err(|error| error.to_string());
         match decoded.and_then(|record| BASE64_STANDARD.decode(&*record.data).map_err(|error| error.to_string())) {
-            Ok(data) => self::record(&data, batch),
+            Ok(data) => read = self::record(&data, batch),
             Err(error) => batch.refuse(format!("the record cannot be read: {error}")),
         }
-        !batch.has_failed()
+        read.is_ok() && !batch.has_failed()
     })
-    .map_err(|error| bad(&error))
+    .map_err(|error| bad(&error))?;
+    read
 }
 
 /// Reads a record: objects behind each other, or lines of text.
-fn record(data: &[u8], batch: &mut Batch) {
+fn record(data: &[u8], batch: &mut Batch) -> Result<(), Failure> {
     if data.starts_with(GZIP) {
-        return batch.refuse("the record is gzip; turn on decompression in the delivery stream".to_owned());
+        batch.refuse("the record is gzip; turn on decompression in the delivery stream".to_owned());
+        return Ok(());
     }
     let text = std::str::from_utf8(data).unwrap_or_default();
     if !text.trim_start().starts_with('{') {
-        return lines(data, batch, event_of);
+        return lines(data, &Fields::new(), batch);
     }
     let mark = batch.mark();
     for value in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
@@ -135,17 +140,14 @@ fn record(data: &[u8], batch: &mut Batch) {
             Err(_) => {
                 // A text that begins like an object is a text.
                 batch.take_back(mark);
-                return lines(data, batch, event_of);
+                return lines(data, &Fields::new(), batch);
             }
         }
         if batch.has_failed() {
-            return;
+            break;
         }
     }
-}
-
-fn event_of(line: &str) -> Value {
-    event([("event_message", Some(line.into()))], Fields::new())
+    Ok(())
 }
 
 #[cfg(test)]

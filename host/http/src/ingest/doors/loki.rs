@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tidegate_model::{Code, Failure};
 use tidegate_service::door_options::DoorOptions;
 use tidegate_service::failures::text;
-use tidegate_store::read_event;
+use tidegate_store::{MAX_VALUES, read_event, too_many_values};
 
 use super::super::body::Encoding;
 use super::super::door::{Delivered, Door, as_unavailable, content_type, refusal_with};
@@ -227,6 +227,9 @@ fn protobuf(body: &Bytes, entries: &mut Entries<'_>) -> Result<(), Failure> {
             let bytes = entry.len();
             entries.add(&own, bytes, || {
                 let entry = WireEntry::decode(entry).map_err(|error| format!("the entry cannot be read: {error}"))?;
+                if entry.structured.len() > MAX_VALUES {
+                    return Err(too_many_values());
+                }
                 let time = entry.timestamp.unwrap_or_default();
                 let structured = entry.structured.into_iter().map(|pair| (pair.name, Value::String(pair.value)));
                 Ok(Entry {

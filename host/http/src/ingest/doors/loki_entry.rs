@@ -7,11 +7,7 @@ use tidegate_model::{Code, Failure};
 use tidegate_store::too_long;
 
 use super::super::batch::Batch;
-use super::fields::{Fields, event, of_nanos};
-
-/// The most bytes of all entries of a request, where each counts together with the labels of its stream. Without this
-/// limit, a stream with many labels and many entries could expand to more than fits in memory.
-const EXPANDED: usize = 64 << 20;
+use super::fields::{EXPANDED, Fields, event, of_nanos};
 
 /// The labels of a stream.
 #[derive(Debug, Default, Clone)]

@@ -1,7 +1,7 @@
 //! `/services/collector`: the HTTP Event Collector of Splunk, for events in JSON and for raw lines.
 
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ impl Door for Splunk {
             let known = query.filter(|(name, _)| ["host", "source", "sourcetype"].contains(&&**name)).take(3);
             let shared: Fields =
                 known.map(|(name, value)| (name.into_owned(), Value::from(value.into_owned()))).collect();
-            lines(body, &mut events.own, |line| event([("event_message", Some(line.into()))], shared.clone()));
+            lines(body, &shared, &mut events.own)?;
         } else {
             Documents { event: &of_event, has_envelope: false, by_line: false }.read(body, &mut events.own)?;
         }
@@ -81,10 +81,11 @@ impl Door for Splunk {
         refusal_with(failure, JSON, body.to_string().into_bytes())
     }
 
-    fn refused(&self, _head: &Parts, failure: Failure) -> Response {
+    fn refused(&self, head: &Parts, failure: Failure) -> Response {
         let failure = as_unavailable(failure);
+        let has_token = head.headers.contains_key(header::AUTHORIZATION) || head.headers.contains_key("x-api-key");
         let code = match failure.code.status() {
-            401 if failure.message.starts_with("an access token is needed") => 2,
+            401 if !has_token => 2,
             401 | 403 => 4,
             400 if failure.code == Code::InvalidParameter => 7,
             status if status < 429 => 6,
