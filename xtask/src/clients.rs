@@ -41,6 +41,7 @@ pub(crate) fn clients() -> Outcome {
         program.env("TIDEGATE_DOORS_DATADOG_SOURCE", "postgres.logs");
         let service = Service::on(program, &data)?;
         send(&service, &python, &folder.join("doors.py"), &[part])?;
+        send(&service, &python, &folder.join("otel_grpc.py"), &[part])?;
         send(&service, Path::new("node"), &scripts.join("doors.mjs"), &[part])?;
     }
     Ok(())

@@ -42,6 +42,7 @@ mod many;
 mod openapi;
 mod operation;
 mod otlp;
+mod otlp_grpc;
 mod overflow;
 mod pack;
 mod promises;

@@ -16,7 +16,8 @@ const LONGEST: usize = 16 << 20;
 /// The most bytes of an event.
 const LONGEST_EVENT: usize = 64 << 10;
 /// The media types that any of the doors reads.
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 7] = [
+    "application/grpc",
     "application/json",
     "application/x-ndjson",
     "application/x-protobuf",
@@ -55,7 +56,8 @@ pub fn read_body((path, kind): (&str, &str), body: &[u8]) -> Result<BodyContent,
         false => Bytes::copy_from_slice(body),
     };
     let batch = Batch::new(Intake::new(0, LONGEST_EVENT), reservation, body.len());
-    let events = door.check(&head).and_then(|_| door.read(&head, &body, Events::new(batch, None)))?.checked()?;
+    let events =
+        door.check(&head).and_then(|_| door.read(&head, &body, Events::new(batch, LONGEST, None)))?.checked()?;
     let (intake, _) = events.own.into_parts();
     let refused = intake.refused().iter().map(|refused| refused.reason.clone());
     let others = events.items.iter().filter_map(|item| item.fate.as_ref().err().map(|failure| failure.message.clone()));

@@ -26,6 +26,8 @@ pub(super) struct Events {
     /// What the answer tells of each event, if the door notes it.
     pub(super) items: Vec<Item>,
     pub(super) others: Vec<(String, Batch)>,
+    /// The most bytes that a body may have, for readers that decompress a part of it.
+    pub(super) longest_body: usize,
     pub(super) finder: Option<Finder>,
 }
 
@@ -61,8 +63,8 @@ pub(super) struct Place {
 }
 
 impl Events {
-    pub(super) fn new(own: Batch, finder: Option<Finder>) -> Self {
-        Self { own, source: None, items: Vec::new(), others: Vec::new(), finder }
+    pub(super) fn new(own: Batch, longest_body: usize, finder: Option<Finder>) -> Self {
+        Self { own, source: None, items: Vec::new(), others: Vec::new(), longest_body, finder }
     }
 
     /// The number of the source for events that name this one: that of the request if it has one, else the one that they
@@ -122,6 +124,6 @@ impl Events {
 
     #[cfg(test)]
     pub(super) fn for_tests(max_event: usize) -> Self {
-        Self::new(Batch::for_tests(max_event), None)
+        Self::new(Batch::for_tests(max_event), 16 << 20, None)
     }
 }

@@ -4,7 +4,7 @@
 //! read the body; split it into events; store the valid events and report the others. Accepted events are on stable
 //! storage before the response is sent.
 //!
-//! - `routes`: the routes; `doors`: the protocols of other services; `json_door`, `otlp`: our own and OpenTelemetry's;
+//! - `routes`: the routes; `doors`: the protocols of other services; `json_door`, `otlp`, `otlp_grpc`: our own and OpenTelemetry's;
 //! - `receive`: the steps; `door`: what a protocol adds to them;
 //! - `events`, `intake`: the parts of the steps; `credentials`: where the token stands;
 //! - `body`, `body_memory`: reading a body, and the memory budget for all bodies;
@@ -29,6 +29,7 @@ mod json_door;
 mod key;
 mod logged;
 mod otlp;
+mod otlp_grpc;
 mod otlp_json;
 mod otlp_protobuf;
 mod otlp_record;

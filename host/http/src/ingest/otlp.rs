@@ -98,20 +98,25 @@ fn encoding(head: &Parts) -> Option<Encoding> {
     }
 }
 
-/// The response to an export that was accepted, wholly or in part. Refused records would be refused again, so the
-/// status is success, and the body says how many were refused.
-fn success(encoding: Encoding, outcome: &Outcome) -> Response {
-    // If no record is rejected, exporters read the message as a warning.
+/// What an export says of refused records and of warnings, if there is anything to say. If no record is rejected,
+/// exporters read the message as a warning.
+pub(super) fn partial_success(outcome: &Outcome) -> Option<ExportLogsPartialSuccess> {
     let named = outcome.refused.iter().take(NAMED);
     let mut messages: Vec<String> =
         named.map(|refused| format!("log record {}: {}", refused.index, refused.reason)).collect();
     if outcome.future_times > 0 {
         messages.push(format!("{} log records have a time more than a day ahead", outcome.future_times));
     }
-    let partial = (!messages.is_empty()).then(|| ExportLogsPartialSuccess {
+    (!messages.is_empty()).then(|| ExportLogsPartialSuccess {
         rejected_log_records: i64::try_from(outcome.refused.len()).unwrap_or(i64::MAX),
         error_message: messages.join("; "),
-    });
+    })
+}
+
+/// The response to an export that was accepted, wholly or in part. Refused records would be refused again, so the
+/// status is success, and the body says how many were refused.
+fn success(encoding: Encoding, outcome: &Outcome) -> Response {
+    let partial = partial_success(outcome);
     match encoding {
         Encoding::Protobuf => {
             let answer = ExportLogsServiceResponse { partial_success: partial };

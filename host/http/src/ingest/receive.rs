@@ -63,7 +63,7 @@ async fn take(
         has_default: default().is_some(),
         known: Vec::new(),
     });
-    let events = Events::new(batch, finder);
+    let events = Events::new(batch, limit, finder);
     let read = {
         let head = Arc::clone(head);
         move || {

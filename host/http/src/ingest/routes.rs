@@ -10,11 +10,12 @@ use super::door::Door;
 use super::doors::{DOORS, questions};
 use super::json_door::Logs;
 use super::otlp::Otlp;
+use super::otlp_grpc::OtlpGrpc;
 use super::receive::receive;
 use crate::app::App;
 
 /// The doors with a format of their own.
-static OWN: [&dyn Door; 2] = [&Logs, &Otlp];
+static OWN: [&dyn Door; 3] = [&Logs, &Otlp, &OtlpGrpc];
 
 /// All doors.
 pub(super) fn doors() -> impl Iterator<Item = &'static dyn Door> {

@@ -34,6 +34,17 @@ const JSON: &[&str] = &["application/json"];
 
 /// All routes of the doors.
 pub(super) const DOOR_ROUTES: &[Route] = &[
+    Route {
+        description: "OTLP over gRPC, on the port of all routes. The metadata of the call has the token and the source, as headers \
+                      have them at /v1/logs. What may pass is UNAVAILABLE, with RetryInfo.",
+        ..foreign(
+            "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+            "export_otlp_logs",
+            &["application/grpc"],
+            &[(200, Gives::Foreign("ExportLogsServiceResponse in a frame of gRPC, or the status in the headers."))],
+            "Send logs with OpenTelemetry over gRPC",
+        )
+    },
     records("/logs/json", "send_json_records", "Send records in JSON"),
     records("/logs/vector", "send_vector_records", "Send records with Vector"),
     records("/logs/elixir/logger", "send_elixir_records", "Send records with a logger of Elixir"),
@@ -63,7 +74,7 @@ pub(super) const DOOR_ROUTES: &[Route] = &[
         )
     },
     Route {
-        description: "Elasticsearch's bulk API: the actions create and index. The index names the source. Also below \
+        description: "Elasticsearch's bulk API: the actions create and index. The index names the source. Also by PUT, and below \
                       /elasticsearch, where what its clients ask before they send is answered, too.",
         ..foreign(
             "/_bulk",

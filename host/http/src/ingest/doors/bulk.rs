@@ -21,16 +21,13 @@ use super::super::credentials::KeyPlace;
 use super::super::door::{Delivered, Door, content_type};
 use super::super::events::{Events, Place};
 use super::super::text::Text;
-use super::bulk_answer::{accepted, refused};
+use super::bulk_answer::{PREFIX, accepted, refused};
 use super::documents::document;
 use super::fields::{Fields, flat};
 
 /// The door for clients of Elasticsearch.
 #[derive(Debug)]
 pub(super) struct Bulk;
-
-/// The paths of the interface, below which clients may be given another one.
-pub(super) const PREFIX: &str = "/elasticsearch";
 
 impl Door for Bulk {
     fn name(&self) -> &'static str {

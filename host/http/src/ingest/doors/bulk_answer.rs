@@ -16,8 +16,10 @@ use super::super::credentials::{self, KeyPlace};
 use super::super::door::{Delivered, as_unavailable, refusal_with};
 use super::super::events::Item;
 use super::super::intake::Sender;
-use super::bulk::PREFIX;
 use crate::app::App;
+
+/// The path below which the interface is, too, for clients that cannot be given the root.
+pub(super) const PREFIX: &str = "/elasticsearch";
 
 /// The version that clients are told. They refuse servers that are older than they are.
 const VERSION: &str = "9.2.0";

@@ -47,11 +47,11 @@ pub(super) static DOORS: &[&dyn Door] = &[
 pub(super) fn questions(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
     for path in bulk_answer::QUESTIONS {
         router = router.route(path, any(bulk_answer::question));
-        router = router.route(&format!("{}{path}", bulk::PREFIX), any(bulk_answer::question));
+        router = router.route(&format!("{}{path}", bulk_answer::PREFIX), any(bulk_answer::question));
     }
     router
-        .route(bulk::PREFIX, get(bulk_answer::question))
-        .route(&format!("{}/", bulk::PREFIX), get(bulk_answer::question))
+        .route(bulk_answer::PREFIX, get(bulk_answer::question))
+        .route(&format!("{}/", bulk_answer::PREFIX), get(bulk_answer::question))
         .route("/logs/vercel", get(incumbent::verified))
         .route("/api/logs/vercel", get(incumbent::verified))
         .route("/services/collector/health", get(splunk::health))
