@@ -51,6 +51,57 @@ fn uploads_of_the_corpus() {
 }
 
 #[test]
+fn bodies_at_doors_and_their_mutations() {
+    let mut random = 7_u64;
+    let mut below = |end: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        usize::try_from(random >> 11).unwrap() % end
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/doors");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for file in files {
+        let whole = std::fs::read(file).unwrap();
+        for _ in 0..500 {
+            let mut made = whole.clone();
+            for _ in 0..=below(3) {
+                let (at, byte) = (1 + below((made.len() - 1).max(1)), u8::try_from(below(256)).unwrap());
+                match below(4) {
+                    0 => made.iter_mut().skip(at).take(1).for_each(|own| *own = byte),
+                    1 => made.truncate(at.max(2)),
+                    2 => made.insert(at.min(made.len()), byte),
+                    _ => {
+                        let piece: Vec<u8> = made.iter().skip(below(at)).take(below(40)).copied().collect();
+                        let at = at.min(made.len());
+                        made.splice(at..at, piece);
+                    }
+                }
+            }
+            // Without the line of its form, another form is chosen.
+            if below(8) == 0 {
+                let line = made.iter().position(|byte| *byte == b'\n').map_or(1, |end| end + 1);
+                made.splice(..line, [u8::try_from(below(256)).unwrap()]);
+            }
+            let kept = made.clone();
+            let done = std::panic::catch_unwind(move || tidegate_fuzz::doors(&made));
+            assert!(done.is_ok(), "this input breaks a promise: {kept:?}");
+        }
+    }
+}
+
+#[test]
+fn bodies_of_the_corpus() {
+    assert!(replay_bytes("corpus/doors", tidegate_fuzz::doors) > 0);
+}
+
+#[test]
+fn bodies_that_once_failed() {
+    replay_bytes("regressions/doors", tidegate_fuzz::doors);
+}
+
+#[test]
 fn uploads_that_once_failed() {
     replay_bytes("regressions/upload", tidegate_fuzz::upload);
 }

@@ -28,16 +28,36 @@ pub(crate) fn clients() -> Outcome {
         (Path::new("node"), scripts.join("otel_logs.mjs")),
         (Path::new("node"), scripts.join("pino.mjs")),
     ] {
-        say(&format!("sending logs with {}", script.file_name().unwrap_or_default().display()));
-        let sent = run(Command::new(program)
-            .arg(&script)
-            .env("TIDEGATE_URL", &service.url)
-            .env("TIDEGATE_PRIVATE_ACCESS_TOKEN", PRIVATE)
-            .env("TIDEGATE_PUBLIC_ACCESS_TOKEN", PUBLIC)
-            .env("NO_PROXY", "127.0.0.1"));
-        sent.map_err(|error| format!("{error}\nthe service said:\n{}", service.said()))?;
+        send(&service, program, &script, &[])?;
+    }
+    drop(service);
+    // Senders of other services: two runs on one folder, and the service is killed in between.
+    let data = built()?.join("clients-of-doors");
+    if data.exists() {
+        remove_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
+    }
+    for part in ["1", "2"] {
+        let mut program = Command::new(built()?.join("tidegate"));
+        program.env("TIDEGATE_DOORS_DATADOG_SOURCE", "postgres.logs");
+        let service = Service::on(program, &data)?;
+        send(&service, &python, &folder.join("doors.py"), &[part])?;
+        send(&service, &python, &folder.join("otel_grpc.py"), &[part])?;
+        send(&service, Path::new("node"), &scripts.join("doors.mjs"), &[part])?;
     }
     Ok(())
+}
+
+/// Runs a client's script, which fails if anything is not as it expects.
+fn send(service: &Service, program: &Path, script: &Path, arguments: &[&str]) -> Outcome {
+    say(&format!("sending logs with {} {}", script.file_name().unwrap_or_default().display(), arguments.join(" ")));
+    let sent = run(Command::new(program)
+        .arg(script)
+        .args(arguments)
+        .env("TIDEGATE_URL", &service.url)
+        .env("TIDEGATE_PRIVATE_ACCESS_TOKEN", PRIVATE)
+        .env("TIDEGATE_PUBLIC_ACCESS_TOKEN", PUBLIC)
+        .env("NO_PROXY", "127.0.0.1"));
+    sent.map_err(|error| format!("{error}\nthe service said:\n{}", service.said()))
 }
 
 /// Installs the packages of Node.js; the folder where they and the scripts are.
@@ -53,11 +73,13 @@ fn node(from: &Path) -> Result<PathBuf, String> {
     let installed = to.join("package.json");
     let is_current = std::fs::read(&installed).ok() == std::fs::read(from.join("package.json")).ok();
     // Scripts look for packages beside themselves.
-    for name in ["service.mjs", "pino.mjs", "otel_logs.mjs"] {
+    for name in ["service.mjs", "pino.mjs", "otel_logs.mjs", "doors.mjs"] {
         std::fs::copy(from.join(name), to.join(name)).map_err(told)?;
     }
     if !is_current || !to.join("node_modules").is_dir() {
-        say("installing packages of Node.js: pino, pino-logflare and the OpenTelemetry SDK");
+        say(
+            "installing packages of Node.js: pino, winston, their transports, and the clients of OpenTelemetry and Elasticsearch",
+        );
         let fresh = to.join("installing");
         create_dir_all(&fresh).map_err(told)?;
         std::fs::copy(from.join("package.json"), fresh.join("package.json")).map_err(told)?;

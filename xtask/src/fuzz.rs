@@ -12,10 +12,20 @@ use crate::{Outcome, built, cargo, root, run, say, this};
 
 /// Set for the calls that come from cargo.
 const WRAPPER: &str = "TIDEGATE_FUZZ_COMPILER";
-const TARGETS: [&str; 3] = ["sql", "lql", "upload"];
+const TARGETS: [&str; 4] = ["sql", "lql", "upload", "doors"];
 /// The crates whose code is to be explored.
-const INSTRUMENTED: [&str; 8] =
-    ["tidegate_sql", "tidegate_lql", "tidegate_compiler", "tidegate_model", "tidegate_fuzz", "sql", "lql", "upload"];
+const INSTRUMENTED: [&str; 10] = [
+    "tidegate_sql",
+    "tidegate_lql",
+    "tidegate_compiler",
+    "tidegate_http",
+    "tidegate_model",
+    "tidegate_fuzz",
+    "sql",
+    "lql",
+    "upload",
+    "doors",
+];
 const FLAGS: [&str; 6] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",

@@ -30,7 +30,7 @@ const ABSENT: &str = "<!doctype html>
 ";
 
 /// `GET /`: sends browsers to the console. For all others there is nothing here.
-pub(crate) async fn start(headers: HeaderMap) -> Response {
+pub(crate) fn start(headers: &HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.split(',').any(|range| range.trim().starts_with("text/html")) {
         let mut response = Redirect::to("/console").into_response();

@@ -35,6 +35,7 @@ mod startup;
 mod tls;
 mod traces;
 
+pub use ingest::{BodyContent, body_forms, read_body};
 pub use serve::serve;
 pub use startup::Startup;
 pub use tls::{Tls, TlsError};

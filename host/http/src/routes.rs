@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::to_bytes;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -46,13 +46,9 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         // with such a request, so the answer shows nothing that the page did not ask for itself.
         .expose_headers(Any)
         .max_age(Duration::from_secs(86_400));
-    Router::new()
+    ingest::add_routes(Router::new())
         .route(QUERY, get(query::query).post(query::query))
         .route(QUERY_IN_SHORT, get(query::query))
-        .route("/api/logs", post(ingest::routes::logs))
-        .route("/logs", post(ingest::routes::logs))
-        .route("/api/events", post(ingest::routes::logs))
-        .route("/v1/logs", post(ingest::otlp::logs))
         .route("/api/sources", get(sources::list).post(sources::create))
         .route(
             "/api/sources/{source}",
@@ -77,7 +73,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/access-tokens/current", get(tokens::current))
         .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))
         .route("/api/openapi", get(openapi))
-        .route("/", get(console::start))
+        .route("/", get(start))
         .route("/console", get(console::page))
         .route("/console/", get(console::page))
         .route("/console/licenses.md", get(console::licences))
@@ -97,6 +93,15 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .layer(cors)
         .layer(from_fn_with_state(Arc::clone(&app), log_request))
         .with_state(app)
+}
+
+/// `GET /`: for clients of Elasticsearch, which have a token, the answer that they expect; for browsers the console.
+async fn start(state: State<Arc<App>>, request: Request) -> Response {
+    if ingest::is_client(request.headers()) {
+        ingest::question(state, request).await
+    } else {
+        console::start(request.headers())
+    }
 }
 
 /// The paths at which log viewers look for log drains, which this service does not have.
@@ -139,7 +144,9 @@ async fn errors_as_json(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let is_text =
         response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
-    if !response.status().is_client_error() || !is_text {
+    // A refusal has its code. Those in text are of a protocol that wants text.
+    let is_ours = response.extensions().get::<Code>().is_some();
+    if !response.status().is_client_error() || !is_text || is_ours {
         return response;
     }
     let code = match response.status() {

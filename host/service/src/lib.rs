@@ -14,6 +14,7 @@ mod clock;
 mod component_kinds;
 mod compute;
 mod deadline;
+pub mod door_options;
 mod endpoint_columns;
 mod endpoints;
 mod engines;

@@ -11,6 +11,8 @@ use tidegate_model::{Errors, Limits};
 use tidegate_runtime::{Compilation, CompileCommand};
 use tidegate_store::StoreOptions;
 
+use crate::door_options::DoorOptions;
+
 /// The options of a service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -26,6 +28,8 @@ pub struct Options {
     pub server: ServerOptions,
     /// Limits of ingest requests.
     pub ingest: IngestOptions,
+    /// Where events go whose requests name no source.
+    pub doors: DoorOptions,
     /// The cache of answers.
     pub cache: CacheOptions,
     /// The options of the log store.
@@ -52,6 +56,7 @@ impl Options {
             limits: Limits::default(),
             server: ServerOptions::default(),
             ingest: IngestOptions::default(),
+            doors: DoorOptions::default(),
             cache: CacheOptions::default(),
             store: StoreOptions::default(),
             rate: RateOptions::default(),

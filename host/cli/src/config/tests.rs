@@ -87,7 +87,7 @@ fn what_is_not_understood_is_refused() {
     for (text, words) in [
         ("[limit]\nrows = 1", "did you mean [limits]?"),
         ("rows = 1", "rows belongs under [limits]"),
-        ("[colours]\nrows = 1", "there are [server], [limits]"),
+        ("[background]\nrows = 1", "there are [server], [limits]"),
         ("[limits]\nrow = 1", "did you mean rows?"),
         ("[limits]\nrows = 0", "from 1 to 10000"),
         ("[limits]\nrows = -1", "cannot be read"),

@@ -69,6 +69,11 @@ impl Batch {
         self.intake.max_event_bytes()
     }
 
+    /// How many events there are, refused ones included: the position of the next event.
+    pub(super) fn count(&self) -> usize {
+        self.intake.events()
+    }
+
     pub(super) fn take(&mut self, event: Value) {
         #[cfg(test)]
         self.taken.push((self.intake.events(), event.clone()));
@@ -179,28 +184,33 @@ impl Batch {
 
 impl Outcome {
     /// The outcome to report, from the result of the store.
+    pub(super) fn of(ingested: Ingested) -> Self {
+        let Ingested { stored, refused, unread_times, future_times } = ingested;
+        Self { accepted: stored, refused, unread_times, future_times }
+    }
+
+    /// The outcome, unless nothing came of the request.
     ///
     /// # Errors
     /// [`Code::InvalidBody`] when there were events and none of them was stored.
-    pub(super) fn of(ingested: Ingested) -> Result<Self, Failure> {
-        let Ingested { stored, refused, unread_times, future_times } = ingested;
-        if stored == 0 && !refused.is_empty() {
-            let count = refused.len();
-            let named = refused.into_iter().take(NAMED).map(|RefusedEvent { index, reason }| {
+    pub(super) fn of_any(self) -> Result<Self, Failure> {
+        if self.accepted == 0 && !self.refused.is_empty() {
+            let count = self.refused.len();
+            let named = self.refused.into_iter().take(NAMED).map(|RefusedEvent { index, reason }| {
                 Failure::new(Code::InvalidBody, format!("event {index}: {reason}")).about(format!("[{index}]"))
             });
             let whole = format!("nothing of the request was stored, {count} of {count} events are refused");
             let whole = Failure::new(Code::InvalidBody, whole);
             return Err(Failure::of_all(std::iter::once(whole.clone()).chain(named)).unwrap_or(whole));
         }
-        Ok(Self { accepted: stored, refused, unread_times, future_times })
+        Ok(self)
     }
 }
 
 impl Outcome {
-    /// Counts the outcome in the metrics. `bytes` is the size of the request body.
-    pub(super) fn count(&self, metrics: &Metrics, bytes: usize) {
-        metrics.ingested(self.accepted, self.refused.len(), bytes);
+    /// Counts the outcome in the metrics.
+    pub(super) fn count(&self, metrics: &Metrics) {
+        metrics.ingested(self.accepted, self.refused.len());
         metrics.odd_times(self.unread_times, self.future_times);
     }
 }
@@ -229,9 +239,9 @@ mod tests {
     #[test]
     fn a_request_of_which_nothing_is_stored_fails() {
         let refused = (0..50).map(|index| RefusedEvent { index, reason: "bad".to_owned() }).collect();
-        let failure = Outcome::of(Ingested { refused, ..Ingested::default() }).unwrap_err();
+        let failure = Outcome::of(Ingested { refused, ..Ingested::default() }).of_any().unwrap_err();
         assert_eq!((failure.code, failure.others.len()), (Code::InvalidBody, NAMED));
-        assert_eq!(Outcome::of(Ingested::default()).unwrap().accepted, 0);
+        assert_eq!(Outcome::of(Ingested::default()).of_any().unwrap().accepted, 0);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use async_compression::tokio::bufread::{GzipDecoder, ZstdDecoder};
+use async_compression::tokio::bufread::{GzipDecoder, ZlibDecoder, ZstdDecoder};
 use async_compression::zstd::DParameter;
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, header};
@@ -25,6 +25,8 @@ use super::body_memory::{BodyMemory, BodyReservation};
 
 /// The largest zstd window that is accepted, as a power of two: 16 MiB, the size that a whole body may have.
 const WINDOW_LOG: u32 = 24;
+/// The most bytes that come out of one byte of Snappy: a copy of 64 bytes takes two at least.
+const SNAPPY_RATIO: usize = 32;
 /// How many bytes of the rest of a refused request are read and discarded at most, as long as more keep arriving.
 const DRAINED: usize = 64 << 20;
 const DRAIN_PAUSE: Duration = Duration::from_millis(250);
@@ -37,14 +39,20 @@ pub(super) struct Received {
     pub(super) reservation: BodyReservation,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Encoding {
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Encoding {
     Identity,
     Gzip,
+    /// The zlib format, which HTTP calls `deflate`.
+    Deflate,
     Zstd,
+    /// One block of Snappy, without a frame.
+    Snappy,
 }
 
-/// Reads a body of at most `limit` bytes, both as sent and as decompressed.
+/// Reads a body of at most `limit` bytes, both as sent and as decompressed. `undeclared` is the encoding of a body
+/// without a header `Content-Encoding`.
 ///
 /// # Errors
 /// [`Code::UnsupportedMediaType`] for an unknown encoding, [`Code::TooLarge`], [`Code::TooManyRequests`] when all
@@ -55,8 +63,9 @@ pub(super) async fn read(
     headers: &HeaderMap,
     body: &mut Body,
     limit: usize,
+    undeclared: Encoding,
 ) -> Result<Received, Failure> {
-    let encoding = encoding(headers)?;
+    let encoding = encoding(headers, undeclared)?;
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|length| length > limit) {
         return Err(too_large(limit));
@@ -84,6 +93,9 @@ pub(super) async fn read(
         tokio::task::consume_budget().await;
     }
     drop(reader);
+    if encoding == Encoding::Snappy {
+        bytes = unpack_snappy(&bytes, limit, &mut reservation)?;
+    }
     reservation.hold(bytes.len())?;
     Ok(Received { bytes: bytes.freeze(), reservation })
 }
@@ -122,11 +134,11 @@ fn chunks(body: &mut Body) -> impl Stream<Item = io::Result<Bytes>> + Send + Unp
     })
 }
 
-fn encoding(headers: &HeaderMap) -> Result<Encoding, Failure> {
+fn encoding(headers: &HeaderMap, undeclared: Encoding) -> Result<Encoding, Failure> {
     let mut named = headers.get_all(header::CONTENT_ENCODING).iter();
     let (Some(value), None) = (named.next(), named.next()) else {
         return match headers.contains_key(header::CONTENT_ENCODING) {
-            false => Ok(Encoding::Identity),
+            false => Ok(undeclared),
             true => Err(unknown_encoding("several")),
         };
     };
@@ -134,13 +146,15 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, Failure> {
     match name.to_ascii_lowercase().as_str() {
         "" | "identity" => Ok(Encoding::Identity),
         "gzip" | "x-gzip" => Ok(Encoding::Gzip),
+        "deflate" => Ok(Encoding::Deflate),
         "zstd" => Ok(Encoding::Zstd),
+        "snappy" => Ok(Encoding::Snappy),
         _ => Err(unknown_encoding(name)),
     }
 }
 
 fn unknown_encoding(name: &str) -> Failure {
-    let message = format!("the content-encoding {name} is not read here; send gzip, zstd, or none");
+    let message = format!("the content-encoding {name} is not read here; send gzip, zstd, deflate, or none");
     Failure::new(Code::UnsupportedMediaType, message).about("content-encoding")
 }
 
@@ -150,7 +164,8 @@ fn decoder<'a>(
 ) -> Pin<Box<dyn AsyncRead + Send + 'a>> {
     // Several gzip members or zstd frames in sequence are one body: log files are often written that way.
     match encoding {
-        Encoding::Identity => Box::pin(sent),
+        Encoding::Identity | Encoding::Snappy => Box::pin(sent),
+        Encoding::Deflate => Box::pin(ZlibDecoder::new(sent)),
         Encoding::Gzip => {
             let mut decoder = GzipDecoder::new(sent);
             decoder.multiple_members(true);
@@ -167,9 +182,35 @@ fn decoder<'a>(
 /// How many bytes of its own output a decoder keeps in memory: zstd keeps the whole window, gzip next to nothing.
 fn decoder_memory(encoding: Encoding, bytes: usize) -> usize {
     match encoding {
-        Encoding::Identity | Encoding::Gzip => 0,
+        Encoding::Identity | Encoding::Gzip | Encoding::Deflate | Encoding::Snappy => 0,
         Encoding::Zstd => bytes.min(1 << WINDOW_LOG),
     }
+}
+
+/// Decompresses a block of Snappy. Its beginning tells how long its content is, so the memory is reserved before.
+///
+/// # Errors
+/// [`Code::InvalidBody`], [`Code::TooLarge`], and [`Code::TooManyRequests`] as in [`read`].
+pub(super) fn unpack_snappy(
+    block: &[u8],
+    limit: usize,
+    reservation: &mut BodyReservation,
+) -> Result<BytesMut, Failure> {
+    let bad = |error: &dyn std::fmt::Display| {
+        Failure::new(Code::InvalidBody, format!("the body cannot be read as a block of snappy: {error}"))
+    };
+    let length = snap::raw::decompress_len(block).map_err(|error| bad(&error))?;
+    if length > limit {
+        return Err(too_large(limit));
+    }
+    if length > block.len().saturating_mul(SNAPPY_RATIO) {
+        return Err(bad(&"its length is not true"));
+    }
+    reservation.hold(block.len() + length)?;
+    let mut content = BytesMut::zeroed(length);
+    let written = snap::raw::Decoder::new().decompress(block, &mut content).map_err(|error| bad(&error))?;
+    content.truncate(written);
+    Ok(content)
 }
 
 fn too_large(limit: usize) -> Failure {
@@ -182,7 +223,8 @@ fn unreadable(error: &io::Error, encoding: Encoding, limit: usize) -> Failure {
         return too_large(limit);
     }
     let message = match encoding {
-        Encoding::Identity => format!("the body cannot be read: {error}"),
+        Encoding::Identity | Encoding::Snappy => format!("the body cannot be read: {error}"),
+        Encoding::Deflate => format!("the body cannot be read as deflate: {error}"),
         Encoding::Gzip => format!("the body cannot be read as gzip: {error}"),
         Encoding::Zstd => format!("the body cannot be read as zstd: {error}"),
     };
@@ -194,7 +236,7 @@ fn unreadable(error: &io::Error, encoding: Encoding, limit: usize) -> Failure {
 mod tests {
     use super::super::body_memory::PERMIT;
     use super::*;
-    use async_compression::tokio::bufread::{GzipEncoder, ZstdEncoder};
+    use async_compression::tokio::bufread::{GzipEncoder, ZlibEncoder, ZstdEncoder};
     use axum::http::HeaderValue;
 
     const LIMIT: usize = 1 << 20;
@@ -204,7 +246,7 @@ mod tests {
         if let Some(encoding) = encoding {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
-        let received = read(&BodyMemory::new(128 << 20), &headers, &mut body, LIMIT).await;
+        let received = read(&BodyMemory::new(128 << 20), &headers, &mut body, LIMIT, Encoding::Identity).await;
         received.map(|received| received.bytes.to_vec()).map_err(|failure| failure.code)
     }
 
@@ -212,6 +254,11 @@ mod tests {
         let mut out = Vec::new();
         match encoding {
             "gzip" => GzipEncoder::new(bytes).read_to_end(&mut out).await.unwrap(),
+            "deflate" => ZlibEncoder::new(bytes).read_to_end(&mut out).await.unwrap(),
+            "snappy" => {
+                out = snap::raw::Encoder::new().compress_vec(bytes).unwrap();
+                0
+            }
             _ => ZstdEncoder::new(bytes).read_to_end(&mut out).await.unwrap(),
         };
         out
@@ -222,6 +269,9 @@ mod tests {
         let text = b"one event, and another".repeat(1000);
         assert_eq!(try_read(None, Body::from(text.clone())).await.unwrap(), text);
         assert_eq!(try_read(Some("identity"), Body::from(text.clone())).await.unwrap(), text);
+        for encoding in ["deflate", "snappy"] {
+            assert_eq!(try_read(Some(encoding), Body::from(packed(encoding, &text).await)).await.unwrap(), text);
+        }
         for encoding in ["gzip", "zstd"] {
             let mut two = packed(encoding, &text).await;
             two.extend(packed(encoding, b" behind").await);
@@ -233,11 +283,15 @@ mod tests {
     async fn the_limit_holds_for_what_is_sent_and_for_what_comes_out() {
         assert_eq!(try_read(None, Body::from(vec![b'x'; LIMIT])).await.unwrap().len(), LIMIT);
         assert_eq!(try_read(None, Body::from(vec![b'x'; LIMIT + 1])).await, Err(Code::TooLarge));
-        for encoding in ["gzip", "zstd"] {
+        for encoding in ["gzip", "deflate", "zstd"] {
             let bomb = packed(encoding, &vec![0; 64 << 20]).await;
             assert!(bomb.len() < LIMIT, "{}", bomb.len());
             assert_eq!(try_read(Some(encoding), Body::from(bomb)).await, Err(Code::TooLarge), "{encoding}");
         }
+        let bomb = packed("snappy", &vec![0; LIMIT + 1]).await;
+        assert_eq!(try_read(Some("snappy"), Body::from(bomb)).await, Err(Code::TooLarge));
+        // A block that promises more than can be in it.
+        assert_eq!(try_read(Some("snappy"), Body::from(vec![0xff, 0xff, 0x3f, 0])).await, Err(Code::InvalidBody));
         // Many bytes that decompress to nothing: skippable frames.
         let frame = [&[0x50, 0x2a, 0x4d, 0x18][..], &(1_u32 << 16).to_le_bytes(), &[0; 1 << 16]].concat();
         assert_eq!(try_read(Some("zstd"), Body::from(frame.repeat(20))).await, Err(Code::TooLarge));
@@ -252,13 +306,13 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_what_it_says_is_refused() {
-        for encoding in ["gzip", "zstd"] {
+        for encoding in ["gzip", "deflate", "snappy", "zstd"] {
             assert_eq!(try_read(Some(encoding), Body::from("{}")).await, Err(Code::InvalidBody), "{encoding}");
             let mut cut = packed(encoding, b"some text that is long enough").await;
             cut.truncate(cut.len() - 9);
             assert_eq!(try_read(Some(encoding), Body::from(cut)).await, Err(Code::InvalidBody), "{encoding} cut");
         }
-        for encoding in ["br", "gzip, zstd", "deflate"] {
+        for encoding in ["br", "gzip, zstd", "compress"] {
             assert_eq!(try_read(Some(encoding), Body::from("{}")).await, Err(Code::UnsupportedMediaType), "{encoding}");
         }
     }
@@ -266,8 +320,10 @@ mod tests {
     #[tokio::test]
     async fn all_bodies_together_have_a_limit() {
         let memory = BodyMemory::new(2 * PERMIT);
-        let send =
-            async |bytes: usize| read(&memory, &HeaderMap::new(), &mut Body::from(vec![b'x'; bytes]), LIMIT).await;
+        let send = async |bytes: usize| {
+            let mut body = Body::from(vec![b'x'; bytes]);
+            read(&memory, &HeaderMap::new(), &mut body, LIMIT, Encoding::Identity).await
+        };
         let first = send(PERMIT + 1).await.unwrap();
         assert_eq!(send(1).await.unwrap_err().code, Code::TooManyRequests);
         drop(first);

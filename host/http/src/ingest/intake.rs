@@ -18,12 +18,13 @@ use tidegate_store::{RequestKey, Store};
 use super::batch::{Batch, Outcome};
 use super::body::Received;
 use super::body_memory::BodyMemory;
+use super::credentials::{self, KeyPlace};
 use crate::app::App;
 use crate::auth::authenticate;
 use crate::blocking_body::{BLOCKING_BYTES, off_connections};
 
 /// The query parameters that name a source. The first one in this order that is not empty is used.
-const SOURCE_PARAMETERS: [&str; 4] = ["source_name", "collection_name", "source", "collection"];
+pub(super) const SOURCE_PARAMETERS: &[&str] = &["source_name", "collection_name", "source", "collection"];
 
 /// The sender of a request, and the source that its head names.
 pub(super) struct Sender {
@@ -33,31 +34,32 @@ pub(super) struct Sender {
 }
 
 impl Sender {
+    /// The sender of a request. `keys` are the places of its protocol for the token, besides those of all;
+    /// `sources` are the query parameters that name a source.
+    ///
     /// # Errors
-    /// [`Code::Unauthorized`] without a valid token.
-    pub(super) fn of(app: &App, head: &Parts) -> Result<Self, Failure> {
+    /// [`Code::Unauthorized`] without a valid token; [`Code::TooManyRequests`] beyond the rate limit of the token.
+    pub(super) fn of(app: &App, head: &Parts, keys: &[KeyPlace], sources: &[&str]) -> Result<Self, Failure> {
         // Only the known parameters are kept: anybody, even without a token, may send thousands of others.
         let pairs = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
         let query: HashMap<Cow<'_, str>, Cow<'_, str>> =
-            pairs.filter(|(name, _)| *name == "api_key" || SOURCE_PARAMETERS.contains(&&**name)).collect();
-        let has_header = head.headers.contains_key("x-api-key") || head.headers.contains_key(header::AUTHORIZATION);
-        let access = match query.get("api_key") {
-            Some(key) if !has_header => {
+            pairs.filter(|(name, _)| *name == "api_key" || sources.contains(&&**name)).collect();
+        let own = if credentials::is_usual(&head.headers) { None } else { credentials::token(&head.headers, keys) };
+        let has_header = credentials::is_usual(&head.headers) || head.headers.contains_key(header::AUTHORIZATION);
+        let access = match (own, query.get("api_key")) {
+            (Some(key), _) => authenticate(&app.service, &as_header(&key))?,
+            (None, Some(key)) if !has_header => {
                 if !app.service.options.ingest.key_in_query {
                     let message = "the access token is not taken from the query string (?api_key=) here; send it as X-API-KEY or as \
                                    Authorization: Bearer, or have the server's setting ingest.key_in_query set to true";
                     return Err(Failure::new(Code::Unauthorized, message));
                 }
-                let mut headers = HeaderMap::new();
-                if let Ok(key) = HeaderValue::from_str(key) {
-                    headers.insert(HeaderName::from_static("x-api-key"), key);
-                }
-                authenticate(&app.service, &headers)?
+                authenticate(&app.service, &as_header(key))?
             }
             _ => authenticate(&app.service, &head.headers)?,
         };
         app.limit_rate(RequestClass::Ingest, access.identity)?;
-        let in_query = SOURCE_PARAMETERS.iter().find_map(|name| query.get(*name).filter(|source| !source.is_empty()));
+        let in_query = sources.iter().find_map(|name| query.get(*name).filter(|source| !source.is_empty()));
         let in_header = ["x-source-name", "x-source", "x-collection"];
         let in_header = || {
             let mut named = in_header.iter().filter_map(|name| head.headers.get(*name)?.to_str().ok());
@@ -65,6 +67,15 @@ impl Sender {
         };
         Ok(Self { access, source: in_query.map(|source| &**source).or_else(in_header).map(str::to_owned) })
     }
+}
+
+/// A token where `authenticate` looks for it.
+fn as_header(token: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(token) = HeaderValue::from_str(token) {
+        headers.insert(HeaderName::from_static("x-api-key"), token);
+    }
+    headers
 }
 
 /// Finds a source by its name or UUID. Returns its name.
@@ -121,7 +132,7 @@ pub(super) async fn cut<T: Send + 'static>(
 /// Stores the events of a request.
 ///
 /// # Errors
-/// Those of the store; [`Code::InvalidBody`] when there were events and none of them could be stored.
+/// Those of the store.
 pub(super) async fn store(
     store: &Store,
     source: &str,
@@ -129,5 +140,5 @@ pub(super) async fn store(
     key: Option<RequestKey>,
 ) -> Result<Outcome, Failure> {
     let (intake, _reservation) = batch.into_parts();
-    Outcome::of(store.ingest_once(source, intake, key).await.map_err(of_store)?)
+    Ok(Outcome::of(store.ingest_once(source, intake, key).await.map_err(of_store)?))
 }

@@ -1,4 +1,4 @@
-//! The header `Idempotency-Key`: a name that a sender gives to a request, so that the request can be sent again without
+//! The header `Idempotency-Key`, or that of a protocol: a name that a sender gives to a request, so that the request can be sent again without
 //! storing its events twice.
 
 use axum::http::HeaderMap;
@@ -7,7 +7,6 @@ use tidegate_model::{Code, Failure};
 use tidegate_service::Identity;
 use tidegate_store::RequestKey;
 
-const HEADER: &str = "idempotency-key";
 /// The longest name, in bytes.
 const LONGEST: usize = 255;
 
@@ -16,19 +15,20 @@ const LONGEST: usize = 255;
 pub(super) struct Name([u8; 32]);
 
 impl Name {
-    /// Reads the name from the headers. It is valid for the token that sent it; other tokens may use the same name.
+    /// Reads the name from this header of a request. It is valid for the token that sent it; other tokens may use the same name.
     ///
     /// # Errors
     /// [`Code::InvalidParameter`] for a header that is not a valid name, or that is sent twice.
-    pub(super) fn of(headers: &HeaderMap, sender: &Identity) -> Result<Option<Self>, Failure> {
-        let mut named = headers.get_all(HEADER).iter();
+    pub(super) fn of(headers: &HeaderMap, header: &str, sender: &Identity) -> Result<Option<Self>, Failure> {
+        let mut named = headers.get_all(header).iter();
         let Some(name) = named.next() else { return Ok(None) };
         let name = name.as_bytes();
         let is_name = (1..=LONGEST).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic);
         if named.next().is_some() || !is_name {
-            let message =
-                format!("an Idempotency-Key is one header of 1 to {LONGEST} visible ASCII characters, such as a UUID");
-            return Err(Failure::new(Code::InvalidParameter, message).about(HEADER));
+            let message = format!(
+                "the header {header} is there once and has 1 to {LONGEST} visible ASCII characters, such as a UUID"
+            );
+            return Err(Failure::new(Code::InvalidParameter, message).about(header));
         }
         Ok(Some(Self(Sha256::new().chain_update(sender).chain_update(name).finalize().into())))
     }
@@ -45,6 +45,7 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
+    const HEADER: &str = "idempotency-key";
     const A: Identity = [1; 32];
 
     fn of(names: &[&str], sender: &Identity) -> Result<Option<[u8; 32]>, Code> {
@@ -52,7 +53,7 @@ mod tests {
         for name in names {
             headers.append(HEADER, HeaderValue::from_str(name).unwrap());
         }
-        Name::of(&headers, sender).map(|name| name.map(|Name(name)| name)).map_err(|failure| failure.code)
+        Name::of(&headers, HEADER, sender).map(|name| name.map(|Name(name)| name)).map_err(|failure| failure.code)
     }
 
     #[test]

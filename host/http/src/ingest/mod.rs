@@ -4,28 +4,44 @@
 //! read the body; split it into events; store the valid events and report the others. Accepted events are on stable
 //! storage before the response is sent.
 //!
-//! - `routes`, `otlp`: the routes;
-//! - `intake`: the steps that they share;
+//! - `routes`: the routes; `doors`: the protocols of other services; `json_door`, `otlp`, `otlp_grpc`: our own and OpenTelemetry's;
+//! - `receive`: the steps; `door`: what a protocol adds to them;
+//! - `events`, `intake`: the parts of the steps; `credentials`: where the token stands;
 //! - `body`, `body_memory`: reading a body, and the memory budget for all bodies;
-//! - `batch`: the events of one request;
-//! - `json`, `otlp_json`, `otlp_protobuf` with `otlp_record`: the formats;
-//! - `elements`, `text`: reading JSON piece by piece;
+//! - `batch`: the events of one source;
+//! - `json`, `otlp_json`, `otlp_protobuf` with `otlp_record`: the formats of `json_door` and `otlp`;
+//! - `elements`, `text`, `wire`: reading JSON and Protocol Buffers piece by piece; `logged`: an answer;
+//! - `dry_run`: reading without storing, for the fuzz target;
 //! - `key`: the idempotency key of a request.
 
 mod batch;
 mod body;
 mod body_memory;
+mod credentials;
+mod door;
+mod doors;
+mod dry_run;
 mod elements;
+mod events;
 mod intake;
 mod json;
+mod json_door;
 mod key;
-pub(crate) mod otlp;
+mod logged;
+mod otlp;
+mod otlp_grpc;
 mod otlp_json;
 mod otlp_protobuf;
 mod otlp_record;
-pub(crate) mod routes;
+mod receive;
+mod routes;
 #[cfg(test)]
 mod tests;
 mod text;
+mod wire;
 
 pub(crate) use body_memory::BodyMemory;
+pub use dry_run::{BodyContent, body_forms, read_body};
+
+pub(crate) use doors::bulk_answer::{is_client, question};
+pub(crate) use routes::add_routes;

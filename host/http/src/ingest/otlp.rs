@@ -3,25 +3,25 @@
 //! An exporter understands only its own protocol, so responses and errors have the types of that protocol:
 //! `ExportLogsServiceResponse` and `google.rpc.Status`, in the encoding of the request.
 
-use std::sync::Arc;
-
 use axum::body::Body;
-use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsPartialSuccess, ExportLogsServiceResponse};
 use prost::Message;
 use serde_json::{Value, json};
 use tidegate_model::{Code, Failure};
+use tidegate_service::door_options::DoorOptions;
 use tidegate_service::failures::document;
 
 use super::batch::Outcome;
-use super::intake::{Sender, begin, cut, find_source, store};
-use super::key::Name;
+use super::door::{Delivered, Door, as_unavailable, content_type, refusal_with};
+use super::events::Events;
 use super::{body, otlp_json, otlp_protobuf};
-use crate::app::App;
-use crate::failure::Refusal;
+
+const PROTOBUF: &str = "application/x-protobuf";
+const JSON: &str = "application/json";
 
 /// How many refused records the response describes. All of them are counted.
 const NAMED: usize = 10;
@@ -41,77 +41,82 @@ struct Status {
     message: String,
 }
 
-/// The handler of `POST /v1/logs`.
-pub(crate) async fn logs(State(app): State<Arc<App>>, request: Request) -> Response {
-    let (head, mut body) = request.into_parts();
-    let encoding = encoding(&head.headers);
-    let taken = match encoding {
-        Some(encoding) => take(&app, encoding, &head, &mut body).await,
-        None => {
-            let message = "send logs as application/x-protobuf or application/json";
-            Err(Failure::new(Code::UnsupportedMediaType, message).about("content-type"))
+/// Logs of OpenTelemetry.
+#[derive(Debug)]
+pub(crate) struct Otlp;
+
+impl Door for Otlp {
+    fn name(&self) -> &'static str {
+        "otlp"
+    }
+
+    fn paths(&self) -> &'static [&'static str] {
+        &["/v1/logs"]
+    }
+
+    fn default_source<'o>(&self, options: &'o DoorOptions) -> &'o str {
+        &options.otlp_source
+    }
+
+    fn naming(&self) -> &'static str {
+        "the header x-source-name; for an OpenTelemetry SDK, OTEL_EXPORTER_OTLP_HEADERS=x-api-key=TOKEN,x-source-name=NAME"
+    }
+
+    fn check(&self, head: &Parts) -> Result<body::Encoding, Failure> {
+        match encoding(head) {
+            Some(_) => Ok(body::Encoding::Identity),
+            None => {
+                let message = "send logs as application/x-protobuf or application/json";
+                Err(Failure::new(Code::UnsupportedMediaType, message).about("content-type"))
+            }
         }
-    };
-    // A client that sends neither of the two encodings most likely reads JSON.
-    let encoding = encoding.unwrap_or(Encoding::Json);
-    match taken {
-        Ok(outcome) => success(encoding, &outcome),
-        Err(failure) => {
-            body::drain(&mut body).await;
-            refusal(encoding, failure)
-        }
+    }
+
+    fn read(&self, head: &Parts, body: &Bytes, events: Events) -> Result<Events, Failure> {
+        let own = match encoding(head) {
+            Some(Encoding::Protobuf) => otlp_protobuf::parse(body, events.own)?,
+            _ => otlp_json::parse(body, events.own)?,
+        };
+        Ok(Events { own, ..events })
+    }
+
+    fn accepted(&self, head: &Parts, delivered: &Delivered) -> Response {
+        success(encoding(head).unwrap_or(Encoding::Json), delivered.own())
+    }
+
+    fn refused(&self, head: &Parts, failure: Failure) -> Response {
+        // A client that sends neither of the two encodings most likely reads JSON.
+        refusal(encoding(head).unwrap_or(Encoding::Json), failure)
     }
 }
 
-async fn take(app: &App, encoding: Encoding, head: &Parts, body: &mut Body) -> Result<Outcome, Failure> {
-    let sender = Sender::of(app, head)?;
-    let named = sender.source.as_ref().ok_or_else(|| {
-        let message = "name the source in the header x-source-name; for an OpenTelemetry SDK, set \
-                       OTEL_EXPORTER_OTLP_HEADERS=x-api-key=TOKEN,x-source-name=NAME";
-        Failure::new(Code::InvalidParameter, message).about("x-source-name")
-    })?;
-    let source = find_source(&app.service.store, &sender.access, named)?;
-    let name = Name::of(&head.headers, &sender.access.identity)?;
-    let received = body::read(&app.bodies, &head.headers, body, app.service.options.ingest.max_body).await?;
-    let count = received.bytes.len();
-    let (bytes, batch) = begin(&app.service, received);
-    let parse = move || {
-        let key = name.map(|name| name.with(&bytes));
-        let batch = match encoding {
-            Encoding::Protobuf => otlp_protobuf::parse(&bytes, batch)?,
-            Encoding::Json => otlp_json::parse(&bytes, batch)?,
-        };
-        Ok((key, batch))
-    };
-    let (key, batch) = cut(&app.bodies, count, parse).await?;
-    let outcome = store(&app.service.store, &source, batch, key).await?;
-    outcome.count(&app.metrics, count);
-    Ok(outcome)
-}
-
-fn encoding(headers: &HeaderMap) -> Option<Encoding> {
-    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-    match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+fn encoding(head: &Parts) -> Option<Encoding> {
+    match content_type(head).as_str() {
         "application/x-protobuf" | "application/protobuf" => Some(Encoding::Protobuf),
         "application/json" => Some(Encoding::Json),
         _ => None,
     }
 }
 
-/// The response to an export that was accepted, wholly or in part. Refused records would be refused again, so the
-/// status is success, and the body says how many were refused.
-fn success(encoding: Encoding, outcome: &Outcome) -> Response {
-    // If no record is rejected, exporters read the message as a warning.
+/// What an export says of refused records and of warnings, if there is anything to say. If no record is rejected,
+/// exporters read the message as a warning.
+pub(super) fn partial_success(outcome: &Outcome) -> Option<ExportLogsPartialSuccess> {
     let named = outcome.refused.iter().take(NAMED);
     let mut messages: Vec<String> =
         named.map(|refused| format!("log record {}: {}", refused.index, refused.reason)).collect();
     if outcome.future_times > 0 {
         messages.push(format!("{} log records have a time more than a day ahead", outcome.future_times));
     }
-    let partial = (!messages.is_empty()).then(|| ExportLogsPartialSuccess {
+    (!messages.is_empty()).then(|| ExportLogsPartialSuccess {
         rejected_log_records: i64::try_from(outcome.refused.len()).unwrap_or(i64::MAX),
         error_message: messages.join("; "),
-    });
+    })
+}
+
+/// The response to an export that was accepted, wholly or in part. Refused records would be refused again, so the
+/// status is success, and the body says how many were refused.
+fn success(encoding: Encoding, outcome: &Outcome) -> Response {
+    let partial = partial_success(outcome);
     match encoding {
         Encoding::Protobuf => {
             let answer = ExportLogsServiceResponse { partial_success: partial };
@@ -128,44 +133,27 @@ fn success(encoding: Encoding, outcome: &Outcome) -> Response {
     }
 }
 
-fn refusal(encoding: Encoding, mut failure: Failure) -> Response {
-    // Exporters retry only after 429, 502, 503 and 504. A full disk, which has another status, must not make them
-    // discard their logs.
-    if failure.code == Code::StorageFull {
-        failure.retry_after = failure.retry_after.or(failure.code.retry_after());
-        failure.code = Code::DataUnavailable;
-    }
+fn refusal(encoding: Encoding, failure: Failure) -> Response {
+    let failure = as_unavailable(failure);
     let mut answer = document(&failure);
     let message = answer.pointer("/error/message").and_then(Value::as_str).unwrap_or_default().to_owned();
     let status = Status { code: rpc_code(failure.code), message };
-    // The status code and the headers are the same as for errors of all other routes.
-    let (mut parts, _) = Refusal(failure).into_response().into_parts();
-    parts.headers.remove(header::CONTENT_LENGTH);
-    let body = match encoding {
-        Encoding::Protobuf => status.encode_to_vec(),
+    match encoding {
+        Encoding::Protobuf => refusal_with(failure, PROTOBUF, status.encode_to_vec()),
         Encoding::Json => {
             if let Value::Object(answer) = &mut answer {
                 answer.insert("code".to_owned(), Value::from(status.code));
                 answer.insert("message".to_owned(), Value::from(status.message));
             }
-            answer.to_string().into_bytes()
-        }
-    };
-    let mut response = respond(parts.status, encoding, body);
-    for (name, value) in parts.headers {
-        if let Some(name) = name
-            && name != header::CONTENT_TYPE
-        {
-            response.headers_mut().insert(name, value);
+            refusal_with(failure, JSON, answer.to_string().into_bytes())
         }
     }
-    response
 }
 
 fn respond(status: StatusCode, encoding: Encoding, body: Vec<u8>) -> Response {
     let kind = match encoding {
-        Encoding::Protobuf => "application/x-protobuf",
-        Encoding::Json => "application/json",
+        Encoding::Protobuf => PROTOBUF,
+        Encoding::Json => JSON,
     };
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use bytes::Buf;
 use bytes::Bytes;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -20,6 +19,10 @@ use tidegate_service::hex;
 
 use super::batch::Batch;
 use super::otlp_record::{Collector, Common, Record, Values, double, scope};
+use super::wire;
+
+/// The message that a body is.
+const WHAT: &str = "ExportLogsServiceRequest";
 
 /// The field numbers of the nested lists, which are parsed by hand: the logs of each resource in a request, the logs of
 /// each scope of a resource, and the log records of a scope.
@@ -84,51 +87,12 @@ fn common(
     Ok(found)
 }
 
-/// Calls `work` with each length-delimited field of a message that has this field number, in order.
 fn each(message: &Bytes, number: u64, work: &mut dyn FnMut(Bytes) -> Result<(), Failure>) -> Result<(), Failure> {
-    let mut rest = message.clone();
-    while !rest.is_empty() {
-        let key = varint(&mut rest)?;
-        let skipped = match key & 7 {
-            0 => varint(&mut rest).map(|_| 0)?,
-            1 => 8,
-            5 => 4,
-            2 => {
-                let length = usize::try_from(varint(&mut rest)?).unwrap_or(usize::MAX);
-                if length > rest.len() {
-                    return Err(bad("a field is longer than the message"));
-                }
-                let field = rest.split_to(length);
-                if key >> 3 == number {
-                    work(field)?;
-                }
-                0
-            }
-            other => return Err(bad(&format!("there is no wire type {other}"))),
-        };
-        if skipped > rest.len() {
-            return Err(bad("the message breaks off"));
-        }
-        rest.advance(skipped);
-    }
-    Ok(())
-}
-
-fn varint(rest: &mut Bytes) -> Result<u64, Failure> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let byte = rest.try_get_u8().map_err(|_| bad("the message breaks off"))?;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Ok(value);
-        }
-    }
-    Err(bad("a number is longer than ten bytes"))
+    wire::each(WHAT, message, number, work)
 }
 
 fn bad(reason: &str) -> Failure {
-    let message = format!("the body is no ExportLogsServiceRequest in Protocol Buffers: {reason}");
-    Failure::new(Code::InvalidBody, message)
+    wire::bad(WHAT, reason)
 }
 
 fn plain_record(record: LogRecord) -> Result<Record, String> {

@@ -3,16 +3,15 @@
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
 use serde_json::{Value, json};
 use tidegate_model::Code;
 use tidegate_service::{Options, Service};
 
-use super::routes::logs;
+use super::json_door::Logs;
+use super::receive::receive;
 use crate::app::App;
-use crate::failure::Refusal;
 
 const TOKEN: &str = "a-token-for-ingest-of-the-doors";
 
@@ -28,9 +27,10 @@ async fn app(change: impl FnOnce(&mut Options)) -> (tempfile::TempDir, Arc<App>)
 
 async fn send(app: &Arc<App>, query: &str, body: impl Into<Body>) -> Result<Value, Code> {
     let request = Request::post(format!("/api/logs?source_name=postgres.logs&{query}")).body(body.into()).unwrap();
-    match logs(State(Arc::clone(app)), request).await {
-        Ok(Json(answer)) => Ok(answer),
-        Err(Refusal(failure)) => Err(failure.code),
+    let response = receive(Arc::clone(app), &Logs, request).await;
+    match response.extensions().get::<Code>() {
+        Some(code) => Err(*code),
+        None => Ok(serde_json::from_slice(&to_bytes(response.into_body(), 1 << 20).await.unwrap()).unwrap()),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Labels hold only values that are few and not secret: route templates (never paths), methods, classes of status,
 //! codes of failures. Names of endpoints, sources and tokens are left out, because the page needs no token.
 
+mod doors;
 pub(crate) mod page;
 mod store;
 
@@ -20,6 +21,7 @@ use tidegate_model::{Code, number, size};
 use tidegate_runtime::Class;
 use tidegate_service::Service;
 
+use self::doors::DoorMetrics;
 use self::store::StoreMetrics;
 use crate::ingest::BodyMemory;
 
@@ -99,6 +101,8 @@ pub(crate) struct Metrics {
     anonymous: Gauge,
     crowded_connections: Counter,
     store: StoreMetrics,
+    /// The figures by door.
+    pub(crate) doors: DoorMetrics,
     unusable: Gauge,
     memory: Gauge,
     files: Gauge,
@@ -140,6 +144,7 @@ impl Metrics {
             anonymous: Gauge::default(),
             crowded_connections: Counter::default(),
             store: StoreMetrics::register(&mut registry),
+            doors: DoorMetrics::register(&mut registry),
             unusable: Gauge::default(),
             memory: Gauge::default(),
             files: Gauge::default(),
@@ -245,10 +250,14 @@ impl Metrics {
         self.seconds.get_or_create(&RouteLabels { route }).observe(answered.taken.as_secs_f64());
     }
 
-    /// Counts the events of a request, and the bytes of its body.
-    pub(crate) fn ingested(&self, accepted: usize, refused: usize, bytes: usize) {
+    /// Counts the events of a request.
+    pub(crate) fn ingested(&self, accepted: usize, refused: usize) {
         self.ingest_events.inc_by(number(accepted));
         self.ingest_refused.inc_by(number(refused));
+    }
+
+    /// Counts the bytes of a body whose events were acknowledged.
+    pub(crate) fn ingested_bytes(&self, bytes: usize) {
         self.ingest_bytes.inc_by(number(bytes));
     }
 

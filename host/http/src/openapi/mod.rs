@@ -5,7 +5,7 @@
 //!
 //! - `page`: the route;
 //! - `document`: the whole document;
-//! - `routes`: the fixed routes, one table;
+//! - `routes`: the fixed routes, one table; `door_routes`: those at which events come in by other protocols;
 //! - `schemas`: what they take and answer;
 //! - `endpoints`: an operation for each saved endpoint;
 //! - `answers`: what the endpoints answer, planned at most once a minute;
@@ -17,6 +17,7 @@
 mod answers;
 mod columns;
 mod document;
+mod door_routes;
 mod endpoints;
 pub(crate) mod page;
 mod routes;

@@ -13,20 +13,20 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     /// In lower case, as OpenAPI requires.
     pub(super) method: &'static str,
-    id: &'static str,
-    who: Who,
-    summary: &'static str,
-    description: &'static str,
+    pub(super) id: &'static str,
+    pub(super) who: Who,
+    pub(super) summary: &'static str,
+    pub(super) description: &'static str,
     /// Names of parameters that the document's components describe.
-    parameters: &'static [&'static str],
-    body: Takes,
+    pub(super) parameters: &'static [&'static str],
+    pub(super) body: Takes,
     /// The status codes of success, and the content of each.
-    success: &'static [(u16, Gives)],
-    refusals: &'static [u16],
+    pub(super) success: &'static [(u16, Gives)],
+    pub(super) refusals: &'static [u16],
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Who {
+pub(super) enum Who {
     Nobody,
     /// Everyone. With a token, the response contains more.
     Anyone,
@@ -36,7 +36,7 @@ enum Who {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Takes {
+pub(super) enum Takes {
     Nothing,
     /// A JSON object of a described schema.
     Json(&'static str),
@@ -45,10 +45,12 @@ enum Takes {
     Events,
     Otlp,
     Component,
+    /// A body of another protocol, in these media types. Its refusals have the form of that protocol, too.
+    Foreign(&'static [&'static str]),
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Gives {
+pub(super) enum Gives {
     Nothing,
     /// JSON of a described schema.
     Json(&'static str),
@@ -61,16 +63,24 @@ enum Gives {
     Otlp,
     Metrics,
     Component,
+    /// An answer of another protocol.
+    Foreign(&'static str),
 }
 
 /// The status codes with which a query may be refused.
 pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 504];
-const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 507];
+pub(super) const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 507];
 const LIST_REFUSALS: &[u16] = &[401, 403, 429, 500, 503];
 const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];
 const SAVE_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507];
 
-const fn route(path: &'static str, method: &'static str, id: &'static str, who: Who, summary: &'static str) -> Route {
+pub(super) const fn route(
+    path: &'static str,
+    method: &'static str,
+    id: &'static str,
+    who: Who,
+    summary: &'static str,
+) -> Route {
     Route {
         path,
         method,
@@ -444,7 +454,12 @@ impl Route {
         let mut responses: Map<String, Value> =
             self.success.iter().map(|(status, gives)| (status.to_string(), gives.response(errors))).collect();
         let prefix = if matches!(self.body, Takes::Otlp) { OTLP_REFUSED } else { "Refused" };
-        responses.extend(refusals_of(prefix, self.refusals));
+        if matches!(self.body, Takes::Foreign(_)) {
+            let refused = json!({"description": "Refused, in the form of the protocol."});
+            responses.extend(["4XX", "5XX"].map(|status| (status.to_owned(), refused.clone())));
+        } else {
+            responses.extend(refusals_of(prefix, self.refusals));
+        }
         put("responses", responses.into());
         Value::Object(operation)
     }
@@ -477,6 +492,7 @@ impl Takes {
                 "application/x-protobuf": {"schema": binary},
                 "application/json": {"schema": {"type": "object", "description": "ExportLogsServiceRequest"}},
             }),
+            Self::Foreign(kinds) => kinds.iter().map(|kind| ((*kind).to_owned(), json!({"schema": binary}))).collect(),
             Self::Component => {
                 json!({"application/wasm": {"schema": binary}, "application/octet-stream": {"schema": binary}})
             }
@@ -513,6 +529,7 @@ impl Gives {
                 "headers": {"ETag": {"description": "The SHA-256 of its bytes, in hexadecimal.", "schema": {"type": "string"}}},
                 "content": {"application/wasm": {"schema": {}}},
             }),
+            Self::Foreign(description) => json!({"description": description, "content": json(json!({}))}),
             Self::Metrics => json!({
                 "description": "The text format of Prometheus.",
                 "content": {"application/openmetrics-text": {"schema": {"type": "string"}}},

@@ -115,6 +115,7 @@ fn parameters() -> Value {
     let formats = json!({"type": "string", "enum": formats});
     json!({
         "endpoint": in_path("endpoint", "The id or the name of an endpoint."),
+        "index": in_path("index", "The name of a source."),
         "source": in_path("source", "The id or the name of a source."),
         "token": in_path("token", "The id of an access token."),
         "version": {"name": "version", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}},

@@ -7,6 +7,7 @@
 mod macros;
 mod admission;
 mod compaction;
+mod doors;
 mod ingest;
 mod server;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use tidegate_model::{LIMITS, Part, Section, SettingError, Unit, number};
 use crate::options::Options;
 use admission::{ADMISSION, CACHE, COMPONENTS, RATE};
 use compaction::COMPACTION;
+use doors::DOORS;
 use ingest::{INGEST, STORE};
 use server::SERVER;
 use traces::TRACES;
@@ -33,6 +35,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         of_mut: |o| &mut o.limits,
     },
     &Part { name: "ingest", what: "what clients may send", settings: INGEST, of: |o| o, of_mut: |o| o },
+    &Part {
+        name: "doors",
+        what: "the ways in which events come in",
+        settings: DOORS,
+        of: |o: &Options| &o.doors,
+        of_mut: |o| &mut o.doors,
+    },
     &Part {
         name: "cache",
         what: "kept answers",

@@ -1,0 +1,137 @@
+//! `/logs/logplex`: the drains of Heroku, which send syslog messages over HTTP, each after its length.
+
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use tidegate_model::{Code, Failure};
+use tidegate_service::door_options::DoorOptions;
+
+use tidegate_store::too_long;
+
+use super::super::batch::Batch;
+use super::super::body::Encoding;
+use super::super::door::{Delivered, Door, content_type};
+use super::super::events::Events;
+use super::syslog;
+
+/// The door for drains of Heroku.
+#[derive(Debug)]
+pub(super) struct Logplex;
+
+impl Door for Logplex {
+    fn name(&self) -> &'static str {
+        "logplex"
+    }
+
+    fn paths(&self) -> &'static [&'static str] {
+        &["/logs/logplex", "/api/logs/logplex"]
+    }
+
+    fn default_source<'o>(&self, options: &'o DoorOptions) -> &'o str {
+        &options.logplex_source
+    }
+
+    /// A drain sends the same frame again, under the same id, until it gets an answer.
+    fn request_name(&self) -> &'static str {
+        "logplex-frame-id"
+    }
+
+    fn check(&self, head: &Parts) -> Result<Encoding, Failure> {
+        match content_type(head).as_str() {
+            "application/logplex-1" | "text/plain" | "" => Ok(Encoding::Identity),
+            other => {
+                let message = format!("{other} is not read here; send syslog messages as application/logplex-1");
+                Err(Failure::new(Code::UnsupportedMediaType, message).about("content-type"))
+            }
+        }
+    }
+
+    fn read(&self, _head: &Parts, body: &Bytes, mut events: Events) -> Result<Events, Failure> {
+        messages(body, &mut events.own)?;
+        Ok(events)
+    }
+
+    fn accepted(&self, _head: &Parts, _delivered: &Delivered) -> Response {
+        // A drain reads the status only.
+        StatusCode::NO_CONTENT.into_response()
+    }
+}
+
+/// Reads messages that each follow their length in bytes. What follows a length that is wrong cannot be read, and
+/// counts as one refused message.
+///
+/// # Errors
+/// [`Code::InvalidBody`] if the body begins with no length.
+fn messages(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
+    let mut rest = body;
+    while !rest.is_empty() && !batch.has_failed() {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let length = rest.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<usize>().ok());
+        let Some((length, after)) = length.zip(rest.get(digits..).and_then(|after| after.strip_prefix(b" "))) else {
+            let message = "a syslog message follows its length in bytes and a blank; what comes here has none";
+            if batch.count() == 0 {
+                return Err(Failure::new(Code::InvalidBody, message));
+            }
+            batch.refuse(message.to_owned());
+            break;
+        };
+        let Some((message, next)) = after.split_at_checked(length) else {
+            batch.refuse(format!("the message has {length} bytes by its length, and only {} came", after.len()));
+            break;
+        };
+        rest = next;
+        if message.len() > batch.max_event() {
+            batch.refuse(too_long(message.len(), batch.max_event()));
+            continue;
+        }
+        match syslog::read(&String::from_utf8_lossy(message)) {
+            Ok(event) => batch.take(event),
+            Err(reason) => batch.refuse(reason),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn read(body: &[u8]) -> Result<(Vec<Value>, Vec<String>), Code> {
+        let mut batch = Batch::for_tests(1000);
+        messages(body, &mut batch).map_err(|failure| failure.code)?;
+        let texts = batch.events().iter().map(|event| event.get("event_message").cloned().unwrap()).collect();
+        Ok((texts, batch.refused().iter().map(|refused| refused.reason.clone()).collect()))
+    }
+
+    fn framed(text: &str) -> String {
+        let message = format!("<190>1 2025-11-20T10:15:02Z host app web.1 - {text}");
+        format!("{} {message}", message.len())
+    }
+
+    #[test]
+    fn messages_are_cut_by_their_lengths() {
+        let body = [framed("one\n"), framed("\u{20ac} two"), framed("")].concat();
+        let (texts, refused) = read(body.as_bytes()).unwrap();
+        assert_eq!((texts, refused.len()), (vec!["one".into(), "\u{20ac} two".into(), "".into()], 0));
+        assert_eq!(read(b"").unwrap().0.len(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_read_costs_only_itself_as_far_as_possible() {
+        let long = framed(&"x".repeat(1000));
+        let body =
+            [framed("one"), "4 what".to_owned(), long, framed("two"), "99999999999999999999999 x".to_owned()].concat();
+        let (texts, refused) = read(body.as_bytes()).unwrap();
+        assert_eq!((texts.len(), refused.len()), (2, 3));
+        let mut cut = framed("one") + &framed("two");
+        cut.pop();
+        let (texts, refused) = read(cut.as_bytes()).unwrap();
+        assert_eq!((texts.len(), refused.len()), (1, 1));
+        for bad in ["<190>1 -", "x", " ", "5"] {
+            assert_eq!(read(bad.as_bytes()), Err(Code::InvalidBody), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! `/loki/api/v1/push`: the push API of Loki, in Protocol Buffers packed with Snappy and in JSON.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use prost::Message;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tidegate_model::{Code, Failure};
+use tidegate_service::door_options::DoorOptions;
+use tidegate_service::failures::text;
+use tidegate_store::{MAX_VALUES, read_event, too_many_values};
+
+use super::super::body::Encoding;
+use super::super::door::{Delivered, Door, as_unavailable, content_type, refusal_with};
+use super::super::elements::each_element;
+use super::super::events::Events;
+use super::super::wire;
+use super::fields::Fields;
+use super::loki_entry::{Entries, Entry, Labels, labels};
+
+const WHAT: &str = "PushRequest";
+const STREAMS: u64 = 1;
+const LABELS: u64 = 1;
+const ENTRIES: u64 = 2;
+const PLAIN: &str = "text/plain; charset=utf-8";
+/// How many refused entries the answer describes.
+const NAMED: usize = 10;
+
+/// The door for senders of Loki.
+#[derive(Debug)]
+pub(super) struct Loki;
+
+impl Door for Loki {
+    fn name(&self) -> &'static str {
+        "loki"
+    }
+
+    fn paths(&self) -> &'static [&'static str] {
+        &["/loki/api/v1/push", "/api/v1/push"]
+    }
+
+    fn default_source<'o>(&self, options: &'o DoorOptions) -> &'o str {
+        &options.loki_source
+    }
+
+    fn naming(&self) -> &'static str {
+        "?source_name=NAME, the header x-source-name, or the tenant (x-scope-orgid)"
+    }
+
+    /// Loki's senders have a header for the tenant.
+    fn named_source(&self, head: &Parts) -> Option<String> {
+        let tenant = head.headers.get("x-scope-orgid")?.to_str().ok()?;
+        // The tenant that senders are given where there is only one.
+        (!tenant.is_empty() && tenant != "fake").then(|| tenant.to_owned())
+    }
+
+    fn check(&self, head: &Parts) -> Result<Encoding, Failure> {
+        match content_type(head).as_str() {
+            "application/json" => Ok(Encoding::Identity),
+            // What senders of Protocol Buffers do not declare.
+            "application/x-protobuf" | "application/protobuf" => Ok(Encoding::Snappy),
+            other => {
+                let message = format!("send entries as application/json or application/x-protobuf, not as {other:?}");
+                Err(Failure::new(Code::UnsupportedMediaType, message).about("content-type"))
+            }
+        }
+    }
+
+    fn read(&self, head: &Parts, body: &Bytes, mut events: Events) -> Result<Events, Failure> {
+        let mut entries = Entries::new(&mut events.own);
+        match content_type(head).as_str() {
+            "application/json" => json(body, &mut entries)?,
+            _ => protobuf(body, &mut entries)?,
+        }
+        Ok(events)
+    }
+
+    fn accepted(&self, _head: &Parts, delivered: &Delivered) -> Response {
+        let refused = &delivered.own().refused;
+        if refused.is_empty() {
+            return StatusCode::NO_CONTENT.into_response();
+        }
+        // Loki tells refused entries by this status, too: senders log the text and do not send again.
+        let mut told = format!("{} entries are stored, {} are refused", delivered.own().accepted, refused.len());
+        for refused in refused.iter().take(NAMED) {
+            told.push_str(&format!("\nentry {}: {}", refused.index, refused.reason));
+        }
+        refusal_with(Failure::new(Code::InvalidBody, "some entries are refused"), PLAIN, (told + "\n").into_bytes())
+    }
+
+    fn refused(&self, _head: &Parts, failure: Failure) -> Response {
+        let failure = as_unavailable(failure);
+        let told = text(&failure) + "\n";
+        refusal_with(failure, PLAIN, told.into_bytes())
+    }
+}
+
+/// `{"streams": [{"stream": {...}, "values": [["NANOSECONDS", "LINE", {...}], ...]}, ...]}`.
+#[derive(Deserialize)]
+struct Push<'a> {
+    #[serde(borrow)]
+    streams: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Stream<'a> {
+    #[serde(borrow, default)]
+    stream: Option<&'a RawValue>,
+    #[serde(borrow)]
+    values: &'a RawValue,
+}
+
+fn json(body: &[u8], entries: &mut Entries<'_>) -> Result<(), Failure> {
+    let bad = |error: &dyn std::fmt::Display| {
+        let message = format!("the body is no push request in JSON: {error}; nothing of it was stored");
+        Failure::new(Code::InvalidBody, message)
+    };
+    let text = std::str::from_utf8(body).map_err(|error| bad(&error))?;
+    let push: Push<'_> = serde_json::from_str(text).map_err(|error| bad(&error))?;
+    let mut failed = None;
+    let read = each_element(push.streams.get(), |stream| {
+        let read = stream_of(stream, entries).map_err(|failure| failure.unwrap_or_else(|error| bad(&error)));
+        failed = read.err();
+        failed.is_none() && !entries.batch.has_failed()
+    });
+    match failed {
+        Some(failure) => Err(failure),
+        None => read.map_err(|error| bad(&error)),
+    }
+}
+
+/// Reads a stream of JSON. The error is a failure, or the reason why the body is no push request.
+fn stream_of(text: &str, entries: &mut Entries<'_>) -> Result<(), Result<Failure, String>> {
+    let bad = |error: serde_json::Error| Err(error.to_string());
+    let stream: Stream<'_> = serde_json::from_str(text).map_err(bad)?;
+    let own = stream.stream.map_or("{}", RawValue::get);
+    let labels = if own.len() > entries.batch.max_event() {
+        // Each of its entries is refused, for it is too long.
+        Labels { bytes: own.len(), ..Labels::default() }
+    } else {
+        match read_event(own) {
+            Ok(Value::Object(values)) => Labels { values: Arc::new(values), bytes: own.len() },
+            Ok(_) => return Err(Err("the labels of a stream are an object".to_owned())),
+            Err(reason) => return Err(Err(reason)),
+        }
+    };
+    let mut failed = None;
+    each_element(stream.values.get(), |entry| {
+        failed = entries.add(&labels, entry.len(), || entry_of(entry)).err();
+        failed.is_none() && !entries.batch.has_failed()
+    })
+    .map_err(bad)?;
+    failed.map_or(Ok(()), |failure| Err(Ok(failure)))
+}
+
+fn entry_of(text: &str) -> Result<Entry, String> {
+    let bad = "an entry is [\"NANOSECONDS\", \"LINE\"], with an object of structured metadata if there is any";
+    let Value::Array(parts) = read_event(text)? else { return Err(bad.to_owned()) };
+    let mut parts = parts.into_iter();
+    let (Some(time), Some(Value::String(line))) = (parts.next(), parts.next()) else { return Err(bad.to_owned()) };
+    let nanos = match &time {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.as_i64().map(i128::from),
+        _ => None,
+    };
+    let nanos =
+        nanos.ok_or_else(|| format!("the time of an entry is its nanoseconds since 1970 as text, not {time}"))?;
+    let structured = match parts.next() {
+        None | Some(Value::Null) => Fields::new(),
+        Some(Value::Object(structured)) => structured,
+        Some(_) => return Err(bad.to_owned()),
+    };
+    Ok(Entry { nanos, line, structured })
+}
+
+/// `google.protobuf.Timestamp`.
+#[derive(Clone, PartialEq, Message)]
+struct Timestamp {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+    #[prost(int32, tag = "2")]
+    nanos: i32,
+}
+
+/// `LabelPairAdapter` of Loki.
+#[derive(Clone, PartialEq, Message)]
+struct Pair {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+/// `EntryAdapter` of Loki.
+#[derive(Clone, PartialEq, Message)]
+struct WireEntry {
+    #[prost(message, optional, tag = "1")]
+    timestamp: Option<Timestamp>,
+    #[prost(string, tag = "2")]
+    line: String,
+    #[prost(message, repeated, tag = "3")]
+    structured: Vec<Pair>,
+}
+
+fn protobuf(body: &Bytes, entries: &mut Entries<'_>) -> Result<(), Failure> {
+    wire::each(WHAT, body, STREAMS, &mut |stream| {
+        let mut own = Labels::default();
+        let longest = entries.batch.max_event();
+        wire::each(WHAT, &stream, LABELS, &mut |text| {
+            let text = std::str::from_utf8(&text).map_err(|error| wire::bad(WHAT, &error.to_string()))?;
+            own = if text.len() > longest {
+                Labels { bytes: text.len(), ..Labels::default() }
+            } else {
+                labels(text).map_err(|reason| wire::bad(WHAT, &reason))?
+            };
+            Ok(())
+        })?;
+        wire::each(WHAT, &stream, ENTRIES, &mut |entry| {
+            if entries.batch.has_failed() {
+                return Ok(());
+            }
+            let bytes = entry.len();
+            entries.add(&own, bytes, || {
+                let entry = WireEntry::decode(entry).map_err(|error| format!("the entry cannot be read: {error}"))?;
+                if entry.structured.len() > MAX_VALUES {
+                    return Err(too_many_values());
+                }
+                let time = entry.timestamp.unwrap_or_default();
+                let structured = entry.structured.into_iter().map(|pair| (pair.name, Value::String(pair.value)));
+                Ok(Entry {
+                    nanos: i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos),
+                    line: entry.line,
+                    structured: structured.collect(),
+                })
+            })
+        })
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::super::super::batch::Batch;
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    /// `StreamAdapter` of Loki.
+    #[derive(Clone, PartialEq, Message)]
+    struct WireStream {
+        #[prost(string, tag = "1")]
+        labels: String,
+        #[prost(message, repeated, tag = "2")]
+        entries: Vec<WireEntry>,
+        #[prost(uint64, tag = "3")]
+        hash: u64,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct WirePush {
+        #[prost(message, repeated, tag = "1")]
+        streams: Vec<WireStream>,
+    }
+
+    fn request() -> Bytes {
+        let entry = |line: &str| WireEntry {
+            timestamp: Some(Timestamp { seconds: 1_763_633_702, nanos: 123_456_789 }),
+            line: line.to_owned(),
+            structured: vec![Pair { name: "trace_id".to_owned(), value: "t".to_owned() }],
+        };
+        let stream =
+            |labels: &str| WireStream { labels: labels.to_owned(), entries: vec![entry("a"), entry("b")], hash: 7 };
+        WirePush { streams: vec![stream("{job=\"x\"}"), stream("{job=\"y\"}")] }.encode_to_vec().into()
+    }
+
+    fn read(body: &Bytes, is_json: bool) -> Result<Batch, Failure> {
+        let mut batch = Batch::for_tests(1000);
+        let mut entries = Entries::new(&mut batch);
+        if is_json {
+            json(body, &mut entries)?
+        } else {
+            protobuf(body, &mut entries)?
+        }
+        Ok(batch)
+    }
+
+    #[test]
+    fn both_encodings_come_out_alike() {
+        let values =
+            json!([["1763633702123456789", "a", {"trace_id": "t"}], ["1763633702123456789", "b", {"trace_id": "t"}]]);
+        let sent = json!({"streams": [{"stream": {"job": "x"}, "values": values}, {"values": values, "stream": {"job": "y"}}]});
+        let one = read(&request(), false).unwrap().events();
+        assert_eq!(one, read(&Bytes::from(sent.to_string()), true).unwrap().events());
+        let first = json!({"timestamp": 1_763_633_702_123_456_u64, "event_message": "a", "metadata": {"job": "x", "trace_id": "t"}});
+        assert_eq!((one.len(), one.first()), (4, Some(&first)));
+    }
+
+    #[test]
+    fn a_bad_entry_costs_only_itself_and_a_bad_body_everything() {
+        let long = "x".repeat(1000);
+        let values = json!([["1", "a"], ["x", "b"], ["1"], ["1", 5], ["1", "c", 5], 7, ["1", long], [2, "d", null]]);
+        let batch = read(&Bytes::from(json!({"streams": [{"values": values}]}).to_string()), true).unwrap();
+        assert_eq!((batch.events().len(), batch.refused().len()), (2, 6));
+        for bad in [
+            "",
+            "{}",
+            "[]",
+            "{\"streams\": 5}",
+            "{\"streams\": [5]}",
+            "{\"streams\": [{\"values\": 5}]}",
+            "{\"streams\": [{\"stream\": 5, \"values\": []}]}",
+            "{\"streams\": []",
+        ] {
+            assert_eq!(read(&Bytes::from(bad), true).unwrap_err().code, Code::InvalidBody, "{bad}");
+        }
+        assert_eq!(read(&Bytes::from("{\"streams\": []}"), true).unwrap().events().len(), 0);
+        assert_eq!(read(&Bytes::from_static(b"\x0a\x05\x0a\x03{a}"), false).unwrap_err().code, Code::InvalidBody);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_it(bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0..100_usize, byte: u8) {
+            let _ = read(&Bytes::from(bytes.clone()), false);
+            let _ = read(&Bytes::from(bytes), true);
+            let mut body = request().to_vec();
+            if let Some(place) = body.get_mut(at) {
+                *place = byte;
+            }
+            let _ = read(&Bytes::from(body), false);
+        }
+    }
+}

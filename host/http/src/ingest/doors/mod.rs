@@ -1,0 +1,59 @@
+//! The doors: the protocols in which senders of other services send, one file or a few per protocol. How one is added:
+//! `docs/contributing/ingest-formats.md`.
+//!
+//! - `incumbent`, `logplex` with `syslog`: the paths of the incumbent service;
+//! - `loki` with `loki_entry`; `bulk` with `bulk_answer`: Elasticsearch; `splunk`; `datadog`; `firehose`;
+//! - `documents`, `lines`: cutting a body; `fields`: message and time where a protocol has none of its own.
+
+mod bulk;
+pub(super) mod bulk_answer;
+mod datadog;
+mod documents;
+mod fields;
+mod firehose;
+mod incumbent;
+mod lines;
+mod logplex;
+mod loki;
+mod loki_entry;
+mod splunk;
+mod syslog;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{any, get};
+
+use super::door::Door;
+use crate::app::App;
+
+/// All doors of this folder.
+pub(super) static DOORS: &[&dyn Door] = &[
+    &incumbent::JSON,
+    &incumbent::VECTOR,
+    &incumbent::ELIXIR,
+    &incumbent::CLOUDFLARE,
+    &incumbent::VERCEL,
+    &incumbent::NETLIFY,
+    &logplex::Logplex,
+    &loki::Loki,
+    &bulk::Bulk,
+    &splunk::Splunk,
+    &datadog::Datadog,
+    &firehose::Firehose,
+];
+
+/// Routes that take no events: what senders ask before they send.
+pub(super) fn questions(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
+    for path in bulk_answer::QUESTIONS {
+        router = router.route(path, any(bulk_answer::question));
+        router = router.route(&format!("{}{path}", bulk_answer::PREFIX), any(bulk_answer::question));
+    }
+    router
+        .route(bulk_answer::PREFIX, get(bulk_answer::question))
+        .route(&format!("{}/", bulk_answer::PREFIX), get(bulk_answer::question))
+        .route("/logs/vercel", get(incumbent::verified))
+        .route("/api/logs/vercel", get(incumbent::verified))
+        .route("/services/collector/health", get(splunk::health))
+        .route("/services/collector/health/1.0", get(splunk::health))
+}

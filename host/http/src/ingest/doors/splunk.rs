@@ -1,0 +1,161 @@
+//! `/services/collector`: the HTTP Event Collector of Splunk, for events in JSON and for raw lines.
+
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tidegate_model::{Code, Failure};
+use tidegate_service::door_options::DoorOptions;
+use tidegate_service::failures::text;
+
+use super::super::credentials::KeyPlace;
+use super::super::door::{Delivered, Door, as_unavailable, refusal_with};
+use super::super::events::Events;
+use super::documents::{Documents, Read};
+use super::fields::{Fields, as_text, event, flat};
+use super::lines::lines;
+
+const JSON: &str = "application/json";
+
+/// The door for senders of Splunk.
+#[derive(Debug)]
+pub(super) struct Splunk;
+
+impl Door for Splunk {
+    fn name(&self) -> &'static str {
+        "splunk"
+    }
+
+    fn paths(&self) -> &'static [&'static str] {
+        &[
+            "/services/collector",
+            "/services/collector/event",
+            "/services/collector/event/1.0",
+            "/services/collector/raw",
+            "/services/collector/raw/1.0",
+        ]
+    }
+
+    fn keys(&self) -> &'static [KeyPlace] {
+        &[KeyPlace::Scheme("Splunk")]
+    }
+
+    /// `source` is a field of the events here.
+    fn source_parameters(&self) -> &'static [&'static str] {
+        &["source_name", "index"]
+    }
+
+    fn naming(&self) -> &'static str {
+        "?source_name=NAME, ?index=NAME, or the header x-source-name"
+    }
+
+    fn default_source<'o>(&self, options: &'o DoorOptions) -> &'o str {
+        &options.splunk_source
+    }
+
+    fn read(&self, head: &Parts, body: &Bytes, mut events: Events) -> Result<Events, Failure> {
+        if head.uri.path().contains("/raw") {
+            let query = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
+            let known = query.filter(|(name, _)| ["host", "source", "sourcetype"].contains(&&**name)).take(3);
+            let shared: Fields =
+                known.map(|(name, value)| (name.into_owned(), Value::from(value.into_owned()))).collect();
+            lines(body, &shared, &mut events.own)?;
+        } else {
+            Documents { event: &of_event, has_envelope: false, by_line: false }.read(body, &mut events.own)?;
+        }
+        Ok(events)
+    }
+
+    fn accepted(&self, _head: &Parts, delivered: &Delivered) -> Response {
+        let Some(first) = delivered.own().refused.first() else {
+            return (StatusCode::OK, axum::Json(json!({"text": "Success", "code": 0}))).into_response();
+        };
+        let (stored, refused) = (delivered.own().accepted, delivered.own().refused.len());
+        let told = format!(
+            "Invalid data format: {stored} events are stored, {refused} are refused; the first: {}",
+            first.reason
+        );
+        let body = json!({"text": told, "code": 6, "invalid-event-number": first.index});
+        let failure = Failure::new(Code::InvalidBody, "some events are refused");
+        refusal_with(failure, JSON, body.to_string().into_bytes())
+    }
+
+    fn refused(&self, head: &Parts, failure: Failure) -> Response {
+        let failure = as_unavailable(failure);
+        let has_token = head.headers.contains_key(header::AUTHORIZATION) || head.headers.contains_key("x-api-key");
+        let code = match failure.code.status() {
+            401 if !has_token => 2,
+            401 | 403 => 4,
+            400 if failure.code == Code::InvalidParameter => 7,
+            status if status < 429 => 6,
+            429 | 503 => 9,
+            _ => 8,
+        };
+        let body = json!({"text": text(&failure), "code": code});
+        refusal_with(failure, JSON, body.to_string().into_bytes())
+    }
+}
+
+/// An event of the collector: the record of its `event` with the fields about it in `metadata`.
+fn of_event(mut fields: Fields) -> Read {
+    let Some(own) = fields.shift_remove("event").filter(|own| !own.is_null() && own != "") else {
+        return Some(Err("Event field is required, and cannot be blank".to_owned()));
+    };
+    let time = fields.shift_remove("time").filter(|time| !time.is_null());
+    let extra = fields.shift_remove("fields");
+    let mut metadata = fields;
+    if let Some(Value::Object(extra)) = extra {
+        metadata.extend(extra);
+    }
+    let project = metadata.get("project").cloned();
+    let made = match own {
+        Value::Object(mut own) => {
+            if let Some(time) = time {
+                own.insert("timestamp".to_owned(), time);
+            }
+            let message = as_text(&own);
+            let Value::Object(mut made) = flat(own) else { return None };
+            let has_message = ["event_message", "message"].iter().any(|name| made.contains_key(*name));
+            if let Some(message) = message.filter(|_| !has_message) {
+                made.insert("event_message".to_owned(), message.into());
+            }
+            match made.get_mut("metadata") {
+                Some(Value::Object(theirs)) => theirs.extend(metadata),
+                _ => drop(made.insert("metadata".to_owned(), Value::Object(metadata))),
+            }
+            Value::Object(made)
+        }
+        other => event([("timestamp", time), ("event_message", Some(other)), ("project", project)], metadata),
+    };
+    Some(Ok(made))
+}
+
+/// `GET /services/collector/health`, which senders ask before they send.
+pub(crate) async fn health() -> Response {
+    (StatusCode::OK, axum::Json(json!({"text": "HEC is healthy", "code": 17}))).into_response()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    fn read(record: Value) -> Read {
+        of_event(record.as_object().cloned().unwrap())
+    }
+
+    #[test]
+    fn events_are_texts_or_records() {
+        let text = json!({"time": "1763633702.123", "host": "h", "sourcetype": "s", "event": "m", "fields": {"a": 1}});
+        let expected = json!({"timestamp": "1763633702.123", "event_message": "m", "metadata": {"host": "h", "sourcetype": "s", "a": 1}});
+        assert_eq!(read(text), Some(Ok(expected)));
+        let record = json!({"time": 1_763_633_702, "host": "h", "event": {"msg": "m", "level": "info"}});
+        let expected =
+            json!({"level": "info", "event_message": "m", "timestamp": 1_763_633_702, "metadata": {"host": "h"}});
+        assert_eq!(read(record), Some(Ok(expected)));
+        for bad in [json!({}), json!({"event": ""}), json!({"event": null})] {
+            assert!(read(bad).unwrap().is_err());
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Reads a body as a door does, and stores nothing: for the fuzz target over all doors.
+
+use axum::http::{Request, header};
+use bytes::Bytes;
+use tidegate_model::{Code, Failure};
+use tidegate_store::Intake;
+
+use super::batch::Batch;
+use super::body::unpack_snappy;
+use super::body_memory::BodyMemory;
+use super::events::Events;
+use super::routes::doors;
+
+/// The most bytes of a body, after decompression.
+const LONGEST: usize = 16 << 20;
+/// The most bytes of an event.
+const LONGEST_EVENT: usize = 64 << 10;
+/// The media types that any of the doors reads.
+const KINDS: [&str; 7] = [
+    "application/grpc",
+    "application/json",
+    "application/x-ndjson",
+    "application/x-protobuf",
+    "application/logplex-1",
+    "text/plain",
+    "snappy",
+];
+
+/// What is in a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BodyContent {
+    /// How many events can be stored.
+    pub events: usize,
+    /// Why each of the others is refused.
+    pub refused: Vec<String>,
+}
+
+/// The forms in which bodies are read: the path of each door with each media type.
+pub fn body_forms() -> Vec<(&'static str, &'static str)> {
+    doors().flat_map(|door| door.paths().iter().flat_map(|path| KINDS.map(|kind| (*path, kind)))).collect()
+}
+
+/// Reads a body in one of the [`body_forms`]. The media type `snappy` stands for Protocol Buffers in a block of Snappy.
+///
+/// # Errors
+/// Why the request would be refused as a whole.
+pub fn read_body((path, kind): (&str, &str), body: &[u8]) -> Result<BodyContent, Failure> {
+    let internal = |what: &str| Failure::new(Code::Internal, what);
+    let door = doors().find(|door| door.paths().contains(&path)).ok_or_else(|| internal("there is no such door"))?;
+    let (kind, is_packed) = if kind == "snappy" { ("application/x-protobuf", true) } else { (kind, false) };
+    let request = Request::post(path).header(header::CONTENT_TYPE, kind).body(());
+    let (head, ()) = request.map_err(|_| internal("the path is no path"))?.into_parts();
+    let mut reservation = BodyMemory::new(2 * LONGEST).reservation();
+    let body = match is_packed {
+        true => unpack_snappy(body, LONGEST, &mut reservation)?.freeze(),
+        false => Bytes::copy_from_slice(body),
+    };
+    let batch = Batch::new(Intake::new(0, LONGEST_EVENT), reservation, body.len());
+    let events =
+        door.check(&head).and_then(|_| door.read(&head, &body, Events::new(batch, LONGEST, None)))?.checked()?;
+    let (intake, _) = events.own.into_parts();
+    let refused = intake.refused().iter().map(|refused| refused.reason.clone());
+    let others = events.items.iter().filter_map(|item| item.fate.as_ref().err().map(|failure| failure.message.clone()));
+    Ok(BodyContent { events: intake.rows(), refused: refused.chain(others).collect() })
+}

@@ -1,0 +1,129 @@
+//! The events of a request on their way from the reader of a door to the store: a batch per source.
+//!
+//! Most protocols name one source per request. Where events name their own, each of these sources has a batch, and the
+//! reader notes where it put each event, so that the answer can tell the fate of each.
+
+use std::sync::Arc;
+
+use tidegate_model::{Code, Failure};
+use tidegate_service::Service;
+use tidegate_service::tokens::Access;
+
+use super::batch::Batch;
+use super::body_memory::BodyMemory;
+use super::intake::find_source;
+
+/// The most sources that the events of one request may name, those that are not there included.
+const MAX_SOURCES: usize = 64;
+
+/// The events of a request.
+#[derive(Debug)]
+pub(super) struct Events {
+    /// The events of the request's own source.
+    pub(super) own: Batch,
+    /// The source that the body names for all its events.
+    pub(super) source: Option<String>,
+    /// What the answer tells of each event, if the door notes it.
+    pub(super) items: Vec<Item>,
+    pub(super) others: Vec<(String, Batch)>,
+    /// The most bytes that a body may have, for readers that decompress a part of it.
+    pub(super) longest_body: usize,
+    pub(super) finder: Option<Finder>,
+}
+
+/// Finds the sources that events name.
+#[derive(Debug)]
+pub(super) struct Finder {
+    pub(super) service: Arc<Service>,
+    pub(super) access: Arc<Access>,
+    pub(super) memory: BodyMemory,
+    /// Whether the request has a source of its own, which is then the source of all its events.
+    pub(super) has_own: bool,
+    /// Whether there is a source for events whose own is not there.
+    pub(super) has_default: bool,
+    /// What was found under each name so far.
+    pub(super) known: Vec<(String, Result<usize, Arc<Failure>>)>,
+}
+
+/// An event of the request, and where it is.
+#[derive(Debug)]
+pub(super) struct Item {
+    /// What the sender wants done with the event, in the words of the protocol.
+    pub(super) action: &'static str,
+    pub(super) fate: Result<Place, Arc<Failure>>,
+}
+
+/// The place of an event that was read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Place {
+    /// 0 is the request's own source, the others follow.
+    pub(super) source: usize,
+    /// The position in the batch of this source.
+    pub(super) event: usize,
+}
+
+impl Events {
+    pub(super) fn new(own: Batch, longest_body: usize, finder: Option<Finder>) -> Self {
+        Self { own, source: None, items: Vec::new(), others: Vec::new(), longest_body, finder }
+    }
+
+    /// The number of the source for events that name this one: that of the request if it has one, else the one that they
+    /// name, else the default.
+    ///
+    /// # Errors
+    /// Those of [`find_source`], if there is no default either.
+    pub(super) fn source_of(&mut self, name: &str) -> Result<usize, Arc<Failure>> {
+        let Some(finder) = self.finder.as_mut().filter(|finder| !finder.has_own) else { return Ok(0) };
+        if let Some((_, found)) = finder.known.iter().find(|(known, _)| known == name) {
+            return found.clone();
+        }
+        if finder.known.len() >= MAX_SOURCES {
+            let message = format!("the request names more than {MAX_SOURCES} sources; send smaller batches");
+            return Err(Arc::new(Failure::new(Code::TooLarge, message)));
+        }
+        let found = find_source(&finder.service.store, &finder.access, name).map_err(Arc::new).map(|source| {
+            let place = self.others.iter().position(|(other, _)| *other == source);
+            place.unwrap_or_else(|| {
+                let intake = finder.service.store.intake(finder.service.clock.now());
+                self.others.push((source, Batch::new(intake, finder.memory.reservation(), 0)));
+                self.others.len() - 1
+            }) + 1
+        });
+        let found = found.or_else(|failure| if finder.has_default { Ok(0) } else { Err(failure) });
+        finder.known.push((name.to_owned(), found.clone()));
+        found
+    }
+
+    /// The batch of a source, by its number.
+    pub(super) fn at(&mut self, source: usize) -> &mut Batch {
+        match source.checked_sub(1).and_then(|place| self.others.get_mut(place)) {
+            Some((_, batch)) => batch,
+            None => &mut self.own,
+        }
+    }
+
+    /// Notes what the answer tells of an event.
+    pub(super) fn note(&mut self, action: &'static str, fate: Result<Place, Arc<Failure>>) {
+        self.items.push(Item { action, fate });
+        self.own.hold_more(size_of::<Item>());
+    }
+
+    /// Whether the request is refused as a whole, so that the rest of its body need not be read.
+    pub(super) fn has_failed(&self) -> bool {
+        self.own.has_failed() || self.others.iter().any(|(_, batch)| batch.has_failed())
+    }
+
+    /// Finishes all batches.
+    ///
+    /// # Errors
+    /// Those of [`Batch::checked`].
+    pub(super) fn checked(self) -> Result<Self, Failure> {
+        let others = self.others.into_iter().map(|(source, batch)| Ok((source, batch.checked()?)));
+        Ok(Self { own: self.own.checked()?, others: others.collect::<Result<_, Failure>>()?, ..self })
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_tests(max_event: usize) -> Self {
+        Self::new(Batch::for_tests(max_event), 16 << 20, None)
+    }
+}

@@ -1,0 +1,110 @@
+//! What happens to a request at every door: authenticate the sender, find the source, read the body in bounded memory,
+//! read it into events, store them durably, count them, answer.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::response::Response;
+use futures::future::join_all;
+use tidegate_model::Failure;
+
+use super::batch::Outcome;
+use super::body;
+use super::door::{Delivered, Door, no_source};
+use super::events::{Events, Finder};
+use super::intake::{self, Sender, begin, cut, find_source};
+use super::key::Name;
+use crate::app::App;
+
+/// Answers a request at a door.
+pub(crate) async fn receive(app: Arc<App>, door: &'static dyn Door, request: Request) -> Response {
+    let (head, mut body) = request.into_parts();
+    let head = Arc::new(head);
+    let mut response = match take(&app, door, &head, &mut body).await {
+        Ok(delivered) => door.accepted(&head, &delivered),
+        Err(failure) => {
+            body::drain(&mut body).await;
+            app.metrics.doors.failed(door.name());
+            door.refused(&head, failure)
+        }
+    };
+    door.finish(&app.service.options.doors, &mut response);
+    response
+}
+
+async fn take(
+    app: &Arc<App>,
+    door: &'static dyn Door,
+    head: &Arc<Parts>,
+    body: &mut Body,
+) -> Result<Delivered, Failure> {
+    let service = &app.service;
+    let store = &service.store;
+    let sender = Sender::of(app, head, door.keys(), door.source_parameters())?;
+    let find = |name: &str| find_source(store, &sender.access, name);
+    let named = sender.source.clone().or_else(|| door.named_source(head)).map(|name| find(&name)).transpose()?;
+    let default = || Some(door.default_source(&service.options.doors)).filter(|name| !name.is_empty());
+    if named.is_none() && !door.body_names_sources() {
+        find(default().ok_or_else(|| no_source(door))?)?;
+    }
+    let undeclared = door.check(head)?;
+    let name = Name::of(&head.headers, door.request_name(), &sender.access.identity)?;
+    let limit = service.options.ingest.max_body;
+    let received = body::read(&app.bodies, &head.headers, body, limit, undeclared).await?;
+    let count = received.bytes.len();
+    let (bytes, batch) = begin(service, received);
+    let finder = door.body_names_sources().then(|| Finder {
+        service: Arc::clone(service),
+        access: Arc::clone(&sender.access),
+        memory: app.bodies.clone(),
+        has_own: named.is_some(),
+        has_default: default().is_some(),
+        known: Vec::new(),
+    });
+    let events = Events::new(batch, limit, finder);
+    let read = {
+        let head = Arc::clone(head);
+        move || {
+            let key = name.map(|name| name.with(&bytes));
+            let events = door.read(&head, &bytes, events)?;
+            // The bytes of the body count no more.
+            drop(bytes);
+            Ok((key, events.checked()?))
+        }
+    };
+    let (key, events) = cut(&app.bodies, count, read).await?;
+    let source = match (named, &events.source) {
+        (Some(source), _) => Some(source),
+        (None, Some(named)) => Some(find(named)?),
+        (None, None) => default().map(find).transpose()?,
+    };
+    let own = match source {
+        Some(source) => intake::store(store, &source, events.own, key).await,
+        None if events.own.count() > 0 || events.items.is_empty() => return Err(no_source(door)),
+        None => Ok(Outcome::default()),
+    };
+    // Events that name their own sources are told of one by one, so that one source that fails does not fail the
+    // others. They are stored together: their transactions share syncs.
+    let others = events.others.into_iter().map(async |(source, batch)| intake::store(store, &source, batch, key).await);
+    let outcomes: Vec<_> = std::iter::once(own).chain(join_all(others).await).collect();
+    let nothing = |outcome: &Outcome| outcome.accepted == 0 && outcome.refused.is_empty();
+    if outcomes.iter().all(|outcome| outcome.as_ref().map_or(true, nothing))
+        && let Some(failure) = outcomes.iter().find_map(|outcome| outcome.as_ref().err())
+    {
+        return Err(failure.clone());
+    }
+    for outcome in outcomes.iter().flatten() {
+        outcome.count(&app.metrics);
+        app.metrics.doors.counted(door.name(), outcome.accepted, outcome.refused.len());
+    }
+    app.metrics.ingested_bytes(count);
+    app.metrics.doors.bytes(door.name(), count);
+    let mut delivered = Delivered { outcomes, items: events.items };
+    if delivered.items.is_empty() {
+        let own = delivered.outcomes.drain(..).next().unwrap_or_else(|| Ok(Outcome::default()));
+        delivered.outcomes = vec![Ok(own?.of_any()?)];
+    }
+    Ok(delivered)
+}

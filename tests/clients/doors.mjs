@@ -1,0 +1,92 @@
+// Senders of other services, for Node.js: winston-loki, pino-loki, @elastic/elasticsearch.
+//
+// Each sends 500 events in the first run and 500 in the second, between which the server is restarted. After the second
+// run all of them must be there once.
+import assert from "node:assert/strict";
+import { Client } from "@elastic/elasticsearch";
+import pino from "pino";
+import winston from "winston";
+import LokiTransport from "winston-loki";
+import { ingestToken, rows, rowsOnceThere, url } from "./service.mjs";
+
+const part = Number(process.argv[2]);
+const numbers = Array.from({ length: 500 }, (_, i) => (part - 1) * 500 + i);
+const source = "postgres.logs";
+
+/** All events are there once, and a field of each is read. */
+async function allThere(project, columns, expected) {
+  await rowsOnceThere(project, "select id from postgres_logs limit 1000", 500 * part);
+  const counted = await rows(project, "select count(*) as n, count(distinct event_message) as d from postgres_logs");
+  assert.deepEqual(counted, [{ n: 500 * part, d: 500 * part }], project);
+  const found = await rows(
+    project,
+    `select ${columns} from postgres_logs left join unnest(metadata) as m where event_message = 'event ${numbers[7]}'`,
+  );
+  assert.deepEqual(found, [expected], project);
+}
+
+// Protocol Buffers in a block of Snappy, and JSON.
+for (const json of [false, true]) {
+  const failures = [];
+  const project = json ? "winston-loki-json" : "winston-loki";
+  const transport = new LokiTransport({
+    host: url,
+    json,
+    basicAuth: `anybody:${ingestToken}`,
+    headers: { "x-source-name": source },
+    labels: { project, application: "shop" },
+    format: winston.format.printf(({ message }) => message),
+    interval: 1,
+    onConnectionError: (error) => failures.push(error),
+  });
+  const logger = winston.createLogger({ transports: [transport] });
+  for (const number of numbers) logger.info(`event ${number}`);
+  await allThere(project, "m.application as application, m.level as level", { application: "shop", level: "info" });
+  assert.deepEqual(failures, []);
+  await transport.flush?.();
+  logger.close();
+}
+
+{
+  const failures = [];
+  const transport = pino.transport({
+    target: "pino-loki",
+    options: {
+      host: url,
+      basicAuth: { username: "anybody", password: ingestToken },
+      headers: { "x-source-name": source },
+      labels: { project: "pino-loki", application: "shop" },
+      batching: { interval: 1 },
+    },
+  });
+  transport.on("error", (error) => failures.push(error));
+  const log = pino({ base: {}, messageKey: "msg" }, transport);
+  for (const number of numbers) log.info({ number }, `event ${number}`);
+  await rowsOnceThere("pino-loki", "select id from postgres_logs limit 1000", 500 * part);
+  const counted = await rows("pino-loki", "select count(*) as n, count(distinct event_message) as d from postgres_logs");
+  assert.deepEqual(counted, [{ n: 500 * part, d: 500 * part }]);
+  // The line is the record as pino writes it.
+  const sql = `select m.application as application, m.level as level from postgres_logs cross join unnest(metadata) as m where regexp_contains(event_message, 'event ${numbers[7]}"')`;
+  assert.deepEqual(await rows("pino-loki", sql), [{ application: "shop", level: "info" }]);
+  assert.deepEqual(failures, []);
+  transport.end();
+}
+
+{
+  const client = new Client({ node: url, auth: { username: "anybody", password: ingestToken } });
+  const lost = [];
+  const told = await client.helpers.bulk({
+    datasource: numbers.map((number) => ({
+      "@timestamp": "2025-11-20T10:15:02.123456Z",
+      message: `event ${number}`,
+      project: "elasticsearch-js",
+      metadata: { serial: number },
+    })),
+    onDocument: () => ({ create: { _index: source } }),
+    onDrop: (document) => lost.push(document),
+    flushBytes: 10_000,
+  });
+  assert.deepEqual([told.successful, told.failed, lost.length], [500, 0, 0]);
+  await allThere("elasticsearch-js", "timestamp, m.serial as serial", { timestamp: 1763633702123456, serial: numbers[7] });
+  await client.close();
+}
