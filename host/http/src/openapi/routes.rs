@@ -13,20 +13,20 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     /// In lower case, as OpenAPI requires.
     pub(super) method: &'static str,
-    id: &'static str,
-    who: Who,
-    summary: &'static str,
-    description: &'static str,
+    pub(super) id: &'static str,
+    pub(super) who: Who,
+    pub(super) summary: &'static str,
+    pub(super) description: &'static str,
     /// Names of parameters that the document's components describe.
-    parameters: &'static [&'static str],
-    body: Takes,
+    pub(super) parameters: &'static [&'static str],
+    pub(super) body: Takes,
     /// The status codes of success, and the content of each.
-    success: &'static [(u16, Gives)],
-    refusals: &'static [u16],
+    pub(super) success: &'static [(u16, Gives)],
+    pub(super) refusals: &'static [u16],
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Who {
+pub(super) enum Who {
     Nobody,
     /// Everyone. With a token, the response contains more.
     Anyone,
@@ -36,7 +36,7 @@ enum Who {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Takes {
+pub(super) enum Takes {
     Nothing,
     /// A JSON object of a described schema.
     Json(&'static str),
@@ -48,7 +48,7 @@ enum Takes {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Gives {
+pub(super) enum Gives {
     Nothing,
     /// JSON of a described schema.
     Json(&'static str),
@@ -67,10 +67,16 @@ enum Gives {
 pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 504];
 const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 507];
 const LIST_REFUSALS: &[u16] = &[401, 403, 429, 500, 503];
-const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];
-const SAVE_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507];
+pub(super) const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];
+pub(super) const SAVE_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507];
 
-const fn route(path: &'static str, method: &'static str, id: &'static str, who: Who, summary: &'static str) -> Route {
+pub(super) const fn route(
+    path: &'static str,
+    method: &'static str,
+    id: &'static str,
+    who: Who,
+    summary: &'static str,
+) -> Route {
     Route {
         path,
         method,
