@@ -228,6 +228,49 @@ test("a query of Explore is saved as an endpoint over the same tables", async ()
   await page.goto(`${base}/console#/endpoints/console.try`);
 });
 
+test("an alert is made in words, tried, run and deleted", async () => {
+  await page.goto(`${base}/console#/endpoints/console.levels/alerts`);
+  await page.reload();
+  await page.getByText("No alert yet").waitFor();
+  await accessible("alerts of an endpoint without any");
+  await page.getByRole("button", { name: "New alert" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill("many");
+  await dialog.getByLabel("project *").fill("p1");
+  await dialog.getByLabel("What is compared").selectOption("column");
+  await dialog.getByLabel("Column", { exact: true }).fill("m");
+  await dialog.getByLabel("Number", { exact: true }).fill("100");
+  await dialog.getByLabel("Web hook").fill("http://127.0.0.1:9/hook?key=secret");
+  await dialog.getByLabel("Again only after (minutes)").fill("30");
+  await dialog.getByText("When m is more than 100 in any row, a message is sent to 127.0.0.1:9, once until it is over.").waitFor();
+  await accessible("a new alert");
+  await dialog.getByRole("button", { name: "Save the alert" }).click();
+  await dialog.getByText("the answer has no column m").waitFor();
+  await dialog.getByLabel("Column", { exact: true }).fill("n");
+  await dialog.getByRole("button", { name: "Save the alert" }).click();
+  assert.match(await page.locator("[data-secret]").innerText(), /^tgs_/);
+  await page.getByRole("button", { name: "Close" }).click();
+  const alert = page.getByRole("region", { name: "Alert many" });
+  await page.locator("[data-alert-state=firing]").waitFor();
+  await alert.getByRole("button", { name: "Send a test of many" }).click();
+  await alert.getByRole("alert").getByText("no address of the public internet").waitFor();
+  await alert.getByRole("button", { name: "Run now: many" }).click();
+  await alert.getByText("The condition holds now.").waitFor();
+  await alert.getByText("The last 2 runs").click();
+  await alert.getByRole("cell", { name: "it fires: a message is sent" }).waitFor();
+  await accessible("an alert that fires");
+  await alert.getByRole("button", { name: "Change many" }).click();
+  await dialog.getByLabel("Number", { exact: true }).fill("100000");
+  await dialog.getByRole("button", { name: "Save the alert" }).click();
+  await page.locator("[data-alert-state=quiet]").waitFor();
+  await alert.getByRole("button", { name: "Delete many" }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.getByText("No alert yet").waitFor();
+  const { body } = await api("GET", "/api/endpoints/console.levels");
+  assert.deepEqual([body.alerts, body.version], [[], 4]);
+  await page.goto(`${base}/console#/endpoints/console.try`);
+});
+
 test("a syntax error in a saved query is underlined", async () => {
   await page.getByRole("tab", { name: "Query" }).click();
   await write(page, "SELECT id FORM `postgres.logs`");

@@ -6,13 +6,14 @@ import { address, go } from "../route";
 import { T } from "../text";
 import { Alert, Dialog, Page, Tabs } from "../ui/parts";
 import { useLoaded } from "../ui/load";
+import { Alerts } from "./Alerts";
 import { Calls } from "./Calls";
 import type { EndpointRecord } from "./Endpoints";
 import { QueryForm } from "./QueryForm";
 import { Try } from "./Try";
 import { Versions } from "./Versions";
 
-type Tab = "query" | "try" | "calls" | "versions";
+type Tab = "query" | "try" | "calls" | "alerts" | "versions";
 
 export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
   const { value, error, reload } = useLoaded(
@@ -25,7 +26,7 @@ export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
     if (record.name !== name) go(["endpoints", record.name]);
     else reload();
   };
-  const tabs: { name: Tab; title: string }[] = (["query", "try", "calls", "versions"] as const).map((one) => ({ name: one, title: T.endpoints.tabs[one] }));
+  const tabs: { name: Tab; title: string }[] = (["query", "try", "calls", "alerts", "versions"] as const).map((one) => ({ name: one, title: T.endpoints.tabs[one] }));
   const chosen = (tabs.find((one) => one.name === tab)?.name ?? "query") as Tab;
   const info = endpoints.value?.find((one) => one.name === name);
   return (
@@ -43,6 +44,7 @@ export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
       {value && chosen === "query" && <QueryForm key={value.version} record={value} onSaved={saved} />}
       {value && chosen === "try" && <Try name={value.name} info={info} />}
       {value && chosen === "calls" && <Calls name={value.name} info={info} />}
+      {value && chosen === "alerts" && <Alerts endpoint={value.name} info={info} onChanged={reload} />}
       {value && chosen === "versions" && <Versions record={value} onSaved={saved} />}
       {removing && value && <Remove name={value.name} onClose={() => setRemoving(false)} />}
     </Page>

@@ -1,5 +1,6 @@
 //! The binary `tidegate`: the service and its tools.
 
+mod alert;
 mod author;
 mod backup;
 mod client;
@@ -51,6 +52,9 @@ enum Command {
     /// Compile a component for the server that starts this
     #[command(hide = true)]
     CompileComponent(compile::Arguments),
+    /// The alerts of an endpoint on a server: their state, their test, their secret
+    #[command(subcommand)]
+    Alert(alert::Command),
     /// Make, list and revoke access tokens
     Token(token::Arguments),
     /// Work with the log query language
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Command::Import(arguments) => import::run(&arguments),
         Command::Author(command) => author::run(&command),
         Command::CompileComponent(arguments) => compile::run(&arguments),
+        Command::Alert(command) => alert::run(&command),
         Command::Token(arguments) => token::run(&arguments),
         Command::Lql(command) => commands::lql(&command),
         Command::Redact => commands::redact(),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tidegate_model::{EndpointName, LimitSet, Manifest, ManifestError, Parameter, Settings};
+use tidegate_model::{Alert, EndpointName, LimitSet, Manifest, ManifestError, Parameter, Settings};
 
 use crate::generate::{DEFAULT_STATEMENT, compile_sql};
 use crate::pack::{CompileError, pack};
@@ -129,6 +129,8 @@ struct EndpointToml {
     settings: Settings,
     #[serde(default, skip_serializing_if = "LimitSet::is_empty")]
     limits: LimitSet,
+    #[serde(default, rename = "alert", skip_serializing_if = "Vec::is_empty")]
+    alerts: Vec<Alert>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     build: Option<Build>,
 }
@@ -205,8 +207,10 @@ pub fn build_of(folder: &Path) -> Result<Option<Build>, FolderError> {
 /// # Errors
 /// None that a valid manifest can cause.
 pub fn endpoint_toml(manifest: &Manifest, build: Option<Build>) -> Result<String, CompileError> {
-    let Manifest { name, description, parameters, settings, limits, query: _, statements: _ } = manifest.clone();
-    let text = toml::to_string_pretty(&EndpointToml { name, description, parameters, settings, limits, build });
+    let Manifest { name, description, parameters, settings, limits, alerts, query: _, statements: _ } =
+        manifest.clone();
+    let toml = EndpointToml { name, description, parameters, settings, limits, alerts, build };
+    let text = toml::to_string_pretty(&toml);
     text.map_err(|error| CompileError::Encoding(format!("endpoint.toml cannot be written: {error}")))
 }
 
@@ -223,12 +227,13 @@ fn is_inside(path: &Path) -> bool {
 }
 
 fn manifest(toml_path: &Path, toml: &str, query: String) -> Result<(Manifest, Option<Build>), FolderError> {
-    let EndpointToml { name, description, parameters, settings, limits, build } = parse_toml(toml_path, toml)?;
+    let EndpointToml { name, description, parameters, settings, limits, alerts, build } = parse_toml(toml_path, toml)?;
     let mut manifest = Manifest::new(name, query);
     manifest.description = description;
     manifest.parameters = parameters;
     manifest.settings = settings;
     manifest.limits = limits;
+    manifest.alerts = alerts;
     Ok((manifest, build))
 }
 

@@ -53,6 +53,7 @@ fn make(folder: &Path, count: usize) {
             component_digest: &hex(&Sha256::digest(&component)),
             author: "the measurement",
             sources: &[(SOURCE.to_owned(), source)].into(),
+            alerts: &[],
         };
         store.catalog().put_endpoint(version).unwrap();
     }

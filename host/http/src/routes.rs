@@ -15,7 +15,7 @@ use tower_http::cors::{Any, CorsLayer};
 
 use crate::app::App;
 use crate::failure::Refusal;
-use crate::manage::{components, endpoints, sources, tokens};
+use crate::manage::{alerts, components, endpoints, sources, tokens};
 use crate::metrics::page::metrics;
 use crate::middleware::body_timeout::limit_body_time;
 use crate::middleware::close_unread::announce_close;
@@ -69,6 +69,14 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/endpoints/{endpoint}/versions", get(endpoints::versions))
         .route("/api/endpoints/{endpoint}/versions/{version}/component", get(components::get_version))
         .route("/api/endpoints/{endpoint}/versions/{version}/restore", post(endpoints::restore))
+        .route("/api/endpoints/{endpoint}/alerts", get(alerts::list).post(alerts::create))
+        .route(
+            "/api/endpoints/{endpoint}/alerts/{alert}",
+            get(alerts::show).put(alerts::update).patch(alerts::update).delete(alerts::delete),
+        )
+        .route("/api/endpoints/{endpoint}/alerts/{alert}/runs", get(alerts::runs).post(alerts::run))
+        .route("/api/endpoints/{endpoint}/alerts/{alert}/test", post(alerts::test))
+        .route("/api/endpoints/{endpoint}/alerts/{alert}/secret", post(alerts::set_secret))
         .route("/api/access-tokens", get(tokens::list).post(tokens::create))
         .route("/api/access-tokens/current", get(tokens::current))
         .route("/api/access-tokens/{token}", get(tokens::show).delete(tokens::revoke))

@@ -4,6 +4,7 @@
 //! This crate does no work and depends on no engine. Through it the compiler, the runtime and the server agree on types
 //! without knowing each other.
 
+mod alert;
 mod errors;
 mod failure;
 mod limit_set;
@@ -14,6 +15,7 @@ mod settings;
 mod text_condition;
 mod value;
 
+pub use alert::{Alert, Comparison, Condition, ConditionError, MOST_ALERTS, Subject, is_alert_name};
 pub use errors::Errors;
 pub use failure::{Code, Failure, Position, Quota, nearest};
 pub use limit_set::LimitSet;

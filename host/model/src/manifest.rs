@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Arguments, Code, Errors, Failure, LimitSet, Parameter};
+use crate::{Alert, Arguments, Code, Errors, Failure, LimitSet, Parameter};
 
 /// The most rows that an endpoint may be set to return.
 const MAX_ROWS: u64 = 10_000;
@@ -44,6 +44,9 @@ pub struct Manifest {
     /// The endpoint's own limits, if lower than those of the server.
     #[serde(default, skip_serializing_if = "LimitSet::is_empty")]
     pub limits: LimitSet,
+    /// Questions that are asked on a schedule, and what is sent of their answers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alerts: Vec<Alert>,
 }
 
 /// The settings of an endpoint (spec.md 2.1), named as in the management API.
@@ -127,16 +130,36 @@ pub enum ManifestError {
     /// There is no query, so there is nothing to grant or to run.
     #[error("the query is empty")]
     EmptyQuery,
+    /// An alert breaks a rule.
+    #[error("{}{problem}", of_alert(alert))]
+    Alert {
+        /// The name of the alert; empty if it is about all of them.
+        alert: String,
+        /// The rule.
+        problem: String,
+    },
     /// The text is not a manifest.
     #[error("the manifest cannot be read: {0}")]
     Unreadable(String),
+}
+
+/// The beginning of a message about an alert.
+fn of_alert(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!("the alert '{}': ", name.chars().take(64).collect::<String>()) }
 }
 
 impl ManifestError {
     /// Whether the rule applies only when an endpoint is saved. Endpoints that were saved before the rule existed keep
     /// working.
     pub fn is_of_saving(&self) -> bool {
-        matches!(self, Self::ReservedName(_) | Self::ReservedParameter(_) | Self::Default(_) | Self::Parameters(_))
+        matches!(
+            self,
+            Self::ReservedName(_)
+                | Self::ReservedParameter(_)
+                | Self::Default(_)
+                | Self::Parameters(_)
+                | Self::Alert { .. }
+        )
     }
 
     /// The field that breaks the rule, by its name in the management API.
@@ -146,6 +169,7 @@ impl ManifestError {
             Self::Parameter(_) | Self::Parameters(_) | Self::ReservedParameter(_) | Self::Default(_) => "parameters",
             Self::Setting { setting, .. } => setting,
             Self::EmptyQuery => "query",
+            Self::Alert { .. } => "alerts",
             Self::Unreadable(_) => "manifest",
         }
     }
@@ -162,6 +186,7 @@ impl Manifest {
             parameters: Vec::new(),
             settings: Settings::default(),
             limits: LimitSet::new(),
+            alerts: Vec::new(),
         }
     }
 
@@ -203,6 +228,8 @@ impl Manifest {
         if let Some(seconds) = proactive_requerying_seconds {
             range("proactive_requerying_seconds", seconds, (1..=86_400).contains(&seconds), "1 to 86400, or null");
         }
+        let alerts = crate::alert::problems(&self.alerts, max_limit).into_iter();
+        problems.extend(alerts.map(|(alert, problem)| ManifestError::Alert { alert, problem }));
         if self.parameters.len() > MOST_PARAMETERS {
             // Otherwise each of them would be reported as well.
             problems.push(ManifestError::Parameters(self.parameters.len()));

@@ -6,7 +6,8 @@
 //! machine. Only the execution of a query needs a permit; cached answers do not.
 //!
 //! One token gets at most half of the permits, half of the queue and half of the threads. Its further queries wait for
-//! a permit of its own half before they wait for a common permit, so they are never ahead of other callers there.
+//! a permit of its own half before they wait for a common permit, so they are never ahead of other callers there. Alerts
+//! together get an eighth.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::options::AdmissionOptions;
-use crate::tenant::{Tenant, half};
+use crate::tenant::Tenant;
 use crate::turns::Turns;
 
 /// If there are this many shares, unused ones are removed before a new one is added.
@@ -48,8 +49,6 @@ pub struct Admission {
     places: usize,
     /// The number of compute threads.
     threads: usize,
-    /// The number of turns of one tenant.
-    turns: usize,
     waiting: AtomicUsize,
     queue: usize,
     wait: Duration,
@@ -89,7 +88,6 @@ impl Admission {
             permits: Arc::new(Semaphore::new(places)),
             places,
             threads,
-            turns: half(threads),
             waiting: AtomicUsize::new(0),
             queue: options.queue,
             wait: options.wait,
@@ -114,15 +112,20 @@ impl Admission {
         if let Some(own) = own {
             return match Arc::clone(&self.permits).try_acquire_owned() {
                 Ok(place) => Ok(Permit { _common: place, _tenant: own, turns: Arc::clone(&share.turns) }),
-                Err(_) => self.wait(&share, Some(own)).await,
+                Err(_) => self.wait(tenant, &share, Some(own)).await,
             };
         }
-        self.wait(&share, None).await
+        self.wait(tenant, &share, None).await
     }
 
-    async fn wait(&self, share: &TenantQueue, own: Option<OwnedSemaphorePermit>) -> Result<Permit, Failure> {
-        let full = || self.refusal("too many queries wait for their turn");
-        let _tenant_slot = QueueSlot::take(&share.waiting, half(self.queue)).ok_or_else(full)?;
+    async fn wait(
+        &self,
+        tenant: Tenant,
+        share: &TenantQueue,
+        own: Option<OwnedSemaphorePermit>,
+    ) -> Result<Permit, Failure> {
+        let full = || self.refusal(tenant, "too many queries wait for their turn");
+        let _tenant_slot = QueueSlot::take(&share.waiting, tenant.share(self.queue)).ok_or_else(full)?;
         let _common_slot = QueueSlot::take(&self.waiting, self.queue).ok_or_else(full)?;
         let both = async {
             let own = match own {
@@ -137,19 +140,19 @@ impl Admission {
         };
         match timeout(self.wait, both).await {
             Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) => Err(self.refusal("it is shutting down")),
-            Err(_) => Err(self.refusal("the queries before this one take too long")),
+            Ok(Err(_)) => Err(self.refusal(tenant, "it is shutting down")),
+            Err(_) => Err(self.refusal(tenant, "the queries before this one take too long")),
         }
     }
 
     /// The failure of a refused query. If common permits are free, the tenant has reached its own limit and not the
     /// server's.
-    fn refusal(&self, why: &str) -> Failure {
+    fn refusal(&self, tenant: Tenant, why: &str) -> Failure {
         if self.permits.available_permits() == 0 {
             let message = format!("the server is busy: {why}; try again later");
             return Failure::new(Code::Overloaded, message).retry_after(1);
         }
-        let most = half(self.places);
+        let most = tenant.share(self.places);
         let message =
             format!("the access token has {most} queries running, which is the most for one token; try again later");
         Failure::new(Code::TooManyRequests, message).retry_after(1)
@@ -158,13 +161,15 @@ impl Admission {
     fn share(&self, tenant: Tenant) -> Arc<TenantQueue> {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         if shares.len() >= MOST_SHARES && !shares.contains_key(&tenant) {
-            let (idle, half) = (1, half(self.places));
-            shares.retain(|_, share| Arc::strong_count(share) > idle || share.places.available_permits() < half);
+            let idle = 1;
+            shares.retain(|tenant, share| {
+                Arc::strong_count(share) > idle || share.places.available_permits() < tenant.share(self.places)
+            });
         }
         let new = || TenantQueue {
-            places: Arc::new(Semaphore::new(half(self.places))),
+            places: Arc::new(Semaphore::new(tenant.share(self.places))),
             waiting: AtomicUsize::new(0),
-            turns: Arc::new(Turns::new(self.turns)),
+            turns: Arc::new(Turns::new(tenant.share(self.threads))),
         };
         Arc::clone(shares.entry(tenant).or_insert_with(|| Arc::new(new())))
     }

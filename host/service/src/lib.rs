@@ -7,6 +7,7 @@
 //! Modules use each other downwards only; `service` and `workbench` are at the top.
 
 pub mod admission;
+pub mod alerts;
 pub mod answer;
 mod blocking;
 pub mod cache;
@@ -25,6 +26,7 @@ mod hex;
 mod in_turn;
 mod inspection;
 mod missing_sources;
+pub mod networks;
 pub mod options;
 mod outcomes;
 mod packs;

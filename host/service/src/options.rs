@@ -12,6 +12,7 @@ use tidegate_runtime::{Compilation, CompileCommand};
 use tidegate_store::StoreOptions;
 
 use crate::door_options::DoorOptions;
+use crate::networks::Network;
 
 /// The options of a service.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,8 @@ pub struct Options {
     pub admission: AdmissionOptions,
     /// How components are compiled, and how much compiled code stays in memory.
     pub components: ComponentOptions,
+    /// The alerts of endpoints.
+    pub alerts: AlertOptions,
     /// The export of traces.
     pub traces: TraceOptions,
     /// The endpoints of packs, in the order in which they are saved. An endpoint that reads another comes after it.
@@ -62,6 +65,7 @@ impl Options {
             rate: RateOptions::default(),
             admission: AdmissionOptions::default(),
             components: ComponentOptions::default(),
+            alerts: AlertOptions::default(),
             traces: TraceOptions::default(),
             packs: Vec::new(),
         }
@@ -261,6 +265,45 @@ impl ComponentOptions {
         ];
         let arguments = arguments.into_iter().map(OsString::from).collect();
         Compilation::Subprocess(CompileCommand { program, arguments, time: self.compile_time })
+    }
+}
+
+/// How alerts are run, and where their messages may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlertOptions {
+    /// Whether alerts are run and messages sent. Without it only tests and runs that somebody asks for are made.
+    pub run: bool,
+    /// The most alerts of all endpoints together.
+    pub most: usize,
+    /// The number of alerts that are run at the same time; one endpoint has one of them.
+    pub concurrency: usize,
+    /// The number of messages that are sent at the same time; one host gets half of them.
+    pub send_concurrency: usize,
+    /// The time limit for sending one message, from the look-up of the host to the answer.
+    pub send_time: Duration,
+    /// The time limit for connecting to a receiver.
+    pub connect_time: Duration,
+    /// How often a message is tried before it is given up.
+    pub attempts: usize,
+    /// The pause after the first attempt that failed. It doubles with each, up to an hour.
+    pub retry_wait: Duration,
+    /// The networks that receivers may be in though they are not of the public internet.
+    pub allow_networks: Vec<Network>,
+}
+
+impl Default for AlertOptions {
+    fn default() -> Self {
+        Self {
+            run: true,
+            most: 1_000,
+            concurrency: 4,
+            send_concurrency: 8,
+            send_time: Duration::from_secs(10),
+            connect_time: Duration::from_secs(5),
+            attempts: 8,
+            retry_wait: Duration::from_secs(10),
+            allow_networks: Vec::new(),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use tidegate_sql::EngineOptions;
 use tidegate_store::{Ingested, Store, StoreError};
 
 use crate::admission::Admission;
+use crate::alerts::{self, Alerts};
 use crate::answer::AnswerMemory;
 use crate::cache::{Cache, warm};
 use crate::clock::Clock;
@@ -50,6 +51,8 @@ pub struct Service {
     pub columns: ColumnPlanner,
     /// What the components of endpoints are.
     pub kinds: ComponentKinds,
+    /// The alerts of endpoints.
+    pub alerts: Arc<Alerts>,
     /// The access tokens.
     pub tokens: Arc<Tokens>,
     /// The rate limits of tokens.
@@ -66,6 +69,14 @@ impl Service {
     /// # Errors
     /// What cannot be opened, and why.
     pub async fn open(options: Options) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
+        Self::open_at(options, Clock::System).await
+    }
+
+    /// As [`Service::open`], with another clock.
+    ///
+    /// # Errors
+    /// As [`Service::open`].
+    pub(crate) async fn open_at(options: Options, clock: Clock) -> Result<(Arc<Self>, Option<NewTokens>), StartError> {
         let store = Store::open(&options.data_dir, options.store.clone())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
         let new = tokens.make_first(store.catalog())?;
@@ -81,7 +92,7 @@ impl Service {
             ..RuntimeOptions::default()
         };
         let engines = Engines::start(runtime, EngineOptions::default().partitions)?;
-        let service = Self::over(options, store, tokens, &engines, Clock::System).await?;
+        let service = Self::over(options, store, tokens, &engines, clock).await?;
         seed::sources(&service.store)?;
         service.registry.fill(service.store.catalog().endpoint_entries()?);
         seed::endpoints(&service.registrar).await?;
@@ -91,6 +102,9 @@ impl Service {
         service.recheck.start();
         let (cache, executor) = (Arc::downgrade(&service.cache), Arc::downgrade(&service.executor));
         tokio::spawn(warm(cache, executor, service.clock, service.options.cache.warming_concurrency));
+        if service.options.alerts.run {
+            tokio::spawn(alerts::work(Arc::downgrade(&service.alerts)));
+        }
         Ok((service, new))
     }
 
@@ -139,8 +153,14 @@ impl Service {
             kinds: kinds.clone(),
             clock,
         };
-        let registrar =
-            Registrar { gate, endpoints: endpoints.clone(), cache: Arc::clone(&cache), compute: Arc::clone(&compute) };
+        let registrar = Registrar {
+            gate,
+            endpoints: endpoints.clone(),
+            cache: Arc::clone(&cache),
+            compute: Arc::clone(&compute),
+            most_alerts: options.alerts.most,
+        };
+        let alerts = Alerts::new(&options.alerts, &store, &endpoints, &executor, clock);
         Ok(Arc::new(Self {
             rates: RateLimiter::new(options.rate.clone()),
             recheck: Recheck::new(checker),
@@ -154,6 +174,7 @@ impl Service {
             registrar,
             columns,
             kinds,
+            alerts,
             tokens,
             compute,
         }))
@@ -172,6 +193,7 @@ impl Service {
     /// # Errors
     /// The store's.
     pub async fn close(&self) -> Result<(), StoreError> {
+        self.alerts.stop();
         self.recheck.stop().await;
         self.store.close().await
     }

@@ -10,6 +10,19 @@ pub enum Tenant {
     Token(Identity),
     /// Cache warming, which runs without a request.
     Warming,
+    /// Alerts, which run on a schedule. All of them are one tenant.
+    Alerts,
+}
+
+impl Tenant {
+    /// The most that this tenant may take of a shared resource: half of it, and of alerts an eighth, so that they never
+    /// keep people waiting; at least 1, where there is any.
+    pub(crate) fn share(self, whole: usize) -> usize {
+        match self {
+            Self::Token(_) | Self::Warming => half(whole),
+            Self::Alerts => (whole / 8).max(whole.min(1)),
+        }
+    }
 }
 
 /// The most that one tenant may take of a shared resource: half of it, rounded down, and 1 where there is only 1.

@@ -62,7 +62,10 @@ mod uuid_text;
 mod wal;
 
 pub use background::dropped::Dropped;
-pub use catalog::{Catalog, EndpointEntry, EndpointRecord, LogDamage, NewVersion, TokenRecord};
+pub use catalog::{
+    AlertMessage, AlertRecord, AlertState, Catalog, EndpointEntry, EndpointRecord, LogDamage, NewAlert, NewVersion,
+    RunOutcome, TokenRecord,
+};
 pub use error::StoreError;
 pub use ingest::{
     event_time::micros as event_time,

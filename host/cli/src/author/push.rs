@@ -58,6 +58,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let same = if version == before { ", unchanged" } else { "" };
     println!("{name}: version {version}, {} bytes{same}", component.len());
     warn(&answer);
+    if !folder.manifest.alerts.is_empty() {
+        let names: Vec<&str> = folder.manifest.alerts.iter().map(|alert| alert.name.as_str()).collect();
+        println!("  alerts: {} (tidegate alert list {name})", names.join(", "));
+    }
     println!("  {}", call(client.base(), &folder.manifest));
     Ok(())
 }

@@ -137,7 +137,7 @@ pub(super) async fn saved_shown(service: &Service, endpoint: &Endpoint) -> Resul
 
 /// The JSON of a definition, with the field names of the HTTP interface.
 fn described(manifest: &Manifest) -> Value {
-    let Manifest { name, description, query, statements, parameters, settings, limits } = manifest;
+    let Manifest { name, description, query, statements, parameters, settings, limits, alerts } = manifest;
     json!({
         "name": name,
         "description": description,
@@ -153,6 +153,7 @@ fn described(manifest: &Manifest) -> Value {
         "enable_auth": settings.enable_auth,
         "labels": settings.labels,
         "limits": limits,
+        "alerts": alerts,
     })
 }
 

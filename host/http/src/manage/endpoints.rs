@@ -15,7 +15,7 @@ use tidegate_service::{SaveRequest, Service, blocking};
 use super::components::{on_save, repacked};
 use super::endpoint_view::{EndpointView, all_shown, known, saved_shown, shown, version_of, version_shown};
 use super::fields::Fields;
-use super::{ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private, time};
+use super::{ALERTS_ARE, ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private, time};
 use crate::app::App;
 use crate::failure::Refusal;
 
@@ -69,6 +69,7 @@ fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest>
     let limits = fields
         .take::<Option<LimitSet>>("limits", LIMITS_ARE)
         .map_or_else(|| base.map(|base| base.limits.clone()), |sent| Some(sent.unwrap_or_default()));
+    let alerts = fields.take("alerts", ALERTS_ARE).or_else(|| base.map(|base| base.alerts.clone()));
     if !settings.enable_auth {
         fields.refuse("enable_auth", "enable_auth: false is not supported; every call needs a token");
     }
@@ -84,6 +85,7 @@ fn manifest_of(fields: &mut Fields, base: Option<&Manifest>) -> Option<Manifest>
         statements: base.map(|base| base.statements.clone()).unwrap_or_default(),
         settings,
         limits: limits.unwrap_or_default(),
+        alerts: alerts.unwrap_or_default(),
         ..Manifest::new(name.clone().or_else(placeholder)?, query.clone().unwrap_or_default())
     };
     if base.is_none() && name.is_none() && !fields.has_refused("name") {

@@ -49,6 +49,11 @@ impl Fields {
         }
     }
 
+    /// Whether a field was sent and is not read yet.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.object.contains_key(name)
+    }
+
     /// Takes a field of any type, if it was sent. `what` says in the error what the field must be.
     pub(crate) fn take<T: DeserializeOwned>(&mut self, name: &'static str, what: &str) -> Option<T> {
         self.asked.push(name);

@@ -1,5 +1,6 @@
 //! The management routes: endpoints and their versions, sources, access tokens. They require a private token.
 
+pub(crate) mod alerts;
 pub(crate) mod components;
 mod endpoint_view;
 pub(crate) mod endpoints;
@@ -28,6 +29,10 @@ const LIMITS_ARE: &str =
 
 /// The error text for the field `errors` of endpoints and tokens: what it must be.
 const ERRORS_ARE: &str = "\"status\", \"ok\", or null";
+
+/// The error text for the field `alerts` of endpoints: what it must be.
+const ALERTS_ARE: &str = "a list of alerts (name, every_minutes, condition, url, parameters, again_after_minutes, notify_resolved, \
+                          paused, description)";
 
 /// The answer of a management route.
 type ManageResult = Result<(StatusCode, Json<Value>), Refusal>;

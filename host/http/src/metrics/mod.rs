@@ -3,6 +3,7 @@
 //! Labels hold only values that are few and not secret: route templates (never paths), methods, classes of status,
 //! codes of failures. Names of endpoints, sources and tokens are left out, because the page needs no token.
 
+mod alerts;
 mod doors;
 pub(crate) mod page;
 mod store;
@@ -21,6 +22,7 @@ use tidegate_model::{Code, number, size};
 use tidegate_runtime::Class;
 use tidegate_service::Service;
 
+use self::alerts::AlertMetrics;
 use self::doors::DoorMetrics;
 use self::store::StoreMetrics;
 use crate::ingest::BodyMemory;
@@ -103,6 +105,7 @@ pub(crate) struct Metrics {
     store: StoreMetrics,
     /// The figures by door.
     pub(crate) doors: DoorMetrics,
+    alerts: AlertMetrics,
     unusable: Gauge,
     memory: Gauge,
     files: Gauge,
@@ -145,6 +148,7 @@ impl Metrics {
             crowded_connections: Counter::default(),
             store: StoreMetrics::register(&mut registry),
             doors: DoorMetrics::register(&mut registry),
+            alerts: AlertMetrics::register(&mut registry),
             unusable: Gauge::default(),
             memory: Gauge::default(),
             files: Gauge::default(),
@@ -319,6 +323,7 @@ impl Metrics {
         set(&self.cache_entries, size(entries));
         set(&self.cache_bytes, size(bytes));
         self.store.measure(&service.store.stats());
+        self.alerts.measure(service);
         set(&self.unusable, service.registry.unusable().0);
         set(&self.memory, resident_memory().unwrap_or(0));
         set(&self.files, std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count));

@@ -5,14 +5,13 @@ use tidegate_model::Errors;
 use tidegate_service::tokens::Access;
 
 use super::answers::Described;
-use super::door_routes::DOOR_ROUTES;
-use super::{endpoints, routes, schemas};
+use super::{alert_routes, door_routes, endpoints, routes, schemas};
 
 /// The document for a token, or for a caller without one. `errors` is the server's setting.
 pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Option<&Access>, errors: Errors) -> Value {
     let of_caller = access.and_then(|access| access.errors).unwrap_or(errors);
     let mut paths = Map::new();
-    for route in routes::ROUTES.iter().chain(DOOR_ROUTES) {
+    for route in routes::ROUTES.iter().chain(door_routes::ROUTES).chain(alert_routes::ROUTES) {
         if let Value::Object(path) = paths.entry(route.path).or_insert_with(|| json!({})) {
             path.insert(route.method.to_owned(), route.operation(of_caller));
         }

@@ -33,7 +33,7 @@ const fn foreign(
 const JSON: &[&str] = &["application/json"];
 
 /// All routes of the doors.
-pub(super) const DOOR_ROUTES: &[Route] = &[
+pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "OTLP over gRPC, on the port of all routes. The metadata of the call has the token and the source, as headers \
                       have them at /v1/logs. What may pass is UNAVAILABLE, with RetryInfo.",

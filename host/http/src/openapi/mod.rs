@@ -6,6 +6,7 @@
 //! - `page`: the route;
 //! - `document`: the whole document;
 //! - `routes`: the fixed routes, one table; `door_routes`: those at which events come in by other protocols;
+//! - `alert_routes`: those of alerts;
 //! - `schemas`: what they take and answer;
 //! - `endpoints`: an operation for each saved endpoint;
 //! - `answers`: what the endpoints answer, planned at most once a minute;
@@ -14,6 +15,7 @@
 //! Callers without a token get the fixed routes. Names and parameters of endpoints are shown to tokens that may query
 //! them.
 
+mod alert_routes;
 mod answers;
 mod columns;
 mod document;

@@ -71,8 +71,8 @@ pub(super) enum Gives {
 pub(super) const QUERY_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 504];
 pub(super) const LOGS_REFUSALS: &[u16] = &[400, 401, 403, 404, 408, 409, 413, 415, 429, 500, 503, 507];
 const LIST_REFUSALS: &[u16] = &[401, 403, 429, 500, 503];
-const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];
-const SAVE_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507];
+pub(super) const SHOW_REFUSALS: &[u16] = &[401, 403, 404, 429, 500, 503];
+pub(super) const SAVE_REFUSALS: &[u16] = &[400, 401, 403, 404, 409, 413, 422, 429, 500, 503, 507];
 
 pub(super) const fn route(
     path: &'static str,

@@ -1,9 +1,10 @@
 //! The schemas of what the routes take and return, as the document's components.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Errors, LIMITS, LimitSet};
+use tidegate_model::{Errors, LIMITS, LimitSet, MOST_ALERTS};
 use tidegate_service::answer::Format;
 
+use super::alert_routes;
 use crate::middleware::error_status::STATUS;
 
 /// The status codes of refusals, and the description of each.
@@ -118,6 +119,7 @@ fn parameters() -> Value {
         "index": in_path("index", "The name of a source."),
         "source": in_path("source", "The id or the name of a source."),
         "token": in_path("token", "The id of an access token."),
+        "alert": in_path("alert", "The name of an alert."),
         "version": {"name": "version", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}},
         "sql": in_query("sql", "An ad-hoc query in SQL, which is run in place of the saved one over the endpoint's tables.", &text),
         "lql": in_query("lql", "An ad-hoc query in LQL; not read if there is `sql`.", &text),
@@ -138,12 +140,12 @@ fn parameters() -> Value {
     })
 }
 
-fn object(properties: Value, required: &[&str]) -> Value {
+pub(super) fn object(properties: Value, required: &[&str]) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
 /// The schema of an object that accepts no other fields.
-fn closed(properties: Value, required: &[&str]) -> Value {
+pub(super) fn closed(properties: Value, required: &[&str]) -> Value {
     let mut schema = object(properties, required);
     if let Some(fields) = schema.as_object_mut() {
         fields.insert("additionalProperties".to_owned(), false.into());
@@ -202,6 +204,7 @@ fn schemas() -> Value {
         "enable_auth": {"type": "boolean", "const": true, "default": true},
         "labels": text,
         "limits": shown("Limits"),
+        "alerts": {"type": "array", "maxItems": MOST_ALERTS, "items": shown("AlertDefinition")},
     });
     let mut endpoint = endpoint_fields.clone();
     let mut endpoint_fields = endpoint_fields;
@@ -254,7 +257,7 @@ fn schemas() -> Value {
         let warning = "Endpoints that a scope names and that are not there so far.";
         fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
     }
-    json!({
+    let mut all = json!({
         "Error": object(json!({"error": object(json!({
             "code": {"type": "string", "description": "A word for programs, such as unknown_table."},
             "message": {"type": "string", "description": "What is wrong, where, and what would be right."},
@@ -376,5 +379,9 @@ fn schemas() -> Value {
         "AccessToken": object(token, &["id", "scopes"]),
         "NewAccessToken": closed(token_fields, &["scopes"]),
         "MadeAccessToken": object(made, &["id", "scopes", "token"]),
-    })
+    });
+    if let Some(all) = all.as_object_mut() {
+        all.extend(alert_routes::schemas());
+    }
+    all
 }

@@ -27,6 +27,7 @@ async fn why_a_component_cannot_be_made_ready_is_not_for_its_callers() {
         component_digest: "00",
         author: "a test",
         sources: &BTreeMap::new(),
+        alerts: &[],
     });
     let endpoint = Arc::new(Endpoint::of(record.unwrap(), service.options.limits.text).unwrap());
     assert_eq!(service.endpoints.prepared(&endpoint).await.unwrap_err().code, Code::Refused);

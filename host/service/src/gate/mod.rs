@@ -10,6 +10,7 @@
 //!
 //! The result are [`Findings`]. Each caller decides what follows from them.
 
+mod alerts;
 pub(crate) mod examples;
 mod explain;
 mod findings;

@@ -10,10 +10,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_compiler::compile_sql;
+use tidegate_compiler::{compile_sql, is_generated};
 use tidegate_model::{Code, Failure, Manifest, number};
 use tidegate_sql::SavedQuery;
-use tidegate_store::{EndpointEntry, NewVersion, Store};
+use tidegate_store::{EndpointEntry, NewAlert, NewVersion, Store};
 use uuid::Uuid;
 
 use crate::blocking::{blocking, to_its_end};
@@ -28,6 +28,7 @@ use crate::inspection::{ComponentCode, inspect};
 use crate::registry::Endpoint;
 use crate::save_request::SaveRequest;
 use crate::tables::StoredTables;
+use crate::tokens::generate_alert_secret;
 
 /// What registers and removes endpoints; clones share it.
 #[derive(Debug, Clone)]
@@ -36,6 +37,8 @@ pub struct Registrar {
     pub(crate) endpoints: Endpoints,
     pub(crate) cache: Arc<Cache>,
     pub(crate) compute: Arc<Compute>,
+    /// The most alerts of all endpoints.
+    pub(crate) most_alerts: usize,
 }
 
 impl Registrar {
@@ -113,6 +116,8 @@ impl Registrar {
         self.check_name(&name, id, from)?;
         let id = id.unwrap_or_else(Uuid::new_v4);
         let text = serde_json::to_string(&manifest).map_err(|error| refused(error.to_string()))?;
+        let alerts = new_alerts(&manifest)?;
+        self.count_alerts(id, alerts.len()).await?;
         let digest = hex(&digest);
         let put = move |store: &Store| {
             store.catalog().put_endpoint(NewVersion {
@@ -123,6 +128,7 @@ impl Registrar {
                 component_digest: &digest,
                 author: &author,
                 sources: &tables,
+                alerts: &alerts,
             })
         };
         let record = blocking(self.store(), put).await?;
@@ -134,6 +140,23 @@ impl Registrar {
         registry.insert(entry, Arc::clone(&endpoint), warnings);
         self.cache.forget(id);
         Ok(endpoint)
+    }
+
+    /// Refuses more alerts than there may be, with those of the other endpoints.
+    async fn count_alerts(&self, id: Uuid, new: usize) -> Result<(), Failure> {
+        if new == 0 {
+            return Ok(());
+        }
+        let others = blocking(self.store(), move |store| store.catalog().count_alerts_beside(id)).await?;
+        let most = self.most_alerts;
+        if others.saturating_add(new) > most {
+            let message = format!(
+                "there are {others} alerts of other endpoints, and there may be {most} in all ([alerts] most); delete some, or \
+                 raise the setting"
+            );
+            return Err(refused(message).about("alerts"));
+        }
+        Ok(())
     }
 
     /// Removes an endpoint; its versions stay in the catalog. Returns whether there was one.
@@ -197,7 +220,8 @@ impl Registrar {
         let (store, registry) = (self.store(), self.endpoints.registry());
         let tells_rows = self.gate.clock.is_real();
         let sources = StoredTables::while_saving(store, registry, request, manifest.name.as_str(), &saved, tells_rows);
-        let warnings = self.gate.statement_findings(&manifest, &saved, &sources).into_warnings()?;
+        let mut warnings = self.gate.statement_findings(&manifest, &saved, &sources).into_warnings()?;
+        warnings.extend(self.gate.check_alerts(&manifest, &saved, &sources, is_generated(component))?);
         let tables = sources.named();
         let code = ComponentCode::of(component)?;
         self.endpoints.prepare(&code).await?;
@@ -215,6 +239,15 @@ struct Admitted {
     digest: [u8; 32],
     tables: BTreeMap<String, Uuid>,
     warnings: Vec<Failure>,
+}
+
+/// The alerts of a manifest for the catalog. Each gets a secret, which counts if the catalog has none of it.
+fn new_alerts(manifest: &Manifest) -> Result<Vec<NewAlert>, Failure> {
+    let new = manifest.alerts.iter().map(|alert| {
+        let definition = serde_json::to_string(alert).map_err(|error| refused(error.to_string()))?;
+        Ok(NewAlert { name: alert.name.clone(), definition, paused: alert.paused, secret: generate_alert_secret() })
+    });
+    new.collect()
 }
 
 /// The refusal of a name that another endpoint has.

@@ -6,6 +6,7 @@
 #[macro_use]
 mod macros;
 mod admission;
+mod alerts;
 mod compaction;
 mod doors;
 mod ingest;
@@ -18,6 +19,7 @@ use tidegate_model::{LIMITS, Part, Section, SettingError, Unit, number};
 
 use crate::options::Options;
 use admission::{ADMISSION, CACHE, COMPONENTS, RATE};
+use alerts::ALERTS;
 use compaction::COMPACTION;
 use doors::DOORS;
 use ingest::{INGEST, STORE};
@@ -83,6 +85,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         settings: COMPONENTS,
         of: |o: &Options| &o.components,
         of_mut: |o| &mut o.components,
+    },
+    &Part {
+        name: "alerts",
+        what: "how alerts of endpoints are run, and where their messages may go",
+        settings: ALERTS,
+        of: |o: &Options| &o.alerts,
+        of_mut: |o| &mut o.alerts,
     },
     &Part {
         name: "traces",

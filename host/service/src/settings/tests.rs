@@ -45,6 +45,8 @@ fn every_setting_sets_one_thing_of_its_own() {
         ("endpoint", "http://collector:4318"),
         ("service_name", "other"),
         ("sample", "0.5"),
+        ("run", "false"),
+        ("allow_networks", "10.0.0.0/8"),
     ];
     let all = |options: &Options| -> Vec<String> {
         let of = |section: &&dyn Section<Options>| -> Vec<String> {

@@ -48,6 +48,11 @@ impl Access {
         Self { who: who.to_owned(), scopes: Scopes::stored("private"), ..Self::default() }
     }
 
+    /// Access to queries of one endpoint and to nothing else, for work that nobody asked for with a token.
+    pub(crate) fn to_endpoint(id: Uuid, who: &str) -> Self {
+        Self { who: who.to_owned(), scopes: Scopes::stored(&format!("query:endpoint:{id}")), ..Self::default() }
+    }
+
     /// The scopes of the token, separated by spaces.
     pub fn scopes(&self) -> String {
         self.scopes.to_string()

@@ -24,7 +24,7 @@ use secret::hash;
 pub use access::Access;
 pub use new_token::NewToken;
 pub(crate) use secret::artefact_key;
-pub use secret::generate_token;
+pub use secret::{generate_alert_secret, generate_token};
 
 /// The minimum length of a token from the environment, in characters.
 const MIN_LENGTH: usize = 16;

@@ -33,6 +33,11 @@ pub fn generate_token() -> String {
     format!("tg_{}", hex(&random::<24>()))
 }
 
+/// A new secret that signs messages of an alert: `tgs_` and 256 random bits.
+pub fn generate_alert_secret() -> String {
+    format!("tgs_{}", hex(&random::<32>()))
+}
+
 /// The key that authenticates compiled code on disk. It is created at the first start.
 pub(crate) fn artefact_key(catalog: &Catalog) -> Result<[u8; 32], StoreError> {
     const NAME: &str = "artefact_key";

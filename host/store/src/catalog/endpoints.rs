@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    catalog::{Catalog, check_name},
+    catalog::{Catalog, alerts, alerts::NewAlert, check_name},
     clock::now_micros,
     error::{Result, StoreError},
 };
@@ -76,6 +76,8 @@ pub struct NewVersion<'a> {
     /// The sources that the saved query names, each with its identity now. If a source is renamed, the endpoint keeps
     /// using it; a new source with the old name does not take its place.
     pub sources: &'a BTreeMap<String, Uuid>,
+    /// All its alerts. Those that it has already keep their state and their secret.
+    pub alerts: &'a [NewAlert],
 }
 
 impl Catalog {
@@ -120,6 +122,7 @@ impl Catalog {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![id, version, name, new.manifest, new.component_digest, new.author, sources, now],
         )?;
+        alerts::replace(&tx, id, new.alerts, now)?;
         let record = tx.query_row(&format!("{ENDPOINTS} WHERE id = ?1"), [id], endpoint)?;
         tx.commit()?;
         Ok(record)
@@ -177,9 +180,14 @@ impl Catalog {
         Ok(statement.query_row(params![id, version], endpoint).optional()?)
     }
 
-    /// Deletes an endpoint; its versions are kept. Returns false if there was none.
+    /// Deletes an endpoint with its alerts; its versions are kept. Returns false if there was none.
     pub fn delete_endpoint(&self, id: Uuid) -> Result<bool> {
-        Ok(self.lock().execute("DELETE FROM endpoints WHERE id = ?1", [id])? > 0)
+        let mut conn = self.lock();
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        alerts::delete_all(&tx, id)?;
+        let deleted = tx.execute("DELETE FROM endpoints WHERE id = ?1", [id])? > 0;
+        tx.commit()?;
+        Ok(deleted)
     }
 
     /// The bytes of a component by its digest.

@@ -4,11 +4,12 @@
 //! here, for small reads and writes of endpoints, tokens and settings. Both sync at every commit (`synchronous=FULL`).
 //! The calls here are short but block; async code should call them on a blocking thread.
 //!
-//! [`database`] opens connections and migrates the schema, `names` makes its files durable, `endpoints` and `tokens` are
-//! tables of the server, [`wal_file`] inspects SQLite's own write-ahead file for damage.
+//! [`database`] opens connections and migrates the schema, `names` makes its files durable, `alerts`, `endpoints` and
+//! `tokens` are tables of the server, [`wal_file`] inspects SQLite's own write-ahead file for damage.
 //!
 //! Uses: `data_folder`, errors.
 
+mod alerts;
 pub(crate) mod database;
 mod endpoints;
 mod names;
@@ -24,6 +25,7 @@ use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 pub use self::{
+    alerts::{AlertMessage, AlertRecord, AlertState, NewAlert, RunOutcome},
     endpoints::{EndpointEntry, EndpointRecord, NewVersion},
     tokens::TokenRecord,
     wal_file::LogDamage,

@@ -1,4 +1,4 @@
--- The catalog, version 6. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
+-- The catalog, version 7. Times are microseconds since 1970, UTC; identities are UUIDs (16 bytes).
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -102,6 +102,45 @@ CREATE TABLE tokens (
     limits      TEXT NOT NULL DEFAULT '{}', -- JSON: limits of its requests, by their names in the configuration
     errors      TEXT                    -- with which status errors are answered; NULL is as the endpoint or the server says
 ) STRICT, WITHOUT ROWID;
+
+-- The alerts of endpoints, each with its state. What it is stands in the manifest of the endpoint's current version;
+-- saving a version writes both in one transaction.
+CREATE TABLE alerts (
+    endpoint      BLOB NOT NULL,        -- identity
+    name          TEXT NOT NULL,
+    definition    TEXT,                 -- JSON, as in the manifest; NULL: the current version has it no more, its secret is kept
+    secret        TEXT NOT NULL,        -- signs its messages
+    next_run      INTEGER NOT NULL,     -- the largest number: it is paused, or the current version has it no more
+    occurrence    BLOB,                 -- the one that goes on, if it fires
+    since         INTEGER,              -- when that began
+    announced     INTEGER NOT NULL DEFAULT 0, -- 1: its message was made
+    last_fired    INTEGER,              -- when the last message was made that it fires
+    last_delivery TEXT,                 -- JSON: what became of the last attempt to send a message
+    PRIMARY KEY (endpoint, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX alerts_by_next_run ON alerts (next_run);
+
+-- The last runs of each alert, a bounded number.
+CREATE TABLE alert_runs (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    endpoint BLOB NOT NULL,
+    name     TEXT NOT NULL,
+    run      TEXT NOT NULL              -- JSON
+) STRICT;
+CREATE INDEX alert_runs_by_alert ON alert_runs (endpoint, name, id);
+
+-- Messages of alerts until a receiver has confirmed them or they are given up; those of one alert are sent in order.
+CREATE TABLE alert_messages (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    endpoint BLOB NOT NULL,
+    name     TEXT NOT NULL,
+    state    TEXT NOT NULL,             -- firing, resolved
+    body     TEXT NOT NULL,             -- JSON
+    attempts INTEGER NOT NULL DEFAULT 0,
+    next_try INTEGER NOT NULL
+) STRICT;
+CREATE INDEX alert_messages_by_alert ON alert_messages (endpoint, name, id);
+CREATE INDEX alert_messages_by_next_try ON alert_messages (next_try);
 
 -- Counts every change of tokens and endpoints, whoever makes it: a server that runs compares the
 -- number to notice what another process did to the same file.

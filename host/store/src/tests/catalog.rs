@@ -39,6 +39,7 @@ fn endpoints_keep_their_versions() {
         component_digest: "d1",
         author: "",
         sources: &none,
+        alerts: &[],
     };
     let first = catalog.put_endpoint(one).unwrap();
     assert_eq!((first.version, first.author.as_str(), first.sources.len()), (1, "", 0));
@@ -127,6 +128,7 @@ fn a_server_notices_what_the_command_line_changes() {
         component_digest: "d",
         author: "",
         sources: &sources,
+        alerts: &[],
     };
     store.catalog().put_endpoint(new).unwrap();
     changed("an endpoint", true);

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use super::{all, frame, rows};
 use crate::{
     Retention, Store, StoreOptions, backup,
-    catalog::database,
     data_folder::paths,
     maintenance::backup::backup_with,
     rebuild_catalog, repair, restore,
@@ -370,8 +369,12 @@ async fn segments_of_older_versions_are_merged() {
     let before = all(&store, "s").await;
     drop(store);
     let conn = rusqlite::Connection::open(dir.path().join("catalog.sqlite")).unwrap();
-    conn.execute_batch("ALTER TABLE segments DROP COLUMN runs; ALTER TABLE dropped DROP COLUMN replaced_by").unwrap();
-    conn.pragma_update(None, "user_version", database::VERSION - 1).unwrap();
+    conn.execute_batch(
+        "ALTER TABLE segments DROP COLUMN runs; ALTER TABLE dropped DROP COLUMN replaced_by;
+         DROP TABLE alerts; DROP TABLE alert_runs; DROP TABLE alert_messages;",
+    )
+    .unwrap();
+    conn.pragma_update(None, "user_version", 5).unwrap();
     drop(conn);
     let store = open(dir.path());
     assert!(segments(&store).iter().all(|segment| !segment.has_runs && segment.runs.len() == 1));

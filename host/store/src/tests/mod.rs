@@ -6,6 +6,7 @@
     reason = "a test that fails should fail where it fails"
 )]
 
+mod alerts;
 mod backup;
 mod catalog;
 mod compaction;

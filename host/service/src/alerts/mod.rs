@@ -1,0 +1,33 @@
+//! Alerts: endpoints that are asked on a schedule, and what is sent when a condition begins to hold.
+//!
+//! - `evaluation`: whether a condition holds for an answer, and which rows are sent;
+//! - `occurrence`: what follows from that for the state of an alert, and which message is made;
+//! - `message`: the body of a message, and its signature;
+//! - `report`: what a run found and what became of a message, as it is stored and shown;
+//! - `sender`: one attempt to send a message, to a checked address;
+//! - `schedule`: when an alert is run next, and when a message is tried again;
+//! - `counters`: what happened since the start;
+//! - `engine`: runs and sends what is due.
+//!
+//! The catalog has the state. A run is written in one transaction with the message that it makes, and a message stays there
+//! until it is confirmed. So a receiver gets each message at least once: twice only if the server ended after the
+//! receiver had confirmed it and before that was written, and then with the same occurrence.
+//!
+//! An alert has no token. It may query its endpoint and nothing else, as somebody with the scope of that endpoint: the limits of
+//! the endpoint and its redaction hold. Its parameters are those of the manifest, which only a private token can save.
+
+mod counters;
+mod engine;
+mod evaluation;
+mod message;
+mod occurrence;
+mod report;
+mod schedule;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+pub use counters::AlertCounts;
+pub use engine::Alerts;
+pub(crate) use engine::work;
+pub use report::{AlertRun, Delivery};

@@ -1,0 +1,120 @@
+//! Alerts in the catalog: what a new version, a run and an attempt to send change, and what stays bounded.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::open;
+use crate::{AlertState, Catalog, NewAlert, NewVersion, RunOutcome};
+
+fn new(name: &str, definition: &str) -> NewAlert {
+    let secret = format!("secret of {name} {definition}");
+    NewAlert { name: name.to_owned(), definition: definition.to_owned(), paused: definition == "paused", secret }
+}
+
+fn put(catalog: &Catalog, id: Uuid, alerts: &[NewAlert]) {
+    let name = id.to_string();
+    let sources = BTreeMap::new();
+    let version = NewVersion {
+        id,
+        name: &format!("e{}", &name[..8]),
+        manifest: "{}",
+        component: b"c",
+        component_digest: "d",
+        author: "",
+        sources: &sources,
+        alerts,
+    };
+    catalog.put_endpoint(version).unwrap();
+}
+
+fn outcome(now: i64, occurrence: Option<Uuid>, message: Option<&'static str>) -> RunOutcome {
+    let state = AlertState {
+        occurrence: occurrence.map(|id| (id, now)),
+        announced: occurrence.is_some(),
+        last_fired: occurrence.map(|_| now),
+    };
+    let message = message.map(|state| (state, format!("body {now}")));
+    RunOutcome { next_run: now + 100, state, run: now.to_string(), message, now }
+}
+
+#[test]
+fn an_alert_keeps_its_state_and_secret_through_versions() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let catalog = store.catalog();
+    let (id, other, far) = (Uuid::new_v4(), Uuid::new_v4(), i64::MAX - 1);
+    put(catalog, id, &[new("a", "1"), new("b", "1"), new("p", "paused")]);
+    put(catalog, other, &[new("a", "1")]);
+    assert_eq!(catalog.count_alerts().unwrap(), (4, 0, 0));
+    assert_eq!(catalog.count_alerts_beside(other).unwrap(), 3);
+    assert_eq!(catalog.due_alerts(far, 10).unwrap().len(), 3, "one is paused");
+    assert_eq!(catalog.due_alerts(0, 10).unwrap(), []);
+    let a = catalog.alert(id, "a").unwrap().unwrap();
+    let occurrence = Uuid::new_v4();
+    assert!(catalog.finish_alert_run(&a, &outcome(50, Some(occurrence), Some("firing"))).unwrap());
+    let fired = catalog.alert(id, "a").unwrap().unwrap();
+    assert_eq!((fired.state.occurrence, fired.next_run), (Some((occurrence, 50)), Some(150)));
+    assert_eq!(catalog.count_alerts().unwrap(), (4, 1, 1));
+
+    // The same definition: nothing changes. Another one: it is run again, and what was asked of the old one does not count.
+    put(catalog, id, &[new("a", "1"), new("b", "2")]);
+    assert_eq!(catalog.alert(id, "a").unwrap().unwrap(), fired);
+    let secret = catalog.alert_secret(id, "b").unwrap().unwrap();
+    assert_eq!(secret, "secret of b 1");
+    assert_eq!(catalog.alert(id, "p").unwrap(), None);
+    put(catalog, id, &[new("a", "2"), new("b", "2")]);
+    let changed = catalog.alert(id, "a").unwrap().unwrap();
+    assert!(changed.next_run > fired.next_run && changed.state == fired.state);
+    assert!(!catalog.finish_alert_run(&fired, &outcome(60, None, None)).unwrap());
+    assert_eq!(catalog.alert(id, "a").unwrap().unwrap(), changed);
+
+    // A version without it ends it; its secret is there if it comes back, until it is forgotten.
+    assert!(catalog.set_alert_secret(id, "a", "mine").unwrap());
+    put(catalog, id, &[new("b", "2")]);
+    assert_eq!((catalog.alert(id, "a").unwrap(), catalog.alert_secret(id, "a").unwrap()), (None, None));
+    assert_eq!(catalog.due_alert_messages(far, 10).unwrap(), []);
+    assert!(!catalog.set_alert_secret(id, "a", "x").unwrap());
+    put(catalog, id, &[new("a", "3"), new("b", "2")]);
+    assert_eq!(catalog.alert(id, "a").unwrap().unwrap().state, AlertState::default());
+    assert_eq!(catalog.alert_secret(id, "a").unwrap().unwrap(), "mine");
+    put(catalog, id, &[new("b", "2")]);
+    catalog.forget_alert(id, "a").unwrap();
+    catalog.forget_alert(id, "b").unwrap();
+    put(catalog, id, &[new("a", "3"), new("b", "2")]);
+    assert_eq!(catalog.alert_secret(id, "a").unwrap().unwrap(), "secret of a 3");
+    assert_eq!(catalog.alert_secret(id, "b").unwrap().unwrap(), "secret of b 1", "it is there: nothing is forgotten");
+
+    assert!(catalog.delete_endpoint(id).unwrap());
+    assert_eq!(catalog.alerts_of(id).unwrap(), []);
+    assert_eq!(catalog.count_alerts().unwrap(), (1, 0, 0));
+}
+
+#[test]
+fn messages_are_sent_in_order_and_bounded_as_runs_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let catalog = store.catalog();
+    let id = Uuid::new_v4();
+    put(catalog, id, &[new("a", "1"), new("b", "1")]);
+    let a = catalog.alert(id, "a").unwrap().unwrap();
+    let b = catalog.alert(id, "b").unwrap().unwrap();
+    for now in 1..=70 {
+        assert!(catalog.finish_alert_run(&a, &outcome(now, None, Some("resolved"))).unwrap());
+    }
+    catalog.finish_alert_run(&b, &outcome(5, None, Some("firing"))).unwrap();
+    let runs = catalog.alert_runs(id, "a").unwrap();
+    assert_eq!((runs.len(), runs[0].as_str(), runs[49].as_str()), (50, "70", "21"));
+    assert_eq!(catalog.count_alerts().unwrap().2, 21);
+    let due = catalog.due_alert_messages(100, 10).unwrap();
+    let told: Vec<_> = due.iter().map(|message| (message.name.as_str(), message.body.as_str())).collect();
+    assert_eq!(told, [("b", "body 5"), ("a", "body 51")], "the oldest of each");
+    assert_eq!(due[1].secret, "secret of a 1");
+    catalog.finish_alert_attempt(&due[1], "{}", Some(200)).unwrap();
+    assert_eq!(catalog.due_alert_messages(100, 10).unwrap().len(), 1, "the others wait for it");
+    let again = catalog.due_alert_messages(200, 10).unwrap();
+    assert_eq!((again[1].body.as_str(), again[1].attempts), ("body 51", 1));
+    catalog.finish_alert_attempt(&again[1], "{\"ok\":true}", None).unwrap();
+    assert_eq!(catalog.due_alert_messages(200, 10).unwrap()[1].body, "body 52");
+    assert_eq!(catalog.alert(id, "a").unwrap().unwrap().last_delivery.unwrap(), "{\"ok\":true}");
+}
