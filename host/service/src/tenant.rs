@@ -10,6 +10,8 @@ pub enum Tenant {
     Token(Identity),
     /// Cache warming, which runs without a request.
     Warming,
+    /// The followers of queries together: looking at new rows for them.
+    Following,
 }
 
 /// The most that one tenant may take of a shared resource: half of it, rounded down, and 1 where there is only 1.

@@ -22,6 +22,7 @@ mod demo;
 mod errors;
 mod errors_ok;
 mod exchange;
+mod follow;
 mod formats;
 mod hints;
 mod hostile;

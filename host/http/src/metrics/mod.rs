@@ -3,6 +3,7 @@
 //! Labels hold only values that are few and not secret: route templates (never paths), methods, classes of status,
 //! codes of failures. Names of endpoints, sources and tokens are left out, because the page needs no token.
 
+mod follow;
 pub(crate) mod page;
 mod store;
 
@@ -20,6 +21,7 @@ use tidegate_model::{Code, number, size};
 use tidegate_runtime::Class;
 use tidegate_service::Service;
 
+use self::follow::FollowMetrics;
 use self::store::StoreMetrics;
 use crate::ingest::BodyMemory;
 
@@ -99,6 +101,7 @@ pub(crate) struct Metrics {
     anonymous: Gauge,
     crowded_connections: Counter,
     store: StoreMetrics,
+    follow: FollowMetrics,
     unusable: Gauge,
     memory: Gauge,
     files: Gauge,
@@ -140,6 +143,7 @@ impl Metrics {
             anonymous: Gauge::default(),
             crowded_connections: Counter::default(),
             store: StoreMetrics::register(&mut registry),
+            follow: FollowMetrics::register(&mut registry),
             unusable: Gauge::default(),
             memory: Gauge::default(),
             files: Gauge::default(),
@@ -310,6 +314,7 @@ impl Metrics {
         set(&self.cache_entries, size(entries));
         set(&self.cache_bytes, size(bytes));
         self.store.measure(&service.store.stats());
+        self.follow.measure(&service.following.numbers());
         set(&self.unusable, service.registry.unusable().0);
         set(&self.memory, resident_memory().unwrap_or(0));
         set(&self.files, std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count));

@@ -7,6 +7,7 @@
 mod macros;
 mod admission;
 mod compaction;
+mod follow;
 mod ingest;
 mod server;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use tidegate_model::{LIMITS, Part, Section, SettingError, Unit, number};
 use crate::options::Options;
 use admission::{ADMISSION, CACHE, COMPONENTS, RATE};
 use compaction::COMPACTION;
+use follow::FOLLOW;
 use ingest::{INGEST, STORE};
 use server::SERVER;
 use traces::TRACES;
@@ -67,6 +69,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         settings: ADMISSION,
         of: |o: &Options| &o.admission,
         of_mut: |o| &mut o.admission,
+    },
+    &Part {
+        name: "follow",
+        what: "queries that go on with new rows as they come",
+        settings: FOLLOW,
+        of: |o: &Options| &o.follow,
+        of_mut: |o| &mut o.follow,
     },
     &Part {
         name: "components",
