@@ -137,7 +137,8 @@ impl Client {
             Some(last) => request.header("last-event-id", last),
             None => request,
         };
-        let lost = |error: &dyn std::fmt::Display| NoEvents { message: format!("{}: {error}", self.base), is_final: false };
+        let lost =
+            |error: &dyn std::fmt::Display| NoEvents { message: format!("{}: {error}", self.base), is_final: false };
         let request = request.body(()).map_err(|error| lost(&error))?;
         let request = self.agent.configure_request(request);
         let request = request.timeout_global(None).timeout_recv_response(Some(TIMEOUT)).build();

@@ -270,7 +270,9 @@ mod tests {
         assert_eq!(shown_as(row, false), "2026-01-01 error it [2J broke  level=error n=1");
         assert!(shown_as(row, true).starts_with("\u{1b}[31m2026-01-01"));
         assert_eq!(shown_as(r#"{"a": {"b": 1}}"#, true), r#"a={"b":1}"#);
-        assert!(shown_as(r#"{"metadata": [{"level": "warning"}], "event_message": "m"}"#, true).starts_with("\u{1b}[33m"));
+        assert!(
+            shown_as(r#"{"metadata": [{"level": "warning"}], "event_message": "m"}"#, true).starts_with("\u{1b}[33m")
+        );
     }
 
     #[test]

@@ -67,9 +67,13 @@ impl FollowParameters {
         let rows = rows.unwrap_or(if since.is_some() { usize::MAX } else { DEFAULT_ROWS });
         let seen = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty());
         let seen = match seen {
-            Some(value) => Some(value.to_str().ok().and_then(LastSeen::read).ok_or_else(|| {
-                bad("last-event-id", "Last-Event-ID is the id of an event of this server")
-            })?),
+            Some(value) => Some(
+                value
+                    .to_str()
+                    .ok()
+                    .and_then(LastSeen::read)
+                    .ok_or_else(|| bad("last-event-id", "Last-Event-ID is the id of an event of this server"))?,
+            ),
             None => None,
         };
         Ok(Self { rows, since, seen })
@@ -135,7 +139,9 @@ mod tests {
         assert!(since.seen.is_some());
         let both = take(&[("follow_since", "2023-11-14T22:13:20Z"), ("follow_rows", "5")], "").unwrap();
         assert_eq!((both.rows, both.since), (5, Some(NOW)));
-        for (name, value) in [("follow_rows", "-1"), ("follow_rows", "x"), ("follow_since", "10"), ("follow_since", "m")] {
+        for (name, value) in
+            [("follow_rows", "-1"), ("follow_rows", "x"), ("follow_since", "10"), ("follow_since", "m")]
+        {
             assert_eq!(take(&[(name, value)], "").unwrap_err().code, Code::InvalidParameter, "{value}");
         }
         assert!(take(&[], "x").is_err());

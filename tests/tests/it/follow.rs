@@ -164,13 +164,18 @@ fn the_newest_rows_come_first_and_then_each_new_one_once() {
 fn filters_in_lql_and_sql_let_through_what_the_query_answers() {
     let server = Server::start();
     let conditions = [
-        ("lql", "path:\"/n/3\" s:id"),
-        ("lql", "m.request.path:\"/n/3\" s:id"),
+        ("lql", "f:edge_logs m.request.path:\"/n/3\" s:id"),
         ("sql", "SELECT id FROM edge_logs WHERE event_message LIKE '%/n/3'"),
-        ("sql", "SELECT t.id FROM edge_logs AS t CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS r WHERE r.path = '/n/3'"),
-        ("sql", "SELECT x.id FROM (SELECT * FROM edge_logs WHERE timestamp > TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 1 HOUR)) AS x WHERE event_message LIKE '%/n/3'"),
+        (
+            "sql",
+            "SELECT t.id FROM edge_logs AS t CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS r WHERE r.path = '/n/3'",
+        ),
+        (
+            "sql",
+            "SELECT x.id FROM (SELECT * FROM edge_logs WHERE timestamp > TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 1 HOUR)) AS x WHERE event_message LIKE '%/n/3'",
+        ),
     ];
-    let followers: Vec<_> = conditions[1..].iter().map(|condition| follow(&server, &[*condition])).collect();
+    let followers: Vec<_> = conditions.iter().map(|condition| follow(&server, &[*condition])).collect();
     for follower in &followers {
         assert!(follower.head.contains("200 OK"), "{}", follower.head);
         follower.named("live");
@@ -184,7 +189,16 @@ fn filters_in_lql_and_sql_let_through_what_the_query_answers() {
         follower.is_quiet();
     }
     // A field that no log had before.
-    let new = follow(&server, &[("sql", "SELECT id, m.late AS late FROM edge_logs CROSS JOIN UNNEST(metadata) AS m WHERE m.late IS NOT NULL"), ("follow_rows", "0")]);
+    let new = follow(
+        &server,
+        &[
+            (
+                "sql",
+                "SELECT id, m.late AS late FROM edge_logs CROSS JOIN UNNEST(metadata) AS m WHERE m.late IS NOT NULL",
+            ),
+            ("follow_rows", "0"),
+        ],
+    );
     new.named("live");
     let mut event = request("late", now(), "/n/0");
     event["metadata"]["late"] = json!("x");
@@ -196,7 +210,8 @@ fn filters_in_lql_and_sql_let_through_what_the_query_answers() {
 fn what_is_more_than_a_filter_is_refused_by_its_clause() {
     let server = Server::start();
     let get = |parameters: &[(&str, &str)]| {
-        let path = format!("/api/endpoints/query/logs.all?{}", query_string(&[&[("project", "p1")], parameters].concat()));
+        let path =
+            format!("/api/endpoints/query/logs.all?{}", query_string(&[&[("project", "p1")], parameters].concat()));
         server.call("GET", &path, &[("x-api-key", PRIVATE), ("accept", "text/event-stream")], b"")
     };
     for (sql, word) in [
@@ -212,7 +227,7 @@ fn what_is_more_than_a_filter_is_refused_by_its_clause() {
     ] {
         get(&[("sql", sql)]).refused(400, "unsupported", &[word]);
     }
-    get(&[("sql", "SELECT nothing_here( FROM edge_logs")]).refused(400, "syntax", &[]);
+    get(&[("sql", "SELECT nothing_here( FROM edge_logs")]).refused(400, "syntax_error", &[]);
     get(&[("sql", FILTER), ("follow_rows", "x")]).refused(400, "invalid_parameter", &["follow_rows"]);
     get(&[("sql", FILTER), ("follow_since", "soon")]).refused(400, "invalid_parameter", &["follow_since"]);
     // A granted table that is more than a filter.
@@ -358,7 +373,10 @@ fn a_stream_ends_with_its_token_its_endpoint_and_its_source_and_says_why() {
     }
     wait("the end of all", || server.metric("tidegate_followers") == 0.0);
     // A row for which the query fails ends it with the reason.
-    let fails = follow(&server, &[("sql", "SELECT id, CAST(SUBSTR(event_message, 5) AS INT64) AS n FROM edge_logs"), ("follow_rows", "0")]);
+    let fails = follow(
+        &server,
+        &[("sql", "SELECT id, CAST(SUBSTR(event_message, 5) AS INT64) AS n FROM edge_logs"), ("follow_rows", "0")],
+    );
     fails.named("live");
     send(&server, 0..1);
     let end = fails.named("end").data;
@@ -367,7 +385,7 @@ fn a_stream_ends_with_its_token_its_endpoint_and_its_source_and_says_why() {
 
 #[test]
 fn who_does_not_read_is_told_what_was_missed_and_holds_no_more_than_the_bound() {
-    let server = Server::start_set(&[("TIDEGATE_FOLLOW_MEMORY", "1 MiB"), ("TIDEGATE_SERVER_WRITE_TIMEOUT", "10 min")]);
+    let server = Server::start_set(&[("TIDEGATE_FOLLOW_MEMORY", "4 MiB"), ("TIDEGATE_SERVER_WRITE_TIMEOUT", "10 min")]);
     let query = format!("WITH t AS (SELECT id, event_message FROM `{EDGE}`) SELECT * FROM t");
     let endpoint = json!({"name": "all", "query": query, "sandboxable": true});
     assert_eq!(server.manage("POST", "/api/endpoints", &endpoint).status, 201);
@@ -381,8 +399,10 @@ fn who_does_not_read_is_told_what_was_missed_and_holds_no_more_than_the_bound() 
             .map(|i| json!({"id": format!("s{}", part * 50 + i), "event_message": format!("{text}{i}"), "project": "p1"}))
             .collect();
         server.send(EDGE, &json!(events));
+        // So that none is overwritten before it was looked at: of those it is not known how many would have come.
+        std::thread::sleep(Duration::from_millis(30));
     }
-    assert!(server.metric("tidegate_follow_bytes") < 3.0 * 1_048_576.0, "{}", server.metric("tidegate_follow_bytes"));
+    assert!(server.metric("tidegate_follow_bytes") < 5.0 * 1_048_576.0, "{}", server.metric("tidegate_follow_bytes"));
     let mut lines = BufReader::new(slow);
     let (mut rows, mut missed, mut named, mut line) = (0_u64, 0_u64, String::new(), String::new());
     while rows + missed < total {
@@ -393,6 +413,7 @@ fn who_does_not_read_is_told_what_was_missed_and_holds_no_more_than_the_bound() 
         } else if let Some(data) = line.strip_prefix("data: ") {
             match named.as_str() {
                 "" => rows += 1,
+                "gap" => panic!("the server was too slow for this test: {data}"),
                 "missed" => missed += serde_json::from_str::<Value>(data).unwrap()["rows"].as_u64().unwrap(),
                 _ => {}
             }
@@ -450,7 +471,7 @@ fn what_came_is_what_the_query_answers() {
     ]);
     let conditions = [
         "SELECT id, event_message FROM edge_logs WHERE event_message LIKE '%7%'",
-        "SELECT id, m.request.path AS path FROM edge_logs CROSS JOIN UNNEST(metadata) AS m WHERE m.n > 40",
+        "SELECT id, r.path AS path FROM edge_logs CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.request) AS r WHERE m.n > 40",
         "SELECT id, m.n AS n FROM edge_logs CROSS JOIN UNNEST(metadata) AS m",
     ];
     let followers: Vec<_> =
@@ -494,7 +515,20 @@ fn tail_shows_rows_and_comes_back() {
     let server = Server::start_in(&data);
     send(&server, 0..3);
     let mut tail = Command::new(binary())
-        .args(["tail", "logs.all", "-p", "project=p1", "--sql", FILTER, "--format", "json", "-n", "2", "--url", &server.base])
+        .args([
+            "tail",
+            "logs.all",
+            "-p",
+            "project=p1",
+            "--sql",
+            FILTER,
+            "--format",
+            "json",
+            "-n",
+            "2",
+            "--url",
+            &server.base,
+        ])
         .env("TIDEGATE_TOKEN", PRIVATE)
         .stdout(Stdio::piped())
         .spawn()
@@ -507,7 +541,16 @@ fn tail_shows_rows_and_comes_back() {
     tail.kill().unwrap();
     tail.wait().unwrap();
     let refused = Command::new(binary())
-        .args(["tail", "logs.all", "-p", "project=p1", "--sql", "SELECT COUNT(*) AS n FROM edge_logs", "--url", &server.base])
+        .args([
+            "tail",
+            "logs.all",
+            "-p",
+            "project=p1",
+            "--sql",
+            "SELECT COUNT(*) AS n FROM edge_logs",
+            "--url",
+            &server.base,
+        ])
         .env("TIDEGATE_TOKEN", PRIVATE)
         .output()
         .unwrap();

@@ -6,6 +6,7 @@
 //! - `page`: the route;
 //! - `document`: the whole document;
 //! - `routes`: the fixed routes, one table;
+//! - `follow_routes`: what following a query adds to its routes;
 //! - `schemas`: what they take and answer;
 //! - `endpoints`: an operation for each saved endpoint;
 //! - `answers`: what the endpoints answer, planned at most once a minute;
@@ -18,6 +19,7 @@ mod answers;
 mod columns;
 mod document;
 mod endpoints;
+mod follow_routes;
 pub(crate) mod page;
 mod routes;
 mod schemas;

@@ -32,9 +32,9 @@ use tidegate_runtime::{Answer, Body, Rows};
 use encoded::{PIECE, Pieces};
 
 pub(crate) use columns::rows_of;
-pub(crate) use lines::LineWriter;
 pub use encoded::{CachedBody, Encoded, Outgoing};
 pub use format::{Format, PARAMETER as FORMAT_PARAMETER};
+pub(crate) use lines::LineWriter;
 pub use memory::{AnswerMemory, Reservation, TenantMemory, counted};
 pub use metadata::AnswerMetadata;
 pub(crate) use options::EncodingOptions;

@@ -170,7 +170,8 @@ impl Ring {
         let size = events.len() + rows.len() * ROW_BYTES;
         self.held.fetch_add(size, Ordering::Relaxed);
         let held = Held(Arc::clone(&self.held), size);
-        let chunk = Chunk { first: state.next, events: Bytes::from_owner(HeldBytes { bytes: events, _held: held }), rows };
+        let chunk =
+            Chunk { first: state.next, events: Bytes::from_owner(HeldBytes { bytes: events, _held: held }), rows };
         state.next = chunk.end();
         state.bytes += chunk.bytes();
         state.chunks.push_back(Arc::new(chunk));

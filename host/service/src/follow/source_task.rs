@@ -41,6 +41,7 @@ impl Following {
         }
         lists.feeds.insert(source, Arc::clone(&feed));
         drop(lists);
+        feed.hold_at_most(self.shares().0);
         tokio::spawn(run(Arc::downgrade(self), source, Arc::clone(&feed)));
         Ok(feed)
     }
@@ -114,7 +115,7 @@ async fn run(following: Weak<Following>, source: Uuid, feed: Arc<Feed>) {
             }
         }
         let (of_feed, of_ring) = own.shares();
-        feed.trim(of_feed);
+        feed.hold_at_most(of_feed);
         own.hubs_of(source).iter().for_each(|hub| hub.ring.trim(of_ring));
         if used.elapsed() > LINGER {
             let mut lists = own.lists();

@@ -7,7 +7,14 @@ use tidegate_model::{Access, GIB, MIB, Setting, Unit, milliseconds, number, size
 use crate::options::FollowOptions;
 
 pub(super) const FOLLOW: &[Setting<FollowOptions>] = &[
-    count!("followers", "queries that are followed at once; 0 lets nobody follow", 0, 1_000_000, FollowOptions, followers),
+    count!(
+        "followers",
+        "queries that are followed at once; 0 lets nobody follow",
+        0,
+        1_000_000,
+        FollowOptions,
+        followers
+    ),
     count!("followers_of_token", "of these, the most of one token", 0, 1_000_000, FollowOptions, followers_of_token),
     bytes!(
         "memory",

@@ -20,9 +20,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::logical_plan::SubqueryAlias;
-use datafusion::logical_expr::{
-    Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, TableScan, Unnest, lit,
-};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, TableScan, Unnest, lit};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory};
 use tidegate_model::{Code, Failure};
@@ -84,7 +82,8 @@ impl Engine {
             let column = Expr::Column(carried(&carrying)?);
             let mut builder = LogicalPlanBuilder::from(carrying);
             if let Some(since) = since {
-                builder = builder.filter(column.clone().gt_eq(lit(ScalarValue::TimestampMicrosecond(Some(since), None))))?;
+                builder =
+                    builder.filter(column.clone().gt_eq(lit(ScalarValue::TimestampMicrosecond(Some(since), None))))?;
             }
             let newest = Sort { expr: column, asc: false, nulls_first: false };
             builder.sort([newest])?.limit(0, Some(rows))?.project(own.into_iter().map(Expr::Column))?.build()
@@ -157,6 +156,8 @@ fn provider(plan: &LogicalPlan, granted: bool) -> Result<Arc<dyn TableProvider>>
             return input_of(plan, granted);
         }
         LogicalPlan::SubqueryAlias(_) | LogicalPlan::Unnest(_) => return input_of(plan, granted),
+        // Without LIMIT it does not change which rows a granted table has.
+        LogicalPlan::Sort(sort) if granted && sort.fetch.is_none() => return input_of(plan, granted),
         LogicalPlan::TableScan(TableScan { source, fetch: None, .. }) => {
             return match source.get_logical_plan() {
                 Some(view) => provider(&view, granted),
@@ -240,6 +241,7 @@ fn carrying(
         LogicalPlan::SubqueryAlias(alias) => {
             LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(input(&alias.input)?, alias.alias.clone())?)
         }
+        LogicalPlan::Sort(sort) => return carrying(&sort.input, table, name),
         LogicalPlan::Unnest(unnest) => {
             let (columns, options) = (unnest.exec_columns.clone(), unnest.options.clone());
             LogicalPlan::Unnest(Unnest::try_new(input(&unnest.input)?, columns, options)?)

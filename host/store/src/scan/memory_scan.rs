@@ -10,7 +10,6 @@
 
 use std::{fmt, sync::Arc};
 
-use futures::StreamExt;
 use datafusion::{
     arrow::{
         array::{AsArray, RecordBatch, RecordBatchOptions},
@@ -37,6 +36,7 @@ use datafusion::{
         stream::RecordBatchStreamAdapter,
     },
 };
+use futures::StreamExt;
 
 use crate::{
     memory::mem_batch::MemBatch,

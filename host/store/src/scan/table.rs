@@ -94,12 +94,8 @@ impl FollowedTable {
         let own = Field::new(POSITION, DataType::Int64, true);
         let fields = snapshot.schema.fields().iter().cloned().chain([Arc::new(own)]);
         let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), snapshot.schema.metadata().clone());
-        let rows = Snapshot {
-            schema: Arc::new(schema),
-            memory: Vec::new(),
-            segments: Arc::default(),
-            ..snapshot.clone()
-        };
+        let rows =
+            Snapshot { schema: Arc::new(schema), memory: Vec::new(), segments: Arc::default(), ..snapshot.clone() };
         let table = SourceTable { info: Arc::clone(info), snapshot: rows, texts: None, followed: true };
         let columns = ColumnsVersion(Arc::clone(&snapshot.shape));
         Some(FollowedTable { table: Arc::new(table), source, position, columns })

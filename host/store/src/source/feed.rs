@@ -2,8 +2,8 @@
 //!
 //! Followers read each call once, in the order of commits, whether or not its rows are in memory or in a segment by then.
 //! Rows in memory have neither that order nor their numbers any more (batches are sorted by time and joined), so a feed
-//! keeps the calls as they were committed. It does so only while somebody holds it, and gives the oldest away when it is
-//! told to ([`Feed::trim`]). A slice of calls becomes columns once, for all queries that are run over it.
+//! keeps the calls as they were committed. It does so only while somebody holds it, and gives the oldest away when it
+//! holds more than it may ([`Feed::hold_at_most`]). A slice of calls becomes columns once, for all queries that are run over it.
 //!
 //! A row is known by its place: the number of its call, which is that of its write-ahead row and never used twice, and
 //! its number in the call.
@@ -55,10 +55,21 @@ struct Calls {
     /// By number, without a gap after `floor`.
     kept: VecDeque<Arc<RawCall>>,
     bytes: usize,
+    /// The most bytes, if that was said.
+    most: Option<usize>,
     floor: i64,
 }
 
 impl Calls {
+    fn trim(&mut self) {
+        while self.most.is_some_and(|most| self.bytes > most)
+            && let Some(call) = self.kept.pop_front()
+        {
+            self.bytes -= call.body.len() + CALL_BYTES;
+            self.floor = call.seq;
+        }
+    }
+
     fn add(&mut self, call: RawCall) {
         self.bytes += call.body.len() + CALL_BYTES;
         self.kept.push_back(Arc::new(call));
@@ -113,7 +124,10 @@ impl Feed {
     /// Adds a call. Its number is higher than those before.
     pub(super) fn push(&self, call: &RawCall) {
         let RawCall { seq, rows, ref body } = *call;
-        self.calls().add(RawCall { seq, rows, body: body.clone() });
+        let mut calls = self.calls();
+        calls.add(RawCall { seq, rows, body: body.clone() });
+        calls.trim();
+        drop(calls);
         self.last.send_replace(seq);
     }
 
@@ -132,15 +146,11 @@ impl Feed {
         self.calls().bytes
     }
 
-    /// Lets go of the oldest calls until the others have at most so many bytes.
-    pub fn trim(&self, bytes: usize) {
+    /// From now on the feed holds at most so many bytes: the oldest calls go first.
+    pub fn hold_at_most(&self, bytes: usize) {
         let mut calls = self.calls();
-        while calls.bytes > bytes
-            && let Some(call) = calls.kept.pop_front()
-        {
-            calls.bytes -= call.body.len() + CALL_BYTES;
-            calls.floor = call.seq;
-        }
+        calls.most = Some(bytes);
+        calls.trim();
     }
 
     /// Whether the source was deleted.
