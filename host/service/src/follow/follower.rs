@@ -218,7 +218,7 @@ impl Follower {
         self.after = self.after.max(Position::whole(last));
         let (events, rows) = batch.into_events();
         if rows > 0 {
-            let held = self.following.executor.answers.of(self.request.tenant).wait(events.len()).await;
+            let held = self.following.executor.answers.of(self.request.tenant).take(events.len()).await?;
             self.send(crate::answer::counted(events.into(), Arc::new(held)), rows);
         }
         Ok(())
