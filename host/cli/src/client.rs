@@ -26,6 +26,14 @@ pub(crate) struct Client {
     token: String,
 }
 
+/// Why a stream does not begin.
+#[derive(Debug)]
+pub(crate) struct NoEvents {
+    pub(crate) message: String,
+    /// Whether asking again is of no use.
+    pub(crate) is_final: bool,
+}
+
 /// The answer of a server.
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -113,6 +121,35 @@ impl Client {
         let body = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
         let body = body.map_err(|error| format!("{}: {error}", self.base))?;
         Ok(Reply { status, retry_after, location, body })
+    }
+
+    /// The events of a path, after the one with this id. A server that sends nothing for a minute, not even a sign of
+    /// life, is lost.
+    ///
+    /// # Errors
+    /// The server was not reached, or refuses.
+    pub(crate) fn events(&self, path: &str, last: Option<&str>) -> Result<impl std::io::Read + use<>, NoEvents> {
+        let request = ureq::http::Request::builder()
+            .uri(format!("{}{path}", self.base))
+            .header("x-api-key", &self.token)
+            .header("accept", "text/event-stream");
+        let request = match last {
+            Some(last) => request.header("last-event-id", last),
+            None => request,
+        };
+        let lost =
+            |error: &dyn std::fmt::Display| NoEvents { message: format!("{}: {error}", self.base), is_final: false };
+        let request = request.body(()).map_err(|error| lost(&error))?;
+        let request = self.agent.configure_request(request);
+        let request = request.timeout_global(None).timeout_recv_response(Some(TIMEOUT)).build();
+        let mut answer = self.agent.run(request).map_err(|error| lost(&error))?;
+        let status = answer.status().as_u16();
+        if status == 200 {
+            return Ok(answer.into_body().into_reader());
+        }
+        let body = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_vec().unwrap_or_default();
+        let reply = Reply { status, retry_after: None, location: None, body };
+        Err(NoEvents { message: reply.refusal(), is_final: status < 500 && status != 429 })
     }
 
     /// Sends a request that must succeed.

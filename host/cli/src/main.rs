@@ -13,6 +13,7 @@ mod import;
 mod outcome;
 mod sample;
 mod serve;
+mod tail;
 mod token;
 
 use std::process::ExitCode;
@@ -45,6 +46,8 @@ enum Command {
     Verify(damage::VerifyArguments),
     /// Set aside what is damaged in a data folder that no server has open, and take back what is whole
     Repair(damage::RepairArguments),
+    /// Show the newest rows of an endpoint's table, and then each new one
+    Tail(tail::Arguments),
     /// Send files of events to a running server: one JSON object a line
     Import(import::Arguments),
     #[command(flatten)]
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Verify(arguments) => damage::verify(&arguments),
         Command::Repair(arguments) => damage::repair(&arguments),
+        Command::Tail(arguments) => tail::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Author(command) => author::run(&command),
         Command::CompileComponent(arguments) => compile::run(&arguments),

@@ -16,6 +16,7 @@ mod call_statistics;
 mod connection;
 mod console;
 mod failure;
+mod follow;
 mod ingest;
 mod manage;
 mod metrics;

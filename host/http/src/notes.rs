@@ -30,6 +30,8 @@ pub(crate) struct RequestNotes {
     pub(crate) errors: Option<Errors>,
     /// The format of the answer.
     pub(crate) format: Option<Format>,
+    /// Whether the answer is a stream of events, which lasts until the caller leaves.
+    pub(crate) followed: bool,
     /// How the component ended, if it did not answer.
     pub(crate) ended: Option<Class>,
     /// The query, from when its parameters are checked.

@@ -11,6 +11,7 @@ use tidegate_service::Tenant;
 use tidegate_service::answer::Format;
 use tidegate_service::cache::Lookup;
 use tidegate_service::execution::{RunRecord, check_request, redaction, takes_time};
+use tidegate_service::follow::{FollowRequest, whole_table};
 use tidegate_service::rate::RequestClass;
 use tidegate_sql::StatementCost;
 
@@ -19,6 +20,7 @@ use crate::app::App;
 use crate::auth::authenticate;
 use crate::cached;
 use crate::failure::Refusal;
+use crate::follow::{self, FollowParameters, wants_events};
 use crate::notes::note;
 use crate::parameters::QueryBody;
 use crate::response::{respond, respond_streamed};
@@ -39,6 +41,11 @@ pub(crate) async fn query(
     let service = &app.service;
     let (now, began) = (service.clock.now(), Instant::now());
     let (head, body) = request.into_parts();
+    let events = wants_events(&head.headers);
+    if events {
+        // Whoever reads events reads no other form of an error than that of its status.
+        note(|notes| notes.format = Some(Format::NdJson));
+    }
     let access = authenticate(service, &head.headers)?;
     note(|notes| notes.errors = access.errors);
     app.limit_rate(RequestClass::Queries, access.identity)?;
@@ -55,11 +62,20 @@ pub(crate) async fn query(
     } else {
         arrived.read()?
     };
-    let format = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
+    let mut format = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
+    let mut follow = None;
+    if events {
+        format = Format::NdJson;
+        follow = Some(FollowParameters::take(&mut sent.values, &endpoint.manifest, &head.headers, now)?);
+        if sent.adhoc.is_none() {
+            sent.adhoc = Some(whole_table(&endpoint)?);
+        }
+    }
     note(|notes| notes.format = Some(format));
     let shows_cost = access.is_private() && access.pinned.is_empty();
     let redact = redaction(&endpoint, &access, wants_redaction(&head.headers)?)?;
     let reads = service.endpoints.reads(&endpoint).await?;
+    let caller = Arc::clone(&access);
     let checked = if takes_time(&endpoint.manifest, &reads, &sent) {
         let executor = Arc::clone(&service.executor);
         let check = move || check_request(executor.limits(), endpoint, &reads, &access, sent, format, redact);
@@ -68,6 +84,12 @@ pub(crate) async fn query(
         check_request(service.executor.limits(), endpoint, &reads, &access, sent, format, redact)?
     };
     let checked = Arc::new(checked);
+    if let Some(FollowParameters { rows, since, seen }) = follow {
+        let asked = FollowRequest { request: checked, access: caller, arrived: now, rows, since, seen };
+        let follower = service.following.open(asked).await?;
+        note(|notes| notes.followed = true);
+        return Ok(follow::respond(follower));
+    }
     // An ad-hoc query of a private token over all sources may read anything, so it is not known when its answer
     // changes.
     let cacheable = checked.endpoint.manifest.settings.cache_duration_seconds > 0 && !checked.unrestricted;

@@ -15,6 +15,7 @@ use tower_http::cors::{Any, CorsLayer};
 
 use crate::app::App;
 use crate::failure::Refusal;
+use crate::follow::LAST_EVENT_ID;
 use crate::manage::{alerts, components, endpoints, sources, tokens};
 use crate::metrics::page::metrics;
 use crate::middleware::body_timeout::limit_body_time;
@@ -35,6 +36,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             header::CONTENT_TYPE,
             header::ACCEPT,
             header::IF_NONE_MATCH,
+            LAST_EVENT_ID,
             HeaderName::from_static("x-api-key"),
             HeaderName::from_static("x-request-id"),
             HeaderName::from_static("traceparent"),

@@ -76,6 +76,8 @@ pub async fn serve(
     connections.stopping.send_replace(true);
     if let Some(app) = startup.app() {
         app.draining.store(true, Ordering::Release);
+        // Streams that last until the caller leaves end now.
+        app.service.following.stop();
         connections.leaving = Some(leaving(Arc::clone(app)));
     }
     let Connections { all_gone, .. } = &mut connections;

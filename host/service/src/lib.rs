@@ -21,6 +21,7 @@ mod endpoints;
 mod engines;
 pub mod execution;
 pub mod failures;
+pub mod follow;
 mod gate;
 mod hex;
 mod in_turn;

@@ -39,6 +39,8 @@ pub struct Options {
     pub rate: RateOptions,
     /// Admission control: how many queries run and wait at the same time.
     pub admission: AdmissionOptions,
+    /// Queries whose answer is followed.
+    pub follow: FollowOptions,
     /// How components are compiled, and how much compiled code stays in memory.
     pub components: ComponentOptions,
     /// The alerts of endpoints.
@@ -64,6 +66,7 @@ impl Options {
             store: StoreOptions::default(),
             rate: RateOptions::default(),
             admission: AdmissionOptions::default(),
+            follow: FollowOptions::default(),
             components: ComponentOptions::default(),
             alerts: AlertOptions::default(),
             traces: TraceOptions::default(),
@@ -228,6 +231,34 @@ impl AdmissionOptions {
 impl Default for AdmissionOptions {
     fn default() -> Self {
         Self { concurrency: 0, queue: 256, wait: Duration::from_secs(1), answer_memory: 256 << 20 }
+    }
+}
+
+/// Queries whose answer is followed: their rows are sent on as they come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FollowOptions {
+    /// The most followers at the same time.
+    pub followers: usize,
+    /// The most followers with one token.
+    pub followers_of_token: usize,
+    /// The most bytes of new rows that followers have not read yet: half for events as they were sent in, half for encoded
+    /// rows.
+    pub memory: usize,
+    /// The least time between two looks at the new rows of a source.
+    pub interval: Duration,
+    /// The time after which a stream without rows gets a comment, so that nobody between closes it.
+    pub heartbeat: Duration,
+}
+
+impl Default for FollowOptions {
+    fn default() -> Self {
+        Self {
+            followers: 1000,
+            followers_of_token: 100,
+            memory: 64 << 20,
+            interval: Duration::from_millis(50),
+            heartbeat: Duration::from_secs(15),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::endpoint_columns::ColumnPlanner;
 use crate::endpoints::Endpoints;
 use crate::engines::Engines;
 use crate::execution::Executor;
+use crate::follow::Following;
 use crate::gate::Gate;
 use crate::gate::recheck::{Checker, Recheck};
 use crate::options::Options;
@@ -37,6 +38,8 @@ pub struct Service {
     pub store: Arc<Store>,
     /// The time.
     pub clock: Clock,
+    /// Queries that are followed.
+    pub following: Arc<Following>,
     /// The endpoints that can be called.
     pub registry: Arc<Registry>,
     /// Endpoints with what a call needs of them.
@@ -134,6 +137,7 @@ impl Service {
             outcomes: ComponentOutcomes::default(),
             limits: options.limits.clone(),
         });
+        let following = Following::new(&options.follow, &executor, &tokens, clock, options.admission.places());
         // The store must not keep the executor, which has the store.
         let busy = Arc::downgrade(&executor);
         store.give_way_to(move || busy.upgrade().is_some_and(|executor| executor.admission.is_busy()));
@@ -167,6 +171,7 @@ impl Service {
             options,
             store,
             clock,
+            following,
             registry,
             endpoints,
             executor,
@@ -194,6 +199,7 @@ impl Service {
     /// The store's.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.alerts.stop();
+        self.following.stop();
         self.recheck.stop().await;
         self.store.close().await
     }

@@ -12,6 +12,8 @@ pub enum Tenant {
     Warming,
     /// Alerts, which run on a schedule. All of them are one tenant.
     Alerts,
+    /// The followers of queries together: looking at new rows for them.
+    Following,
 }
 
 impl Tenant {
@@ -19,7 +21,7 @@ impl Tenant {
     /// keep people waiting; at least 1, where there is any.
     pub(crate) fn share(self, whole: usize) -> usize {
         match self {
-            Self::Token(_) | Self::Warming => half(whole),
+            Self::Token(_) | Self::Warming | Self::Following => half(whole),
             Self::Alerts => (whole / 8).max(whole.min(1)),
         }
     }

@@ -5,6 +5,7 @@ mod context;
 mod correlated;
 mod cost;
 mod distinct;
+mod followed;
 mod limits;
 mod narrow;
 mod partial_groups;
@@ -50,6 +51,7 @@ use crate::saved_query::SavedQuery;
 use crate::text;
 use crate::types::Type;
 pub use cost::{CostCounter, StatementCost};
+pub use followed::PreparedPlan;
 pub use narrow::Narrow;
 use shared_rows::SharedParts;
 
@@ -92,6 +94,8 @@ pub struct Engine {
     state: SessionState,
     /// The same without the rule [`TAKES_PROJECTIONS_IN`]; see [`Engine::physical`].
     careful: SessionState,
+    /// For statements over new rows.
+    in_order: SessionState,
     runtime: Arc<RuntimeEnv>,
     /// What all statements may hold together, and each of them.
     total_memory: Arc<dyn MemoryPool>,
@@ -168,7 +172,8 @@ impl Engine {
             SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules).build();
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
         let EngineOptions { statement_memory, text, .. } = *options;
-        Ok(Self { state, careful, runtime, total_memory, statement_memory, text })
+        let in_order = followed::in_order(&state);
+        Ok(Self { state, careful, in_order, runtime, total_memory, statement_memory, text })
     }
 
     /// The same engine with every rule of the optimizer in two passes, for tests: its plans are the same, and take longer

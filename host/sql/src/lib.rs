@@ -35,7 +35,7 @@ mod typing;
 mod wanted;
 
 pub use catalog::{Binding, NoSources, SavedTable, Sources, Tables};
-pub use engine::{CostCounter, Engine, EngineOptions, Narrow, Plan, ResultStream, StatementCost};
+pub use engine::{CostCounter, Engine, EngineOptions, Narrow, Plan, PreparedPlan, ResultStream, StatementCost};
 pub use lineage::Reads;
 pub use piece_names::Weak;
 pub use resolve::functions;

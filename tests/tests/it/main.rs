@@ -28,6 +28,7 @@ mod doors_senders;
 mod errors;
 mod errors_ok;
 mod exchange;
+mod follow;
 mod formats;
 mod hints;
 mod hostile;

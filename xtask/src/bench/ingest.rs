@@ -198,7 +198,7 @@ fn measure(options: &Options, tidegate: &mut Tidegate) -> Result<String, String>
     Ok(report)
 }
 
-fn times(times: &mut [Duration]) -> String {
+pub(super) fn times(times: &mut [Duration]) -> String {
     times.sort_unstable();
     let at = |share: f64| {
         let place = (times.len().saturating_sub(1) as f64 * share).round() as usize;

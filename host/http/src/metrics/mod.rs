@@ -5,6 +5,7 @@
 
 mod alerts;
 mod doors;
+mod follow;
 pub(crate) mod page;
 mod store;
 
@@ -24,6 +25,7 @@ use tidegate_service::Service;
 
 use self::alerts::AlertMetrics;
 use self::doors::DoorMetrics;
+use self::follow::FollowMetrics;
 use self::store::StoreMetrics;
 use crate::ingest::BodyMemory;
 
@@ -106,6 +108,7 @@ pub(crate) struct Metrics {
     /// The figures by door.
     pub(crate) doors: DoorMetrics,
     alerts: AlertMetrics,
+    follow: FollowMetrics,
     unusable: Gauge,
     memory: Gauge,
     files: Gauge,
@@ -149,6 +152,7 @@ impl Metrics {
             store: StoreMetrics::register(&mut registry),
             doors: DoorMetrics::register(&mut registry),
             alerts: AlertMetrics::register(&mut registry),
+            follow: FollowMetrics::register(&mut registry),
             unusable: Gauge::default(),
             memory: Gauge::default(),
             files: Gauge::default(),
@@ -324,6 +328,7 @@ impl Metrics {
         set(&self.cache_bytes, size(bytes));
         self.store.measure(&service.store.stats());
         self.alerts.measure(service);
+        self.follow.measure(&service.following.numbers());
         set(&self.unusable, service.registry.unusable().0);
         set(&self.memory, resident_memory().unwrap_or(0));
         set(&self.files, std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count));

@@ -7,7 +7,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
@@ -50,6 +50,8 @@ struct RequestLog {
     status: u16,
     code: Option<Code>,
     bytes: u64,
+    /// How long the head of a response took whose body lasts until the caller leaves.
+    head: Option<Duration>,
 }
 
 impl Drop for RequestLog {
@@ -57,10 +59,12 @@ impl Drop for RequestLog {
         let taken = self.began.elapsed();
         let route = self.route.as_ref().map_or("none", MatchedPath::as_str);
         let method = method(&self.method);
-        self.app.metrics.answered(&RequestOutcome { route, method, status: self.status, code: self.code, taken });
+        let answered = self.head.unwrap_or(taken);
+        let outcome = RequestOutcome { route, method, status: self.status, code: self.code, taken: answered };
+        self.app.metrics.answered(&outcome);
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = notes.endpoint_id {
-            self.app.calls.add(Call { endpoint, status: self.status, cache: notes.cache, taken });
+            self.app.calls.add(Call { endpoint, status: self.status, cache: notes.cache, taken: answered });
         }
         if let Some(query) = &notes.query {
             let token = notes.token.as_deref();
@@ -144,9 +148,14 @@ pub(crate) async fn log_request(State(app): State<Arc<App>>, request: Request, n
         status: LEFT,
         code: None,
         bytes: 0,
+        head: None,
     };
     let mut response = NOTES.scope(Arc::clone(&notes), next.run(request)).instrument(span).await;
-    let rate = notes.lock().unwrap_or_else(PoisonError::into_inner).rate;
+    let (rate, followed) = {
+        let notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
+        (notes.rate, notes.followed)
+    };
+    log.head = followed.then(|| log.began.elapsed());
     if let Some(rate) = rate {
         rate_headers::write(rate, response.headers_mut());
     }

@@ -8,6 +8,7 @@ use tidegate_service::tokens::Access;
 
 use super::answers::Described;
 use super::columns::AnswerSchema;
+use super::follow_routes::PARAMETERS;
 use super::routes::{QUERY_REFUSALS, refusals};
 use super::schemas::{answer_headers, reference, rows_content};
 
@@ -48,6 +49,7 @@ pub(super) fn operation(
         .collect();
     if manifest.settings.sandboxable {
         parameters.extend(RESERVED.map(|name| reference("parameters", name)));
+        parameters.extend(PARAMETERS.iter().filter(|name| !declared(name)).map(|name| reference("parameters", name)));
     }
     if !declared("format") {
         parameters.push(reference("parameters", "format"));

@@ -7,6 +7,7 @@
 //! - `document`: the whole document;
 //! - `routes`: the fixed routes, one table; `door_routes`: those at which events come in by other protocols;
 //! - `alert_routes`: those of alerts;
+//! - `follow_routes`: what following a query adds to its routes;
 //! - `schemas`: what they take and answer;
 //! - `endpoints`: an operation for each saved endpoint;
 //! - `answers`: what the endpoints answer, planned at most once a minute;
@@ -21,6 +22,7 @@ mod columns;
 mod document;
 mod door_routes;
 mod endpoints;
+mod follow_routes;
 pub(crate) mod page;
 mod routes;
 mod schemas;

@@ -101,7 +101,7 @@ pub(super) const ROUTES: &[Route] = &[
         description: "Parameters of the endpoint are sent in the query string; what it does not declare is ignored. \
                       `sql` and `lql` run an ad-hoc query over its tables. Also at /endpoints/query/{endpoint}. Remarks of an \
                       endpoint's code are headers x-tidegate-note-KEY, percent-encoded.",
-        parameters: &["endpoint", "sql", "lql", "format", "redact"],
+        parameters: &["endpoint", "sql", "lql", "format", "redact", "follow_rows", "follow_since", "last-event-id"],
         success: &[(200, Gives::Rows)],
         refusals: QUERY_REFUSALS,
         ..route("/api/endpoints/query/{endpoint}", "get", "query", Who::Query, "Run an endpoint")

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tidegate_model::{Errors, LIMITS, LimitSet, MOST_ALERTS};
 use tidegate_service::answer::Format;
 
-use super::alert_routes;
+use super::{alert_routes, follow_routes};
 use crate::middleware::error_status::STATUS;
 
 /// The status codes of refusals, and the description of each.
@@ -75,7 +75,7 @@ pub(super) fn rows_content(result: Value, errors: Errors) -> Value {
         let media_type = format.content_type().split(';').next().unwrap_or_default();
         (media_type.to_owned(), json!({"schema": schema}))
     });
-    Value::Object(Map::from_iter(content))
+    Value::Object(content.into_iter().chain([follow_routes::content()]).collect())
 }
 
 /// All components.
@@ -114,7 +114,7 @@ fn parameters() -> Value {
     // An empty value means the same as an absent parameter.
     let formats: Vec<&str> = Format::ALL.map(Format::name).into_iter().chain([""]).collect();
     let formats = json!({"type": "string", "enum": formats});
-    json!({
+    let mut all = json!({
         "endpoint": in_path("endpoint", "The id or the name of an endpoint."),
         "index": in_path("index", "The name of a source."),
         "source": in_path("source", "The id or the name of a source."),
@@ -137,7 +137,11 @@ fn parameters() -> Value {
                             setting counts. Turning that off needs a private token.",
             "schema": text,
         },
-    })
+    });
+    if let Some(all) = all.as_object_mut() {
+        all.extend(follow_routes::parameters().map(|(name, parameter)| (name.to_owned(), parameter)));
+    }
+    all
 }
 
 pub(super) fn object(properties: Value, required: &[&str]) -> Value {

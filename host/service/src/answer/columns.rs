@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use tidegate_model::{Code, Failure, Kind};
 use tidegate_runtime::{Column, Rows};
 use tidegate_sql::{ColumnEncoder, ResultStream, Style, Type};
@@ -14,12 +15,17 @@ pub(super) type ColumnTypes = Vec<Type>;
 /// Converts the rows of a statement for the component runtime, and keeps the types for the encoders.
 pub(crate) fn rows_of(stream: ResultStream) -> Rows {
     let columns = stream.columns();
+    rows_with(&columns, stream.boxed())
+}
+
+/// The same for batches of these columns.
+pub(super) fn rows_with(columns: &[(String, Type)], batches: BoxStream<'static, Result<RecordBatch, Failure>>) -> Rows {
     let types: Arc<ColumnTypes> = Arc::new(columns.iter().map(|(_, ty)| ty.clone()).collect());
     let described = columns.iter().map(|(name, ty)| (name.clone(), kind_of(ty), true));
     let cells = Arc::clone(&types);
     Rows {
         columns: Column::of_statement(described),
-        batches: stream.boxed(),
+        batches,
         context: types,
         json: Arc::new(move |column, array, row| cell(cells.get(column), array, row)),
     }

@@ -8,12 +8,14 @@
 //! - `memory`: the memory budget for answers that callers have not read yet;
 //! - `encoded`: complete answers, in pieces with reservations of that budget;
 //! - `metadata`: what a component says about its answer besides the body;
+//! - `lines`: rows as single lines of JSON;
 //! - `columns`: the rows of a statement with the types that the encoders need.
 
 mod columns;
 mod document;
 mod encoded;
 mod format;
+mod lines;
 mod memory;
 mod metadata;
 mod options;
@@ -32,6 +34,7 @@ use encoded::{PIECE, Pieces};
 pub(crate) use columns::rows_of;
 pub use encoded::{CachedBody, Encoded, Outgoing};
 pub use format::{Format, PARAMETER as FORMAT_PARAMETER};
+pub(crate) use lines::LineWriter;
 pub use memory::{AnswerMemory, Reservation, TenantMemory, counted};
 pub use metadata::AnswerMetadata;
 pub(crate) use options::EncodingOptions;

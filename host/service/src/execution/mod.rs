@@ -30,7 +30,9 @@ use crate::deadline::{GRACE, late};
 use crate::endpoints::Endpoints;
 use crate::outcomes::ComponentOutcomes;
 use crate::tenant::Tenant;
-use statements::{Language, RequestStatements, Warnings, warn};
+use statements::{Warnings, warn};
+
+pub(crate) use statements::{Language, RequestStatements};
 
 pub use parameters::{AdhocQuery, ParameterCollector, SentParameters, texts};
 pub use request::{QueryRequest, UsedParameters, check_request, redaction, takes_time};

@@ -93,7 +93,11 @@ impl RequestStatements {
         Ok(Rows { columns, batches, context, json })
     }
 
-    fn plan(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Plan, Failure> {
+    /// The plan of a statement, with arguments that the component adds.
+    ///
+    /// # Errors
+    /// What the token does not allow; what is wrong with the statement.
+    pub(crate) fn plan(&self, statement: Statement, extra: Vec<(String, Value)>) -> Result<Plan, Failure> {
         let QueryRequest {
             endpoint,
             arguments,

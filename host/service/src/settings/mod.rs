@@ -9,6 +9,7 @@ mod admission;
 mod alerts;
 mod compaction;
 mod doors;
+mod follow;
 mod ingest;
 mod server;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use admission::{ADMISSION, CACHE, COMPONENTS, RATE};
 use alerts::ALERTS;
 use compaction::COMPACTION;
 use doors::DOORS;
+use follow::FOLLOW;
 use ingest::{INGEST, STORE};
 use server::SERVER;
 use traces::TRACES;
@@ -78,6 +80,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         settings: ADMISSION,
         of: |o: &Options| &o.admission,
         of_mut: |o| &mut o.admission,
+    },
+    &Part {
+        name: "follow",
+        what: "queries that go on with new rows as they come",
+        settings: FOLLOW,
+        of: |o: &Options| &o.follow,
+        of_mut: |o| &mut o.follow,
     },
     &Part {
         name: "components",

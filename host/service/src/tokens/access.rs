@@ -43,6 +43,13 @@ impl Access {
         Self { id, who, scopes, pinned, limits, errors, expires_at: record.expires_at, ..Self::default() }
     }
 
+    /// Whether a request means the same with both.
+    pub(super) fn allows_as(&self, other: &Self) -> bool {
+        self.scopes.to_string() == other.scopes.to_string()
+            && self.pinned == other.pinned
+            && self.limits == other.limits
+    }
+
     /// Access to everything, for code inside the service: the workbench and tests.
     pub fn to_all(who: &str) -> Self {
         Self { who: who.to_owned(), scopes: Scopes::stored("private"), ..Self::default() }

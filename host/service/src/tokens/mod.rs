@@ -137,6 +137,13 @@ impl Tokens {
         known.values().any(|access| access.pinned.keys().any(|name| name.eq_ignore_ascii_case(parameter)))
     }
 
+    /// Whether the rights of a token are still these at `now` (microseconds).
+    pub(crate) fn holds(&self, access: &Access, now: i64) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let is_in_time = |known: &&Arc<Access>| known.expires_at.is_none_or(|expiry| now < expiry);
+        known.get(&access.identity).filter(is_in_time).is_some_and(|known| known.allows_as(access))
+    }
+
     /// The access rights of a token; `None` if the token is unknown, or expired at `now` (microseconds).
     pub fn access(&self, token: &str, now: i64) -> Option<Arc<Access>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);

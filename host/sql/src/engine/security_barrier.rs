@@ -96,6 +96,11 @@ fn is_subquery(expr: &Expr) -> bool {
     matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::OuterReferenceColumn(..))
 }
 
+/// The plan below a barrier, if the node is one.
+pub(super) fn below_barrier(node: &LogicalPlan) -> Option<&LogicalPlan> {
+    barrier(node).map(|barrier| &barrier.input)
+}
+
 /// Whether a node is a barrier.
 pub(super) fn is_barrier(node: &LogicalPlan) -> bool {
     barrier(node).is_some()

@@ -37,11 +37,13 @@ use datafusion::{
         stream::RecordBatchStreamAdapter,
     },
 };
+use futures::StreamExt;
 
 use crate::{
     memory::mem_batch::MemBatch,
     scan::expr_adapter::{Adapter, picks},
     schema::shape::Shape,
+    source::feed::NewRows,
 };
 
 /// A scan with one partition for each batch, newest row first.
@@ -61,6 +63,8 @@ pub(crate) struct MemoryScan {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     /// The rows that were handed on, and those that a filter skipped, under the names that the scan of segments uses.
     metrics: ExecutionPlanMetricsSet,
+    /// The batches are those of the task ([`NewRows`]), in the order in which their rows arrived.
+    followed: bool,
 }
 
 impl MemoryScan {
@@ -85,7 +89,13 @@ impl MemoryScan {
             fetch,
             filters: Vec::new(),
             metrics: ExecutionPlanMetricsSet::new(),
+            followed: false,
         })
+    }
+
+    /// A scan of the rows that each task brings, in one partition.
+    pub(crate) fn followed(self) -> MemoryScan {
+        MemoryScan { followed: true, ..self }
     }
 }
 
@@ -124,6 +134,17 @@ fn passing(slice: RecordBatch, filters: &[Arc<dyn PhysicalExpr>]) -> Result<Reco
 
 impl DataSource for MemoryScan {
     fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if self.followed {
+            let rows = context.session_config().get_extension::<NewRows>();
+            let batches = rows.map(|rows| rows.batches().to_vec()).unwrap_or_default();
+            // The scan runs again and again: its own counts would grow with each run.
+            let metrics = ExecutionPlanMetricsSet::new();
+            let each = MemoryScan { followed: false, batches, metrics, ..self.clone() };
+            let parts = (0..each.batches.len()).map(|part| each.open(part, Arc::clone(&context)));
+            let parts = parts.collect::<Result<Vec<_>>>()?;
+            let rows = futures::stream::iter(parts).flatten();
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.output), rows)));
+        }
         let Some(batch) = self.batches.get(partition).map(Arc::clone) else {
             return Err(internal_datafusion_err!("memory has no partition {partition}"));
         };
@@ -181,10 +202,16 @@ impl DataSource for MemoryScan {
     }
 
     fn output_partitioning(&self) -> Partitioning {
+        if self.followed {
+            return Partitioning::UnknownPartitioning(1);
+        }
         Partitioning::UnknownPartitioning(self.batches.len())
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
+        if self.followed {
+            return EquivalenceProperties::new(Arc::clone(&self.output));
+        }
         let table = EquivalenceProperties::new_with_orderings(Arc::clone(&self.table), [self.order.clone()]);
         match self.projection.projection_mapping(&self.table) {
             Ok(mapping) => table.project(&mapping, Arc::clone(&self.output)),
@@ -199,6 +226,9 @@ impl DataSource for MemoryScan {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        if self.followed {
+            return Ok(Arc::new(Statistics::new_unknown(&self.output)));
+        }
         let rows = |batch: &Arc<MemBatch>| batch.rows.num_rows().min(self.fetch.unwrap_or(usize::MAX));
         let rows = match partition {
             Some(partition) => self.batches.get(partition).map_or(0, rows),

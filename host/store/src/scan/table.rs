@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::{
-    arrow::{compute::SortOptions, datatypes::SchemaRef},
+    arrow::{
+        compute::SortOptions,
+        datatypes::{DataType, Field, Schema, SchemaRef},
+    },
     catalog::{Session, TableProvider},
     common::{DFSchema, Statistics, stats::Precision},
     datasource::{
@@ -26,9 +29,10 @@ use datafusion::{
 };
 use object_store::{ObjectMeta, path::Path as ObjectPath};
 use tidegate_model::TextCondition;
+use uuid::Uuid;
 
 use crate::{
-    field_names::TIMESTAMP,
+    field_names::{POSITION, TIMESTAMP},
     scan::{
         expr_adapter::AdapterFactory,
         file_groups::{Share, grouped},
@@ -39,7 +43,7 @@ use crate::{
         source_union::SourceUnion,
         trigram_reader::TextSearch,
     },
-    source::Snapshot,
+    source::{Snapshot, feed::ColumnsVersion},
     source_info::SourceInfo,
 };
 
@@ -50,11 +54,51 @@ pub(crate) struct SourceTable {
     pub(crate) snapshot: Snapshot,
     /// What each query of the table demands of texts, if it does.
     texts: Option<Arc<TextCondition>>,
+    /// Its rows are those that each task brings; see [`FollowedTable`].
+    followed: bool,
 }
 
 impl SourceTable {
     pub(crate) fn new(info: Arc<SourceInfo>, snapshot: Snapshot) -> SourceTable {
-        SourceTable { info, snapshot, texts: None }
+        SourceTable { info, snapshot, texts: None, followed: false }
+    }
+}
+
+/// A source as a table of the rows that were committed after a snapshot. It has no rows of its own: a plan over it reads
+/// those of the task that runs it, [`NewRows`](crate::NewRows), which is an extension of the session's configuration.
+/// So one plan is run over each slice of new rows.
+#[derive(Debug, Clone)]
+pub struct FollowedTable {
+    /// The columns of the snapshot, and last [`FollowedTable::POSITION`]: the number of the row in its slice.
+    pub table: Arc<dyn TableProvider>,
+    /// The source.
+    pub source: Uuid,
+    /// The number of the last call whose rows the snapshot has. Rows of later calls are not in it.
+    pub position: i64,
+    /// Which columns the snapshot has.
+    pub columns: ColumnsVersion,
+}
+
+impl FollowedTable {
+    /// The name of the column with the number of the row, an integer.
+    pub const POSITION: &str = POSITION;
+
+    /// The table of new rows that goes with a snapshot of a source, as [`Store::table`](crate::Store::table) gives it.
+    /// `None` if `table` is another one, or the source has a column of the name [`Self::POSITION`].
+    pub fn of(table: &dyn TableProvider) -> Option<FollowedTable> {
+        let SourceTable { info, snapshot, .. } = table.downcast_ref()?;
+        let Snapshot { source, position, .. } = *snapshot;
+        if snapshot.schema.column_with_name(POSITION).is_some() {
+            return None;
+        }
+        let own = Field::new(POSITION, DataType::Int64, true);
+        let fields = snapshot.schema.fields().iter().cloned().chain([Arc::new(own)]);
+        let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), snapshot.schema.metadata().clone());
+        let rows =
+            Snapshot { schema: Arc::new(schema), memory: Vec::new(), segments: Arc::default(), ..snapshot.clone() };
+        let table = SourceTable { info: Arc::clone(info), snapshot: rows, texts: None, followed: true };
+        let columns = ColumnsVersion(Arc::clone(&snapshot.shape));
+        Some(FollowedTable { table: Arc::new(table), source, position, columns })
     }
 }
 
@@ -67,9 +111,10 @@ pub fn narrowed(
     schema: SchemaRef,
     texts: Option<TextCondition>,
 ) -> Option<Arc<dyn TableProvider>> {
-    let SourceTable { info, snapshot, .. } = table.downcast_ref()?;
+    let SourceTable { info, snapshot, followed, .. } = table.downcast_ref()?;
     let snapshot = Snapshot { schema, ..snapshot.clone() };
-    Some(Arc::new(SourceTable { info: Arc::clone(info), snapshot, texts: texts.map(Arc::new) }))
+    let (info, texts) = (Arc::clone(info), texts.map(Arc::new));
+    Some(Arc::new(SourceTable { info, snapshot, texts, followed: *followed }))
 }
 
 #[async_trait]
@@ -95,6 +140,9 @@ impl TableProvider for SourceTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.followed {
+            return self.scan_memory(projection, limit);
+        }
         let schema = &self.snapshot.schema;
         let predicate = predicate(state, schema, filters)?;
         let parts = match predicate {
@@ -191,7 +239,7 @@ impl SourceTable {
         let Snapshot { memory, shape, schema, .. } = &self.snapshot;
         let order = newest_first(schema)?;
         let rows = MemoryScan::new(memory.clone(), Arc::clone(shape), Arc::clone(schema), projection, order, limit)?;
-        Ok(DataSourceExec::from_data_source(rows))
+        Ok(DataSourceExec::from_data_source(if self.followed { rows.followed() } else { rows }))
     }
 }
 

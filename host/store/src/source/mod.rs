@@ -6,11 +6,12 @@
 //! under that lock, so that no snapshot shows it twice or not at all.
 //!
 //! [`flushing`] is the part that the flush thread uses, [`sources`] is the directory of all sources, [`column_ages`]
-//! decides which columns nothing holds any more.
+//! decides which columns nothing holds any more, [`feed`] hands committed calls to followers.
 //!
 //! Uses: `handover`, `schema`, `overflow`, `shred`, `memory`, `segment`.
 
 pub(crate) mod column_ages;
+pub(crate) mod feed;
 mod flushing;
 pub(crate) mod sources;
 
@@ -18,7 +19,7 @@ use std::{
     collections::HashSet,
     mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -39,7 +40,7 @@ use crate::{
     schema::{json_pointer::push_pointer, shape::Shape},
     segment::handle::{FileRemoval, Segment},
     shred::limits::ShapeLimits,
-    source::column_ages::ColumnAges,
+    source::{column_ages::ColumnAges, feed::Feed},
     source_info::SourceInfo,
 };
 
@@ -94,6 +95,10 @@ struct Lists {
     not_before: Option<Instant>,
     /// When the oldest row outside of `flushing` arrived.
     since: Option<Instant>,
+    /// No call of the source has a higher `seq`.
+    last: i64,
+    /// Gets each committed call too, while somebody holds it.
+    feed: Weak<Feed>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -115,6 +120,9 @@ pub(crate) struct Snapshot {
     pub(crate) schema: SchemaRef,
     pub(crate) memory: Vec<Arc<MemBatch>>,
     pub(crate) segments: Arc<Vec<Arc<Segment>>>,
+    pub(crate) source: Uuid,
+    /// The rows of all calls up to this `seq` are in the snapshot, and no others.
+    pub(crate) position: i64,
 }
 
 impl Source {
@@ -223,6 +231,10 @@ impl Source {
         lists.raw_size.rows += call.rows;
         lists.raw_size.bytes += call.body.len();
         self.unflushed.fetch_add(call.body.len(), Ordering::Relaxed);
+        lists.last = lists.last.max(call.seq);
+        if let Some(feed) = lists.feed.upgrade() {
+            feed.push(&call);
+        }
         lists.raw.push(call);
     }
 
@@ -257,9 +269,10 @@ impl Source {
         let lists = self.lists();
         let memory = lists.flushing.iter().chain(&lists.memory).cloned().collect();
         let segments = Arc::clone(&lists.segments);
+        let position = lists.raw.first().map_or(lists.last, |call| call.seq - 1);
         drop(lists);
         let shape = Arc::clone(&shape);
-        Ok(Snapshot { schema: shape.schema(), shape, memory, segments })
+        Ok(Snapshot { schema: shape.schema(), shape, memory, segments, source: self.id, position })
     }
 
     /// Shreds the raw calls. The caller holds the lock of the schema, so that whoever finds `raw` empty also finds the

@@ -6,6 +6,7 @@
 //! Uses: every other module of the crate.
 
 pub(crate) mod describe;
+mod follow;
 mod ingest;
 mod load;
 mod sources;
@@ -92,6 +93,8 @@ impl Store {
         }
         let by_key: HashMap<i64, Arc<Source>> = sources.all().into_iter().map(|s| (s.key, s)).collect();
         let replayed = rows::replay(&conn, |key| by_key.get(&key).cloned())?;
+        let last = rows::last_seq(&conn)?;
+        sources.all().iter().for_each(|source| source.numbered_up_to(last));
         if replayed > 0 {
             tracing::info!(rows = replayed, "recovered from the write-ahead log");
         }

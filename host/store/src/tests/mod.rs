@@ -17,6 +17,7 @@ mod disk;
 mod durability;
 mod failing;
 pub(crate) mod folders;
+mod follow;
 mod once;
 mod order;
 mod repair;

@@ -113,6 +113,25 @@ pub(crate) fn replay(conn: &Connection, find: impl Fn(i64) -> Option<Arc<Source>
     Ok(replayed)
 }
 
+/// The calls of a source that no segment holds yet, up to the row `last`: the newest of them whose bodies have at most
+/// `bytes` together, oldest first.
+pub(crate) fn unflushed(conn: &Connection, source_key: i64, last: i64, bytes: usize) -> Result<Vec<RawCall>> {
+    let mut statement =
+        conn.prepare_cached("SELECT seq, body FROM wal WHERE source = ?1 AND seq <= ?2 ORDER BY seq DESC")?;
+    let mut rows = statement.query([source_key, last])?;
+    let (mut calls, mut left) = (Vec::new(), bytes);
+    while let Some(row) = rows.next()? {
+        let seq: i64 = row.get(0)?;
+        let body = row.get_ref(1)?.as_blob().map_err(|e| StoreError::corrupt("the write-ahead log", e))?;
+        let Some(rest) = left.checked_sub(body.len()) else { break };
+        left = rest;
+        let rows = stored_events(body, seq).try_fold(0, |rows, event| event.map(|_| rows + 1))?;
+        calls.push(RawCall { seq, rows, body: body.to_vec() });
+    }
+    calls.reverse();
+    Ok(calls)
+}
+
 /// Deletes the write-ahead rows of a flushed batch, in a transaction of the caller.
 pub(crate) fn delete_flushed(conn: &Connection, source_key: i64, first_seq: i64, last_seq: i64) -> Result<()> {
     conn.prepare_cached("DELETE FROM wal WHERE seq BETWEEN ?1 AND ?2 AND source = ?3")?

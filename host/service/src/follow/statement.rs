@@ -1,0 +1,173 @@
+//! What is followed: the statement of a request, planned as any statement of that request is, and run over new rows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::Int64Type;
+use futures::StreamExt;
+use tidegate_model::{Code, Failure};
+use tidegate_runtime::Statement;
+use tidegate_sql::{Plan, PreparedPlan, Stop};
+use tidegate_store::{ColumnsVersion, FollowedTable, NewRows};
+
+use super::position::Position;
+use crate::admission::Permit;
+use crate::answer::LineWriter;
+use crate::execution::{AdhocQuery, Executor, Language, QueryRequest, RequestStatements};
+use crate::registry::Endpoint;
+
+/// How long one look at new rows may take for one query.
+const LOOK_TIME: Duration = Duration::from_secs(2);
+/// Two times that are far apart, to find out whether a statement depends on the time.
+const OTHER_TIME: i64 = 1_234_567_890_123_457;
+
+/// The query of a follower who sends none: all rows of the first granted table.
+///
+/// # Errors
+/// The endpoint grants no table, or takes no ad-hoc queries.
+pub fn whole_table(endpoint: &Endpoint) -> Result<AdhocQuery, Failure> {
+    let tables = endpoint.saved()?.tables();
+    match tables.first().filter(|_| endpoint.manifest.settings.sandboxable) {
+        Some(table) => Ok(AdhocQuery::Sql(format!("SELECT * FROM `{}`", table.replace('`', "\\`")))),
+        None => {
+            let message = "what is followed is a query over a granted table: send it as lql or sql";
+            Err(Failure::new(Code::InvalidParameter, message).about("lql"))
+        }
+    }
+}
+
+/// A statement with a snapshot of its source.
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    pub(super) table: FollowedTable,
+}
+
+/// Plans the ad-hoc statement of a request at the time `now`.
+///
+/// # Errors
+/// What is wrong with the statement; [`Code::Unsupported`] where it is more than a filter over one table.
+pub(super) fn planned(
+    executor: &Executor,
+    request: &Arc<QueryRequest>,
+    now: i64,
+    place: &Arc<Permit>,
+) -> Result<Planned, Failure> {
+    let (language, text) = match &request.adhoc {
+        Some(AdhocQuery::Sql(text)) => (Language::Sql, text),
+        Some(AdhocQuery::Lql(text)) => (Language::Lql, text),
+        None => return Err(Failure::new(Code::InvalidParameter, "a query is followed: send it as lql or sql")),
+    };
+    let statements = RequestStatements {
+        store: Arc::clone(executor.endpoints.store()),
+        registry: Arc::clone(executor.endpoints.registry()),
+        engine: Arc::clone(&executor.engine),
+        text: executor.limits.text,
+        request: Arc::clone(request),
+        language,
+        now,
+        stop: Stop::after(LOOK_TIME),
+        rows: usize::MAX,
+        place: Arc::clone(place),
+        warnings: Arc::default(),
+    };
+    let plan = statements.plan(Statement::Text(text.clone()), Vec::new())?;
+    let table = plan.followed_table()?;
+    let table = FollowedTable::of(table.as_ref()).ok_or_else(|| {
+        Failure::new(Code::Unsupported, "the rows of this query are in no source, so none of them are new")
+    })?;
+    Ok(Planned { plan, table })
+}
+
+/// Whether a planned statement depends on the time at which it is run.
+///
+/// # Errors
+/// As [`planned`].
+pub(super) fn depends_on_time(
+    executor: &Executor,
+    request: &Arc<QueryRequest>,
+    now: i64,
+    place: &Arc<Permit>,
+    plan: &Plan,
+) -> Result<bool, Failure> {
+    let other = planned(executor, request, now.wrapping_add(OTHER_TIME), place)?;
+    Ok(!other.plan.is_same(plan))
+}
+
+/// A statement that runs over new rows.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    plan: PreparedPlan,
+    /// The columns of the source for which it was planned.
+    pub(super) columns: ColumnsVersion,
+}
+
+/// Makes the operators of a planned statement.
+///
+/// # Errors
+/// The engine's.
+pub(super) async fn prepared(executor: &Executor, planned: &Planned) -> Result<Prepared, Failure> {
+    let table = Arc::clone(&planned.table.table);
+    let plan = executor.engine.prepare(&planned.plan, table, FollowedTable::POSITION).await?;
+    Ok(Prepared { plan, columns: planned.table.columns.clone() })
+}
+
+/// Runs a statement over new rows. `take` gets the rows of its answer that come after `after`, in their order.
+///
+/// # Errors
+/// What the statement fails with for one of the rows; [`Code::Timeout`].
+pub(super) async fn look(
+    executor: &Executor,
+    request: &QueryRequest,
+    prepared: &Prepared,
+    rows: &Arc<NewRows>,
+    after: Position,
+    mut take: impl FnMut(Position, &[u8]),
+) -> Result<(), Failure> {
+    let mut writer = LineWriter::new(prepared.plan.columns(), request.redact)?;
+    let memory = request.limits.statement_memory;
+    let looking = async {
+        let mut batches = executor.engine.run_prepared(&prepared.plan, Arc::clone(rows), memory)?;
+        let mut last: Option<(usize, u32)> = None;
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
+            let places = places(&batch, rows, &mut last)?;
+            writer.write(&batch, |row, json| {
+                if let Some(place) = places.get(row).filter(|place| **place > after) {
+                    take(*place, json);
+                }
+            })?;
+        }
+        Ok(())
+    };
+    let late = || {
+        let seconds = LOOK_TIME.as_secs();
+        let message = format!("one look at new rows took longer than {seconds} s; make the condition simpler");
+        Failure::new(Code::Timeout, message)
+    };
+    let looked = tokio::time::timeout(LOOK_TIME, Stop::after(LOOK_TIME).cover(looking)).await;
+    looked.unwrap_or_else(|_| Err(late())).map_err(|failure| writer.failure(failure))
+}
+
+/// The places of the rows of a batch. Several may be made of one stored row.
+fn places(batch: &RecordBatch, rows: &NewRows, last: &mut Option<(usize, u32)>) -> Result<Vec<Position>, Failure> {
+    let lost = |what: &str| {
+        tracing::error!(what, "the rows of a followed query cannot be told apart");
+        Failure::new(Code::Internal, "the new rows could not be read; the server's log has the details")
+    };
+    let numbers = batch.columns().last().and_then(|column| column.as_primitive_opt::<Int64Type>());
+    let numbers = numbers.ok_or_else(|| lost("a batch without numbers"))?;
+    let mut places = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        let number = number.and_then(|number| usize::try_from(number).ok()).ok_or_else(|| lost("no number"))?;
+        let part = match *last {
+            Some((before, _)) if before > number => return Err(lost("rows in another order")),
+            Some((before, part)) if before == number => part.saturating_add(1),
+            _ => 0,
+        };
+        *last = Some((number, part));
+        let (call, row) = rows.place(number);
+        places.push(Position::row(call, row, part));
+    }
+    Ok(places)
+}
