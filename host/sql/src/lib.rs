@@ -35,7 +35,7 @@ mod typing;
 mod wanted;
 
 pub use catalog::{Binding, NoSources, SavedTable, Sources, Tables};
-pub use engine::{Engine, EngineOptions, Narrow, Plan, ResultStream};
+pub use engine::{Carrier, Engine, EngineOptions, Narrow, OwnOperator, Plan, ResultStream};
 pub use lineage::Reads;
 pub use piece_names::Weak;
 pub use resolve::functions;

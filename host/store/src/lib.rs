@@ -79,7 +79,12 @@ pub use maintenance::{
 pub use metrics::stats::StoreStats;
 pub use options::StoreOptions;
 pub use recovery::quarantine::SetAside;
-pub use scan::table::narrowed;
+pub use scan::{
+    described_scan::{is_source_union, source_union},
+    description::{FileDescription, ScanDescription, SegmentName},
+    held_segments::HeldSegments,
+    table::narrowed,
+};
 pub use source_info::{Retention, SourceInfo};
 pub use store::{Store, describe::SourceDescription};
 pub use wal::idempotency::RequestKey;
