@@ -9,11 +9,12 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::CastExpr;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::physical_plan::from_proto::parse_physical_expr_with_converter;
@@ -207,6 +208,9 @@ impl Decoder<'_> {
     ) -> Result<Arc<dyn PhysicalExpr>> {
         expr_check::allowed(node, columns)?;
         let made = self.deeper(|| parse_physical_expr_with_converter(node, columns, context, self))?;
+        if made.downcast_ref::<ScalarFunctionExpr>().is_some_and(|call| !expr_check::is_bounded(call)) {
+            return refused("a function makes as much as it is told to");
+        }
         let Some(id) = node.expr_id else { return Ok(made) };
         let known = self.state.borrow().dynamic.get(&id).map(Arc::clone);
         match known {
@@ -256,9 +260,15 @@ impl PhysicalProtoConverterExtension for Decoder<'_> {
         let place = usize::try_from(place).unwrap_or(usize::MAX);
         let bytes = self.state.borrow_mut().expressions.get_mut(place).and_then(Option::take);
         let Some(bytes) = bytes else { return refused("an expression is not there, or is read twice") };
-        match PhysicalExprNode::decode(bytes.as_slice()) {
-            Ok(node) if !matches!(node.expr_type, Some(ExprType::Extension(_))) => {
-                self.expression(&node, columns, context)
+        let Ok(node) = PhysicalExprNode::decode(bytes.as_slice()) else {
+            return refused("an expression cannot be read");
+        };
+        let Some(ExprType::Extension(own)) = &node.expr_type else { return self.expression(&node, columns, context) };
+        match (OwnMessage::decode(own.expr.as_slice()), own.inputs.as_slice()) {
+            (Ok(OwnMessage { kind: Some(OwnKind::Cast(field)) }), [input]) => {
+                let field = Arc::new(Field::try_from(&field)?);
+                let input = self.deeper(|| self.proto_to_physical_expr(input, columns, context))?;
+                Ok(Arc::new(CastExpr::new_with_target_field(input, field, None)))
             }
             _ => refused("an expression cannot be read"),
         }

@@ -153,6 +153,11 @@ fn extension(kind: OwnKind, inputs: Vec<PhysicalPlanNode>) -> PhysicalPlanNode {
     PhysicalPlanNode { physical_plan_type: Some(PhysicalPlanType::Extension(PhysicalExtensionNode { node, inputs })) }
 }
 
+fn own_expr(kind: OwnKind, inputs: Vec<PhysicalExprNode>) -> PhysicalExprNode {
+    let expr = OwnMessage { kind: Some(kind) }.encode_to_vec();
+    PhysicalExprNode { expr_id: None, expr_type: Some(ExprType::Extension(PhysicalExtensionExprNode { expr, inputs })) }
+}
+
 impl PhysicalProtoConverterExtension for Encoder<'_> {
     fn execution_plan_to_proto(
         &self,
@@ -177,8 +182,16 @@ impl PhysicalProtoConverterExtension for Encoder<'_> {
         expr: &Arc<dyn PhysicalExpr>,
         codec: &dyn PhysicalExtensionCodec,
     ) -> Result<PhysicalExprNode> {
-        expr_check::sendable(expr)?;
-        let node = self.deeper(|| serialize_physical_expr_with_converter(expr, codec, self))?;
+        let node = match expr_check::cast_to_field(expr) {
+            Some(cast) => self.deeper(|| {
+                let kind = OwnKind::Cast(cast.target_field().as_ref().try_into()?);
+                Ok(own_expr(kind, vec![self.physical_expr_to_proto(cast.expr(), codec)?]))
+            })?,
+            None => {
+                expr_check::sendable(expr)?;
+                self.deeper(|| serialize_physical_expr_with_converter(expr, codec, self))?
+            }
+        };
         if expr.children().is_empty() {
             return Ok(node);
         }
@@ -191,10 +204,7 @@ impl PhysicalProtoConverterExtension for Encoder<'_> {
         if state.expressions.len() > MAX_EXPRESSIONS {
             return unsendable("it has too many expressions");
         }
-        let expr = OwnMessage { kind: Some(OwnKind::Place(last(&state.expressions)?)) }.encode_to_vec();
-        let inputs = Vec::new();
-        let reference = ExprType::Extension(PhysicalExtensionExprNode { expr, inputs });
-        Ok(PhysicalExprNode { expr_id: None, expr_type: Some(reference) })
+        Ok(own_expr(OwnKind::Place(last(&state.expressions)?), Vec::new()))
     }
 
     fn proto_to_execution_plan(

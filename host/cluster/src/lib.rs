@@ -23,7 +23,7 @@
 //! - `error`, `bounds`; `message`, `function_message`: what is on the wire
 //! - `type_codec`, `text_codec`, `logical_check`, `array_subquery_codec`, `engine_functions`, `function_codec`: functions
 //! - `scan_codec`, `expr_check`, `operator_check`, `local_leaves`
-//! - `encoder`, `decoder`
+//! - `encoder`, `decoder`, `held_segments`
 
 mod array_subquery_codec;
 mod bounds;
@@ -34,6 +34,7 @@ mod error;
 mod expr_check;
 mod function_codec;
 mod function_message;
+mod held_segments;
 mod local_leaves;
 mod logical_check;
 mod message;
@@ -46,4 +47,5 @@ pub use bounds::MAX_PLAN_BYTES;
 pub use decoder::decode;
 pub use encoder::{EncodedPlan, encode};
 pub use error::PlanError;
+pub use held_segments::held_segments;
 pub use local_leaves::LocalLeaves;

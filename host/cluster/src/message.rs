@@ -36,7 +36,7 @@ pub(crate) struct PartMessage {
 /// What stands in an extension node of the engine's messages.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct OwnMessage {
-    #[prost(oneof = "OwnKind", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "OwnKind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub(crate) kind: Option<OwnKind>,
 }
 
@@ -58,6 +58,9 @@ pub(crate) enum OwnKind {
     /// An operator without inputs that stays with the sender.
     #[prost(uint32, tag = "6")]
     Local(u32),
+    /// A cast of one input to a field of which not only the type counts.
+    #[prost(message, tag = "7")]
+    Cast(datafusion_proto::protobuf::Field),
 }
 
 #[derive(Clone, PartialEq, Message)]

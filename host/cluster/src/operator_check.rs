@@ -48,8 +48,8 @@ pub(crate) fn sendable(plan: &dyn ExecutionPlan) -> Result<()> {
     Ok(())
 }
 
-/// The message of a window function has no place for its direction, and that of a function which is no aggregate none
-/// for IGNORE NULLS.
+/// The message of a window function has no place for its direction, that of an aggregate none for its FILTER, and that of
+/// another function none for IGNORE NULLS.
 fn sendable_window(window: &Arc<dyn WindowExpr>) -> Result<()> {
     let any = window.as_any();
     let aggregate = any
@@ -57,11 +57,12 @@ fn sendable_window(window: &Arc<dyn WindowExpr>) -> Result<()> {
         .map(PlainAggregateWindowExpr::get_aggregate_expr)
         .or_else(|| any.downcast_ref::<SlidingAggregateWindowExpr>().map(|of| of.get_aggregate_expr()));
     let is_whole = match aggregate {
-        Some(aggregate) => !aggregate.is_reversed(),
+        // It does not tell its filter otherwise.
+        Some(aggregate) => !aggregate.is_reversed() && !format!("{window:?}").contains("filter: Some("),
         None => any
             .downcast_ref::<StandardWindowExpr>()
             .and_then(|of| of.get_standard_func_expr().as_any().downcast_ref::<WindowUDFExpr>())
-            // It does not tell them otherwise; these are its last fields.
+            // These are its last fields.
             .is_some_and(|of| format!("{of:?}").ends_with("is_reversed: false, ignore_nulls: false }")),
     };
     if is_whole { Ok(()) } else { unsendable("a window function has a flag that its message cannot say") }
