@@ -15,7 +15,9 @@ use datafusion_proto::physical_plan::{
 };
 use datafusion_proto::protobuf::physical_expr_node::ExprType;
 use datafusion_proto::protobuf::physical_plan_node::PhysicalPlanType;
-use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalExtensionExprNode, PhysicalExtensionNode, PhysicalPlanNode};
+use datafusion_proto::protobuf::{
+    PhysicalExprNode, PhysicalExtensionExprNode, PhysicalExtensionNode, PhysicalPlanNode,
+};
 use prost::Message;
 use tidegate_sql::OwnOperator;
 use tidegate_store::{ScanDescription, SegmentName, is_source_union};
@@ -52,7 +54,9 @@ pub fn encode(
     encoded.map_err(|error| PlanError::from_engine(&error, PlanError::Unsendable))?;
     let State { operators, expressions, parts, segments, kept, .. } = encoder.state.into_inner();
     let parts = parts.into_iter().map(|(part, operator)| PartMessage { part: part as u64, operator }).collect();
-    let bytes = PlanMessage { version: VERSION, operators, expressions, parts }.encode_to_vec();
+    // There are at most `MAX_OPERATORS`.
+    let count = u32::try_from(operators.len()).unwrap_or(u32::MAX);
+    let bytes = PlanMessage { version: VERSION, operators, expressions, parts, count }.encode_to_vec();
     if bytes.len() > MAX_PLAN_BYTES {
         return Err(PlanError::Unsendable(format!("it has {} bytes", bytes.len())));
     }
@@ -124,7 +128,7 @@ impl Encoder<'_> {
             let message = scan_codec::encoded(&scan, |expr| self.physical_expr_to_proto(expr, codec))?;
             let segments = scan.segments.into_iter().map(|segment| (Arc::clone(&scan.source), segment));
             self.state.borrow_mut().segments.extend(segments);
-            return Ok(extension(OwnKind::Scan(message), Vec::new()));
+            return Ok(extension(OwnKind::Scan(Box::new(message)), Vec::new()));
         }
         if plan.is::<datafusion::datasource::source::DataSourceExec>() {
             return self.leaf(plan);

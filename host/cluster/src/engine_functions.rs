@@ -29,7 +29,6 @@ const SCALAR: &[&str] = &[
     "empty",
     "ends_with",
     "flatten",
-    // Within bounds: see `expr_check`.
     "generate_series",
     "get_field",
     "greatest",

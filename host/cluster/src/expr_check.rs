@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
-use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, CastExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion_proto::protobuf::PhysicalExprNode;
 use datafusion_proto::protobuf::physical_expr_node::ExprType;
-use tidegate_functions::make::ScalarFunction;
 
 use crate::error::{refused, unsendable};
 
@@ -41,7 +39,7 @@ pub(crate) fn sendable(expr: &Arc<dyn PhysicalExpr>) -> Result<()> {
     } else if let Some(literal) = expr.downcast_ref::<Literal>() {
         Literal::new(literal.value().clone()) == *literal
     } else if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
-        call.return_field(&Schema::empty())?.metadata().is_empty() && is_bounded(call)
+        call.return_field(&Schema::empty())?.metadata().is_empty()
     } else {
         true
     };
@@ -85,45 +83,5 @@ pub(crate) fn allowed(node: &PhysicalExprNode, columns: &Schema) -> Result<()> {
         | ExprType::ScalarSubquery(_)
         | ExprType::DynamicFilter(_) => Ok(()),
         _ => refused("the plan has an expression that may not be here"),
-    }
-}
-
-/// Whether a call of the engine makes no more items than an array has that is already there. Of the functions in the
-/// list only `generate_series` may make more: the positions of the items of an array are made with it.
-pub(crate) fn is_bounded(call: &ScalarFunctionExpr) -> bool {
-    if call.fun().name() != "generate_series" || ScalarFunction::of(call.fun()).is_some() {
-        return true;
-    }
-    match call.args() {
-        [first, last, step] => is_literal(first, 0) && is_literal(step, 1) && is_length(last),
-        _ => false,
-    }
-}
-
-fn is_literal(expr: &Arc<dyn PhysicalExpr>, expected: i64) -> bool {
-    let literal = expr.downcast_ref::<Literal>();
-    literal.is_some_and(|literal| *literal.value() == ScalarValue::Int64(Some(expected)))
-}
-
-/// Whether a number is at most the length of an array.
-fn is_length(expr: &Arc<dyn PhysicalExpr>) -> bool {
-    if let Some(cast) = expr.downcast_ref::<CastExpr>() {
-        return is_length(cast.expr());
-    }
-    if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-        return *binary.op() == Operator::Minus && is_length(binary.left()) && is_literal(binary.right(), 1);
-    }
-    if let Some(case) = expr.downcast_ref::<CaseExpr>() {
-        let branches = case.when_then_expr().iter().map(|(_, then)| then);
-        return branches.chain(case.else_expr()).all(is_length);
-    }
-    if let Some(literal) = expr.downcast_ref::<Literal>() {
-        return literal.value().is_null() || *literal.value() == ScalarValue::UInt64(Some(0));
-    }
-    let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else { return false };
-    match call.fun().name() {
-        "array_length" => ScalarFunction::of(call.fun()).is_none(),
-        "coalesce" => call.args().iter().all(is_length),
-        _ => false,
     }
 }

@@ -228,11 +228,7 @@ fn encoded_aggregate(function: &AggregateFunction) -> AggregateMessage {
             number: *number as u64,
             order: order
                 .iter()
-                .map(|key| SortMessage {
-                    expr: Vec::new(),
-                    descending: key.descending,
-                    nulls_first: key.nulls_first,
-                })
+                .map(|key| SortMessage { expr: Vec::new(), descending: key.descending, nulls_first: key.nulls_first })
                 .collect(),
             ignore_nulls: *ignore_nulls,
         }),
@@ -244,10 +240,9 @@ fn encoded_aggregate(function: &AggregateFunction) -> AggregateMessage {
         AggregateFunction::Top { number, weighted } => {
             AggregateKind::Top(TopMessage { number: *number as u64, weighted: *weighted })
         }
-        AggregateFunction::Watched { inner, whole } => AggregateKind::Watched(WatchedMessage {
-            inner: Some(Box::new(encoded_aggregate(inner))),
-            whole: *whole,
-        }),
+        AggregateFunction::Watched { inner, whole } => {
+            AggregateKind::Watched(WatchedMessage { inner: Some(Box::new(encoded_aggregate(inner))), whole: *whole })
+        }
         AggregateFunction::WholeSum => AggregateKind::WholeSum(true),
     };
     AggregateMessage { kind: Some(kind), ordered: None }

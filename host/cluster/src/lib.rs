@@ -40,6 +40,9 @@ mod logical_check;
 mod message;
 mod operator_check;
 mod scan_codec;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
+mod tests;
 mod text_codec;
 mod type_codec;
 

@@ -21,6 +21,9 @@ pub(crate) struct PlanMessage {
     pub(crate) expressions: Vec<Vec<u8>>,
     #[prost(message, repeated, tag = "4")]
     pub(crate) parts: Vec<PartMessage>,
+    /// The number of operators. It comes last: the first part of a plan is not another plan.
+    #[prost(uint32, tag = "15")]
+    pub(crate) count: u32,
 }
 
 /// A part of the plan that several operators read.
@@ -53,8 +56,8 @@ pub(crate) enum OwnKind {
     /// The union of the scans of a source, over its inputs.
     #[prost(bool, tag = "4")]
     SourceUnion(bool),
-    #[prost(message, tag = "5")]
-    Scan(ScanMessage),
+    #[prost(message, boxed, tag = "5")]
+    Scan(Box<ScanMessage>),
     /// An operator without inputs that stays with the sender.
     #[prost(uint32, tag = "6")]
     Local(u32),
@@ -136,6 +139,17 @@ pub(crate) struct FileMessage {
     pub(crate) oldest: i64,
     #[prost(sint64, tag = "6")]
     pub(crate) newest: i64,
+    #[prost(message, optional, tag = "7")]
+    pub(crate) range: Option<RangeMessage>,
+}
+
+/// A range of bytes.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RangeMessage {
+    #[prost(int64, tag = "1")]
+    pub(crate) start: i64,
+    #[prost(int64, tag = "2")]
+    pub(crate) end: i64,
 }
 
 /// A number that may be known exactly, about, or not at all (no message).

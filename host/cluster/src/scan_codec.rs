@@ -14,7 +14,8 @@ use tidegate_store::{FileDescription, ScanDescription, SegmentName};
 use crate::bounds::MAX_PARTITIONS;
 use crate::error::{PlanError, refused, unsendable};
 use crate::message::{
-    CountMessage, FileMessage, NamedExprMessage, OrderMessage, PartitionMessage, ScanMessage, SegmentMessage,
+    CountMessage, FileMessage, NamedExprMessage, OrderMessage, PartitionMessage, RangeMessage, ScanMessage,
+    SegmentMessage,
 };
 use crate::text_codec;
 
@@ -67,9 +68,7 @@ pub(crate) fn encoded(
             .collect(),
         partitions: partitions
             .iter()
-            .map(|files| {
-                Ok(PartitionMessage { files: files.iter().map(encoded_file).collect::<Result<_>>()? })
-            })
+            .map(|files| Ok(PartitionMessage { files: files.iter().map(encoded_file).collect::<Result<_>>()? }))
             .collect::<Result<_>>()?,
         rows: count(rows),
         projection: projection
@@ -86,7 +85,7 @@ pub(crate) fn encoded(
 }
 
 fn encoded_file(file: &FileDescription) -> Result<FileMessage> {
-    let FileDescription { segment, row_groups, rows, times: (oldest, newest) } = file;
+    let FileDescription { segment, row_groups, range, rows, times: (oldest, newest) } = file;
     let Ok(segment) = u32::try_from(*segment) else { return unsendable("a scan has too many segments") };
     Ok(FileMessage {
         segment,
@@ -95,6 +94,7 @@ fn encoded_file(file: &FileDescription) -> Result<FileMessage> {
         rows: count(rows),
         oldest: *oldest,
         newest: *newest,
+        range: range.map(|(start, end)| RangeMessage { start, end }),
     })
 }
 
@@ -167,13 +167,14 @@ fn decoded_segment(message: &SegmentMessage) -> Result<SegmentName> {
 }
 
 fn decoded_file(message: &FileMessage) -> Result<FileDescription> {
-    let FileMessage { segment, all, row_groups, rows, oldest, newest } = message;
+    let FileMessage { segment, all, row_groups, rows, oldest, newest, range } = message;
     if *all != row_groups.is_empty() {
         return refused("a file of a scan reads all row groups and some");
     }
     Ok(FileDescription {
         segment: usize::try_from(*segment).unwrap_or(usize::MAX),
         row_groups: (!all).then(|| row_groups.clone()),
+        range: range.as_ref().map(|range| (range.start, range.end)),
         rows: precision(rows.as_ref()),
         times: (*oldest, *newest),
     })

@@ -8,18 +8,18 @@
     reason = "a failed test may panic"
 )]
 
-#[path = "carried/mod.rs"]
-mod engine;
 #[path = "../../sql/tests/property/cuts/mod.rs"]
 mod cuts;
+#[path = "carried/mod.rs"]
+mod engine;
 #[path = "../../sql/tests/property/grammar.rs"]
 mod grammar;
 #[path = "../../sql/tests/property/naive.rs"]
 mod naive;
 #[path = "../../sql/tests/property/records.rs"]
 mod records;
-#[path = "../../sql/tests/property/tape.rs"]
-mod tape;
 #[expect(dead_code, reason = "shared with the dialect tests, which use more of it")]
 #[path = "../../sql/tests/dialect/support.rs"]
 mod support;
+#[path = "../../sql/tests/property/tape.rs"]
+mod tape;

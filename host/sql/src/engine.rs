@@ -64,8 +64,11 @@ pub trait Carrier: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If the statement cannot run.
-    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext)
-    -> datafusion::error::Result<Arc<dyn ExecutionPlan>>;
+    fn carry(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        task: &TaskContext,
+    ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>>;
 }
 
 /// Settings of the engine.

@@ -7,7 +7,7 @@ use std::{
 
 use datafusion::{
     arrow::datatypes::SchemaRef,
-    common::{config::ConfigOptions, internal_err, stats::Precision},
+    common::{config::ConfigOptions, plan_err, stats::Precision},
     datasource::{
         listing::PartitionedFile,
         object_store::ObjectStoreUrl,
@@ -64,10 +64,10 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
         ..
     } = files;
     let Some(parquet) = file_source.downcast_ref::<ParquetSource>() else {
-        return internal_err!("a scan of segments reads something else");
+        return plan_err!("a scan of segments reads something else");
     };
     let Some(projection) = parquet.projection() else {
-        return internal_err!("a scan of segments has no projection");
+        return plan_err!("a scan of segments has no projection");
     };
     let is_plain = *object_store_url == ObjectStoreUrl::local_filesystem()
         && constraints.is_empty()
@@ -76,7 +76,7 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
         && files.table_partition_cols().is_empty()
         && *parquet.table_parquet_options() == parquet_options(options);
     if !is_plain {
-        return internal_err!("a scan of segments has settings of its own");
+        return plan_err!("a scan of segments has settings of its own");
     }
     let schema = Arc::clone(files.file_schema());
     let mut segments: Vec<SegmentName> = Vec::new();
@@ -85,7 +85,7 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
     let mut condition = None;
     let mut describe = |file: &PartitionedFile| {
         let Some(SegmentOfFile(segment)) = file.extension() else {
-            return internal_err!("a file of the scan is no segment");
+            return plan_err!("a file of the scan is no segment");
         };
         let place = *places.entry(segment.id).or_insert_with(|| {
             segments.push(SegmentName::of(segment));
@@ -99,10 +99,10 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
     let partitions = file_groups.iter().map(|group| group.iter().map(&mut describe).collect::<Result<Vec<_>>>());
     let partitions = partitions.collect::<Result<Vec<_>>>()?;
     if texts.len() > 1 {
-        return internal_err!("the files of a scan have several conditions on texts");
+        return plan_err!("the files of a scan have several conditions on texts");
     }
     let Ok(shape) = serde_json::to_vec(origin.shape.as_ref()) else {
-        return internal_err!("the schema of a source cannot be written");
+        return plan_err!("the schema of a source cannot be written");
     };
     Ok(ScanDescription {
         source: Arc::clone(&origin.source),
@@ -136,20 +136,21 @@ fn described_file(
         Some((statistics.num_rows, (of(&time.min_value)?, of(&time.max_value)?)))
     });
     let Some((rows, times)) = time else {
-        return internal_err!("a file of the scan has no bounds of its times");
+        return plan_err!("a file of the scan has no bounds of its times");
     };
     // What else a file has would be lost.
     let again = segment_file(segment, schema, rows, times)?;
-    let is_same = again.object_meta == file.object_meta
-        && again.statistics == file.statistics
-        && file.partition_values.is_empty()
-        && file.range.is_none()
-        && file.ordering.is_none()
-        && file.metadata_size_hint.is_none()
-        && file.table_reference.is_none()
-        && file.arrow_schema.is_none();
-    if !is_same {
-        return internal_err!("a file of the scan has more than can be described");
+    let differences = [
+        ("object", again.object_meta == file.object_meta),
+        ("statistics", again.statistics == file.statistics),
+        ("values", file.partition_values.is_empty()),
+        ("order", file.ordering.is_none()),
+        ("hint", file.metadata_size_hint.is_none()),
+        ("table", file.table_reference.is_none()),
+        ("schema", file.arrow_schema.is_none()),
+    ];
+    if let Some((what, _)) = differences.iter().find(|(_, same)| !same) {
+        return plan_err!("a file of the scan has more than can be described: {what}");
     }
     let row_groups = match file.extension::<ParquetAccessPlan>() {
         None => None,
@@ -157,10 +158,11 @@ fn described_file(
             let is_read = |access: &RowGroupAccess| match access {
                 RowGroupAccess::Scan => Ok(true),
                 RowGroupAccess::Skip => Ok(false),
-                RowGroupAccess::Selection(_) => internal_err!("a file of the scan reads single rows"),
+                RowGroupAccess::Selection(_) => plan_err!("a file of the scan reads single rows"),
             };
             Some(plan.inner().iter().map(is_read).collect::<Result<_>>()?)
         }
     };
-    Ok(FileDescription { segment: place, row_groups, rows, times })
+    let range = file.range.as_ref().map(|range| (range.start, range.end));
+    Ok(FileDescription { segment: place, row_groups, range, rows, times })
 }

@@ -6,10 +6,10 @@ use datafusion::{
     common::{
         Statistics,
         config::{ConfigOptions, TableOptions, TableParquetOptions},
-        exec_err, internal_err, plan_err,
+        exec_err, plan_err,
     },
     datasource::{
-        listing::PartitionedFile,
+        listing::{FileRange, PartitionedFile},
         object_store::ObjectStoreUrl,
         physical_plan::{
             FileGroup, FileScanConfigBuilder, FileSource, ParquetSource,
@@ -84,7 +84,7 @@ impl ScanDescription {
             None => parquet,
         };
         let Some(mut source) = parquet.try_pushdown_projection(&self.projection)? else {
-            return internal_err!("a scan of segments takes no projection");
+            return plan_err!("a scan of segments takes no projection");
         };
         if let Some(order) = &self.reading_order {
             let columns = EquivalenceProperties::new(Arc::new(self.projection.project_schema(&self.schema)?));
@@ -114,7 +114,8 @@ impl ScanDescription {
             let Some(segment) = held.get(name) else {
                 return exec_err!("segment {} of source `{}` is not held", name.id, self.source);
             };
-            let made = segment_file(segment, &self.schema, file.rows, file.times)?;
+            let mut made = segment_file(segment, &self.schema, file.rows, file.times)?;
+            made.range = file.range.map(|(start, end)| FileRange { start, end });
             // All pieces of a file share what its index says, so that it is read once.
             let made = match (&self.texts, searches.get(&file.segment)) {
                 (None, _) => made,

@@ -48,6 +48,8 @@ pub struct FileDescription {
     pub segment: usize,
     /// For each row group of the segment whether it is read; `None` for all of them.
     pub row_groups: Option<Vec<bool>>,
+    /// The row groups that are read are those whose middle lies in this range of bytes; `None` for the whole file.
+    pub range: Option<(i64, i64)>,
     /// How many rows that are.
     pub rows: Precision<usize>,
     /// Their oldest and newest time, in microseconds since 1970.
