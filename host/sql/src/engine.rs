@@ -8,6 +8,7 @@ mod distinct;
 mod followed;
 mod limits;
 mod narrow;
+mod own_operator;
 mod partial_groups;
 mod planner;
 mod profile;
@@ -53,11 +54,26 @@ use crate::types::Type;
 pub use cost::{CostCounter, StatementCost};
 pub use followed::PreparedPlan;
 pub use narrow::Narrow;
+pub use own_operator::OwnOperator;
 use shared_rows::SharedParts;
 
 /// Names of the engine's rules for operators.
 const LAST_CHECK: &str = "SanityCheckPlan";
 const TAKES_PROJECTIONS_IN: &str = "ProjectionPushdown";
+
+/// Changes the operators of a statement before they run: sends them elsewhere, or tests that they could be sent.
+pub trait Carrier: std::fmt::Debug + Send + Sync {
+    /// The operators that run in the place of those of a statement. `task` has the options and the files of the engine.
+    /// What belongs to one run on one machine is not yet among the operators, and is put around those that are returned.
+    ///
+    /// # Errors
+    /// If the statement cannot run.
+    fn carry(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        task: &TaskContext,
+    ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>>;
+}
 
 /// Settings of the engine.
 #[derive(Debug, Clone)]
@@ -101,6 +117,8 @@ pub struct Engine {
     total_memory: Arc<dyn MemoryPool>,
     statement_memory: usize,
     text: TextLimits,
+    /// What changes operators before they run, if anything does.
+    carrier: Option<Arc<dyn Carrier>>,
 }
 
 /// A statement that can run: its names are resolved, its types are known.
@@ -173,7 +191,13 @@ impl Engine {
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
         let EngineOptions { statement_memory, text, .. } = *options;
         let in_order = followed::in_order(&state);
-        Ok(Self { state, careful, in_order, runtime, total_memory, statement_memory, text })
+        Ok(Self { state, careful, in_order, runtime, total_memory, statement_memory, text, carrier: None })
+    }
+
+    /// The same engine with something that changes operators before they run.
+    #[must_use]
+    pub fn with_carrier(self, carrier: Arc<dyn Carrier>) -> Self {
+        Self { carrier: Some(carrier), ..self }
     }
 
     /// The same engine with every rule of the optimizer in two passes, for tests: its plans are the same, and take longer
@@ -279,6 +303,7 @@ impl Engine {
         let physical = ExecutionContext::of_planning(&budget)
             .scope(self.physical(&logical))
             .await
+            .and_then(|plan| self.carried(plan))
             .and_then(with_own_operators)
             .map_err(|error| correlated::of_planning(error, &logical))?;
         let rows = batch::rows(&logical, &physical);
@@ -288,6 +313,13 @@ impl Engine {
         let cost = cost::RunningCost::new(Arc::clone(&physical), Arc::clone(&context));
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
         Ok(ResultStream { columns: columns.into(), stream, context, cost, _budget: budget })
+    }
+
+    fn carried(&self, plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+        match &self.carrier {
+            Some(carrier) => carrier.carry(plan, &TaskContext::from(&self.state)),
+            None => Ok(plan),
+        }
     }
 
     /// The plan as operators, with parts that several of them read computed once.

@@ -35,7 +35,9 @@ mod typing;
 mod wanted;
 
 pub use catalog::{Binding, NoSources, SavedTable, Sources, Tables};
-pub use engine::{CostCounter, Engine, EngineOptions, Narrow, Plan, PreparedPlan, ResultStream, StatementCost};
+pub use engine::{
+    Carrier, CostCounter, Engine, EngineOptions, Narrow, OwnOperator, Plan, PreparedPlan, ResultStream, StatementCost,
+};
 pub use lineage::Reads;
 pub use piece_names::Weak;
 pub use resolve::functions;

@@ -82,7 +82,12 @@ pub use maintenance::{
 pub use metrics::stats::StoreStats;
 pub use options::StoreOptions;
 pub use recovery::quarantine::SetAside;
-pub use scan::table::{FollowedTable, narrowed};
+pub use scan::{
+    described_scan::{is_source_union, source_union},
+    description::{FileDescription, ScanDescription, SegmentName},
+    held_segments::HeldSegments,
+    table::{FollowedTable, narrowed},
+};
 pub use source::feed::{ColumnsVersion, Feed, NewRows};
 pub use source_info::{Retention, SourceInfo};
 pub use store::{Store, describe::SourceDescription};

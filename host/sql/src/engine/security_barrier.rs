@@ -268,7 +268,7 @@ pub(super) fn barrier_operator(
 
 /// The barrier in a physical plan: it hands rows on, and filters from above do not pass it.
 #[derive(Debug, Clone)]
-struct Barrier;
+pub(super) struct Barrier;
 
 impl Wrapper for Barrier {
     const NAME: &'static str = "SecurityBarrier";

@@ -51,6 +51,11 @@ impl SharedRows {
     pub(super) fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
+
+    /// Which part it reads, and which of the part's readers it is.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.part, self.reader)
+    }
 }
 
 /// The plan in which the plans of shared parts are changed too: each once, for all of its readers.

@@ -26,6 +26,11 @@ pub(crate) fn wrapped(input: Arc<dyn ExecutionPlan>, wrapper: impl Wrapper) -> A
     Arc::new(WrapperExec { input, wrapper })
 }
 
+/// What an operator wraps with this wrapper, if it does.
+pub(crate) fn inside<W: Wrapper>(plan: &dyn ExecutionPlan) -> Option<&Arc<dyn ExecutionPlan>> {
+    plan.downcast_ref::<WrapperExec<W>>().map(|wrapper| &wrapper.input)
+}
+
 #[derive(Debug)]
 struct WrapperExec<W> {
     input: Arc<dyn ExecutionPlan>,

@@ -10,6 +10,7 @@
 mod correlated;
 mod document;
 mod endpoints;
+mod engine;
 mod functions;
 mod grants;
 mod limits;

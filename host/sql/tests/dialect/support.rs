@@ -16,6 +16,8 @@ use tidegate_sql::{
     Type,
 };
 
+use crate::engine::engine;
+
 pub(crate) struct World {
     tables: BTreeMap<String, Arc<dyn TableProvider>>,
     endpoints: BTreeMap<String, Arc<SavedQuery>>,
@@ -133,7 +135,7 @@ impl World {
         // What the engine says of an internal failure goes to the log only: show it with the test.
         let _ = tracing_subscriber::fmt().with_test_writer().with_max_level(tracing::Level::ERROR).try_init();
         let options = EngineOptions { partitions: 2, narrow, ..EngineOptions::default() };
-        let (engine, thorough) = (Engine::new(&options).unwrap(), Engine::new(&options).unwrap().with_all_rules());
+        let (engine, thorough) = (engine(&options), Engine::new(&options).unwrap().with_all_rules());
         let (tables, endpoints, arguments) = (BTreeMap::new(), BTreeMap::new(), Arguments::new());
         Self { tables, endpoints, engine, thorough, arguments, now: 1_763_633_702_000_000 }
     }
@@ -141,7 +143,7 @@ impl World {
     /// The same with another bound on what a statement may hold, in bytes.
     pub(crate) fn holding(mut self, bytes: usize) -> Self {
         let options = EngineOptions { partitions: 2, statement_memory: bytes, narrow, ..EngineOptions::default() };
-        self.engine = Engine::new(&options).unwrap();
+        self.engine = engine(&options);
         self
     }
 

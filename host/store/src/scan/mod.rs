@@ -4,18 +4,24 @@
 //! physical plan: a Parquet scan ([`segment_scan`]) whose files are dealt out to partitions ([`file_groups`] in order,
 //! [`split`] evenly), a scan of memory ([`memory_scan`]), and their union ([`source_union`]). [`text_pruning`] leaves out
 //! parts of a segment when the scan opens it, by its index ([`trigram_reader`]). Files are read through [`segment_reader`] and [`verified_store`], which checks
-//! every byte, and what the kernel has in memory through [`page_cache`].
+//! every byte, and what the kernel has in memory through [`page_cache`]. A scan of segments can be made again on another
+//! machine from its [`description`].
 //! [`expr_adapter`] rewrites expressions over the table's schema to expressions over the columns of one file or
 //! batch; [`adapted_path`] is the expression for a path that is stored in another form than the table shows.
 //!
 //! Uses: `schema`, `arrays`, `overflow`, `memory`, `segment`, `source`.
 
 pub(crate) mod adapted_path;
+pub(crate) mod describe;
+pub(crate) mod described_scan;
+pub(crate) mod description;
 pub(crate) mod expr_adapter;
 pub(crate) mod file_groups;
+pub(crate) mod held_segments;
 pub(crate) mod memory_scan;
 pub(crate) mod page_cache;
 pub(crate) mod prune;
+pub(crate) mod segment_file;
 pub(crate) mod segment_reader;
 pub(crate) mod segment_scan;
 pub(crate) mod source_union;

@@ -41,30 +41,71 @@ use datafusion::{
     },
 };
 
-use crate::scan::split::split;
+use crate::{scan::split::split, schema::shape::Shape};
+
+/// What source a scan reads.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// Its name.
+    pub(crate) source: Arc<str>,
+    /// Its logical schema, by which the files are read.
+    pub(crate) shape: Arc<Shape>,
+}
 
 /// A scan of files that keeps the order and the limit that it declares.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentScan {
     files: FileScanConfig,
+    /// Of what source, which the file scan does not tell.
+    origin: Origin,
+    /// The order in which files and row groups are read first, where the scan cannot provide the order that was
+    /// requested: over the columns that the scan hands on. The file scan does not tell it.
+    reading_order: Option<Vec<PhysicalSortExpr>>,
 }
 
 impl SegmentScan {
     /// The scan as an operator.
-    pub(crate) fn exec(files: FileScanConfig) -> Arc<dyn ExecutionPlan> {
-        DataSourceExec::from_data_source(SegmentScan::new(files))
+    pub(crate) fn exec(files: FileScanConfig, origin: Origin) -> Arc<dyn ExecutionPlan> {
+        DataSourceExec::from_data_source(SegmentScan::new(files, origin, None))
     }
 
     /// All scans are made here, so that none can declare an order and lose it.
-    fn new(mut files: FileScanConfig) -> SegmentScan {
+    pub(crate) fn new(
+        mut files: FileScanConfig,
+        origin: Origin,
+        reading_order: Option<Vec<PhysicalSortExpr>>,
+    ) -> SegmentScan {
         files.preserve_order |= !files.output_ordering.is_empty();
-        SegmentScan { files }
+        SegmentScan { files, origin, reading_order }
+    }
+
+    /// The scan of files that it wraps.
+    pub(crate) fn files(&self) -> &FileScanConfig {
+        &self.files
+    }
+
+    /// What source it reads.
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The order in which files and row groups are read first, if one was requested that the scan cannot provide.
+    pub(crate) fn reading_order(&self) -> Option<&[PhysicalSortExpr]> {
+        self.reading_order.as_deref()
     }
 
     /// Wraps what DataFusion made of the file scan; `None` if it is not a file scan.
-    fn again(source: &Arc<dyn DataSource>) -> Option<Arc<dyn DataSource>> {
+    fn again(
+        &self,
+        source: &Arc<dyn DataSource>,
+        reading_order: Option<&[PhysicalSortExpr]>,
+    ) -> Option<Arc<dyn DataSource>> {
         let files = source.downcast_ref::<FileScanConfig>()?;
-        Some(Arc::new(SegmentScan::new(files.clone())))
+        Some(self.with_files(files.clone(), reading_order))
+    }
+
+    fn with_files(&self, files: FileScanConfig, reading_order: Option<&[PhysicalSortExpr]>) -> Arc<dyn DataSource> {
+        Arc::new(SegmentScan::new(files, self.origin.clone(), reading_order.map(<[_]>::to_vec)))
     }
 }
 
@@ -102,10 +143,10 @@ impl DataSource for SegmentScan {
             // Nobody relies on an order, so who is done first takes the next piece.
             files.output_ordering.clear();
             files.preserve_order = false;
-            return Ok(Some(Arc::new(SegmentScan::new(files))));
+            return Ok(Some(self.with_files(files, self.reading_order())));
         }
         let source = self.files.repartitioned(target_partitions, repartition_file_min_size, output_ordering)?;
-        Ok(source.as_ref().and_then(SegmentScan::again))
+        Ok(source.as_ref().and_then(|source| self.again(source, None)))
     }
 
     fn output_partitioning(&self) -> Partitioning {
@@ -136,7 +177,7 @@ impl DataSource for SegmentScan {
             (Some(own), Some(limit)) => Some(own.min(limit)),
             (_, limit) => limit,
         };
-        Some(Arc::new(SegmentScan::new(files)))
+        Some(self.with_files(files, self.reading_order()))
     }
 
     fn fetch(&self) -> Option<usize> {
@@ -149,7 +190,7 @@ impl DataSource for SegmentScan {
 
     fn try_swapping_with_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn DataSource>>> {
         let source = self.files.try_swapping_with_projection(projection)?;
-        Ok(source.as_ref().and_then(SegmentScan::again))
+        Ok(source.as_ref().and_then(|source| self.again(source, None)))
     }
 
     fn try_pushdown_filters(
@@ -162,7 +203,7 @@ impl DataSource for SegmentScan {
             return Ok(FilterPushdownPropagation::with_parent_pushdown_result(refused));
         }
         let pushed = self.files.try_pushdown_filters(filters, config)?;
-        match pushed.updated_node.as_ref().map(SegmentScan::again) {
+        match pushed.updated_node.as_ref().map(|node| self.again(node, self.reading_order())) {
             None => Ok(FilterPushdownPropagation { filters: pushed.filters, updated_node: None }),
             Some(Some(scan)) => Ok(FilterPushdownPropagation { filters: pushed.filters, updated_node: Some(scan) }),
             Some(None) => Ok(FilterPushdownPropagation::with_parent_pushdown_result(refused)),
@@ -173,14 +214,17 @@ impl DataSource for SegmentScan {
         if self.files.limit.is_some() {
             return Ok(SortOrderPushdownResult::Unsupported);
         }
-        let pushed = self.files.try_pushdown_sort(order)?.try_map(|source| SegmentScan::again(&source).ok_or(()));
+        let pushed = self.files.try_pushdown_sort(order)?;
+        // Read in the order that was asked for, and the sort above stays.
+        let reading = matches!(pushed, SortOrderPushdownResult::Inexact { .. }).then_some(order);
+        let pushed = pushed.try_map(|source| self.again(&source, reading).ok_or(()));
         Ok(pushed.unwrap_or(SortOrderPushdownResult::Unsupported))
     }
 
     fn with_preserve_order(&self, preserve_order: bool) -> Option<Arc<dyn DataSource>> {
         let mut files = self.files.clone();
         files.preserve_order = preserve_order;
-        Some(Arc::new(SegmentScan::new(files)))
+        Some(self.with_files(files, self.reading_order()))
     }
 
     fn apply_expressions(

@@ -33,6 +33,9 @@ pub(crate) struct SourceUnion {
 }
 
 impl SourceUnion {
+    /// Its name in the text of a plan.
+    pub(crate) const NAME: &'static str = "SourceUnion";
+
     /// The union of the inputs. A single input is returned unchanged.
     pub(crate) fn of(inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let single = inputs.len() == 1;
@@ -73,14 +76,14 @@ impl DisplayAs for SourceUnion {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match format {
             DisplayFormatType::TreeRender => Ok(()),
-            _ => write!(f, "SourceUnion"),
+            _ => f.write_str(Self::NAME),
         }
     }
 }
 
 impl ExecutionPlan for SourceUnion {
     fn name(&self) -> &'static str {
-        "SourceUnion"
+        Self::NAME
     }
 
     /// The special cases of the planner and of plan codecs for unions apply here too.

@@ -25,9 +25,7 @@ use datafusion::{
     logical_expr::{Expr, TableProviderFilterPushDown, TableType},
     physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction, expressions::Column},
     physical_plan::{ExecutionPlan, empty::EmptyExec},
-    scalar::ScalarValue,
 };
-use object_store::{ObjectMeta, path::Path as ObjectPath};
 use tidegate_model::TextCondition;
 use uuid::Uuid;
 
@@ -38,8 +36,9 @@ use crate::{
         file_groups::{Share, grouped},
         memory_scan::MemoryScan,
         prune::{SegmentPart, prune},
-        segment_reader::{SegmentOfFile, SegmentReaders},
-        segment_scan::SegmentScan,
+        segment_file::segment_file,
+        segment_reader::SegmentReaders,
+        segment_scan::{Origin, SegmentScan},
         source_union::SourceUnion,
         trigram_reader::TextSearch,
     },
@@ -198,33 +197,14 @@ impl SourceTable {
             .with_projection_indices(projection.cloned())?
             .with_limit(limit);
         let config = if ordered { config.with_output_ordering(vec![newest_first(schema)?]) } else { config };
-        Ok(SegmentScan::exec(config.build()))
+        let origin = Origin { source: self.info.name.as_str().into(), shape: Arc::clone(&self.snapshot.shape) };
+        Ok(SegmentScan::exec(config.build(), origin))
     }
 
-    /// A share of a segment as a file of the scan, with the bounds of its times. The planner proves from them that the
-    /// files of a group follow each other.
+    /// A share of a segment as a file of the scan.
     fn file(&self, share: &Share) -> Result<PartitionedFile> {
-        let schema = &self.snapshot.schema;
-        let segment = &share.part.segment;
-        let meta = ObjectMeta {
-            location: ObjectPath::from_absolute_path(&segment.path)?,
-            // Segments never change, so that the footer cache may use any constant.
-            last_modified: chrono::DateTime::UNIX_EPOCH,
-            size: segment.bytes,
-            e_tag: None,
-            version: None,
-        };
-        let mut statistics = Statistics::new_unknown(schema);
-        statistics.num_rows = share.rows();
-        if let Some(time) = statistics.column_statistics.get_mut(schema.index_of(TIMESTAMP)?) {
-            let bound = |at| Precision::Exact(ScalarValue::TimestampMicrosecond(Some(at), None));
-            time.min_value = bound(share.part.min_time());
-            time.max_value = bound(share.part.max_time());
-            time.null_count = Precision::Exact(0);
-        }
-        let file = PartitionedFile::new_from_meta(meta)
-            .with_extension(SegmentOfFile(Arc::clone(segment)))
-            .with_statistics(Arc::new(statistics));
+        let times = (share.part.min_time(), share.part.max_time());
+        let file = segment_file(&share.part.segment, &self.snapshot.schema, share.rows(), times)?;
         let file = match &self.texts {
             Some(texts) => file.with_extension(TextSearch::new(Arc::clone(texts))),
             None => file,

@@ -45,6 +45,10 @@ impl TextSearch {
     pub(crate) fn new(condition: Arc<TextCondition>) -> TextSearch {
         TextSearch { condition, may_have: OnceCell::new() }
     }
+
+    pub(crate) fn condition(&self) -> &Arc<TextCondition> {
+        &self.condition
+    }
 }
 
 /// Reads indexes.

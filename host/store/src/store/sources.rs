@@ -9,6 +9,7 @@ use crate::{
     catalog::check_name,
     clock::now_micros,
     error::{Result, StoreError},
+    scan::held_segments::HeldSegments,
     schema::shape::Shape,
     source::Source,
     source_info::{Retention, SourceInfo},
@@ -169,6 +170,16 @@ impl Store {
     pub fn source(&self, name_or_id: &str) -> Option<SourceInfo> {
         let source = self.sources.find(name_or_id).or_else(|| self.sources.get(Uuid::parse_str(name_or_id).ok()?))?;
         Some(source.info().as_ref().clone())
+    }
+
+    /// Segments of a source, held so that their files stay. The others of those named are missing: the store does not
+    /// have them, or no longer.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`].
+    pub fn hold_segments(&self, source: &str, ids: &[Uuid]) -> Result<HeldSegments> {
+        let segments = self.find(source)?.segments();
+        Ok(HeldSegments::new(segments.iter().filter(|segment| ids.contains(&segment.id)).cloned()))
     }
 
     pub(crate) fn find(&self, name: &str) -> Result<Arc<Source>> {

@@ -19,6 +19,7 @@ use tidegate_model::{Arguments, Failure, TextCondition};
 use tidegate_sql::{Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, Style, Tables};
 use tidegate_store::{Store, StoreOptions};
 
+use crate::engine::engine;
 use crate::tape::Tape;
 
 /// The first second of the rows.
@@ -193,10 +194,8 @@ impl World {
         uncut.ingest("t", all.clone()).await.unwrap();
         let whole = one_batch(&uncut).await;
         uncut.close().await.unwrap();
-        let engine = |partitions| {
-            Engine::new(&EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() })
-                .unwrap()
-        };
+        let options =
+            |partitions| EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
         let mut stamps: Vec<i64> = all.iter().map(|row| row["timestamp"].as_i64().unwrap()).collect();
         stamps.sort_unstable();
         let seconds = stamps.last().map_or(1, |last| (last / 1_000_000 - START + 1) as usize);
@@ -204,8 +203,8 @@ impl World {
         Self {
             cut,
             whole,
-            engines: (1..=4).map(engine).collect(),
-            reference: engine(1),
+            engines: (1..=4).map(|partitions| engine(&options(partitions))).collect(),
+            reference: Engine::new(&options(1)).unwrap(),
             unique_times: stamps.len() == all.len(),
             seconds,
             shown: format!("{shown}, {} rows", all.len()),

@@ -1,0 +1,22 @@
+//! Bounds of an encoded plan. They hold on both sides: what exceeds one is not sent, and refused where it comes.
+
+/// The most bytes of an encoded plan.
+pub const MAX_PLAN_BYTES: usize = 16 << 20;
+
+/// The most operators of a plan.
+pub(crate) const MAX_OPERATORS: usize = 4096;
+
+/// The most expressions of a plan that have expressions below them.
+pub(crate) const MAX_EXPRESSIONS: usize = 1 << 17;
+
+/// How deep operators and expressions may stand below one another. The stack grows with it where plans are walked.
+pub(crate) const MAX_DEPTH: usize = 512;
+
+/// The most partitions of an operator.
+pub(crate) const MAX_PARTITIONS: usize = 1024;
+
+/// The most rows of a batch.
+pub(crate) const MAX_BATCH_ROWS: usize = 1 << 16;
+
+/// The most values that an aggregate keeps for each group because a parameter says so.
+pub(crate) const MAX_KEPT_VALUES: usize = 1 << 24;

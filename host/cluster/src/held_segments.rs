@@ -1,0 +1,26 @@
+//! The segments that a plan reads, held.
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+use tidegate_sql::OwnOperator;
+use tidegate_store::HeldSegments;
+
+/// The segments that a plan reads, held, so that their files stay while the plan runs elsewhere.
+pub fn held_segments(plan: &Arc<dyn ExecutionPlan>) -> HeldSegments {
+    let mut held = HeldSegments::of_plan(plan);
+    let mut parts = Vec::new();
+    // The closure never fails, so neither does the walk.
+    let _ = plan.apply(|operator| {
+        // The plan of a shared part is no child of its readers.
+        if let Some(OwnOperator::SharedRows { part, input, .. }) = OwnOperator::of(operator.as_ref())
+            && !parts.contains(&part)
+        {
+            parts.push(part);
+            held.extend(held_segments(&input));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    held
+}

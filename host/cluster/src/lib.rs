@@ -1,0 +1,54 @@
+//! Plans that travel: the operators of a statement as bytes, and operators from bytes.
+//!
+//! A plan is encoded as the engine of `tidegate-sql` hands it to a [`Carrier`](tidegate_sql::Carrier): after it was
+//! optimized, and before what belongs to one run on one machine is put among its operators (memory that is counted, the
+//! stop sign, turns, the execution context, the first halves of groupings). Whoever decodes it puts that around the
+//! operators again. What is the engine's is encoded by `datafusion-proto`; what it would leave out without a word is
+//! refused before. What is ours is encoded here:
+//!
+//! | Part of a plan | How it travels |
+//! |---|---|
+//! | functions and aggregates | by name and parameters (`tidegate_functions::make`); subqueries over arrays by their logical expressions |
+//! | scan of segments | by what it reads ([`ScanDescription`](tidegate_store::ScanDescription)), not by file |
+//! | scan of rows in memory | not at all: the plan stays, or the sender keeps the leaf ([`LocalLeaves`]) |
+//! | union of the scans of a source, security barrier | as themselves |
+//! | part that several operators read | once, with its readers as leaves |
+//! | `WindowMemory`, `PartialGroups`, `Yielding`, `StoppableExpr`, `WithinContext` | not at all: put on where the plan runs |
+//! | `OrderedLimit` | not at all: it exists only during optimization |
+//!
+//! Nothing of this is used by a server yet: no setting leads here.
+//!
+//! The files, each of which uses only those before it:
+//!
+//! - `error`, `bounds`; `message`, `function_message`: what is on the wire
+//! - `type_codec`, `text_codec`, `logical_check`, `array_subquery_codec`, `engine_functions`, `function_codec`: functions
+//! - `scan_codec`, `expr_check`, `operator_check`, `local_leaves`
+//! - `encoder`, `decoder`, `held_segments`
+
+mod array_subquery_codec;
+mod bounds;
+mod decoder;
+mod encoder;
+mod engine_functions;
+mod error;
+mod expr_check;
+mod function_codec;
+mod function_message;
+mod held_segments;
+mod local_leaves;
+mod logical_check;
+mod message;
+mod operator_check;
+mod scan_codec;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
+mod tests;
+mod text_codec;
+mod type_codec;
+
+pub use bounds::MAX_PLAN_BYTES;
+pub use decoder::decode;
+pub use encoder::{EncodedPlan, encode};
+pub use error::PlanError;
+pub use held_segments::held_segments;
+pub use local_leaves::LocalLeaves;

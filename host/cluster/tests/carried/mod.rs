@@ -1,0 +1,48 @@
+//! An engine whose plans are encoded and decoded before they run.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNode;
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use tidegate_cluster::{LocalLeaves, PlanError, decode, encode, held_segments};
+use tidegate_sql::{Carrier, Engine, EngineOptions};
+
+pub(crate) fn engine(options: &EngineOptions) -> Engine {
+    Engine::new(options).unwrap().with_carrier(Arc::new(ThereAndBack))
+}
+
+/// Why a plan stays where it is. Every other one travels.
+const STAYS: [&str; 2] =
+    ["a window function has a flag that its message cannot say", "a subquery over arrays does not travel"];
+
+#[derive(Debug)]
+struct ThereAndBack;
+
+fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).set_show_schema(true).indent(true).to_string()
+}
+
+impl Carrier for ThereAndBack {
+    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = task.session_config().options();
+        let mut leaves = LocalLeaves::default();
+        let encoded = match encode(&plan, options, Some(&mut leaves)) {
+            Ok(encoded) => encoded,
+            Err(PlanError::Unsendable(why)) if STAYS.iter().any(|known| why.starts_with(known)) => return Ok(plan),
+            Err(error) => panic!("{error}\n{}", shown(&plan)),
+        };
+        let again = decode(&encoded.bytes, &held_segments(&plan), task, &leaves)
+            .unwrap_or_else(|error| panic!("{error}\n{}", shown(&plan)));
+        assert_eq!(shown(&again), shown(&plan));
+        // Copies of a filter that changes while the plan runs know their columns in two ways.
+        let changes = plan.exists(|operator| Ok(!operator.dynamic_expressions_produced().is_empty()))?;
+        if !changes {
+            let mut kept = LocalLeaves::default();
+            let twice = encode(&again, options, Some(&mut kept)).unwrap_or_else(|error| panic!("{error}"));
+            assert!(twice.bytes == encoded.bytes, "encoded again it is another plan\n{}", shown(&plan));
+        }
+        Ok(again)
+    }
+}

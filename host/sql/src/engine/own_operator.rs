@@ -1,0 +1,50 @@
+//! The operators of this crate that stand in a plan before it runs, for a codec of plans.
+//!
+//! Others are put into a plan when it runs, on the machine on which it runs (`with_own_operators`): those that count
+//! memory, yield, check the stop sign, set the execution context, and the first halves of groupings. A codec never
+//! sees them.
+
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::security_barrier::Barrier;
+use super::shared_rows::SharedRows;
+use super::wrapper::{inside, wrapped};
+
+/// An operator of this crate.
+#[derive(Debug, Clone)]
+pub enum OwnOperator {
+    /// What stands above a granted table: it hands its rows on.
+    Barrier(Arc<dyn ExecutionPlan>),
+    /// A reader of the rows of a part that is computed once for all of its readers.
+    SharedRows {
+        /// Tells the parts of a plan apart.
+        part: usize,
+        /// Tells the readers of a plan apart.
+        reader: usize,
+        /// The plan of the part, which is the same for all of its readers and no child of the operator.
+        input: Arc<dyn ExecutionPlan>,
+    },
+}
+
+impl OwnOperator {
+    /// Which operator of this crate it is, if it is one.
+    pub fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
+        if let Some(input) = inside::<Barrier>(plan) {
+            return Some(Self::Barrier(Arc::clone(input)));
+        }
+        plan.downcast_ref::<SharedRows>().map(|rows| {
+            let (part, reader) = rows.place();
+            Self::SharedRows { part, reader, input: Arc::clone(rows.input()) }
+        })
+    }
+
+    /// The operator.
+    pub fn into_plan(self) -> Arc<dyn ExecutionPlan> {
+        match self {
+            Self::Barrier(input) => wrapped(input, Barrier),
+            Self::SharedRows { part, reader, input } => SharedRows::of(part, reader, input),
+        }
+    }
+}

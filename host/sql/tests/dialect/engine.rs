@@ -1,0 +1,8 @@
+//! The engine that the tests ask. The crate `tidegate-cluster` has the same tests with another one, whose plans travel
+//! before they run.
+
+use tidegate_sql::{Engine, EngineOptions};
+
+pub(crate) fn engine(options: &EngineOptions) -> Engine {
+    Engine::new(options).unwrap()
+}
