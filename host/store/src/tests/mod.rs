@@ -16,6 +16,7 @@ mod disk;
 mod durability;
 mod failing;
 pub(crate) mod folders;
+mod memory;
 mod once;
 mod order;
 mod repair;
