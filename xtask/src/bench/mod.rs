@@ -1,5 +1,6 @@
-//! `cargo xtask bench ingest` measures how events come in ([`ingest`]), `cargo xtask bench week` whether a week changes
-//! anything ([`week`]), `cargo xtask bench follow` what followed queries cost ([`follow`]).
+//! `cargo xtask bench ingest` measures how events come in ([`ingest`]), `cargo xtask bench busy` what questions take
+//! meanwhile ([`busy`]), `cargo xtask bench week` whether a week changes anything ([`week`]), `cargo xtask bench follow` what
+//! followed queries cost ([`follow`]).
 //!
 //! `cargo xtask bench peers`: the same questions to Tidegate and to other stores, over the same records.
 //!
@@ -8,6 +9,7 @@
 //! compared; only where all agree, times are taken, the systems in turn. The report is a table in Markdown.
 
 mod answer;
+mod busy;
 mod follow;
 mod generator;
 mod http;
@@ -46,10 +48,11 @@ pub(crate) fn command(mut arguments: impl Iterator<Item = String>) -> Outcome {
     let mut arguments = arguments.peekable();
     match what.as_deref() {
         Some("peers") => {}
+        Some("busy") => return busy::command(arguments),
         Some("ingest") => return ingest::command(arguments),
         Some("follow") => return follow::command(arguments),
         Some("week") => return week::command(arguments),
-        _ => return Err(format!("{HELP}\n\n{}\n\n{}\n\n{}", ingest::HELP, week::HELP, follow::HELP)),
+        _ => return Err(format!("{HELP}\n\n{}\n\n{}\n\n{}\n\n{}", busy::HELP, ingest::HELP, week::HELP, follow::HELP)),
     }
     if arguments.peek().is_some_and(|first| first == "--help" || first == "-h") {
         println!("{HELP}");

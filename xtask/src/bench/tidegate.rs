@@ -1,5 +1,6 @@
 //! The service under measurement: a fresh folder, loaded through its ingest interface, asked over HTTP as users ask it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::sync_channel;
@@ -149,6 +150,22 @@ impl Tidegate {
         // The name, the second field, may have blanks in it.
         let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
         fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS
+    }
+
+    /// By the name of the threads: the milliseconds that they ran, and those that they were ready without a processor.
+    pub(crate) fn scheduled(&self) -> BTreeMap<String, (f64, f64)> {
+        let mut all = BTreeMap::<String, (f64, f64)>::new();
+        let tasks = format!("/proc/{}/task", self.service.process());
+        for task in std::fs::read_dir(tasks).into_iter().flatten().filter_map(Result::ok) {
+            let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+            let times = read("schedstat");
+            let mut times =
+                times.split_whitespace().filter_map(|nanos| nanos.parse::<f64>().ok()).map(|nanos| nanos / 1e6);
+            let (ran, waited) = all.entry(read("comm").trim().to_owned()).or_default();
+            *ran += times.next().unwrap_or_default();
+            *waited += times.next().unwrap_or_default();
+        }
+        all
     }
 
     /// Opens the connection for questions again: the service closes one that was idle while the peers were loaded.

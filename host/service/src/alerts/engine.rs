@@ -392,7 +392,8 @@ impl Alerts {
         let mut request = if is_slow { self.executor.run_in_place(Tenant::Alerts, check).await? } else { check()? };
         request.tenant = Tenant::Alerts;
         request.limits.answer_bytes = request.limits.answer_bytes.min(MOST_ANSWER);
-        let running = Arc::clone(&self.executor).execute(Arc::new(request), now, Tenant::Alerts, RunRecord::default());
+        let running =
+            Arc::clone(&self.executor).execute(Arc::new(request), now, Tenant::Alerts, Arc::<RunRecord>::default());
         let answer = running.await?;
         let condition = alert.condition.clone();
         let evaluated = tokio::task::spawn_blocking(move || evaluate(&condition, &answer.concat(), answer.truncated));

@@ -70,6 +70,7 @@ pub(super) fn planned(
         rows: usize::MAX,
         place: Arc::clone(place),
         warnings: Arc::default(),
+        cost: Arc::default(),
     };
     let plan = statements.plan(Statement::Text(text.clone()), Vec::new())?;
     let table = plan.followed_table()?;

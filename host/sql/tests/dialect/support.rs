@@ -289,7 +289,7 @@ impl World {
                     _ => continue,
                 };
                 // What computes with a value relies on how it is held.
-                assert_eq!(array.data_type(), &held, "{name} in {sql}");
+                assert_eq!(array.data_type(), &held, "{name}");
             }
             let encoders: Vec<_> = columns
                 .iter()

@@ -1,4 +1,7 @@
-//! The thread that turns committed calls into columns, ahead of the queries that would otherwise wait for it.
+//! The thread that turns committed calls into columns, ahead of the queries that would otherwise wait for it. Each commit
+//! wakes it, so that a query finds at most the rows of the last moments not shredded.
+//!
+//! Making a batch has a cost of its own, so that few rows wait for more, for as long as nobody notices.
 //!
 //! It is not the flush thread: writing a segment takes half a second, in which tens of thousands of events arrive.
 
@@ -9,14 +12,24 @@ use std::{
         mpsc::{Receiver, Sender},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use crate::{
     background::flusher::Waker,
     error::{Result, StoreError},
     options::StoreOptions,
-    source::sources::Sources,
+    source::{Source, sources::Sources},
 };
+
+/// So many rows of a source become columns at once.
+const MANY_ROWS: usize = 256;
+
+/// So many rows of a source become columns even without background work: ingest waits for them.
+const RAW_ROWS: usize = 8 << 10;
+
+/// For so long fewer rows wait for more.
+const LINGER: Duration = Duration::from_millis(10);
 
 /// The handle to the thread.
 #[derive(Debug)]
@@ -66,10 +79,15 @@ impl Settler {
 }
 
 fn run(receiver: &Receiver<()>, awake: &AtomicBool, sources: &Sources, flusher: &Waker, options: &StoreOptions) {
+    let least = if options.manual_flush { RAW_ROWS } else { 1 };
     while receiver.recv().is_ok() {
+        let is_many = |source: &Arc<Source>| source.raw_rows() >= MANY_ROWS;
+        if !options.manual_flush && !sources.all().iter().any(is_many) {
+            thread::sleep(LINGER);
+        }
         awake.store(false, Ordering::Relaxed);
         for source in sources.all() {
-            if !source.is_raw() {
+            if source.raw_rows() < least {
                 continue;
             }
             if let Err(error) = source.settle() {

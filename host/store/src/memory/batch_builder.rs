@@ -1,4 +1,4 @@
-//! Committed calls to sorted batches: each event is parsed and shredded; small batches are joined.
+//! Committed calls to sorted batches: each event is parsed and shredded, once.
 
 use std::{mem, sync::Arc};
 
@@ -10,10 +10,6 @@ use crate::{
     schema::shape::Shape,
     shred::{limits::ShapeLimits, shredder::Shredder},
 };
-
-/// Small batches are joined up to this number of rows. Otherwise a query after each ingest call would leave hundreds of
-/// batches.
-const JOIN_ROWS: usize = 32 << 10;
 
 /// The events of one committed ingest call, in the JSON of the write-ahead row. As trees they would take many times the
 /// memory.
@@ -72,15 +68,6 @@ impl BatchBuilder {
         }
         let seqs = self.seqs.take().unwrap_or_default();
         memory.push(Arc::new(MemBatch::new(rows, bytes, seqs)?));
-        while let [.., left, right] = memory.as_slice()
-            && let (left_rows, right_rows) = (left.rows.num_rows(), right.rows.num_rows())
-            && left_rows <= 2 * right_rows
-            && left_rows + right_rows <= JOIN_ROWS
-        {
-            let joined = Arc::new(MemBatch::join(&[Arc::clone(left), Arc::clone(right)])?);
-            memory.truncate(memory.len() - 2);
-            memory.push(joined);
-        }
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! A sorted batch of rows in memory: what queries read before a segment holds the rows.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use datafusion::{
     arrow::{
@@ -15,6 +15,7 @@ use crate::{
     arrays::schema_evolution::{adapt, join_fields, optional},
     field_names::{OVERFLOW, TIMESTAMP},
     overflow::{sparse_columns, sparse_paths::SparsePaths, spill::spill},
+    schema::run_projects::RunProjects,
 };
 
 /// Rows in the columns that they have, newest first.
@@ -28,20 +29,43 @@ pub(crate) struct MemBatch {
     pub(crate) last_seq: i64,
     pub(crate) min_time: i64,
     pub(crate) max_time: i64,
+    /// The projects of the rows. Queries of others leave the batch out.
+    pub(crate) projects: RunProjects,
+    held: usize,
 }
 
 impl MemBatch {
-    pub(crate) fn new(rows: RecordBatch, bytes: usize, (first_seq, last_seq): (i64, i64)) -> Result<MemBatch> {
+    pub(crate) fn new(rows: RecordBatch, bytes: usize, seqs: (i64, i64)) -> Result<MemBatch> {
+        let projects = RunProjects::of_column(rows.column_by_name("project"));
+        MemBatch::of(rows, bytes, seqs, projects)
+    }
+
+    fn of(
+        rows: RecordBatch,
+        bytes: usize,
+        (first_seq, last_seq): (i64, i64),
+        projects: RunProjects,
+    ) -> Result<MemBatch> {
         let rows = sort(rows)?;
         let times = times(&rows);
         let at = |i: usize| times.get(i).copied().unwrap_or(0);
         let (max_time, min_time) = (at(0), at(times.len().saturating_sub(1)));
-        Ok(MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time })
+        let held = rows.get_array_memory_size();
+        Ok(MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time, projects, held })
+    }
+
+    /// Rows as they arrived, for followers. They are not sorted, and are no part of the source's memory.
+    pub(crate) fn as_arrived(rows: RecordBatch) -> MemBatch {
+        let projects = RunProjects::of_column(rows.column_by_name("project"));
+        let held = rows.get_array_memory_size();
+        let (bytes, first_seq, last_seq, min_time, max_time) = (0, 0, 0, 0, 0);
+        MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time, projects, held }
     }
 
     /// Several batches as one, in the narrowest schema that holds them all. Columns with few values for their size are
     /// moved to the overflow.
     pub(crate) fn join(parts: &[Arc<MemBatch>]) -> Result<MemBatch> {
+        let parts = &newest_first(parts);
         let rows: Vec<&RecordBatch> = parts.iter().map(|part| &part.rows).collect();
         let bytes = parts.iter().map(|part| part.bytes).fold(0, usize::saturating_add);
         let chosen = sparse_columns::choose(&rows, bytes);
@@ -51,13 +75,23 @@ impl MemBatch {
         let rows = concat_batches(&schema, &adapted)?;
         let first = parts.iter().map(|part| part.first_seq).min().unwrap_or(0);
         let last = parts.iter().map(|part| part.last_seq).max().unwrap_or(0);
-        MemBatch::new(rows, bytes, (first, last))
+        let projects = RunProjects::of_all(parts.iter().map(|part| &part.projects));
+        MemBatch::of(rows, bytes, (first, last), projects)
     }
 
     /// Bytes that the columns take in memory.
     pub(crate) fn held(&self) -> usize {
-        self.rows.get_array_memory_size()
+        self.held
     }
+}
+
+/// The batches in the order in which their rows need no sorting, if there is one: each has only older rows than the one
+/// before it. So it is mostly where events come in as they happen. Otherwise they stay in the order of their arrival.
+fn newest_first(parts: &[Arc<MemBatch>]) -> Vec<Arc<MemBatch>> {
+    let mut sorted = parts.to_vec();
+    sorted.sort_by_key(|part| Reverse(part.max_time));
+    let follow = |pair: &[Arc<MemBatch>]| matches!(pair, [newer, older] if newer.min_time > older.max_time);
+    if sorted.windows(2).all(follow) { sorted } else { parts.to_vec() }
 }
 
 /// The narrowest schema that holds the rows of them all, with the sparse paths of all.
@@ -118,7 +152,7 @@ fn sort(rows: RecordBatch) -> Result<RecordBatch> {
         return Ok(rows);
     }
     let mut keyed: Vec<(i64, u32)> = times.iter().copied().zip(0..).collect();
-    keyed.sort_unstable_by_key(|(time, row)| (std::cmp::Reverse(*time), *row));
+    keyed.sort_unstable_by_key(|(time, row)| (Reverse(*time), *row));
     let order: UInt32Array = keyed.into_iter().map(|(_, row)| row).collect();
     Ok(take_record_batch(&rows, &order)?)
 }

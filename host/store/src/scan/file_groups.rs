@@ -12,7 +12,10 @@ use datafusion::{
     datasource::physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess},
 };
 
-use crate::scan::prune::SegmentPart;
+use crate::scan::{
+    chains::{Extent, chains},
+    prune::SegmentPart,
+};
 
 /// The most groups of overlapping files that are merged in order. With more groups the scan gives up the order instead
 /// of opening hundreds of files at once.
@@ -71,9 +74,10 @@ pub(crate) fn grouped(parts: Vec<SegmentPart>, parallel: usize) -> (Vec<Vec<Shar
     let mut parts = runs_apart(parts);
     parts.sort_by_key(|part| (Reverse(part.max_time()), Reverse(part.min_time())));
     if parts.iter().all(|part| part.runs.len() == 1) {
-        let shares = parts.iter().flat_map(|part| shares(part, parallel)).collect();
-        let whole = || parts.iter().cloned().map(Share::whole).collect();
-        if let Some(groups) = chains(shares, parallel).or_else(|| chains(whole(), parallel)) {
+        let shares = parts.iter().flat_map(|part| shares(part, parallel)).map(with_extent);
+        let whole = || parts.iter().cloned().map(Share::whole).map(with_extent);
+        let groups = chains(shares, parallel, MAX_ORDERED_GROUPS);
+        if let Some(groups) = groups.or_else(|| chains(whole(), parallel, MAX_ORDERED_GROUPS)) {
             return (groups, true);
         }
     }
@@ -99,6 +103,11 @@ fn runs_apart(parts: Vec<SegmentPart>) -> Vec<SegmentPart> {
     apart.collect()
 }
 
+fn with_extent(share: Share) -> (Share, Extent) {
+    let extent = Extent { newest: share.part.max_time(), oldest: share.part.min_time(), rows: share.about() };
+    (share, extent)
+}
+
 /// The shares of `parallel` groups in a part that is one run; the part as a whole if it has few row groups, or if they
 /// were not counted.
 fn shares(part: &SegmentPart, parallel: usize) -> Vec<Share> {
@@ -106,31 +115,4 @@ fn shares(part: &SegmentPart, parallel: usize) -> Vec<Share> {
         part.runs.iter().filter_map(|place| part.segment.runs.get(*place)).map(|run| run.groups).sum::<usize>();
     let of = parallel.min(groups / LEAST_ROW_GROUPS).max(1);
     (0..of).map(|number| Share { part: part.clone(), of, number }).collect()
-}
-
-/// Shares in groups in which they follow each other. `shares` are sorted by their newest row. `None` if too many groups
-/// would have to be merged.
-fn chains(shares: Vec<Share>, parallel: usize) -> Option<Vec<Vec<Share>>> {
-    // Of each group: its shares, their rows, and the oldest time of the last one.
-    let mut groups: Vec<(Vec<Share>, usize, i64)> = Vec::new();
-    for share in shares {
-        let (newest, oldest) = (share.part.max_time(), share.part.min_time());
-        let is_full = groups.len() == MAX_ORDERED_GROUPS.max(parallel);
-        // The smallest group that this share can follow, unless there are fewer groups than cores.
-        let place = if groups.len() < parallel {
-            None
-        } else {
-            groups.iter_mut().filter(|(_, _, end)| *end >= newest).min_by_key(|(_, rows, _)| *rows)
-        };
-        match place {
-            Some((group, rows, end)) => {
-                *rows += share.about();
-                *end = oldest;
-                group.push(share);
-            }
-            None if is_full => return None,
-            None => groups.push((vec![share.clone()], share.about(), oldest)),
-        }
-    }
-    Some(groups.into_iter().map(|(group, ..)| group).collect())
 }

@@ -1,21 +1,20 @@
 //! The scan of rows in memory.
 //!
 //! Batches keep the columns that their rows had. The columns that a query asks for are made while it runs, a slice of
-//! rows at a time and only for the paths that it reads. So planning costs nothing, and a query that stops early has
-//! made no more than it consumed.
+//! rows at a time and only for the paths that it reads ([`slices`]). So planning costs nothing, and a query that stops
+//! early has made no more than it consumed.
+//!
+//! Batches that follow each other in time are one partition: a query has as many partitions as it has threads, or as many
+//! as batches overlap.
 //!
 //! Simple filters (a column compared with a value) are applied first, and nothing is made of rows that do not pass.
 //! Tenants share a source, and the events of one must not slow down queries of another. The filter operator above the
 //! scan stays and is decisive.
 
-use std::{fmt, sync::Arc};
+use std::{cmp::Reverse, fmt, sync::Arc};
 
 use datafusion::{
-    arrow::{
-        array::{AsArray, RecordBatch, RecordBatchOptions},
-        compute::filter_record_batch,
-        datatypes::SchemaRef,
-    },
+    arrow::datatypes::SchemaRef,
     common::{
         Statistics, config::ConfigOptions, internal_datafusion_err, stats::Precision, tree_node::TreeNodeRecursion,
     },
@@ -37,19 +36,22 @@ use datafusion::{
         stream::RecordBatchStreamAdapter,
     },
 };
-use futures::StreamExt;
 
 use crate::{
     memory::mem_batch::MemBatch,
-    scan::expr_adapter::{Adapter, picks},
+    scan::{
+        chains::{Extent, chains},
+        expr_adapter::{Adapter, picks},
+        memory_rows::{BatchExprs, slices},
+    },
     schema::shape::Shape,
     source::feed::NewRows,
 };
 
-/// A scan with one partition for each batch, newest row first.
+/// A scan with one partition for each chain of batches, newest row first.
 #[derive(Debug, Clone)]
 pub(crate) struct MemoryScan {
-    batches: Vec<Arc<MemBatch>>,
+    chains: Vec<Vec<Arc<MemBatch>>>,
     shape: Arc<Shape>,
     /// The schema of the table.
     table: SchemaRef,
@@ -69,7 +71,7 @@ pub(crate) struct MemoryScan {
 
 impl MemoryScan {
     pub(crate) fn new(
-        batches: Vec<Arc<MemBatch>>,
+        chains: Vec<Vec<Arc<MemBatch>>>,
         shape: Arc<Shape>,
         table: SchemaRef,
         columns: Option<&Vec<usize>>,
@@ -79,23 +81,22 @@ impl MemoryScan {
         let all: Vec<usize> = (0..table.fields().len()).collect();
         let projection = ProjectionExprs::from_indices(columns.unwrap_or(&all), &table);
         let output = Arc::new(projection.project_schema(&table)?);
-        Ok(MemoryScan {
-            batches,
-            shape,
-            table,
-            projection,
-            output,
-            order,
-            fetch,
-            filters: Vec::new(),
-            metrics: ExecutionPlanMetricsSet::new(),
-            followed: false,
-        })
+        let metrics = ExecutionPlanMetricsSet::new();
+        let filters = Vec::new();
+        Ok(MemoryScan { chains, shape, table, projection, output, order, fetch, filters, metrics, followed: false })
     }
 
     /// A scan of the rows that each task brings, in one partition.
     pub(crate) fn followed(self) -> MemoryScan {
         MemoryScan { followed: true, ..self }
+    }
+
+    /// Filters and projection over the columns of batches.
+    fn exprs(&self, columns: SchemaRef) -> Result<BatchExprs> {
+        let adapter = Adapter::new(Arc::clone(&self.shape), Arc::clone(&self.table), Arc::clone(&columns));
+        let exprs = self.projection.expr_iter().map(|expr| adapter.rewrite(expr)).collect::<Result<Vec<_>>>()?;
+        let filters = self.filters.iter().map(|filter| adapter.rewrite(Arc::clone(filter)));
+        BatchExprs::new(columns, filters.collect::<Result<Vec<_>>>()?, exprs, Arc::clone(&self.output))
     }
 }
 
@@ -114,74 +115,64 @@ fn is_simple(filter: &Arc<dyn PhysicalExpr>) -> bool {
     filter.downcast_ref::<IsNotNullExpr>().is_some_and(|expr| picks(expr.arg()))
 }
 
-/// The rows of a slice for which all filters are true. A filter that fails is left to the filter operator above.
-fn passing(slice: RecordBatch, filters: &[Arc<dyn PhysicalExpr>]) -> Result<RecordBatch> {
-    let mut slice = slice;
-    for filter in filters {
-        if slice.num_rows() == 0 {
-            break;
-        }
-        let Ok(passes) = filter.evaluate(&slice).and_then(|passes| passes.into_array(slice.num_rows())) else {
-            continue;
-        };
-        let Some(passes) = passes.as_boolean_opt() else { continue };
-        if passes.true_count() < slice.num_rows() {
-            slice = filter_record_batch(&slice, passes)?;
-        }
-    }
-    Ok(slice)
+/// Batches in chains: the rows of each are sorted, newest first, from one batch to the next too.
+pub(crate) fn in_chains(mut batches: Vec<Arc<MemBatch>>, parallel: usize) -> Vec<Vec<Arc<MemBatch>>> {
+    batches.sort_by_key(|batch| (Reverse(batch.max_time), Reverse(batch.min_time)));
+    let extent =
+        |batch: &MemBatch| Extent { newest: batch.max_time, oldest: batch.min_time, rows: batch.rows.num_rows() };
+    let alone = || batches.iter().map(|batch| vec![Arc::clone(batch)]).collect();
+    let with_extent = batches.iter().map(|batch| (Arc::clone(batch), extent(batch)));
+    chains(with_extent, parallel.max(1), batches.len()).unwrap_or_else(alone)
 }
 
 impl DataSource for MemoryScan {
     fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         if self.followed {
             let rows = context.session_config().get_extension::<NewRows>();
-            let batches = rows.map(|rows| rows.batches().to_vec()).unwrap_or_default();
+            let chains = vec![rows.map(|rows| rows.batches().to_vec()).unwrap_or_default()];
             // The scan runs again and again: its own counts would grow with each run.
             let metrics = ExecutionPlanMetricsSet::new();
-            let each = MemoryScan { followed: false, batches, metrics, ..self.clone() };
-            let parts = (0..each.batches.len()).map(|part| each.open(part, Arc::clone(&context)));
-            let parts = parts.collect::<Result<Vec<_>>>()?;
-            let rows = futures::stream::iter(parts).flatten();
-            return Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.output), rows)));
+            return MemoryScan { followed: false, chains, metrics, ..self.clone() }.open(0, context);
         }
-        let Some(batch) = self.batches.get(partition).map(Arc::clone) else {
+        let Some(chain) = self.chains.get(partition) else {
             return Err(internal_datafusion_err!("memory has no partition {partition}"));
         };
-        let adapter = Adapter::new(Arc::clone(&self.shape), Arc::clone(&self.table), batch.rows.schema());
-        let exprs = self.projection.expr_iter().map(|expr| adapter.rewrite(expr)).collect::<Result<Vec<_>>>()?;
-        let filters = self.filters.iter().map(|filter| adapter.rewrite(Arc::clone(filter)));
-        let filters = filters.collect::<Result<Vec<_>>>()?;
         // The session knows how wide the rows of the statement are.
         let step = context.session_config().batch_size().max(1);
-        let rows = batch.rows.num_rows();
-        let output = Arc::clone(&self.output);
+        let scan = self.clone();
+        let skipped = MetricBuilder::new(&self.metrics).counter("pushdown_rows_pruned", partition);
+        let mut known: Option<Arc<BatchExprs>> = None;
+        let of_batches = chain.clone().into_iter().flat_map(move |batch| {
+            // Batches of one source mostly have the same columns.
+            let (exprs, failed) = match known.take().filter(|exprs| exprs.fits(&batch.rows)) {
+                Some(exprs) => (Some(exprs), None),
+                None => match scan.exprs(batch.rows.schema()) {
+                    Ok(exprs) => (Some(Arc::new(exprs)), None),
+                    Err(error) => (None, Some(Err(error))),
+                },
+            };
+            known.clone_from(&exprs);
+            let skipped = skipped.clone();
+            let slices =
+                exprs.into_iter().flat_map(move |exprs| slices(Arc::clone(&batch), exprs, step, skipped.clone()));
+            failed.into_iter().chain(slices)
+        });
         let mut left = self.fetch.unwrap_or(usize::MAX);
         let handed_on = MetricBuilder::new(&self.metrics).output_rows(partition);
-        let skipped = MetricBuilder::new(&self.metrics).counter("pushdown_rows_pruned", partition);
-        let slices = (0..rows).step_by(step).map(move |start| {
+        let limited = of_batches.map_while(move |slice| {
             if left == 0 {
-                return Ok(None);
+                return None;
             }
-            let read = step.min(rows - start);
-            let slice = passing(batch.rows.slice(start, read), &filters)?;
-            skipped.add(read - slice.num_rows());
-            let slice = slice.slice(0, slice.num_rows().min(left));
-            left -= slice.num_rows();
-            handed_on.add(slice.num_rows());
-            if slice.num_rows() == 0 {
-                return Ok(None);
-            }
-            let columns = exprs
-                .iter()
-                .map(|expr| expr.evaluate(&slice)?.into_array(slice.num_rows()))
-                .collect::<Result<Vec<_>>>()?;
-            let options = RecordBatchOptions::new().with_row_count(Some(slice.num_rows()));
-            Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&output), columns, &options)?))
+            Some(slice.map(|slice| {
+                let slice = slice.slice(0, slice.num_rows().min(left));
+                left -= slice.num_rows();
+                handed_on.add(slice.num_rows());
+                slice
+            }))
         });
         // A slice of which no row passes makes no batch.
-        let slices = slices.filter_map(Result::transpose);
-        let stream = futures::stream::iter(slices);
+        let some = limited.filter(|slice| !slice.as_ref().is_ok_and(|slice| slice.num_rows() == 0));
+        let stream = futures::stream::iter(some);
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.output), stream)))
     }
 
@@ -189,7 +180,7 @@ impl DataSource for MemoryScan {
         if matches!(format, DisplayFormatType::TreeRender) {
             return writeln!(f, "format=memory");
         }
-        write!(f, "memory, partitions={}, projection=[{}]", self.batches.len(), self.projection)?;
+        write!(f, "memory, partitions={}, projection=[{}]", self.chains.len(), self.projection)?;
         if !self.filters.is_empty() {
             let filters: Vec<String> = self.filters.iter().map(ToString::to_string).collect();
             write!(f, ", filters=[{}]", filters.join(", "))?;
@@ -202,10 +193,7 @@ impl DataSource for MemoryScan {
     }
 
     fn output_partitioning(&self) -> Partitioning {
-        if self.followed {
-            return Partitioning::UnknownPartitioning(1);
-        }
-        Partitioning::UnknownPartitioning(self.batches.len())
+        Partitioning::UnknownPartitioning(if self.followed { 1 } else { self.chains.len() })
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
@@ -229,10 +217,13 @@ impl DataSource for MemoryScan {
         if self.followed {
             return Ok(Arc::new(Statistics::new_unknown(&self.output)));
         }
-        let rows = |batch: &Arc<MemBatch>| batch.rows.num_rows().min(self.fetch.unwrap_or(usize::MAX));
+        let rows = |chain: &Vec<Arc<MemBatch>>| {
+            let rows: usize = chain.iter().map(|batch| batch.rows.num_rows()).sum();
+            rows.min(self.fetch.unwrap_or(usize::MAX))
+        };
         let rows = match partition {
-            Some(partition) => self.batches.get(partition).map_or(0, rows),
-            None => self.batches.iter().map(rows).sum(),
+            Some(partition) => self.chains.get(partition).map_or(0, rows),
+            None => self.chains.iter().map(rows).sum(),
         };
         let rows = Precision::Exact(rows);
         let num_rows = if self.filters.is_empty() { rows } else { rows.to_inexact() };
@@ -309,7 +300,7 @@ impl DataSource for MemoryScan {
 mod tests {
     use datafusion::{
         arrow::{
-            array::{ArrayRef, StringViewArray, TimestampMicrosecondArray},
+            array::{ArrayRef, AsArray, RecordBatch, StringViewArray, TimestampMicrosecondArray},
             compute::SortOptions,
             datatypes::Schema,
         },
@@ -351,7 +342,7 @@ mod tests {
         let table = shape.schema();
         let time = Arc::new(Column::new_with_schema("timestamp", &table).unwrap());
         let order = LexOrdering::new([PhysicalSortExpr::new(time, SortOptions::default().desc())]).unwrap();
-        MemoryScan::new(vec![batch], shape, table, None, order, None).unwrap()
+        MemoryScan::new(vec![vec![batch]], shape, table, None, order, None).unwrap()
     }
 
     fn project_is(schema: &Schema, name: &str) -> Arc<dyn PhysicalExpr> {

@@ -1,8 +1,8 @@
 //! Reading a source as a DataFusion table: the rows of a snapshot, from segments and from memory.
 //!
-//! [`table`] is the table provider: it prunes segments by the statistics of the catalog ([`prune`]), and makes the
+//! [`table`] is the table provider: it prunes segments and batches by what is known of them ([`prune`]), and makes the
 //! physical plan: a Parquet scan ([`segment_scan`]) whose files are dealt out to partitions ([`file_groups`] in order,
-//! [`split`] evenly), a scan of memory ([`memory_scan`]), and their union ([`source_union`]). [`text_pruning`] leaves out
+//! [`chains`], [`split`] evenly), a scan of memory ([`memory_scan`], [`memory_rows`]), and their union ([`source_union`]). [`text_pruning`] leaves out
 //! parts of a segment when the scan opens it, by its index ([`trigram_reader`]). Files are read through [`segment_reader`] and [`verified_store`], which checks
 //! every byte, and what the kernel has in memory through [`page_cache`]. A scan of segments can be made again on another
 //! machine from its [`description`].
@@ -12,12 +12,14 @@
 //! Uses: `schema`, `arrays`, `overflow`, `memory`, `segment`, `source`.
 
 pub(crate) mod adapted_path;
+pub(crate) mod chains;
 pub(crate) mod describe;
 pub(crate) mod described_scan;
 pub(crate) mod description;
 pub(crate) mod expr_adapter;
 pub(crate) mod file_groups;
 pub(crate) mod held_segments;
+pub(crate) mod memory_rows;
 pub(crate) mod memory_scan;
 pub(crate) mod page_cache;
 pub(crate) mod prune;

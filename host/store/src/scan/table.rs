@@ -31,11 +31,12 @@ use uuid::Uuid;
 
 use crate::{
     field_names::{POSITION, TIMESTAMP},
+    memory::mem_batch::MemBatch,
     scan::{
         expr_adapter::AdapterFactory,
         file_groups::{Share, grouped},
-        memory_scan::MemoryScan,
-        prune::{SegmentPart, prune},
+        memory_scan::{MemoryScan, in_chains},
+        prune::{Pruning, SegmentPart},
         segment_file::segment_file,
         segment_reader::SegmentReaders,
         segment_scan::{Origin, SegmentScan},
@@ -126,7 +127,7 @@ impl TableProvider for SourceTable {
         TableType::Base
     }
 
-    /// Filters are used three times: here to skip segments, and by the Parquet scan to skip row groups and pages. None
+    /// Filters are used three times: here to skip segments and batches in memory, and by the Parquet scan to skip row groups and pages. None
     /// of these looks at each row.
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
@@ -140,20 +141,21 @@ impl TableProvider for SourceTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if self.followed {
-            return self.scan_memory(projection, limit);
+            return self.scan_memory(state, Vec::new(), projection, limit);
         }
         let schema = &self.snapshot.schema;
         let predicate = predicate(state, schema, filters)?;
-        let parts = match predicate {
-            Some(predicate) => prune(&self.snapshot.segments, &predicate, schema, &self.snapshot.shape),
-            None => self.snapshot.segments.iter().map(SegmentPart::whole).collect(),
+        let Snapshot { shape, memory, segments, .. } = &self.snapshot;
+        let (parts, batches) = match predicate.map(|predicate| Pruning::new(&predicate, schema, shape)) {
+            Some(pruning) => (pruning.segments(segments), pruning.batches(memory)),
+            None => (segments.iter().map(SegmentPart::whole).collect(), memory.clone()),
         };
         let mut inputs = Vec::new();
         if !parts.is_empty() {
             inputs.push(self.scan_segments(state, parts, projection, limit)?);
         }
-        if !self.snapshot.memory.is_empty() {
-            inputs.push(self.scan_memory(projection, limit)?);
+        if !batches.is_empty() {
+            inputs.push(self.scan_memory(state, batches, projection, limit)?);
         }
         match inputs.len() {
             0 => Ok(Arc::new(EmptyExec::new(projected(schema, projection)?))),
@@ -215,10 +217,17 @@ impl SourceTable {
         })
     }
 
-    fn scan_memory(&self, projection: Option<&Vec<usize>>, limit: Option<usize>) -> Result<Arc<dyn ExecutionPlan>> {
-        let Snapshot { memory, shape, schema, .. } = &self.snapshot;
-        let order = newest_first(schema)?;
-        let rows = MemoryScan::new(memory.clone(), Arc::clone(shape), Arc::clone(schema), projection, order, limit)?;
+    fn scan_memory(
+        &self,
+        state: &dyn Session,
+        batches: Vec<Arc<MemBatch>>,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Snapshot { shape, schema, .. } = &self.snapshot;
+        let (shape, schema, order) = (Arc::clone(shape), Arc::clone(schema), newest_first(schema)?);
+        let chains = in_chains(batches, state.config().target_partitions());
+        let rows = MemoryScan::new(chains, shape, schema, projection, order, limit)?;
         Ok(DataSourceExec::from_data_source(if self.followed { rows.followed() } else { rows }))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`kind`] says what can stand at a path, [`shape`] is the schema of a source as a whole, [`join`] unites two
 //! schemas of one source, [`arrow_fields`] makes Arrow fields and types, [`json_pointer`] writes paths as JSON
-//! pointers.
+//! pointers. [`run_projects`] says which projects some rows have.
 //!
 //! Uses: the names of the reserved fields.
 
@@ -10,4 +10,5 @@ pub(crate) mod arrow_fields;
 pub(crate) mod join;
 pub(crate) mod json_pointer;
 pub(crate) mod kind;
+pub(crate) mod run_projects;
 pub(crate) mod shape;

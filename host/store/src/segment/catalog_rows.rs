@@ -12,9 +12,10 @@ use uuid::Uuid;
 use crate::{
     data_folder::paths::segment_file,
     error::{Result, StoreError},
+    schema::run_projects::RunProjects,
     segment::{
         handle::{FileRemoval, Segment},
-        run::{Run, RunProjects},
+        run::Run,
     },
 };
 

@@ -11,13 +11,10 @@ use std::{
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 
-use crate::segment::run::{Run, RunProjects};
-
-/// The most projects that a run lists by name. With more of them it has the smallest and the largest.
-const LISTED_PROJECTS: usize = 64;
-
-/// Rows with a longer project than this are not clustered: catalog and footers hold the names of projects.
-const LONGEST_PROJECT: usize = 256;
+use crate::{
+    schema::run_projects::{LONGEST_PROJECT, RunProjects},
+    segment::run::Run,
+};
 
 /// The sort keys of rows: project and time. Rows are added in the order in which they arrived, newest first within
 /// each call.
@@ -182,13 +179,7 @@ impl RunDraft {
     }
 
     fn projects(self) -> RunProjects {
-        if self.names.len() <= LISTED_PROJECTS {
-            return RunProjects::Listed(self.names.into_iter().collect());
-        }
-        match (self.names.first(), self.names.last()) {
-            (Some(least), Some(most)) => RunProjects::Between(least.clone(), most.clone()),
-            _ => RunProjects::Any,
-        }
+        RunProjects::of_names(self.names)
     }
 }
 

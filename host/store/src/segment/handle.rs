@@ -11,9 +11,9 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::segment::{
-    footer_entry::FooterEntry,
-    run::{Run, RunProjects},
+use crate::{
+    schema::run_projects::RunProjects,
+    segment::{footer_entry::FooterEntry, run::Run},
 };
 
 /// What the catalog says of a segment: enough to plan a query without opening the file.

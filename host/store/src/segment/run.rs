@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::schema::run_projects::RunProjects;
+
 /// One run. The serialized form is in catalogs and footers and must stay readable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Run {
@@ -15,27 +17,4 @@ pub(crate) struct Run {
     pub(crate) min_time: i64,
     pub(crate) max_time: i64,
     pub(crate) projects: RunProjects,
-}
-
-/// Which values of `project` the rows of a run have. Rows without a project are not listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RunProjects {
-    /// All of them.
-    Listed(Vec<String>),
-    /// The smallest and the largest.
-    Between(String, String),
-    /// Not known: any.
-    Any,
-}
-
-impl RunProjects {
-    /// Whether a row may have this value.
-    pub(crate) fn may_have(&self, project: &str) -> bool {
-        match self {
-            RunProjects::Listed(held) => held.iter().any(|held| held == project),
-            RunProjects::Between(least, most) => (least.as_str()..=most.as_str()).contains(&project),
-            RunProjects::Any => true,
-        }
-    }
 }

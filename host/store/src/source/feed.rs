@@ -226,8 +226,7 @@ impl Feed {
         let Some(shredder) = shredder.take() else { return Ok(true) };
         let (rows, grown) = shredder.finish(std::mem::take(bytes)).map_err(|error| self.corrupt(error))?;
         let rows = numbered(&rows, end).map_err(|error| self.corrupt(error))?;
-        let (first_seq, last_seq, min_time, max_time) = (0, 0, 0, 0);
-        batches.push(Arc::new(MemBatch { rows, bytes: 0, first_seq, last_seq, min_time, max_time }));
+        batches.push(Arc::new(MemBatch::as_arrived(rows)));
         Ok(grown.is_none())
     }
 

@@ -81,7 +81,7 @@ impl Source {
                 Ok(joined) => Ok(Some((Arc::new(joined), shape))),
                 Err(error) => {
                     self.abort_flush();
-                    Err(StoreError::corrupt(format!("the memory of source `{}`", self.info().name), error))
+                    Err(StoreError::corrupt(self.memory_name(), error))
                 }
             },
         }

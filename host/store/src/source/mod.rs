@@ -3,16 +3,19 @@
 //! There are two locks. `shape` is held while rows are shredded, which may take long. `lists` is held only while
 //! pointers are moved, so that the writer thread can hand over committed rows at any time. What a query reads is copied
 //! under `lists` at once. A row is in `raw`, in `memory`, in `flushing` or in a segment, and moves between them only
-//! under that lock, so that no snapshot shows it twice or not at all.
+//! under that lock, so that no snapshot shows it twice or not at all. Batches are joined under neither: the joined one
+//! takes the place of the others if they are still there.
 //!
-//! [`flushing`] is the part that the flush thread uses, [`sources`] is the directory of all sources, [`column_ages`]
-//! decides which columns nothing holds any more, [`feed`] hands committed calls to followers.
+//! [`flushing`] is the part that the flush thread uses, [`settling`] that of the thread that makes columns, [`sources`] is
+//! the directory of all sources, [`column_ages`] decides which columns nothing holds any more, [`feed`] hands committed calls
+//! to followers.
 //!
 //! Uses: `handover`, `schema`, `overflow`, `shred`, `memory`, `segment`.
 
 pub(crate) mod column_ages;
 pub(crate) mod feed;
 mod flushing;
+mod settling;
 pub(crate) mod sources;
 
 use std::{
@@ -44,10 +47,7 @@ use crate::{
     source_info::SourceInfo,
 };
 
-/// So many raw rows are shredded in the background, ahead of the next query.
-const RAW_ROWS: usize = 8 << 10;
-
-/// With so many, ingest waits until they are: the next query of the source has to wait for all of them.
+/// With so many raw rows, ingest waits until they are shredded: the next query of the source has to wait for all of them.
 const PACE_ROWS: usize = 16 << 10;
 
 /// How long a call waits at most for room. Beyond that the hard limits decide.
@@ -278,17 +278,17 @@ impl Source {
     /// Shreds the raw calls. The caller holds the lock of the schema, so that whoever finds `raw` empty also finds the
     /// rows in `memory`.
     fn shred(&self, shape: &mut Arc<Shape>) -> Result<()> {
-        let (raw, size, mut memory) = {
+        let (raw, size) = {
             let mut lists = self.lists();
             if lists.raw.is_empty() {
                 return Ok(());
             }
             lists.shredding = lists.raw_size.rows;
-            (mem::take(&mut lists.raw), mem::take(&mut lists.raw_size), lists.memory.clone())
+            (mem::take(&mut lists.raw), mem::take(&mut lists.raw_size))
         };
-        let before: usize = memory.iter().map(|batch| batch.held()).sum();
         let caps = self.caps().clone();
-        let built = build(&raw, shape, &caps, &mut memory);
+        let mut batches = Vec::new();
+        let built = build(&raw, shape, &caps, &mut batches);
         let mut lists = self.lists();
         lists.shredding = 0;
         self.room.notify_waiters();
@@ -300,10 +300,10 @@ impl Source {
                 }
                 *shape = grown;
                 // From now on the rows count as what their columns take.
-                let after: usize = memory.iter().map(|batch| batch.held()).sum();
-                self.unflushed.fetch_add(after, Ordering::Relaxed);
-                self.unflushed.fetch_sub(before + size.bytes, Ordering::Relaxed);
-                lists.memory = memory;
+                let held: usize = batches.iter().map(|batch| batch.held()).sum();
+                self.unflushed.fetch_add(held, Ordering::Relaxed);
+                self.unflushed.fetch_sub(size.bytes, Ordering::Relaxed);
+                lists.memory.append(&mut batches);
                 Ok(())
             }
             Err(error) => {
@@ -312,17 +312,9 @@ impl Source {
                 lists.raw.extend(newer);
                 lists.raw_size.rows += size.rows;
                 lists.raw_size.bytes += size.bytes;
-                Err(StoreError::Corrupt {
-                    what: format!("the memory of source `{}`", self.info().name),
-                    reason: error.to_string(),
-                })
+                Err(StoreError::corrupt(self.memory_name(), error))
             }
         }
-    }
-
-    /// Whether so many rows are raw that the next query would notice the time of shredding.
-    pub(crate) fn is_raw(&self) -> bool {
-        self.lists().raw_size.rows >= RAW_ROWS
     }
 
     /// Waits while rows arrive faster than they become columns or segments: until fewer than [`PACE_ROWS`] wait to be
@@ -345,9 +337,9 @@ impl Source {
         if rows > limit { Err(StoreError::Backlog { rows, limit }) } else { Ok(()) }
     }
 
-    /// Shreds the raw calls ahead of the next query.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.shred(&mut self.shape())
+    /// What an error calls the rows in memory.
+    fn memory_name(&self) -> String {
+        format!("the memory of source `{}`", self.info().name)
     }
 
     pub(crate) fn segments(&self) -> Arc<Vec<Arc<Segment>>> {

@@ -108,9 +108,7 @@ impl Store {
             let committed = move || {
                 let is_pressed = sources.unflushed.load(Ordering::Relaxed) >= limits.pace_bytes() / 2;
                 let sources = sources.all();
-                if sources.iter().any(|source| source.is_raw()) {
-                    settler.wake();
-                }
+                settler.wake();
                 if is_pressed || sources.iter().any(|source| source.is_due(&limits)) {
                     waker.wake();
                 }

@@ -96,7 +96,7 @@ struct Layout {
 impl World {
     pub(super) async fn new(tape: &mut Tape<'_>) -> Self {
         let segments = if tape.below(3) == 0 { 1 + tape.below(4) } else { 1 + tape.below(60) };
-        let memory = tape.below(4);
+        let memory = tape.below(7);
         let per_part = 1 + tape.below((MAX_ROWS / (segments + memory)).max(1));
         let row_group_rows = tape.pick(&[1, 3, 7, 20, 1_000]).max(per_part / 40);
         let run_rows = tape.pick(&[1, 4, 30, 10_000]).max(per_part / 40);
@@ -186,6 +186,9 @@ impl World {
             cut.ingest("t", rows).await.unwrap();
             if part < segments {
                 cut.flush().await.unwrap();
+            } else {
+                // What a table was made of is a batch of its own in memory, with bounds of its own.
+                drop(cut.table("t").unwrap());
             }
             if layout.merge.is_some_and(|(after, _)| part + 1 == after) {
                 cut.compact().await.unwrap();
