@@ -51,6 +51,10 @@ fn each_event_of_a_request_has_its_own_fate() {
     assert_eq!(answer.body["errors"], true);
     assert_eq!(answer.body["items"][1]["index"]["error"]["type"], "security_exception");
     assert!(answer.body["items"][5]["create"]["error"]["reason"].as_str().unwrap().contains("1048576"));
+    for (name, count) in [("events", 3.0), ("refused_events", 4.0)] {
+        let counted = server.metric(&format!("tidegate_door_{name}_total{{door=\"elasticsearch\"}}"));
+        assert!((counted - count).abs() < 0.1, "{name}: {counted}");
+    }
     let time = 1_763_633_702_123_456_i64;
     let expected = |id: &str, message: &str| json!({"id": id, "event_message": message, "timestamp": time});
     assert_eq!(rows(&server, "id, event_message, timestamp"), [expected("7", "a"), expected("8", "b")]);

@@ -86,7 +86,7 @@ async fn take(
         None => Ok(Outcome::default()),
     };
     // Events that name their own sources are told of one by one, so that one source that fails does not fail the
-    // others. They are stored together: their transactions share syncs.
+    // others. These are stored together: their transactions share syncs.
     let others = events.others.into_iter().map(async |(source, batch)| intake::store(store, &source, batch, key).await);
     let outcomes: Vec<_> = std::iter::once(own).chain(join_all(others).await).collect();
     let nothing = |outcome: &Outcome| outcome.accepted == 0 && outcome.refused.is_empty();
@@ -99,6 +99,10 @@ async fn take(
         outcome.count(&app.metrics);
         app.metrics.doors.counted(door.name(), outcome.accepted, outcome.refused.len());
     }
+    // Events that were refused before they had a source.
+    let unplaced = events.items.iter().filter(|item| item.fate.is_err()).count();
+    app.metrics.ingested(0, unplaced);
+    app.metrics.doors.counted(door.name(), 0, unplaced);
     app.metrics.ingested_bytes(count);
     app.metrics.doors.bytes(door.name(), count);
     let mut delivered = Delivered { outcomes, items: events.items };

@@ -182,7 +182,7 @@ fn root() -> Value {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
     use super::super::super::batch::Outcome;
     use super::super::super::events::Place;
