@@ -80,7 +80,10 @@ pub use metrics::stats::StoreStats;
 pub use options::StoreOptions;
 pub use recovery::quarantine::SetAside;
 pub use scan::table::{FollowedTable, narrowed};
-pub use source::feed::{ColumnsVersion, Feed, NewRows};
+pub use source::{
+    feed::{ColumnsVersion, NewRows},
+    following::Feed,
+};
 pub use source_info::{Retention, SourceInfo};
 pub use store::{Store, describe::SourceDescription};
 pub use wal::idempotency::RequestKey;
