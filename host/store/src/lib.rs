@@ -88,7 +88,10 @@ pub use scan::{
     held_segments::HeldSegments,
     table::{FollowedTable, narrowed},
 };
-pub use source::feed::{ColumnsVersion, Feed, NewRows};
+pub use source::{
+    feed::{ColumnsVersion, NewRows},
+    following::Feed,
+};
 pub use source_info::{Retention, SourceInfo};
 pub use store::{Store, describe::SourceDescription};
 pub use wal::idempotency::RequestKey;

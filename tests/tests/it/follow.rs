@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, query_string, request};
 
+use crate::components::{guest, pack, put};
+
 /// How long anything that must happen may take on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 /// How long nothing must happen.
@@ -556,4 +558,25 @@ fn tail_shows_rows_and_comes_back() {
         .unwrap();
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("aggregate"), "{refused:?}");
+}
+
+/// An endpoint with code answers by its code; what is followed is a query over its tables, or with a private token and no
+/// sandbox over the sources.
+#[test]
+fn an_endpoint_with_code_is_followed_by_a_query_of_the_callers() {
+    let server = Server::start();
+    let folder = folder();
+    let component = folder.path().join("edge-methods.wasm");
+    pack("edge-methods", &guest("edge-methods.component.wasm"), &component);
+    assert_eq!(put(&server, "edge.methods", &std::fs::read(&component).unwrap()).status, 201);
+    let all = format!("SELECT id FROM `{EDGE}`");
+    let private = follow_as(&server, PRIVATE, "edge.methods", "", &[("project", "p1"), ("sql", &all)]);
+    private.named("live");
+    send(&server, 0..2);
+    assert_eq!(private.rows(2), ids(0..2));
+    let (_, other) = token(&server, &json!({"scopes": "query"}));
+    let refused = follow_as(&server, &other, "edge.methods", "", &[("project", "p1"), ("sql", &all)]);
+    assert!(refused.head.contains(" 403 "), "{}", refused.head);
+    let nothing = follow_as(&server, PRIVATE, "edge.methods", "", &[("project", "p1")]);
+    assert!(nothing.head.contains(" 400 "), "{}", nothing.head);
 }

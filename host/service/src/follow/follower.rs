@@ -14,11 +14,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::event::{self, End};
-use super::open::FollowRequest;
-use super::position::Position;
+use super::following::{Following, Membership, Seat};
+use super::position::{LastSeen, Position};
 use super::ring::{Batch, Cursor, Read};
 use super::statement::look;
-use super::{Following, Membership, Seat};
 use crate::execution::QueryRequest;
 use crate::failures::of_store;
 use crate::tokens::Access;
@@ -30,6 +29,23 @@ const SLICE_ROWS: usize = 2 << 10;
 const SLICE_BYTES: usize = 1 << 20;
 /// The pause before another try where the server is busy.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// A checked request for following a query.
+#[derive(Debug)]
+pub struct FollowRequest {
+    /// The query.
+    pub request: Arc<QueryRequest>,
+    /// The rights of the caller's token.
+    pub access: Arc<Access>,
+    /// When the request arrived, in microseconds since 1970.
+    pub arrived: i64,
+    /// So many of the newest rows come first.
+    pub rows: usize,
+    /// None of them is older than this, in microseconds since 1970.
+    pub since: Option<i64>,
+    /// The last event that the caller has, if it comes back. Then no other rows come first.
+    pub seen: Option<LastSeen>,
+}
 
 /// Where a stream begins.
 #[derive(Debug)]

@@ -12,16 +12,14 @@ use tidegate_store::Feed;
 use uuid::Uuid;
 
 use super::event;
-use super::follower::{Begin, Follower};
+use super::follower::{Begin, FollowRequest, Follower};
+use super::following::{Following, Membership};
 use super::hub::Hub;
 use super::position::{LastSeen, Position};
 use super::statement::{Planned, depends_on_time, planned};
-use super::{Following, Membership};
 use crate::admission::Permit;
 use crate::answer::{LineWriter, counted};
 use crate::deadline::{GRACE, late};
-use crate::execution::QueryRequest;
-use crate::tokens::Access;
 
 /// How much later than a request's time its [`Stop`] ends the work.
 const STOP_DELAY: Duration = Duration::from_millis(1100);
@@ -31,23 +29,6 @@ const TIME: &str = "timestamp";
 const PIECE: usize = 64 << 10;
 /// How often a statement is planned again because its source has moved on. The second time suffices.
 const TRIES: usize = 3;
-
-/// A checked request for following a query.
-#[derive(Debug)]
-pub struct FollowRequest {
-    /// The query.
-    pub request: Arc<QueryRequest>,
-    /// The rights of the caller's token.
-    pub access: Arc<Access>,
-    /// When the request arrived, in microseconds since 1970.
-    pub arrived: i64,
-    /// So many of the newest rows come first.
-    pub rows: usize,
-    /// None of them is older than this, in microseconds since 1970.
-    pub since: Option<i64>,
-    /// The last event that the caller has, if it comes back. Then no other rows come first.
-    pub seen: Option<LastSeen>,
-}
 
 impl Following {
     /// Follows a query. The first rows are read when this returns.

@@ -4,7 +4,6 @@
 //! as long as the last look took, so that it takes half of the time of one thread at most. A look holds a place among
 //! the queries and competes with them as the work of one tenant.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,8 @@ use tidegate_model::Failure;
 use tidegate_store::Feed;
 use uuid::Uuid;
 
-use super::Following;
 use super::event::End;
+use super::following::{Following, Lists};
 use super::hub::Hub;
 use crate::failures::of_store;
 use crate::tenant::Tenant;
@@ -29,12 +28,12 @@ const SLICE_BYTES: usize = 8 << 20;
 impl Following {
     /// The feed of a source. With the first one, its task begins. Blocks for reading from the catalog.
     pub(super) fn feed(self: &Arc<Self>, source: Uuid) -> Result<Arc<Feed>, Failure> {
-        let known = |lists: &super::Lists| lists.feeds.get(&source).filter(|feed| !feed.is_deleted()).cloned();
+        let known = |lists: &Lists| lists.feeds.get(&source).filter(|feed| !feed.is_deleted()).cloned();
         if let Some(feed) = known(&self.lists()) {
             return Ok(feed);
         }
         let store = self.executor.endpoints.store();
-        let feed = store.feed(source, self.options.memory / 2).map_err(of_store)?;
+        let feed = Arc::new(store.feed(source, self.options.memory / 2).map_err(of_store)?);
         let mut lists = self.lists();
         if let Some(feed) = known(&lists) {
             return Ok(feed);
@@ -127,17 +126,5 @@ async fn run(following: Weak<Following>, source: Uuid, feed: Arc<Feed>) {
         let (interval, took) = (own.options.interval, began.elapsed());
         drop(own);
         tokio::time::sleep(interval.saturating_sub(took).max(took)).await;
-    }
-}
-
-impl Following {
-    /// Counts rows that were sent.
-    pub(super) fn count_sent(&self, rows: u64) {
-        self.sent.fetch_add(rows, Ordering::Relaxed);
-    }
-
-    /// Counts rows that a follower missed.
-    pub(super) fn count_missed(&self, rows: u64) {
-        self.missed.fetch_add(rows, Ordering::Relaxed);
     }
 }

@@ -7,14 +7,15 @@
 //! takes the place of the others if they are still there.
 //!
 //! [`flushing`] is the part that the flush thread uses, [`settling`] that of the thread that makes columns, [`sources`] is
-//! the directory of all sources, [`column_ages`] decides which columns nothing holds any more, [`feed`] hands committed calls
-//! to followers.
+//! the directory of all sources, [`column_ages`] decides which columns nothing holds any more, [`feed`] keeps committed calls
+//! for followers, and [`following`] makes columns of them.
 //!
 //! Uses: `handover`, `schema`, `overflow`, `shred`, `memory`, `segment`.
 
 pub(crate) mod column_ages;
 pub(crate) mod feed;
 mod flushing;
+pub(crate) mod following;
 mod settling;
 pub(crate) mod sources;
 
@@ -43,7 +44,7 @@ use crate::{
     schema::{json_pointer::push_pointer, shape::Shape},
     segment::handle::{FileRemoval, Segment},
     shred::limits::ShapeLimits,
-    source::{column_ages::ColumnAges, feed::Feed},
+    source::{column_ages::ColumnAges, feed::CallFeed},
     source_info::SourceInfo,
 };
 
@@ -98,7 +99,7 @@ struct Lists {
     /// No call of the source has a higher `seq`.
     last: i64,
     /// Gets each committed call too, while somebody holds it.
-    feed: Weak<Feed>,
+    feed: Weak<CallFeed>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]

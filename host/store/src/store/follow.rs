@@ -1,10 +1,8 @@
 //! Following a source: its committed calls as they come.
 
-use std::sync::Arc;
-
 use uuid::Uuid;
 
-use crate::{error::Result, source::feed::Feed, store::Store, wal::rows};
+use crate::{error::Result, source::following::Feed, store::Store, wal::rows};
 
 impl Store {
     /// The feed of a source: what is committed from now on, and before it, as far as it takes at most `bytes`, what no
@@ -12,7 +10,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::UnknownSource`](crate::StoreError::UnknownSource); the catalog cannot be read.
-    pub fn feed(&self, source: Uuid, bytes: usize) -> Result<Arc<Feed>> {
+    pub fn feed(&self, source: Uuid, bytes: usize) -> Result<Feed> {
         let source = self.get(source)?;
         source.check()?;
         let key = source.key;

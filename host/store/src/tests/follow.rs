@@ -1,7 +1,5 @@
 //! Feeds: the committed calls of a source, each once and in order, whatever becomes of their rows.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{manual, open};
@@ -15,7 +13,7 @@ async fn send(store: &Store, from: usize, rows: usize) {
     store.ingest(SOURCE, events).await.unwrap();
 }
 
-fn feed(store: &Store) -> Arc<Feed> {
+fn feed(store: &Store) -> Feed {
     store.feed(store.source(SOURCE).unwrap().id, 1 << 20).unwrap()
 }
 
