@@ -213,7 +213,9 @@ fn listed(function: &AggregateFunction) -> bool {
     match function {
         AggregateFunction::Engine(name) => engine_functions::aggregate(name).is_some(),
         AggregateFunction::Watched { inner, .. } => listed(inner),
-        AggregateFunction::First { number, .. } | AggregateFunction::Top { number, .. } => *number <= MAX_KEPT_VALUES,
+        // It holds no more than there are, whatever the number.
+        AggregateFunction::First { .. } => true,
+        AggregateFunction::Top { number, .. } => *number <= MAX_KEPT_VALUES,
         AggregateFunction::Quantiles(parts) => *parts <= MAX_KEPT_VALUES,
         AggregateFunction::Percentile { part, .. } => (0.0..=1.0).contains(part),
         AggregateFunction::Collect | AggregateFunction::IntervalSum { .. } | AggregateFunction::WholeSum => true,

@@ -1,6 +1,7 @@
 //! Running statements: plan under what may be read, execute under limits, stream the rows.
 
 mod batch;
+mod carrier;
 mod context;
 mod correlated;
 mod cost;
@@ -53,6 +54,7 @@ use crate::text;
 use crate::types::Type;
 pub use cost::{CostCounter, StatementCost};
 pub use followed::PreparedPlan;
+pub use carrier::Carrier;
 pub use narrow::Narrow;
 pub use own_operator::OwnOperator;
 use shared_rows::SharedParts;
@@ -60,20 +62,6 @@ use shared_rows::SharedParts;
 /// Names of the engine's rules for operators.
 const LAST_CHECK: &str = "SanityCheckPlan";
 const TAKES_PROJECTIONS_IN: &str = "ProjectionPushdown";
-
-/// Changes the operators of a statement before they run: sends them elsewhere, or tests that they could be sent.
-pub trait Carrier: std::fmt::Debug + Send + Sync {
-    /// The operators that run in the place of those of a statement. `task` has the options and the files of the engine.
-    /// What belongs to one run on one machine is not yet among the operators, and is put around those that are returned.
-    ///
-    /// # Errors
-    /// If the statement cannot run.
-    fn carry(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        task: &TaskContext,
-    ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>>;
-}
 
 /// Settings of the engine.
 #[derive(Debug, Clone)]

@@ -1,9 +1,6 @@
 //! Describing a scan of segments. What cannot be described is an error, never left out.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use datafusion::{
     arrow::datatypes::SchemaRef,
@@ -81,8 +78,8 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
     let schema = Arc::clone(files.file_schema());
     let mut segments: Vec<SegmentName> = Vec::new();
     let mut places: HashMap<Uuid, usize> = HashMap::new();
-    let mut texts: HashSet<*const TextCondition> = HashSet::new();
-    let mut condition = None;
+    // That of the first file, if there is one.
+    let mut texts: Option<Option<Arc<TextCondition>>> = None;
     let mut describe = |file: &PartitionedFile| {
         let Some(SegmentOfFile(segment)) = file.extension() else {
             return plan_err!("a file of the scan is no segment");
@@ -92,15 +89,13 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
             segments.len() - 1
         });
         let search = file.extension::<TextSearch>().map(TextSearch::condition);
-        texts.insert(search.map_or(std::ptr::null(), Arc::as_ptr));
-        condition = search.map(|condition| condition.as_ref().clone());
+        if texts.get_or_insert_with(|| search.cloned()).as_ref() != search {
+            return plan_err!("the files of a scan have several conditions on texts");
+        }
         described_file(file, segment, place, &schema)
     };
     let partitions = file_groups.iter().map(|group| group.iter().map(&mut describe).collect::<Result<Vec<_>>>());
     let partitions = partitions.collect::<Result<Vec<_>>>()?;
-    if texts.len() > 1 {
-        return plan_err!("the files of a scan have several conditions on texts");
-    }
     let Ok(shape) = serde_json::to_vec(origin.shape.as_ref()) else {
         return plan_err!("the schema of a source cannot be written");
     };
@@ -112,7 +107,7 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
         rows: files.statistics().num_rows,
         projection: projection.clone(),
         predicate: parquet.filter(),
-        texts: condition,
+        texts: texts.flatten().map(Arc::unwrap_or_clone),
         orders: output_ordering.clone(),
         preserves_order: *preserve_order,
         reading_order: scan.reading_order().map(<[_]>::to_vec),

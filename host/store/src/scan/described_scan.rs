@@ -22,6 +22,7 @@ use datafusion::{
     physical_expr::EquivalenceProperties,
     physical_plan::{ExecutionPlan, SortOrderPushdownResult},
 };
+use tidegate_model::TextCondition;
 
 use crate::{
     scan::{
@@ -68,7 +69,11 @@ impl ScanDescription {
         if self.reading_order.is_some() && !self.orders.is_empty() {
             return plan_err!("a scan that promises an order cannot be read in another one");
         }
-        let groups = self.partitions.iter().map(|files| self.group(files, held)).collect::<Result<_>>()?;
+        let texts = self.texts.clone().map(Arc::new);
+        let mut searches = HashMap::new();
+        let partitions = self.partitions.iter();
+        let groups = partitions.map(|files| self.group(files, held, texts.as_ref(), &mut searches));
+        let groups = groups.collect::<Result<_>>()?;
         let url = ObjectStoreUrl::local_filesystem();
         let runtime = task.runtime_env();
         let readers = SegmentReaders {
@@ -105,8 +110,14 @@ impl ScanDescription {
         Ok(DataSourceExec::from_data_source(SegmentScan::new(files, origin, self.reading_order)))
     }
 
-    fn group(&self, files: &[FileDescription], held: &HeldSegments) -> Result<FileGroup> {
-        let mut searches: HashMap<usize, PartitionedFile> = HashMap::new();
+    /// The files of a partition. `searches` has a file of each segment of which there is one.
+    fn group(
+        &self,
+        files: &[FileDescription],
+        held: &HeldSegments,
+        texts: Option<&Arc<TextCondition>>,
+        searches: &mut HashMap<usize, PartitionedFile>,
+    ) -> Result<FileGroup> {
         let file = |file: &FileDescription| {
             let Some(name) = self.segments.get(file.segment) else {
                 return plan_err!("a scan reads a segment that it does not name");
@@ -117,11 +128,11 @@ impl ScanDescription {
             let mut made = segment_file(segment, &self.schema, file.rows, file.times)?;
             made.range = file.range.map(|(start, end)| FileRange { start, end });
             // All pieces of a file share what its index says, so that it is read once.
-            let made = match (&self.texts, searches.get(&file.segment)) {
+            let made = match (texts, searches.get(&file.segment)) {
                 (None, _) => made,
                 (Some(_), Some(other)) => PartitionedFile { extensions: other.extensions.clone(), ..made },
                 (Some(texts), None) => {
-                    let made = made.with_extension(TextSearch::new(Arc::new(texts.clone())));
+                    let made = made.with_extension(TextSearch::new(Arc::clone(texts)));
                     searches.insert(file.segment, made.clone());
                     made
                 }
