@@ -5,8 +5,8 @@
 //!
 //! 1. [`Store::ingest`] normalises it and waits until the transaction that holds it is on stable storage. All calls
 //!    that arrive during one sync share the next transaction.
-//! 2. From then on the event is in memory, and every table made afterwards shows it. The first query or flush that
-//!    reads it converts it to columns, once.
+//! 2. From then on the event is in memory, and every table made afterwards shows it. A thread converts it to columns, once;
+//!    a query that comes before does it itself.
 //! 3. In the background the rows in memory become a segment. One transaction replaces the write-ahead rows by the
 //!    segment. A crash at any point leaves each acknowledged event exactly once.
 //!
