@@ -225,7 +225,7 @@ fn a_door_may_have_a_source_for_requests_that_name_none() {
 }
 
 #[test]
-fn records_of_the_incumbent_become_metadata() {
+fn records_of_logflare_senders_become_metadata() {
     let server = Server::start();
     let json = [("content-type", "application/json")];
     let vector = json!([

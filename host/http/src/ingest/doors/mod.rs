@@ -1,7 +1,7 @@
 //! The doors: the protocols in which senders of other services send, one file or a few per protocol. How one is added:
 //! `docs/contributing/ingest-formats.md`.
 //!
-//! - `incumbent`, `logplex` with `syslog`: the paths of the incumbent service;
+//! - `logflare`, `logplex` with `syslog`: the paths of Logflare;
 //! - `loki` with `loki_entry`; `bulk` with `bulk_answer`: Elasticsearch; `splunk`; `datadog`; `firehose`;
 //! - `documents`, `lines`: cutting a body; `fields`: message and time where a protocol has none of its own.
 
@@ -11,7 +11,7 @@ mod datadog;
 mod documents;
 mod fields;
 mod firehose;
-mod incumbent;
+mod logflare;
 mod lines;
 mod logplex;
 mod loki;
@@ -29,12 +29,12 @@ use crate::app::App;
 
 /// All doors of this folder.
 pub(super) static DOORS: &[&dyn Door] = &[
-    &incumbent::JSON,
-    &incumbent::VECTOR,
-    &incumbent::ELIXIR,
-    &incumbent::CLOUDFLARE,
-    &incumbent::VERCEL,
-    &incumbent::NETLIFY,
+    &logflare::JSON,
+    &logflare::VECTOR,
+    &logflare::ELIXIR,
+    &logflare::CLOUDFLARE,
+    &logflare::VERCEL,
+    &logflare::NETLIFY,
     &logplex::Logplex,
     &loki::Loki,
     &bulk::Bulk,
@@ -52,8 +52,8 @@ pub(super) fn questions(mut router: Router<Arc<App>>) -> Router<Arc<App>> {
     router
         .route(bulk_answer::PREFIX, get(bulk_answer::question))
         .route(&format!("{}/", bulk_answer::PREFIX), get(bulk_answer::question))
-        .route("/logs/vercel", get(incumbent::verified))
-        .route("/api/logs/vercel", get(incumbent::verified))
+        .route("/logs/vercel", get(logflare::verified))
+        .route("/api/logs/vercel", get(logflare::verified))
         .route("/services/collector/health", get(splunk::health))
         .route("/services/collector/health/1.0", get(splunk::health))
 }

@@ -1,4 +1,4 @@
-//! The doors of the incumbent service for JSON: `/logs/json`, `/logs/vector`, `/logs/elixir/logger`,
+//! The doors of Logflare for JSON: `/logs/json`, `/logs/vector`, `/logs/elixir/logger`,
 //! `/logs/cloudflare`, `/logs/vercel` and `/logs/netlify`. The fields of a record become those of `metadata`, as they do
 //! there.
 
