@@ -21,6 +21,10 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
         let (path, operation) = endpoints::operation(&described, access, errors, &mut ids);
         paths.insert(path, json!({"get": operation}));
     }
+    let mut components = schemas::components();
+    if let Some(all) = components.get_mut("schemas").and_then(Value::as_object_mut) {
+        all.extend(alert_routes::schemas());
+    }
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -40,7 +44,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
             {"name": "operation", "description": "What watches the service."},
         ],
         "paths": paths,
-        "components": schemas::components(),
+        "components": components,
     })
 }
 
