@@ -42,7 +42,7 @@ fn endpoints_are_described_to_those_who_may_query_them() {
         let document = document(&server, headers);
         operation(&document, "/api/endpoints/query/{endpoint}");
         let text = document.to_string();
-        for secret in ["secret", "SECRET", "codeword", "logs.all", "iso_timestamp_start"] {
+        for secret in ["secret plans", "secret%20plans", "SECRET", "codeword", "logs.all", "iso_timestamp_start"] {
             assert!(!text.contains(secret), "{secret} is told to {headers:?}");
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::routes::{Gives, Route, SAVE_REFUSALS, SHOW_REFUSALS, Takes, Who, route};
+use super::route::{Gives, Route, SAVE_REFUSALS, SHOW_REFUSALS, Takes, Who, route};
 use super::schemas::{closed, object, reference};
 
 /// The status codes with which a run may be refused.

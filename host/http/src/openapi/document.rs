@@ -5,13 +5,27 @@ use tidegate_model::Errors;
 use tidegate_service::tokens::Access;
 
 use super::answers::Described;
-use super::{alert_routes, door_routes, endpoints, routes, schemas};
+use super::{
+    alert_routes, door_routes, endpoint_routes, operation_routes, request_routes, source_routes, token_routes,
+};
+use super::{endpoints, route::Route, schemas};
+
+/// The fixed routes.
+const ROUTES: [&[Route]; 7] = [
+    request_routes::ROUTES,
+    door_routes::ROUTES,
+    endpoint_routes::ROUTES,
+    alert_routes::ROUTES,
+    source_routes::ROUTES,
+    token_routes::ROUTES,
+    operation_routes::ROUTES,
+];
 
 /// The document for a token, or for a caller without one. `errors` is the server's setting.
 pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Option<&Access>, errors: Errors) -> Value {
     let of_caller = access.and_then(|access| access.errors).unwrap_or(errors);
     let mut paths = Map::new();
-    for route in routes::ROUTES.iter().chain(door_routes::ROUTES).chain(alert_routes::ROUTES) {
+    for route in ROUTES.into_iter().flatten() {
         if let Value::Object(path) = paths.entry(route.path).or_insert_with(|| json!({})) {
             path.insert(route.method.to_owned(), route.operation(of_caller));
         }
@@ -20,6 +34,10 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
     for described in endpoints {
         let (path, operation) = endpoints::operation(&described, access, errors, &mut ids);
         paths.insert(path, json!({"get": operation}));
+    }
+    let mut components = schemas::components();
+    if let Some(all) = components.get_mut("schemas").and_then(Value::as_object_mut) {
+        all.extend(alert_routes::schemas());
     }
     json!({
         "openapi": "3.1.0",
@@ -40,7 +58,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
             {"name": "operation", "description": "What watches the service."},
         ],
         "paths": paths,
-        "components": schemas::components(),
+        "components": components,
     })
 }
 

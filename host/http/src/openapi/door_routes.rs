@@ -1,7 +1,7 @@
 //! The routes at which events come in by the protocols of other services. `docs/ingest.md` has a configuration for each
 //! sender.
 
-use super::routes::{Gives, LOGS_REFUSALS, Route, Takes, Who, route};
+use super::route::{Gives, LOGS_REFUSALS, Route, Takes, Who, route};
 
 /// How a request names its source at most of them.
 const SOURCE: &[&str] = &["source_name", "source_id", "x-source-name", "idempotency-key"];

@@ -9,7 +9,7 @@ use tidegate_service::tokens::Access;
 use super::answers::Described;
 use super::columns::AnswerSchema;
 use super::follow_routes::PARAMETERS;
-use super::routes::{QUERY_REFUSALS, refusals};
+use super::route::{QUERY_REFUSALS, refusals};
 use super::schemas::{answer_headers, reference, rows_content};
 
 /// The parameters of the route itself. No parameter of an endpoint has these names.

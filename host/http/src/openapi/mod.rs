@@ -5,8 +5,8 @@
 //!
 //! - `page`: the route;
 //! - `document`: the whole document;
-//! - `routes`: the fixed routes, one table; `door_routes`: those at which events come in by other protocols;
-//! - `alert_routes`: those of alerts;
+//! - `route`: a fixed route; `request_routes`, `door_routes`, `endpoint_routes`, `alert_routes`, `source_routes`, `token_routes` and
+//!   `operation_routes`: all of them, by subject;
 //! - `follow_routes`: what following a query adds to its routes;
 //! - `schemas`: what they take and answer;
 //! - `endpoints`: an operation for each saved endpoint;
@@ -21,10 +21,15 @@ mod answers;
 mod columns;
 mod document;
 mod door_routes;
+mod endpoint_routes;
 mod endpoints;
 mod follow_routes;
+mod operation_routes;
 pub(crate) mod page;
-mod routes;
+mod request_routes;
+mod route;
 mod schemas;
+mod source_routes;
+mod token_routes;
 
 pub(crate) use columns::RowSchemas;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tidegate_model::{Errors, LIMITS, LimitSet, MOST_ALERTS};
 use tidegate_service::answer::Format;
 
-use super::{alert_routes, follow_routes};
+use super::follow_routes;
 use crate::middleware::error_status::STATUS;
 
 /// The status codes of refusals, and the description of each.
@@ -261,7 +261,7 @@ fn schemas() -> Value {
         let warning = "Endpoints that a scope names and that are not there so far.";
         fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
     }
-    let mut all = json!({
+    json!({
         "Error": object(json!({"error": object(json!({
             "code": {"type": "string", "description": "A word for programs, such as unknown_table."},
             "message": {"type": "string", "description": "What is wrong, where, and what would be right."},
@@ -383,9 +383,5 @@ fn schemas() -> Value {
         "AccessToken": object(token, &["id", "scopes"]),
         "NewAccessToken": closed(token_fields, &["scopes"]),
         "MadeAccessToken": object(made, &["id", "scopes", "token"]),
-    });
-    if let Some(all) = all.as_object_mut() {
-        all.extend(alert_routes::schemas());
-    }
-    all
+    })
 }

@@ -7,6 +7,10 @@
 //! - `sender`: one attempt to send a message, to a checked address;
 //! - `schedule`: when an alert is run next, and when a message is tried again;
 //! - `counters`: what happened since the start;
+//! - `in_use`: endpoints, hosts and messages that are busy;
+//! - `state`: all of that together, [`Alerts`];
+//! - `runs`: one run;
+//! - `deliveries`: one attempt to send a message;
 //! - `engine`: runs and sends what is due.
 //!
 //! The catalog has the state. A run is written in one transaction with the message that it makes, and a message stays there
@@ -17,17 +21,21 @@
 //! the endpoint and its redaction hold. Its parameters are those of the manifest, which only a private token can save.
 
 mod counters;
+mod deliveries;
 mod engine;
 mod evaluation;
+mod in_use;
 mod message;
 mod occurrence;
 mod report;
+mod runs;
 mod schedule;
 mod sender;
+mod state;
 #[cfg(test)]
 mod tests;
 
 pub use counters::AlertCounts;
-pub use engine::Alerts;
 pub(crate) use engine::work;
 pub use report::{AlertRun, Delivery};
+pub use state::Alerts;

@@ -280,6 +280,13 @@ impl Catalog {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
+    /// Whether a message still waits and was tried just so often.
+    pub fn alert_message_waits(&self, id: i64, attempts: u32) -> Result<bool> {
+        let conn = self.lock();
+        let mut statement = conn.prepare_cached("SELECT 1 FROM alert_messages WHERE id = ?1 AND attempts = ?2")?;
+        Ok(statement.exists(params![id, attempts])?)
+    }
+
     /// Writes what became of an attempt to send a message: `delivery` as JSON, and when it is tried again (microseconds).
     /// Without that time it is done with, confirmed or given up.
     pub fn finish_alert_attempt(&self, message: &AlertMessage, delivery: &str, next_try: Option<i64>) -> Result<()> {

@@ -1,0 +1,156 @@
+//! The routes that manage endpoints and their versions, and tell how they were called.
+
+use super::route::{Gives, LIST_REFUSALS, Route, SAVE_REFUSALS, Takes, Who, route};
+
+/// All routes of endpoints.
+pub(super) const ROUTES: &[Route] = &[
+    Route {
+        description: "Of the last hour, or since the start of the process if that is later. Times are rounded up, by a third at most.",
+        success: &[(200, Gives::List("EndpointStatistics"))],
+        refusals: LIST_REFUSALS,
+        ..route(
+            "/api/endpoint-statistics",
+            "get",
+            "list_endpoint_statistics",
+            Who::Private,
+            "How often each endpoint was called, with what result, and how long it took",
+        )
+    },
+    Route {
+        description: "Of the last hour, at most 100, the slowest first; held in memory. Answers from the cache are not among \
+                      them. The text of an ad-hoc query may hold whatever its caller looked for.",
+        success: &[(200, Gives::List("SlowQuery"))],
+        refusals: LIST_REFUSALS,
+        ..route(
+            "/api/slow-queries",
+            "get",
+            "list_slow_queries",
+            Who::Private,
+            "The slowest queries, with their text and their cost",
+        )
+    },
+    Route {
+        success: &[(200, Gives::List("Endpoint"))],
+        refusals: LIST_REFUSALS,
+        ..route("/api/endpoints", "get", "list_endpoints", Who::Private, "All saved endpoints")
+    },
+    Route {
+        description: "The query is checked: what cannot run is refused with the reason.",
+        body: Takes::Json("NewEndpoint"),
+        success: &[(201, Gives::Json("Endpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/endpoints", "post", "create_endpoint", Who::Private, "Save an endpoint")
+    },
+    Route {
+        parameters: &["endpoint"],
+        success: &[(200, Gives::Json("Endpoint"))],
+        ..route("/api/endpoints/{endpoint}", "get", "show_endpoint", Who::Private, "One endpoint")
+    },
+    Route {
+        description: "Fields that are left out stay as they are.",
+        parameters: &["endpoint"],
+        body: Takes::Json("EndpointFields"),
+        success: &[(200, Gives::Json("Endpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/endpoints/{endpoint}", "put", "update_endpoint", Who::Private, "Save a new version")
+    },
+    Route {
+        description: "As by PUT.",
+        parameters: &["endpoint"],
+        body: Takes::Json("EndpointFields"),
+        success: &[(200, Gives::Json("Endpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/endpoints/{endpoint}", "patch", "change_endpoint", Who::Private, "Save a new version")
+    },
+    Route {
+        parameters: &["endpoint"],
+        success: &[(204, Gives::Nothing)],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/endpoints/{endpoint}", "delete", "delete_endpoint", Who::Private, "Delete an endpoint")
+    },
+    Route {
+        description: "What would become of these fields if they were put, refusals and warnings included. Nothing is saved. \
+                      Where there is no such endpoint, they are those of a new one.",
+        parameters: &["endpoint"],
+        body: Takes::Json("EndpointFields"),
+        success: &[(200, Gives::Json("CheckedEndpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/endpoints/{endpoint}/check",
+            "post",
+            "check_endpoint",
+            Who::Private,
+            "Check an endpoint without saving it",
+        )
+    },
+    Route {
+        description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \
+                      its manifest has, or in place of an endpoint. The one that is there already is no new version.",
+        parameters: &["endpoint", "make_sources"],
+        body: Takes::Component,
+        success: &[(200, Gives::Json("Endpoint")), (201, Gives::Json("Endpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/endpoints/{endpoint}/component", "put", "put_component", Who::Private, "Save a component")
+    },
+    Route {
+        description: "What would become of the same component if it were put, refusals and warnings included. Nothing is \
+                      saved.",
+        parameters: &["endpoint"],
+        body: Takes::Component,
+        success: &[(200, Gives::Json("CheckedComponent"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/endpoints/{endpoint}/component/check",
+            "post",
+            "check_component",
+            Who::Private,
+            "Check a component without saving it",
+        )
+    },
+    Route {
+        description: "As it was put, or as it was made of the saved query.",
+        parameters: &["endpoint"],
+        success: &[(200, Gives::Component)],
+        ..route(
+            "/api/endpoints/{endpoint}/component",
+            "get",
+            "get_component",
+            Who::Private,
+            "The component of an endpoint",
+        )
+    },
+    Route {
+        parameters: &["endpoint"],
+        success: &[(200, Gives::List("EndpointVersion"))],
+        ..route(
+            "/api/endpoints/{endpoint}/versions",
+            "get",
+            "list_endpoint_versions",
+            Who::Private,
+            "All versions of an endpoint, the newest first",
+        )
+    },
+    Route {
+        parameters: &["endpoint", "version"],
+        success: &[(200, Gives::Component)],
+        ..route(
+            "/api/endpoints/{endpoint}/versions/{version}/component",
+            "get",
+            "get_version_component",
+            Who::Private,
+            "The component of a version",
+        )
+    },
+    Route {
+        parameters: &["endpoint", "version"],
+        success: &[(200, Gives::Json("Endpoint"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/endpoints/{endpoint}/versions/{version}/restore",
+            "post",
+            "restore_endpoint_version",
+            Who::Private,
+            "Make what an old version said the newest version",
+        )
+    },
+];

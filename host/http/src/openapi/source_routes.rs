@@ -1,0 +1,81 @@
+//! The routes that manage sources.
+
+use super::route::{Gives, LIST_REFUSALS, QUERY_REFUSALS, Route, SAVE_REFUSALS, Takes, Who, route};
+
+/// All routes of sources.
+pub(super) const ROUTES: &[Route] = &[
+    Route {
+        success: &[(200, Gives::List("Source"))],
+        refusals: LIST_REFUSALS,
+        ..route("/api/sources", "get", "list_sources", Who::Private, "All sources")
+    },
+    Route {
+        body: Takes::Json("NewSource"),
+        success: &[(201, Gives::Json("Source"))],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/sources", "post", "create_source", Who::Private, "Make a source")
+    },
+    Route {
+        parameters: &["source"],
+        success: &[(200, Gives::Json("Source"))],
+        ..route("/api/sources/{source}", "get", "show_source", Who::Private, "One source, and how much it holds")
+    },
+    Route {
+        description: "Endpoints that read the source go on reading it under its new name.",
+        parameters: &["source"],
+        body: Takes::Json("SourceFields"),
+        success: &[(200, Gives::Json("Source"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/sources/{source}",
+            "put",
+            "update_source",
+            Who::Private,
+            "Rename a source, or change its retention",
+        )
+    },
+    Route {
+        description: "As by PUT.",
+        parameters: &["source"],
+        body: Takes::Json("SourceFields"),
+        success: &[(200, Gives::Json("Source"))],
+        refusals: SAVE_REFUSALS,
+        ..route(
+            "/api/sources/{source}",
+            "patch",
+            "change_source",
+            Who::Private,
+            "Rename a source, or change its retention",
+        )
+    },
+    Route {
+        description: "Refused while an endpoint reads it.",
+        parameters: &["source"],
+        success: &[(204, Gives::Nothing)],
+        refusals: SAVE_REFUSALS,
+        ..route("/api/sources/{source}", "delete", "delete_source", Who::Private, "Delete a source with all its rows")
+    },
+    Route {
+        parameters: &["source"],
+        success: &[(200, Gives::Json("SourceSchema"))],
+        ..route(
+            "/api/sources/{source}/schema",
+            "get",
+            "show_source_schema",
+            Who::Private,
+            "Every path that an event had so far, with its type",
+        )
+    },
+    Route {
+        parameters: &["source", "limit"],
+        success: &[(200, Gives::JsonRows)],
+        refusals: QUERY_REFUSALS,
+        ..route(
+            "/api/sources/{source}/recent",
+            "get",
+            "show_recent_rows",
+            Who::Private,
+            "The newest rows, newest first",
+        )
+    },
+];
