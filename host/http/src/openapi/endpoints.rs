@@ -63,7 +63,7 @@ pub(super) fn operation(
         json!({
             "description": "The rows.",
             "headers": answer_headers(errors),
-            "content": rows_content(result, errors),
+            "content": rows_content(result, errors, manifest.settings.sandboxable),
         }),
     );
     if manifest.settings.cache_duration_seconds > 0 {

@@ -188,7 +188,7 @@ impl Gives {
                 json!({"description": format!("A list of {schema}"), "content": json(list)})
             }
             Self::Rows => {
-                let content = rows_content(json!({}), errors);
+                let content = rows_content(json!({}), errors, true);
                 json!({"description": "The rows.", "headers": answer_headers(errors), "content": content})
             }
             Self::JsonRows => {

@@ -57,8 +57,8 @@ pub(super) fn answer_headers(errors: Errors) -> Value {
 }
 
 /// The content of a response with rows, in all formats. `result` is the schema of the rows in JSON. Where errors are
-/// sent with status 200, the JSON schema includes the error.
-pub(super) fn rows_content(result: Value, errors: Errors) -> Value {
+/// sent with status 200, the JSON schema includes the error. Where callers may send a query, its rows come as events, too.
+pub(super) fn rows_content(result: Value, errors: Errors, adhoc: bool) -> Value {
     let content = Format::ALL.map(|format| {
         let schema = match format {
             Format::Json => {
@@ -75,7 +75,7 @@ pub(super) fn rows_content(result: Value, errors: Errors) -> Value {
         let media_type = format.content_type().split(';').next().unwrap_or_default();
         (media_type.to_owned(), json!({"schema": schema}))
     });
-    Value::Object(content.into_iter().chain([follow_routes::content()]).collect())
+    Value::Object(content.into_iter().chain(adhoc.then(follow_routes::content)).collect())
 }
 
 /// All components.

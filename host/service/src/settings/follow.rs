@@ -24,6 +24,6 @@ pub(super) const FOLLOW: &[Setting<FollowOptions>] = &[
         FollowOptions,
         memory
     ),
-    time!("interval", "how often new rows are looked at, at most", 10, 10_000, FollowOptions, interval),
+    time!("interval", "how often new rows are looked at, at most", 10, 60_000, FollowOptions, interval),
     time!("heartbeat", "after how long without a row a sign of life is sent", 100, 600_000, FollowOptions, heartbeat),
 ];
