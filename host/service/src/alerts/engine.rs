@@ -32,8 +32,10 @@ pub(crate) async fn work(alerts: Weak<Alerts>) {
         if let Err(failure) = alerts.start_due().await {
             tracing::warn!(%failure, "the alerts that are due cannot be read; they are read again soon");
         }
-        // What was made just now does not wait for the next tick.
-        let _ = tokio::time::timeout(TICK, alerts.wake.notified()).await;
+        // What was made just now does not wait for the next tick. A service that is dropped does not wait for this.
+        let wake = Arc::clone(&alerts.wake);
+        drop(alerts);
+        let _ = tokio::time::timeout(TICK, wake.notified()).await;
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Alerts {
     pub(super) sending: InUse<i64>,
     pub(super) counters: Counters,
     /// Notified when there may be something due.
-    pub(super) wake: Notify,
+    pub(super) wake: Arc<Notify>,
     pub(super) stopping: AtomicBool,
 }
 
@@ -65,7 +65,7 @@ impl Alerts {
             hosts: InUse::default(),
             sending: InUse::default(),
             counters: Counters::default(),
-            wake: Notify::new(),
+            wake: Arc::new(Notify::new()),
             stopping: AtomicBool::new(false),
         })
     }
