@@ -75,9 +75,12 @@ impl Sources for One {
     }
 }
 
+/// A plan, and what it was to run with.
+type Planned = (Arc<dyn ExecutionPlan>, Arc<TaskContext>);
+
 /// Keeps the plans that pass.
 #[derive(Debug, Default)]
-struct Kept(Mutex<Vec<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)>>);
+struct Kept(Mutex<Vec<Planned>>);
 
 impl Carrier for Kept {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> EngineResult<Arc<dyn ExecutionPlan>> {

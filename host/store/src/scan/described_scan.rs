@@ -19,7 +19,7 @@ use datafusion::{
     },
     error::Result,
     execution::TaskContext,
-    physical_expr::EquivalenceProperties,
+    physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr},
     physical_plan::{ExecutionPlan, SortOrderPushdownResult},
 };
 use tidegate_model::TextCondition;
@@ -92,9 +92,13 @@ impl ScanDescription {
             return plan_err!("a scan of segments takes no projection");
         };
         if let Some(order) = &self.reading_order {
-            let columns = EquivalenceProperties::new(Arc::new(self.projection.project_schema(&self.schema)?));
-            if let SortOrderPushdownResult::Inexact { inner } = source.try_pushdown_sort(order, &columns)? {
-                source = inner;
+            // As a scan that has the order backwards: then it can always be read so.
+            let backwards = LexOrdering::new(order.iter().map(PhysicalSortExpr::reverse));
+            let columns = Arc::new(self.projection.project_schema(&self.schema)?);
+            let columns = EquivalenceProperties::new_with_orderings(columns, backwards);
+            match source.try_pushdown_sort(order, &columns)? {
+                SortOrderPushdownResult::Inexact { inner } => source = inner,
+                _ => return plan_err!("a scan cannot be read in an order"),
             }
         }
         let statistics = Statistics { num_rows: self.rows, ..Statistics::new_unknown(&self.schema) };
