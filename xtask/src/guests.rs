@@ -17,7 +17,8 @@ pub(crate) fn command() -> Outcome {
     build()?;
     tests()?;
     say("building tidegate");
-    run(cargo(&root()).args(["build", "--locked", "-p", "tidegate"]))?;
+    // With the features of the whole workspace, which the next steps build: alone, the query engine would be compiled twice.
+    run(cargo(&root()).args(["build", "--workspace", "--locked", "--bin", "tidegate"]))?;
     cases()?;
     crate::workflow::workflow()
 }
