@@ -17,7 +17,7 @@ pub(crate) fn command() -> Outcome {
     build()?;
     tests()?;
     say("building tidegate");
-    // With the features of the whole workspace, which the next steps build: alone, the query engine would be compiled twice.
+    // With the features of the whole workspace, as `cargo xtask test` builds it: alone, the query engine would be compiled again.
     run(cargo(&root()).args(["build", "--workspace", "--locked", "--bin", "tidegate"]))?;
     cases()?;
     crate::workflow::workflow()
