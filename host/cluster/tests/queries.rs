@@ -260,6 +260,7 @@ fn queries_give_the_same_rows() {
             "{same} runs with the same rows ({with_rows} with some), {failed} that fail alike; {travelled} plans \
              travelled, {stayed} stayed; the largest has {bytes} bytes"
         );
-        assert!(with_rows > 20 && travelled > 40);
+        // What is compared must have rows, and must have travelled.
+        assert!(with_rows > 20 && travelled >= 40 && stayed == 0);
     });
 }
