@@ -20,6 +20,7 @@ mod shared_rows;
 mod stoppable_join;
 mod stoppable_rules;
 mod text_condition;
+mod unordered;
 mod window_memory;
 mod wrapper;
 mod yielding;
@@ -38,6 +39,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use futures::{Stream, StreamExt};
@@ -96,7 +98,7 @@ impl Default for EngineOptions {
 #[derive(Debug)]
 pub struct Engine {
     state: SessionState,
-    /// The same without the rule [`TAKES_PROJECTIONS_IN`]; see [`Engine::physical`].
+    /// The same without the rule [`TAKES_PROJECTIONS_IN`] and with unions of no order; see [`Engine::operators`].
     careful: SessionState,
     /// For statements over new rows.
     in_order: SessionState,
@@ -172,8 +174,10 @@ impl Engine {
             .with_physical_optimizer_rules(stoppable_rules::physical_rules())
             .with_query_planner(Arc::new(planner::Planner { narrow: options.narrow }))
             .build();
-        let rules =
-            stoppable_rules::physical_rules().into_iter().filter(|rule| rule.name() != TAKES_PROJECTIONS_IN).collect();
+        let own: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(unordered::UnorderedUnions);
+        let others = stoppable_rules::physical_rules().into_iter();
+        let others = others.filter(|rule| rule.name() != TAKES_PROJECTIONS_IN);
+        let rules = std::iter::once(own).chain(others).collect();
         let careful =
             SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules).build();
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
@@ -335,12 +339,12 @@ impl Engine {
     }
 
     /// The operators of an optimized plan. Where the optimizer of operators loses an order that it relies on, which its own
-    /// last check finds, they are made again without the rule that does so: it takes projections into filters and forgets
-    /// which columns were constant for that, and so need not be sorted by.
+    /// last check finds, they are made again without what does so: a rule takes projections into filters and forgets
+    /// which columns were constant for that, and so need not be sorted by; and sorts are moved below unions.
     async fn operators(&self, optimized: &LogicalPlan) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
         match self.state.query_planner().create_physical_plan(optimized, &self.state).await {
             Err(DataFusionError::Context(rule, error)) if rule == LAST_CHECK => {
-                tracing::debug!(%error, "planned again without {TAKES_PROJECTIONS_IN}");
+                tracing::debug!(%error, "planned again, with fewer rules");
                 self.careful.query_planner().create_physical_plan(optimized, &self.careful).await
             }
             planned => planned,

@@ -31,11 +31,20 @@ const RAW_ROWS: usize = 8 << 10;
 /// For so long fewer rows wait for more.
 const LINGER: Duration = Duration::from_millis(10);
 
+/// Why the thread is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// Rows were read from the write-ahead log when the store was opened. Few of them wait for the first commit or
+    /// query: until then, saved endpoints can reserve columns for the fields that they name.
+    Recovery,
+    Commit,
+}
+
 /// The handle to the thread.
 #[derive(Debug)]
 pub(crate) struct Settler {
     /// None once it is stopped.
-    queue: Mutex<Option<Sender<()>>>,
+    queue: Mutex<Option<Sender<Reason>>>,
     awake: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -58,11 +67,20 @@ impl Settler {
 
     /// Cheap enough to be called after each commit.
     pub(crate) fn wake(&self) {
-        if !self.awake.swap(true, Ordering::Relaxed)
-            && let Some(queue) = self.queue.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
-        {
+        if !self.awake.swap(true, Ordering::Relaxed) {
+            self.send(Reason::Commit);
+        }
+    }
+
+    /// To be called once, for the rows that were recovered.
+    pub(crate) fn wake_after_recovery(&self) {
+        self.send(Reason::Recovery);
+    }
+
+    fn send(&self, reason: Reason) {
+        if let Some(queue) = self.queue.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             // The receiver is gone if the thread has ended.
-            let _ = queue.send(());
+            let _ = queue.send(reason);
         }
     }
 
@@ -78,14 +96,17 @@ impl Settler {
     }
 }
 
-fn run(receiver: &Receiver<()>, awake: &AtomicBool, sources: &Sources, flusher: &Waker, options: &StoreOptions) {
-    let least = if options.manual_flush { RAW_ROWS } else { 1 };
-    while receiver.recv().is_ok() {
+fn run(receiver: &Receiver<Reason>, awake: &AtomicBool, sources: &Sources, flusher: &Waker, options: &StoreOptions) {
+    while let Ok(reason) = receiver.recv() {
+        let takes_few = reason == Reason::Commit && !options.manual_flush;
         let is_many = |source: &Arc<Source>| source.raw_rows() >= MANY_ROWS;
-        if !options.manual_flush && !sources.all().iter().any(is_many) {
+        if takes_few && !sources.all().iter().any(is_many) {
             thread::sleep(LINGER);
         }
-        awake.store(false, Ordering::Relaxed);
+        if reason == Reason::Commit {
+            awake.store(false, Ordering::Relaxed);
+        }
+        let least = if takes_few { 1 } else { RAW_ROWS };
         for source in sources.all() {
             if source.raw_rows() < least {
                 continue;

@@ -101,8 +101,7 @@ impl Store {
 
         let (queue, waker) = flusher::queue();
         let settler = Arc::new(Settler::start(Arc::clone(&sources), waker.clone(), options.clone())?);
-        // For what was replayed.
-        settler.wake();
+        settler.wake_after_recovery();
         let writer = {
             let (sources, limits, settler) = (Arc::clone(&sources), options.clone(), Arc::clone(&settler));
             let committed = move || {
