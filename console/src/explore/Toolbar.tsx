@@ -49,6 +49,10 @@ export function Toolbar() {
         {T.explore.run}
       </button>
       <button type="button" disabled={!state.running.value} onClick={state.cancel}>{T.explore.cancel}</button>
+      <button type="button" class="live-toggle" aria-pressed={state.isLive.value} disabled={state.missing.value.length > 0} onClick={() => state.setLive(!state.isLive.value)} title={T.live.keys}>
+        <i aria-hidden="true" />
+        {T.live.toggle}
+      </button>
       <span class="spacer" />
       {isPrivate.value && state.mode.value === "sql" && <button type="button" onClick={() => void keep()}>{T.explore.keep}</button>}
       <Menu title={T.explore.history} label={T.explore.history} align="right">
@@ -71,7 +75,7 @@ export function Toolbar() {
         {(close) => (
           <>
             <button type="button" class="menu-item" onClick={() => (void copyText(state.link()), close())}>{T.explore.copyLink}</button>
-            <button type="button" class="menu-item" onClick={() => (void copyText(curl(state.endpointName.value, state.withText(state.asked()))), close())}>{T.explore.copyCurl}</button>
+            <button type="button" class="menu-item" onClick={() => (void copyText(state.isLive.value ? curl(state.endpointName.value, state.askedLive(), true) : curl(state.endpointName.value, state.withText(state.asked()))), close())}>{T.explore.copyCurl}</button>
           </>
         )}
       </Menu>
