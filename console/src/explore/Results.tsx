@@ -108,8 +108,10 @@ export function Results() {
         {result && result.rows === 0 && !failure && (state.isLive.value ? <Empty title={T.live.noRows}>{T.live.noRowsHint}</Empty> : <Empty title={T.explore.noRows}>{T.explore.noRowsHint}</Empty>)}
         {result && result.rows > 0 && view === "table" && (
           <>
-            <NewRows />
-            <Table result={result} chosen={placeOf(result, state.chosenRow.value)} onChoose={(row) => (state.chosenRow.value = row === null ? null : numberOf(result, row))} onScroll={live.scrolled} />
+            <div class="table-frame">
+              <NewRows />
+              <Table result={result} chosen={placeOf(result, state.chosenRow.value)} onChoose={(row) => (state.chosenRow.value = row === null ? null : numberOf(result, row))} onScroll={live.scrolled} />
+            </div>
             {open && <Detail result={open.result} row={open.row} onClose={close} onMove={(row) => (state.chosenRow.value = numberOf(open.result, row))} actions={state.mode.value === "saved" ? {} : { filter }} />}
           </>
         )}

@@ -190,6 +190,7 @@ class Stream {
     this.stop();
     because.value = error === null ? message : null;
     phase.value = "ended";
+    rate.value = 0;
     this.source.over(error);
   }
 
