@@ -9,7 +9,6 @@ import { go } from "../route";
 import { T } from "../text";
 import { Menu, copyText } from "../ui/parts";
 import { forget, history } from "./history";
-import { choose } from "./Sidebar";
 import * as state from "./state";
 import { TimeRange } from "./TimeRange";
 
@@ -101,7 +100,7 @@ async function keep(): Promise<void> {
 
 function open(address: string): void {
   const query = new URLSearchParams(address.split(/\?(.*)/s)[1] ?? "");
-  if (query.get("endpoint") !== state.endpointName.value) choose(query.get("endpoint") ?? "");
+  if (query.get("endpoint") !== state.endpointName.value) state.clear();
   state.take(query);
   void state.start();
 }
