@@ -14,7 +14,7 @@ export function stateOfLive(): string {
 
 export function LiveFigures({ rows }: { rows: number }) {
   const rate = live.rate.value;
-  const parts = [T.live.rate(rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1)), T.explore.rows(rows)];
+  const parts = [T.live.rate(count(rate >= 10 ? Math.round(rate) : Number(rate.toFixed(1)))), T.explore.rows(rows)];
   if (live.dropped.value > 0) parts.push(T.live.dropped(count(live.dropped.value)));
   return (
     <>

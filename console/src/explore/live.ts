@@ -59,7 +59,6 @@ let stream: Stream | null = null;
 /** Follows a query, in place of the one that is followed. */
 export function begin(source: Source): void {
   end();
-  isPaused.value = false;
   isAway.value = false;
   because.value = null;
   phase.value = "connecting";
@@ -72,6 +71,8 @@ export function end(): void {
   stream?.stop();
   stream = null;
   phase.value = "off";
+  isPaused.value = false;
+  pending.value = 0;
 }
 
 export function pause(value: boolean): void {
