@@ -454,6 +454,20 @@ test("LQL and the saved query can be followed, and what cannot be says why", asy
   await followers(0);
 });
 
+test("what a slow reader missed is told, and why the server ended the stream", async () => {
+  const events = 'id: 1\ndata: {"a":9007199254740993}\n\nevent: live\nid: 1\ndata: {"rows":1}\n\nevent: missed\ndata: {"rows":12}\n\nevent: gap\ndata: {"message":"the log is younger"}\n\nevent: end\nid: 2\ndata: {"reason":"failed","message":"failed","error":{"message":"a number was too large"}}\n\n';
+  const isStream = (request) => request.headers().accept === "text/event-stream";
+  const answer = (route) => (isStream(route.request()) ? route.fulfill({ contentType: "text/event-stream", body: events }) : route.fallback());
+  await page.route("**/api/endpoints/query/*", answer);
+  await page.goto(explore({ live: "1", q: "SELECT 1 AS a FROM postgres_logs" }));
+  await page.getByText("Live has ended: a number was too large.").waitFor();
+  await page.getByText("Rows may be missing: the log is younger").waitFor();
+  await page.locator(".results-bar").getByText("12 missed").waitFor();
+  await cell("9007199254740993").waitFor();
+  await accessible("live mode that has ended");
+  await page.unroute("**/api/endpoints/query/*", answer);
+});
+
 test("live mode ends where the endpoint is deleted or the token is revoked", async () => {
   await made("/api/endpoints", { name: "console.live", query: "WITH logs AS (SELECT id, event_message FROM `postgres.logs` WHERE project = 'p1')\nSELECT id FROM logs", sandboxable: true });
   await page.goto(`${base}/console#/explore?${new URLSearchParams({ endpoint: "console.live", live: "1", q: "SELECT event_message FROM logs" })}`);

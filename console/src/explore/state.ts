@@ -6,7 +6,7 @@ import { type EndpointInfo, endpoints, timeBounds } from "../api/document";
 import type { Mistake } from "../editor/Editor";
 import { mistakesOf } from "../editor/mistakes";
 import { type Histogram, histogram } from "../query/histogram";
-import { around, followed, identifier, withCondition } from "../query/sqlText";
+import { around, followed, identifier, onlyTable, withCondition } from "../query/sqlText";
 import { absolute, boundsOf, RELATIVE, type RangeText } from "../query/timeRange";
 import { type Parameters, run } from "../result/run";
 import type { Field, Result } from "../result/types";
@@ -163,7 +163,7 @@ async function liveColumns(signal: AbortSignal): Promise<{ columns: Field[]; hin
     const found = await run(name, { ...own, sql: around(followed(text.value).sql, "FALSE") }, signal).catch(() => null);
     if (found) return { columns: found.columns, hints: [] };
   }
-  const table = namedTable.value;
+  const table = (mode.value === "sql" && onlyTable(text.value)) || namedTable.value;
   return { columns: [], hints: tables.value.get(table) ?? (await columnsOf(name, own, table).catch(() => [])) };
 }
 
