@@ -349,6 +349,146 @@ test("a pinned token sees its rows and no management, and is signed out when it 
   await own.close();
 });
 
+/** Sends logs of the project p1. */
+async function sendLogs(...logs) {
+  const events = logs.map(([event_message, level]) => ({ project: "p1", timestamp: new Date().toISOString(), event_message, metadata: { level } }));
+  const answer = await fetch(`${base}/api/logs?source_name=postgres.logs`, { method: "POST", headers: { "x-api-key": token, "content-type": "application/json" }, body: JSON.stringify(events) });
+  assert.equal(answer.status, 200, await answer.text());
+}
+
+/** Waits until so many queries are followed. */
+async function followers(wanted) {
+  for (let turn = 0; ; turn += 1) {
+    const text = await (await fetch(`${base}/metrics`, { headers: { "x-api-key": token } })).text();
+    const found = Number(/^tidegate_followers (\d+)/m.exec(text)?.[1]);
+    if (found === wanted) return;
+    assert.ok(turn < 300, `${found} followers`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+const NEWEST = "SELECT timestamp, event_message, metadata\nFROM postgres_logs\nORDER BY timestamp DESC\nLIMIT 50";
+const liveState = (name) => page.locator(".results-bar").getByRole("status").getByText(name, { exact: true }).waitFor();
+const cell = (text) => page.getByRole("gridcell", { name: text, exact: true });
+
+test("live mode shows rows as they come, holds a filter, and stands still for who reads", async () => {
+  await page.goto(explore({ q: NEWEST }));
+  await page.reload();
+  await page.locator(".table[data-rows='50']").waitFor();
+  await page.getByRole("button", { name: "Live", exact: true }).click();
+  await liveState("Live");
+  await followers(1);
+  await page.locator(".table[data-rows='50']").waitFor();
+  assert.match(page.url(), /live=1/);
+  const evil = `${EVIL} live`;
+  await sendLogs([evil, "error"]);
+  await page.locator(".table[data-rows='51']").waitFor();
+  assert.ok((await page.locator(".table-row").nth(1).innerText()).includes(evil), "the newest row is the first");
+  await cell(evil).click();
+  const detail = page.getByRole("complementary", { name: "Row" });
+  await detail.getByRole("heading", { name: "Row 1 of 51" }).waitFor();
+  await sendLogs(["after the open one", "info"]);
+  await detail.getByRole("heading", { name: "Row 2 of 52" }).waitFor();
+  assert.ok((await detail.innerText()).includes(evil), "the open row stays open");
+  await accessible("live mode");
+  await detail.getByRole("button", { name: "Only rows with this value of metadata.level" }).click({ force: true });
+  await page.waitForURL(/metadata%5BSAFE_OFFSET/);
+  await liveState("Live");
+  await followers(1);
+  await cell("after the open one").waitFor({ state: "detached" });
+  await sendLogs(["no error", "info"], ["an error", "error"]);
+  await cell("an error").waitFor();
+  assert.equal(await cell("no error").count(), 0);
+
+  await page.getByRole("button", { name: "Pause" }).click();
+  await liveState("Paused");
+  await sendLogs(["while paused", "error"]);
+  await page.getByRole("button", { name: "1 new row" }).waitFor();
+  assert.equal(await cell("while paused").count(), 0);
+  await accessible("live mode that is paused");
+  await page.getByRole("button", { name: "1 new row" }).click();
+  await cell("while paused").waitFor();
+  await liveState("Live");
+
+  await page.locator(".table").evaluate((table) => table.scrollTo({ top: 200 }));
+  await liveState("Standing still while you read");
+  await sendLogs(["while reading", "error"], ["while reading on", "error"]);
+  await page.getByRole("button", { name: "2 new rows" }).waitFor();
+  await page.locator(".table").evaluate((table) => table.scrollTo({ top: 0 }));
+  await cell("while reading on").waitFor();
+  assert.equal(await page.evaluate(() => window.broken), undefined);
+});
+
+test("live mode is in the link and in curl, and ends with the page", async () => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.getByRole("button", { name: "Share" }).click();
+  await page.getByRole("button", { name: "Copy as curl" }).click();
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(copied, /^curl -N .*text\/event-stream/);
+  assert.ok(copied.includes("follow_rows=50") && !copied.includes("LIMIT") && !copied.includes(token), copied);
+  await page.reload();
+  await liveState("Live");
+  await cell("while reading on").waitFor();
+  await page.locator(".table").focus();
+  await page.keyboard.press("l");
+  await followers(0);
+  assert.ok(!page.url().includes("live=1"));
+  await page.keyboard.press("l");
+  await followers(1);
+  await page.goto(`${base}/console#/status`);
+  await followers(0);
+});
+
+test("LQL and the saved query can be followed, and what cannot be says why", async () => {
+  await page.goto(explore({ live: "1", mode: "lql", q: "f:postgres_logs m.level:error s:timestamp s:event_message" }));
+  await liveState("Live");
+  await sendLogs(["by LQL", "error"], ["not by LQL", "info"]);
+  await cell("by LQL").waitFor();
+  assert.equal(await cell("not by LQL").count(), 0);
+  await page.goto(explore({ live: "1", mode: "saved" }));
+  await page.getByText("No rows yet").waitFor();
+  await accessible("live mode without rows");
+  await page.goto(explore({ live: "1", q: "SELECT COUNT(*) AS n FROM postgres_logs" }));
+  await page.getByRole("alert").getByText("cannot be followed").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Live", exact: true }).getAttribute("aria-pressed"), "false");
+  await followers(0);
+});
+
+test("what a slow reader missed is told, and why the server ended the stream", async () => {
+  const events = 'id: 1\ndata: {"a":9007199254740993}\n\nevent: live\nid: 1\ndata: {"rows":1}\n\nevent: missed\ndata: {"rows":12}\n\nevent: gap\ndata: {"message":"the log is younger"}\n\nevent: end\nid: 2\ndata: {"reason":"failed","message":"failed","error":{"message":"a number was too large"}}\n\n';
+  const isStream = (request) => request.headers().accept === "text/event-stream";
+  const answer = (route) => (isStream(route.request()) ? route.fulfill({ contentType: "text/event-stream", body: events }) : route.fallback());
+  await page.route("**/api/endpoints/query/*", answer);
+  await page.goto(explore({ live: "1", q: "SELECT 1 AS a FROM postgres_logs" }));
+  await page.getByText("Live has ended: a number was too large.").waitFor();
+  await page.getByText("Rows may be missing: the log is younger").waitFor();
+  await page.locator(".results-bar").getByText("12 missed").waitFor();
+  await cell("9007199254740993").waitFor();
+  await accessible("live mode that has ended");
+  await page.unroute("**/api/endpoints/query/*", answer);
+});
+
+test("live mode ends where the endpoint is deleted or the token is revoked", async () => {
+  await made("/api/endpoints", { name: "console.live", query: "WITH logs AS (SELECT id, event_message FROM `postgres.logs` WHERE project = 'p1')\nSELECT id FROM logs", sandboxable: true });
+  await page.goto(`${base}/console#/explore?${new URLSearchParams({ endpoint: "console.live", live: "1", q: "SELECT event_message FROM logs" })}`);
+  await page.reload();
+  await liveState("Live");
+  await page.locator(".table").waitFor();
+  assert.equal((await api("DELETE", "/api/endpoints/console.live")).status, 204);
+  await page.getByText("Live has ended: the endpoint was deleted.").waitFor();
+  const { id, token: key } = await made("/api/access-tokens", { description: "live", scopes: "query" });
+  const own = await browser.newContext();
+  const reader = await opened(own);
+  await reader.goto(`${base}/console`);
+  await signIn(reader, key);
+  await reader.goto(explore({ live: "1", q: NEWEST }));
+  await followers(1);
+  await api("DELETE", `/api/access-tokens/${id}`);
+  await reader.getByText("You are signed out").waitFor();
+  await followers(0);
+  await own.close();
+});
+
 test("cancel stops a query, on the server too", async () => {
   const endless = "SELECT COUNT(*) AS n FROM postgres_logs a CROSS JOIN postgres_logs b CROSS JOIN postgres_logs c CROSS JOIN postgres_logs d";
   await page.goto(explore({ q: endless }));

@@ -27,6 +27,7 @@ const COUNTS = "SELECT TIMESTAMP_TRUNC(timestamp, DAY) AS day,\n  metadata[SAFE_
 const PAGES = [
   ["explore", explore({ q: ROWS }), (page) => page.locator(".histogram canvas").waitFor()],
   ["explore-row", explore({ q: ROWS }), async (page) => page.locator(".table-row").nth(6).click({ position: { x: 40, y: 12 } })],
+  ["explore-live", explore({ q: ROWS, live: "1" }), (page) => page.getByText("rows/s").waitFor()],
   ["explore-mistake", explore({ q: "SELECT timestmp, event_message\nFROM edge_log\nLIMIT 10" }), (page) => page.locator(".cm-lintRange-error").waitFor()],
   ["explore-chart", explore({ q: COUNTS, view: "chart", range: "7d" }), (page) => page.locator(".chart canvas").waitFor()],
   ["endpoints", "endpoints", (page) => page.getByText("usage.api-counts").waitFor()],

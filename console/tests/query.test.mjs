@@ -1,17 +1,16 @@
 // What the console does to the text of a query: a wrong condition would be a wrong answer. Run by `npm test` in console/.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { before, test } from "node:test";
+// One command runs all tests that need no browser.
+import "./live.test.mjs";
+import { load } from "./modules.mjs";
 
-const vite = await (await import(new URL("../node_modules/vite/dist/node/index.js", import.meta.url))).createServer({ root: new URL("..", import.meta.url).pathname, server: { middlewareMode: true, hmr: false, ws: false }, appType: "custom", logLevel: "error", optimizeDeps: { noDiscovery: true } });
 let sql;
 let path;
-
 before(async () => {
-  globalThis.localStorage ??= { getItem: () => null, setItem: () => undefined };
-  sql = await vite.ssrLoadModule("/src/query/sqlText.ts");
-  path = await vite.ssrLoadModule("/src/query/path.ts");
+  sql = await load("/src/query/sqlText.ts");
+  path = await load("/src/query/path.ts");
 });
-after(() => vite.close());
 
 const flat = (text) => text?.replace(/\s+/g, " ").trim();
 const TEXT = { kind: "text", name: "STRING" };
@@ -72,4 +71,12 @@ test("a statement of Explore becomes a saved query over the same tables", () => 
   assert.equal(keep("SELECT x FROM a UNION ALL SELECT y FROM b"), "-- why WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y) SELECT x FROM a UNION ALL SELECT y FROM b");
   assert.equal(keep("-- mine\nWITH c AS (SELECT y FROM b) SELECT y FROM c UNION ALL SELECT 1; -- end"), "-- why WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y), c AS (SELECT y FROM b) SELECT y FROM c UNION ALL SELECT 1");
   assert.equal(sql.overGrants("SELECT 1", "SELECT 2"), null);
+});
+
+test("a statement is followed without the order that following has anyway", () => {
+  const followed = (text) => { const { sql: left, rows } = sql.followed(text); return [flat(left), rows]; };
+  assert.deepEqual(followed("SELECT a FROM t WHERE b ORDER BY timestamp DESC LIMIT 500"), ["SELECT a FROM t WHERE b", 500]);
+  assert.deepEqual(followed("SELECT a FROM t order by `timestamp` desc;"), ["SELECT a FROM t;", null]);
+  assert.deepEqual(followed("SELECT a FROM t LIMIT 5 -- why"), ["SELECT a FROM t -- why", 5]);
+  for (const text of ["SELECT a FROM t", "SELECT a FROM t ORDER BY a LIMIT 5", "SELECT a FROM t ORDER BY timestamp LIMIT 5", "SELECT a FROM t ORDER BY timestamp DESC, a", "SELECT a FROM t LIMIT 5 OFFSET 5", "SELECT a FROM t LIMIT @n", "SELECT 1 UNION ALL SELECT 2 LIMIT 1"]) assert.deepEqual(followed(text), [text, null]);
 });

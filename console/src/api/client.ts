@@ -32,14 +32,15 @@ export interface Options {
   method?: string;
   body?: unknown;
   accept?: string;
+  headers?: Record<string, string>;
   signal?: AbortSignal;
   /** Another token than the session's, to try one. */
   as?: string;
 }
 
 /** Sends a request and returns the answer, if its status says that it succeeded. */
-export async function send(path: string, { method = "GET", body, accept, signal, as }: Options = {}): Promise<Response> {
-  const headers: Record<string, string> = {};
+export async function send(path: string, { method = "GET", body, accept, headers: more, signal, as }: Options = {}): Promise<Response> {
+  const headers: Record<string, string> = { ...more };
   const key = as ?? token.value;
   if (key) headers["x-api-key"] = key;
   if (accept) headers.accept = accept;

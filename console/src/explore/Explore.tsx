@@ -7,6 +7,7 @@ import { T } from "../text";
 import { Empty } from "../ui/parts";
 import { columnsOf } from "./fields";
 import { Histogram, Results } from "./Results";
+import * as live from "./live";
 import { begin, choose, Sidebar } from "./Sidebar";
 import * as state from "./state";
 import { Toolbar } from "./Toolbar";
@@ -57,10 +58,16 @@ export function Explore() {
       } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
         void state.start();
+      } else if (!typing && !event.ctrlKey && !event.metaKey && !event.altKey && document.querySelector("dialog[open]") === null) {
+        if (event.key === "l" && state.missing.value.length === 0) state.setLive(!state.isLive.value);
+        else if (event.key === "p" && live.isOn.value) live.pause(!live.isPaused.value);
       }
     };
     addEventListener("keydown", key);
     return () => removeEventListener("keydown", key);
+  }, []);
+  useEffect(() => () => {
+    if (state.isLive.value) state.cancel();
   }, []);
 
   if (known?.length === 0) return <main class="page" tabIndex={-1}><Empty title={T.explore.noEndpoints}>{T.explore.noEndpointsHint}</Empty></main>;

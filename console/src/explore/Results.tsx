@@ -1,5 +1,5 @@
 // The lower half of Explore: how the rows lie in time, the rows as table, chart or JSON, and one row as a tree.
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { filterLql, filterSql, type Path } from "../query/path";
 import { count, toJson } from "../result/format";
 import { variablesOf } from "../result/colours";
@@ -8,10 +8,12 @@ import { Detail } from "../result/Detail";
 import Plot from "../result/Plot";
 import { summary } from "../result/summary";
 import { Table } from "../result/Table";
-import type { Result, Type, Value } from "../result/types";
+import { numberOf, placeOf, type Result, type Type, type Value } from "../result/types";
 import { severityOf } from "../query/severity";
 import { T } from "../text";
 import { Alert, Empty, Tabs } from "../ui/parts";
+import * as live from "./live";
+import { LiveFigures, LiveWarnings, NewRows, stateOfLive } from "./LiveBar";
 import * as state from "./state";
 
 const ORDER = ["info", "debug", "other", "warning", "error"];
@@ -36,7 +38,7 @@ export function Histogram() {
     };
   }, [bars]);
   // The place is kept while rows are counted, so that the table does not jump.
-  if (!options || !bars || bars.total === 0) return <div class={`histogram ${state.running.value && state.mode.value !== "saved" ? "" : "none"}`} />;
+  if (!options || !bars || bars.total === 0) return <div class={`histogram ${state.running.value && state.mode.value !== "saved" && !state.isLive.value ? "" : "none"}`} />;
   return (
     <div class="histogram" data-total={bars.total}>
       <Plot options={options} label={T.histogram.label(count(bars.total))} />
@@ -46,8 +48,7 @@ export function Histogram() {
 
 /** Whether LQL knows the column: what it makes of a path (`metadata_level`) is no column of the table. */
 function isOfTable(path: Path): boolean {
-  const named = /(?:^|\s)(?:f|from):`?(\w+)/.exec(state.text.value)?.[1] ?? state.endpoint.value?.tables?.[0] ?? "";
-  const columns = state.tables.value.get(named);
+  const columns = state.tables.value.get(state.namedTable.value);
   return columns === undefined || columns.some((column) => column.name === path.column);
 }
 
@@ -62,35 +63,56 @@ function filter(path: Path, value: Value, type: Type, exclude: boolean): void {
   void state.start();
 }
 
+/** The row that is open. It stays so where it is held no more among the rows that came live. */
+function useOpenRow(result: Result | null): { result: Result; row: number } | null {
+  const before = useRef<Result | null>(null);
+  const number = state.chosenRow.value;
+  if (number === null) before.current = null;
+  else if (result && placeOf(result, number) !== null) before.current = result;
+  const row = before.current && placeOf(before.current, number);
+  return before.current && row !== null ? { result: before.current, row } : null;
+}
+
 export function Results() {
   const result = state.result.value;
   const failure = state.failure.value;
   const view = state.view.value;
-  const row = state.chosenRow.value;
+  const open = useOpenRow(result);
+  useEffect(() => document.querySelector(".table")?.scrollTo({ top: 0 }), [live.streams.value]);
   const choose = (name: state.View): void => {
     state.view.value = name;
+    live.scrolled(false);
     state.keepAddress();
   };
+  const isBusy = state.running.value || live.phase.value === "connecting";
+  const isLive = state.isLive.value || live.phase.value === "ended";
+  const close = (): void => {
+    state.chosenRow.value = null;
+    document.querySelector<HTMLElement>(".table")?.focus();
+  };
   return (
-    <section class={`results ${state.running.value ? "is-running" : ""}`} aria-label={T.explore.results} aria-busy={state.running.value}>
+    <section class={`results ${isBusy ? "is-running" : ""}`} aria-label={T.explore.results} aria-busy={isBusy}>
       <div class="results-bar">
         <Tabs label={T.explore.views} chosen={view} onChoose={choose} tabs={[{ name: "table", title: T.explore.table }, { name: "chart", title: T.explore.chart }, { name: "json", title: T.explore.json }]} />
         <span class="status" role="status">
-          {state.running.value ? T.explore.running : result && !failure ? summary(result) : ""}
+          {isLive ? stateOfLive() : state.running.value ? T.explore.running : result && !failure ? summary(result) : ""}
         </span>
+        {isLive && <LiveFigures rows={result?.rows ?? 0} />}
       </div>
       {failure && <Alert message={failure} />}
+      {isLive && <LiveWarnings />}
       {result && result.truncated && !failure && <Alert kind="warning" message={T.explore.truncated(count(result.rows))} />}
       {result?.notes.map((note) => <Alert key={note} kind="warning" message={note} />)}
       <div class="results-body">
         {!result && !failure && <Waiting />}
-        {result && result.rows === 0 && !failure && <Empty title={T.explore.noRows}>{T.explore.noRowsHint}</Empty>}
+        {result && result.rows === 0 && !failure && (state.isLive.value ? <Empty title={T.live.noRows}>{T.live.noRowsHint}</Empty> : <Empty title={T.explore.noRows}>{T.explore.noRowsHint}</Empty>)}
         {result && result.rows > 0 && view === "table" && (
           <>
-            <Table result={result} chosen={row} onChoose={(next) => (state.chosenRow.value = next)} />
-            {row !== null && row < result.rows && (
-              <Detail result={result} row={row} onClose={() => { state.chosenRow.value = null; document.querySelector<HTMLElement>(".table")?.focus(); }} onMove={(next) => (state.chosenRow.value = next)} actions={state.mode.value === "saved" ? {} : { filter }} />
-            )}
+            <div class="table-frame">
+              <NewRows />
+              <Table result={result} chosen={placeOf(result, state.chosenRow.value)} onChoose={(row) => (state.chosenRow.value = row === null ? null : numberOf(result, row))} onScroll={live.scrolled} />
+            </div>
+            {open && <Detail result={open.result} row={open.row} onClose={close} onMove={(row) => (state.chosenRow.value = numberOf(open.result, row))} actions={state.mode.value === "saved" ? {} : { filter }} />}
           </>
         )}
         {result && result.rows > 0 && view === "chart" && <Chart result={result} />}

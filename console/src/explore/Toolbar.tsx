@@ -9,7 +9,6 @@ import { go } from "../route";
 import { T } from "../text";
 import { Menu, copyText } from "../ui/parts";
 import { forget, history } from "./history";
-import { choose } from "./Sidebar";
 import * as state from "./state";
 import { TimeRange } from "./TimeRange";
 
@@ -49,6 +48,10 @@ export function Toolbar() {
         {T.explore.run}
       </button>
       <button type="button" disabled={!state.running.value} onClick={state.cancel}>{T.explore.cancel}</button>
+      <button type="button" class="live-toggle" aria-pressed={state.isLive.value} disabled={state.missing.value.length > 0} onClick={() => state.setLive(!state.isLive.value)} title={T.live.keys}>
+        <i aria-hidden="true" />
+        {T.live.toggle}
+      </button>
       <span class="spacer" />
       {isPrivate.value && state.mode.value === "sql" && <button type="button" onClick={() => void keep()}>{T.explore.keep}</button>}
       <Menu title={T.explore.history} label={T.explore.history} align="right">
@@ -71,7 +74,7 @@ export function Toolbar() {
         {(close) => (
           <>
             <button type="button" class="menu-item" onClick={() => (void copyText(state.link()), close())}>{T.explore.copyLink}</button>
-            <button type="button" class="menu-item" onClick={() => (void copyText(curl(state.endpointName.value, state.withText(state.asked()))), close())}>{T.explore.copyCurl}</button>
+            <button type="button" class="menu-item" onClick={() => (void copyText(state.isLive.value ? curl(state.endpointName.value, state.askedLive(), true) : curl(state.endpointName.value, state.withText(state.asked()))), close())}>{T.explore.copyCurl}</button>
           </>
         )}
       </Menu>
@@ -97,7 +100,7 @@ async function keep(): Promise<void> {
 
 function open(address: string): void {
   const query = new URLSearchParams(address.split(/\?(.*)/s)[1] ?? "");
-  if (query.get("endpoint") !== state.endpointName.value) choose(query.get("endpoint") ?? "");
+  if (query.get("endpoint") !== state.endpointName.value) state.clear();
   state.take(query);
   void state.start();
 }

@@ -6,12 +6,14 @@ import { type EndpointInfo, endpoints, timeBounds } from "../api/document";
 import type { Mistake } from "../editor/Editor";
 import { mistakesOf } from "../editor/mistakes";
 import { type Histogram, histogram } from "../query/histogram";
-import { identifier, withCondition } from "../query/sqlText";
-import { absolute, boundsOf, type RangeText } from "../query/timeRange";
+import { around, followed, identifier, onlyTable, withCondition } from "../query/sqlText";
+import { absolute, boundsOf, RELATIVE, type RangeText } from "../query/timeRange";
 import { type Parameters, run } from "../result/run";
 import type { Field, Result } from "../result/types";
 import { address, rewrite } from "../route";
+import { columnsOf } from "./fields";
 import { remember } from "./history";
+import * as live from "./live";
 
 export type Mode = "sql" | "lql" | "saved";
 export type View = "table" | "chart" | "json";
@@ -23,20 +25,27 @@ export const text = signal("");
 export const range = signal<RangeText>("24h");
 export const view = signal<View>("table");
 
+/** Whether the query is followed when it is run. */
+export const isLive = signal(false);
 export const running = signal(false);
 export const result = signal<Result | null>(null);
 export const failure = signal<string | null>(null);
 export const mistakes = signal<Mistake[]>([]);
 export const bars = signal<Histogram | null>(null);
-/** The row that is shown whole, by its place. */
+/** The row that is shown whole, by its number: its place, or that of a row that came live. */
 export const chosenRow = signal<number | null>(null);
 /** The columns of granted tables, of those that are known. */
 export const tables = signal<ReadonlyMap<string, Field[]>>(new Map());
 
 export const endpoint = computed<EndpointInfo | undefined>(() => endpoints.value?.find((one) => one.name === endpointName.value));
 export const bounds = computed(() => timeBounds(endpoint.value));
+/** The table that a query in LQL names, or the first one. */
+export const namedTable = computed(() => (mode.value === "lql" && /(?:^|\s)(?:f|from):`?(\w+)/.exec(text.value)?.[1]) || (endpoint.value?.tables?.[0] ?? ""));
 /** The parameters that have no value and need one. */
 export const missing = computed(() => endpoint.value?.parameters.filter((one) => one.required && !one.pinned && !parameters.value[one.name]).map((one) => one.name) ?? []);
+
+/** How many rows come first in live mode. */
+const FIRST_ROWS = 500;
 
 let controller: AbortController | null = null;
 
@@ -60,6 +69,7 @@ export function withText(own: Parameters): Parameters {
 function query(): Record<string, string> {
   const fields: Record<string, string> = { endpoint: endpointName.value, mode: mode.value, range: range.value, view: view.value };
   if (mode.value !== "saved") fields.q = text.value;
+  if (isLive.value) fields.live = "1";
   for (const [name, value] of Object.entries(parameters.value)) if (value) fields[`p.${name}`] = value;
   return fields;
 }
@@ -80,6 +90,7 @@ export function take(from: URLSearchParams): boolean {
   const shown = from.get("view");
   view.value = shown === "chart" || shown === "json" ? shown : "table";
   text.value = from.get("q") ?? "";
+  isLive.value = from.get("live") === "1";
   return true;
 }
 
@@ -95,12 +106,16 @@ export function firstQuery(table: string, columns: Field[] | undefined): string 
 export async function start(asStep = true): Promise<void> {
   if (missing.value.length > 0 || !endpoint.value) return;
   controller?.abort();
+  live.end();
+  // New rows have no end in time: a range that has one is looked at as it is.
+  if (range.value.includes("/")) isLive.value = false;
   const own = new AbortController();
   controller = own;
   running.value = true;
   failure.value = null;
   mistakes.value = [];
   keepAddress(asStep && result.value !== null);
+  if (isLive.value) return startLive(own);
   const now = Date.now();
   const base = asked(now);
   const bound = bounds.value ? boundsOf(range.value, now) : null;
@@ -125,11 +140,81 @@ export async function start(asStep = true): Promise<void> {
   }
 }
 
-/** Stops what runs. The connection is closed, and the server stops the query. */
+/** The parameters of a request that follows the query. The time range says which rows come first: as a parameter of the endpoint it would
+ *  stand still, and callers who follow the same could not share the work. */
+export function askedLive(): Parameters {
+  const own = asked();
+  const known = new Set(endpoint.value?.parameters.map((one) => one.name));
+  if (bounds.value) {
+    const { start, end } = bounds.value;
+    for (const one of endpoint.value?.parameters ?? []) if ((one.name === start || one.name === end) && !one.required) delete own[one.name];
+    if (RELATIVE.some((one) => one.text === range.value) && !known.has("follow_since")) own.follow_since = range.value;
+  }
+  const statement = mode.value === "sql" ? followed(text.value) : null;
+  if (!known.has("follow_rows")) own.follow_rows = String(statement?.rows ?? FIRST_ROWS);
+  return statement ? { ...own, sql: statement.sql } : withText(own);
+}
+
+/** The columns of the query that is followed, and those that its rows may have: events have no types. */
+async function liveColumns(signal: AbortSignal): Promise<{ columns: Field[]; hints: Field[] }> {
+  const name = endpointName.value;
+  const own = asked();
+  if (mode.value === "sql") {
+    const found = await run(name, { ...own, sql: around(followed(text.value).sql, "FALSE") }, signal).catch(() => null);
+    if (found) return { columns: found.columns, hints: [] };
+  }
+  const table = (mode.value === "sql" && onlyTable(text.value)) || namedTable.value;
+  return { columns: [], hints: tables.value.get(table) ?? (await columnsOf(name, own, table).catch(() => [])) };
+}
+
+async function startLive(own: AbortController): Promise<void> {
+  bars.value = null;
+  live.phase.value = "connecting";
+  const parameters = askedLive();
+  const source = { endpoint: endpointName.value, parameters };
+  const known = await liveColumns(own.signal);
+  if (controller !== own) return;
+  running.value = false;
+  remember({ endpoint: endpointName.value, mode: mode.value, text: text.value, address: address(["explore"], query()) });
+  let isFirst = true;
+  live.begin({
+    ...source,
+    ...known,
+    isWhole: () => view.value !== "table",
+    draw: (rows) => {
+      if (isFirst) chosenRow.value = null;
+      isFirst = false;
+      result.value = rows;
+    },
+    over: (error) => {
+      isLive.value = false;
+      keepAddress();
+      if (error === null) return;
+      failure.value = messageOf(error);
+      mistakes.value = error instanceof Failure ? mistakesOf(error) : [];
+    },
+  });
+}
+
+/** Begins to follow the query, or ends that. The rows stay. */
+export function setLive(value: boolean): void {
+  if (!value) {
+    cancel();
+    keepAddress();
+    return;
+  }
+  if (range.value.includes("/")) range.value = "24h";
+  isLive.value = true;
+  void start();
+}
+
+/** Stops what runs or is followed. The connection is closed, and the server stops the query. */
 export function cancel(): void {
   controller?.abort();
   controller = null;
   running.value = false;
+  live.end();
+  isLive.value = false;
 }
 
 /** Narrows the view to a range of time. */

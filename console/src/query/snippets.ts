@@ -8,9 +8,10 @@ export function url(endpoint: string): string {
   return `${location.origin}/api/endpoints/query/${encodeURIComponent(endpoint)}`;
 }
 
-export function curl(endpoint: string, parameters: Parameters): string {
+/** With `isLive`, the request follows the query. */
+export function curl(endpoint: string, parameters: Parameters, isLive = false): string {
   const lines = filled(parameters).map(([name, value]) => ` \\\n  --data-urlencode ${quoted(`${name}=${value}`)}`);
-  return `curl -sG -H "X-API-KEY: $TIDEGATE_TOKEN" ${quoted(url(endpoint))}${lines.join("")}`;
+  return `curl ${isLive ? "-N -sG -H \"Accept: text/event-stream\"" : "-sG"} -H "X-API-KEY: $TIDEGATE_TOKEN" ${quoted(url(endpoint))}${lines.join("")}`;
 }
 
 export function javascript(endpoint: string, parameters: Parameters): string {

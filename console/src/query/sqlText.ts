@@ -156,3 +156,16 @@ export function overGrants(saved: string, sql: string): string | null {
   const isWith = first.text.toUpperCase() === "WITH";
   return isWith ? `${grants},\n${sql.slice(first.end, last.end).trim()}` : `${grants}\n${sql.slice(0, last.end)}`;
 }
+
+/** A statement as it can be followed, and how many rows it asks for. The newest rows come first anyway: `ORDER BY timestamp DESC` and
+ *  `LIMIT` are left out, every other order is left for the server to refuse. */
+export function followed(sql: string): { sql: string; rows: number | null } {
+  const found = select(sql);
+  const { ORDER: order, LIMIT: limit, OFFSET: offset } = found?.clauses ?? {};
+  const isNewest = order === undefined || /^BY\s+`?timestamp`?\s+DESC$/i.test(sql.slice(order.body, order.end).trim());
+  const isNumber = limit === undefined || /^\d+$/.test(sql.slice(limit.body, limit.end).trim());
+  const first = order ?? limit;
+  const last = limit ?? order;
+  if (!first || !last || !isNewest || !isNumber || offset) return { sql, rows: null };
+  return { sql: sql.slice(0, first.start).trimEnd() + sql.slice(last.end), rows: limit ? Number(sql.slice(limit.body, limit.end)) : null };
+}

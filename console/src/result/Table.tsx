@@ -5,7 +5,7 @@ import { severityOf, severityPath, valueAt } from "../query/severity";
 import { T } from "../text";
 import { styled } from "../ui/parts";
 import { text } from "./format";
-import type { Field, Result } from "./types";
+import { numberOf, type Field, type Result } from "./types";
 
 const ROW = 27;
 /** How many rows decide how wide a column is. */
@@ -26,11 +26,13 @@ function widths(result: Result): string {
 
 const isNumber = (column: Field): boolean => column.type.kind === "number";
 
-export function Table({ result, chosen, onChoose }: { result: Result; chosen: number | null; onChoose: (row: number | null) => void }) {
+/** `chosen` is the place of a row. `onScroll` is told whether the table is scrolled away from its first row. */
+export function Table({ result, chosen, onChoose, onScroll }: { result: Result; chosen: number | null; onChoose: (row: number | null) => void; onScroll?: (away: boolean) => void }) {
   const scroller = useRef<HTMLDivElement>(null);
   const [, redraw] = useReducer((turn: number) => turn + 1, 0);
-  const template = useMemo(() => widths(result), [result]);
-  const severity = useMemo(() => severityPath(result.columns), [result]);
+  // Where rows keep coming, the first ones decide how wide the columns are, so that they stand still.
+  const template = useMemo(() => widths(result), [result.newest === undefined ? result : result.columns, Math.min(result.rows, SAMPLE)]);
+  const severity = useMemo(() => severityPath(result.columns), [result.columns]);
   const severityAt = severity ? result.columns.findIndex((column) => column.name === severity.column) : -1;
   const virtual = useRef<Virtualizer<HTMLDivElement, HTMLDivElement> | null>(null);
   const options = {
@@ -51,7 +53,7 @@ export function Table({ result, chosen, onChoose }: { result: Result; chosen: nu
   useEffect(() => virtual.current?._willUpdate());
   useEffect(() => {
     scroller.current?.scrollTo({ top: 0 });
-  }, [result]);
+  }, [result.newest === undefined ? result : null]);
 
   const key = (event: KeyboardEvent): void => {
     const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / ROW) - 2);
@@ -65,7 +67,7 @@ export function Table({ result, chosen, onChoose }: { result: Result; chosen: nu
   };
 
   return (
-    <div class="table" ref={scroller} role="grid" tabIndex={0} aria-label={T.result.rows} aria-rowcount={result.rows + 1} aria-colcount={result.columns.length} aria-activedescendant={chosen === null ? undefined : `row-${chosen}`} onKeyDown={key} data-rows={result.rows}>
+    <div class="table" ref={scroller} role="grid" tabIndex={0} aria-label={T.result.rows} aria-rowcount={result.rows + 1} aria-colcount={result.columns.length} aria-activedescendant={chosen === null ? undefined : `row-${numberOf(result, chosen)}`} onKeyDown={key} onScroll={onScroll && ((event) => onScroll(event.currentTarget.scrollTop > ROW))} data-rows={result.rows}>
       <div class="table-space" role="presentation" ref={styled({ height: `${virtual.current.getTotalSize()}px`, "--columns": template })}>
         <div class="table-row table-head" role="row" aria-rowindex={1}>
           {result.columns.map((column, at) => (
@@ -75,7 +77,7 @@ export function Table({ result, chosen, onChoose }: { result: Result; chosen: nu
           ))}
         </div>
         {virtual.current.getVirtualItems().map(({ index, start }) => (
-          <div key={index} id={`row-${index}`} role="row" aria-rowindex={index + 2} aria-selected={index === chosen} class={`table-row level-${severityAt >= 0 && severity ? severityOf(valueAt(result.cell(index, severityAt), severity.steps)) : "none"}`} ref={styled({ transform: `translateY(${start}px)` })} onClick={() => onChoose(index)}>
+          <div key={numberOf(result, index)} id={`row-${numberOf(result, index)}`} role="row" aria-rowindex={index + 2} aria-selected={index === chosen} class={`table-row level-${severityAt >= 0 && severity ? severityOf(valueAt(result.cell(index, severityAt), severity.steps)) : "none"}`} ref={styled({ transform: `translateY(${start}px)` })} onClick={() => onChoose(index)}>
             {result.columns.map((column, at) => {
               const value = result.cell(index, at);
               return (

@@ -95,8 +95,12 @@ export function readRows(rows: unknown): Columns {
   return { columns, rows: list.length, cell: (row, column) => list[row]?.[names[column] ?? ""] ?? null };
 }
 
+/** The name of the type of a null of JSON, which may be any. */
+export const UNKNOWN = "NULL";
+
 /** The type of a value of JSON. */
-function guessed(value: Value): Type {
+export function guessed(value: Value): Type {
+  if (value === null) return { kind: "text", name: UNKNOWN };
   if (Array.isArray(value)) return { kind: "list", name: "ARRAY", item: guessed(value[0] ?? null) };
   if (value !== null && typeof value === "object") return { kind: "record", name: "STRUCT", fields: Object.entries(value).map(([name, one]) => ({ name, type: guessed(one) })) };
   if (typeof value === "number") return { kind: "number", name: "FLOAT64" };

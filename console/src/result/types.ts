@@ -30,6 +30,8 @@ export interface Cost {
 export interface Result {
   columns: Field[];
   rows: number;
+  /** Where rows keep coming, the newest first: the number of the row at place 0. Those below it have the numbers before. */
+  newest?: number;
   cell(row: number, column: number): Value;
   /** Whether the endpoint has more rows than it gives. */
   truncated: boolean;
@@ -40,6 +42,16 @@ export interface Result {
   cost: Cost | null;
   /** Remarks of the server, such as names that no log has. */
   notes: string[];
+}
+
+/** The number of the row at a place, by which it is known while others come. */
+export const numberOf = (result: Result, row: number): number => (result.newest === undefined ? row : result.newest - row);
+
+/** The place of a row with a number; null where the result does not have it. */
+export function placeOf(result: Result, number: number | null): number | null {
+  if (number === null) return null;
+  const place = result.newest === undefined ? number : result.newest - number;
+  return place >= 0 && place < result.rows ? place : null;
 }
 
 /** A record of logs is an array of one object; this is that object's type. */
