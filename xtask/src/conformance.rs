@@ -26,6 +26,7 @@ pub(crate) fn conformance(arguments: impl Iterator<Item = String>) -> Outcome {
         .arg(folder.join("conformance.py"))
         .args([service.url.as_str(), PRIVATE])
         .args(arguments)
+        .env("SCHEMATHESIS_HOOKS", folder.join("conformance_hooks.py"))
         .current_dir(&place));
     tried.map_err(|error| format!("{error}\nthe service said:\n{}", tail(&service.said())))
 }

@@ -1,10 +1,14 @@
-//! The routes at which events come in by the protocols of other services. `docs/ingest.md` has a configuration for each
-//! sender.
+//! The routes at which events come in by the protocols of other services. `docs/senders.md` has a configuration for each
+//! sender. OTLP over gRPC is not among them: its status does not stand in the answer's head, so this document cannot
+//! describe it.
 
 use super::route::{Gives, LOGS_REFUSALS, Route, Takes, Who, route};
 
 /// How a request names its source at most of them.
 const SOURCE: &[&str] = &["source_name", "source_id", "x-source-name", "idempotency-key"];
+
+/// The same for a protocol with an idempotency key of its own.
+const NAMED_SOURCE: &[&str] = &["source_name", "source_id", "x-source-name"];
 
 /// A door for records in JSON, whose fields become those of `metadata`.
 const fn records(path: &'static str, id: &'static str, summary: &'static str) -> Route {
@@ -30,30 +34,38 @@ const fn foreign(
     Route { parameters: SOURCE, body: Takes::Foreign(kinds), success, ..route(path, "post", id, Who::Ingest, summary) }
 }
 
+/// The bulk API of Elasticsearch.
+const fn bulk(path: &'static str, method: &'static str, id: &'static str) -> Route {
+    Route {
+        description: "As POST /_bulk.",
+        parameters: SOURCE,
+        body: Takes::Foreign(&["application/x-ndjson"]),
+        success: &[(200, Gives::Foreign("What became of each event."))],
+        ..route(path, method, id, Who::Ingest, "Send events with a client of Elasticsearch")
+    }
+}
+
 const JSON: &[&str] = &["application/json"];
 
 /// All routes of the doors.
 pub(super) const ROUTES: &[Route] = &[
-    Route {
-        description: "OTLP over gRPC, on the port of all routes. The metadata of the call has the token and the source, as headers \
-                      have them at /v1/logs. What may pass is UNAVAILABLE, with RetryInfo.",
-        ..foreign(
-            "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
-            "export_otlp_logs",
-            &["application/grpc"],
-            &[(200, Gives::Foreign("ExportLogsServiceResponse in a frame of gRPC, or the status in the headers."))],
-            "Send logs with OpenTelemetry over gRPC",
-        )
-    },
     records("/logs/json", "send_json_records", "Send records in JSON"),
     records("/logs/vector", "send_vector_records", "Send records with Vector"),
     records("/logs/elixir/logger", "send_elixir_records", "Send records with a logger of Elixir"),
     records("/logs/cloudflare", "send_cloudflare_records", "Send records with Cloudflare Logpush"),
     records("/logs/vercel", "send_vercel_records", "Send records with a drain of Vercel"),
+    Route {
+        description: "What a drain of Vercel asks before it sends: the header x-vercel-verify of the answer has the setting \
+                      `[doors] vercel_verify`.",
+        success: &[(200, Gives::Nothing)],
+        refusals: &[500],
+        ..route("/logs/vercel", "get", "verify_vercel_drain", Who::Nobody, "Verify a drain of Vercel")
+    },
     records("/logs/netlify", "send_netlify_records", "Send records with a drain of Netlify"),
     Route {
         description: "Syslog messages, each after its length in bytes. Also below /api. Logplex-Frame-Id is the name under which \
                       a request is stored once.",
+        parameters: NAMED_SOURCE,
         ..foreign(
             "/logs/logplex",
             "send_logplex_messages",
@@ -74,27 +86,13 @@ pub(super) const ROUTES: &[Route] = &[
         )
     },
     Route {
-        description: "Elasticsearch's bulk API: the actions create and index. The index names the source. Also by PUT, and below \
+        description: "Elasticsearch's bulk API: the actions create and index. The index names the source. Also below \
                       /elasticsearch, where what its clients ask before they send is answered, too.",
-        ..foreign(
-            "/_bulk",
-            "send_bulk",
-            &["application/x-ndjson"],
-            &[(200, Gives::Foreign("What became of each event."))],
-            "Send events with a client of Elasticsearch",
-        )
+        ..bulk("/_bulk", "post", "send_bulk")
     },
-    Route {
-        description: "As without an index.",
-        parameters: &["index"],
-        ..foreign(
-            "/{index}/_bulk",
-            "send_bulk_to_index",
-            &["application/x-ndjson"],
-            &[(200, Gives::Foreign("What became of each event."))],
-            "Send events with a client of Elasticsearch",
-        )
-    },
+    bulk("/_bulk", "put", "put_bulk"),
+    Route { parameters: &["index"], ..bulk("/{index}/_bulk", "post", "send_bulk_to_index") },
+    Route { parameters: &["index"], ..bulk("/{index}/_bulk", "put", "put_bulk_to_index") },
     Route {
         description: "Splunk's HTTP Event Collector: objects behind each other. Also at /services/collector.",
         ..foreign(

@@ -9,13 +9,18 @@ pub(super) const PARAMETERS: [&str; 3] = ["follow_rows", "follow_since", "last-e
 
 /// The parameters, by these names.
 pub(super) fn parameters() -> [(&'static str, Value); 3] {
-    let rows = json!({"type": "integer", "minimum": 0, "default": 100});
+    // Requests for anything but events ignore them, whatever they are.
     let text = json!({"type": "string"});
     let of = |name: &str, place: &str, description: &str, schema: &Value| json!({"name": name, "in": place, "description": description, "schema": schema});
     [
         (
             "follow_rows",
-            of("follow_rows", "query", "Where events are asked for: how many of the newest rows come first.", &rows),
+            of(
+                "follow_rows",
+                "query",
+                "Where events are asked for: how many of the newest rows come first, 100 if not given.",
+                &text,
+            ),
         ),
         (
             "follow_since",

@@ -125,7 +125,8 @@ impl Route {
             put("parameters", self.parameters.iter().map(|name| reference("parameters", name)).collect());
         }
         if let Some(content) = self.body.content() {
-            let required = !matches!(self.body, Takes::Parameters);
+            // An empty body of another protocol is mostly one without events.
+            let required = !matches!(self.body, Takes::Parameters | Takes::Foreign(_));
             put("requestBody", json!({"required": required, "content": content}));
         }
         let mut responses: Map<String, Value> =
