@@ -1,17 +1,14 @@
 //! The metrics of alerts. The service counts them; this module only shows them.
 
-use std::sync::atomic::Ordering;
-
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tidegate_service::Service;
 use tidegate_service::alerts::AlertCounts;
 
-type Read = fn(&AlertCounts) -> u64;
+use super::figures::{Figure, Figures};
 
 /// Counters: numbers that only grow.
-const TOTALS: [(&str, &str, Read); 6] = [
+const TOTALS: [Figure<AlertCounts>; 6] = [
     ("tidegate_alerts_runs", "Runs of alerts that found whether the condition holds", |counts| counts.runs),
     ("tidegate_alerts_runs_failed", "Runs of alerts that failed", |counts| counts.failed_runs),
     ("tidegate_alerts_runs_postponed", "Runs of alerts that were put off because the server was busy", |counts| {
@@ -27,7 +24,7 @@ const TOTALS: [(&str, &str, Read); 6] = [
 /// The metrics of alerts.
 #[derive(Debug)]
 pub(super) struct AlertMetrics {
-    totals: Vec<(Counter, Read)>,
+    totals: Figures<AlertCounts>,
     alerts: Gauge,
     firing: Gauge,
     waiting: Gauge,
@@ -35,13 +32,8 @@ pub(super) struct AlertMetrics {
 
 impl AlertMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let mut all =
-            Self { totals: Vec::new(), alerts: Gauge::default(), firing: Gauge::default(), waiting: Gauge::default() };
-        for (name, help, read) in TOTALS {
-            let counter = Counter::default();
-            registry.register(name, help, counter.clone());
-            all.totals.push((counter, read));
-        }
+        let totals = Figures::register(registry, &TOTALS, &[]);
+        let all = Self { totals, alerts: Gauge::default(), firing: Gauge::default(), waiting: Gauge::default() };
         registry.register("tidegate_alerts", "Alerts of endpoints", all.alerts.clone());
         registry.register("tidegate_alerts_firing", "Alerts whose condition holds", all.firing.clone());
         registry.register(
@@ -53,10 +45,7 @@ impl AlertMetrics {
     }
 
     pub(super) fn measure(&self, service: &Service) {
-        let counts = service.alerts.counts();
-        for (counter, read) in &self.totals {
-            counter.inner().store(read(&counts), Ordering::Relaxed);
-        }
+        self.totals.measure(&service.alerts.counts());
         let Ok(numbers) = service.store.catalog().count_alerts() else { return };
         for (gauge, number) in [(&self.alerts, numbers.0), (&self.firing, numbers.1), (&self.waiting, numbers.2)] {
             gauge.set(i64::try_from(number).unwrap_or(i64::MAX));

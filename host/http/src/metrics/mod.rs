@@ -5,6 +5,7 @@
 
 mod alerts;
 mod doors;
+mod figures;
 mod follow;
 pub(crate) mod page;
 mod store;
@@ -22,11 +23,12 @@ use prometheus_client::registry::{Registry, Unit};
 use tidegate_model::{Code, number, size};
 use tidegate_runtime::Class;
 use tidegate_service::Service;
+use tidegate_service::follow::FollowNumbers;
+use tidegate_store::StoreStats;
 
 use self::alerts::AlertMetrics;
 use self::doors::DoorMetrics;
-use self::follow::FollowMetrics;
-use self::store::StoreMetrics;
+use self::figures::Figures;
 use crate::ingest::BodyMemory;
 
 /// Upper bounds of the latency histogram, in seconds.
@@ -104,11 +106,11 @@ pub(crate) struct Metrics {
     refused_connections: Counter,
     anonymous: Gauge,
     crowded_connections: Counter,
-    store: StoreMetrics,
+    store: Figures<StoreStats>,
     /// The figures by door.
     pub(crate) doors: DoorMetrics,
     alerts: AlertMetrics,
-    follow: FollowMetrics,
+    follow: Figures<FollowNumbers>,
     unusable: Gauge,
     memory: Gauge,
     files: Gauge,
@@ -149,10 +151,10 @@ impl Metrics {
             refused_connections: Counter::default(),
             anonymous: Gauge::default(),
             crowded_connections: Counter::default(),
-            store: StoreMetrics::register(&mut registry),
+            store: Figures::register(&mut registry, &store::TOTALS, &store::LEVELS),
             doors: DoorMetrics::register(&mut registry),
             alerts: AlertMetrics::register(&mut registry),
-            follow: FollowMetrics::register(&mut registry),
+            follow: Figures::register(&mut registry, &follow::TOTALS, &follow::LEVELS),
             unusable: Gauge::default(),
             memory: Gauge::default(),
             files: Gauge::default(),

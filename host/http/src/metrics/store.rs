@@ -1,16 +1,11 @@
 //! The statistics of the log store as metrics. The store counts them; this module only shows them.
 
-use std::sync::atomic::Ordering;
-
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 use tidegate_store::StoreStats;
 
-type Read = fn(&StoreStats) -> u64;
+use super::figures::Figure;
 
 /// Counters: numbers that only grow.
-const TOTALS: [(&str, &str, Read); 16] = [
+pub(super) const TOTALS: [Figure<StoreStats>; 16] = [
     ("tidegate_store_commits", "Write-ahead transactions", |stats| stats.commits),
     ("tidegate_store_committed_events", "Events in write-ahead transactions", |stats| stats.committed_rows),
     ("tidegate_store_committed_bytes", "Bytes of those events, as JSON", |stats| stats.committed_bytes),
@@ -38,7 +33,7 @@ const TOTALS: [(&str, &str, Read); 16] = [
 ];
 
 /// Gauges: current numbers.
-const LEVELS: [(&str, &str, Read); 14] = [
+pub(super) const LEVELS: [Figure<StoreStats>; 14] = [
     ("tidegate_sources", "Log sources", |stats| stats.sources),
     (
         "tidegate_sources_overflowing",
@@ -70,36 +65,3 @@ const LEVELS: [(&str, &str, Read); 14] = [
         u64::from(stats.checkpoint_failing)
     }),
 ];
-
-/// The store's metrics.
-#[derive(Debug)]
-pub(super) struct StoreMetrics {
-    totals: Vec<(Counter, Read)>,
-    levels: Vec<(Gauge, Read)>,
-}
-
-impl StoreMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let mut all = Self { totals: Vec::new(), levels: Vec::new() };
-        for (name, help, read) in TOTALS {
-            let counter = Counter::default();
-            registry.register(name, help, counter.clone());
-            all.totals.push((counter, read));
-        }
-        for (name, help, read) in LEVELS {
-            let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
-            all.levels.push((gauge, read));
-        }
-        all
-    }
-
-    pub(super) fn measure(&self, stats: &StoreStats) {
-        for (counter, read) in &self.totals {
-            counter.inner().store(read(stats), Ordering::Relaxed);
-        }
-        for (gauge, read) in &self.levels {
-            gauge.set(i64::try_from(read(stats)).unwrap_or(i64::MAX));
-        }
-    }
-}

@@ -1,0 +1,48 @@
+//! Numbers that a part of the service counts itself, as metrics: a table of their names and of how each is read.
+
+use std::sync::atomic::Ordering;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// Reads one number.
+type Read<S> = fn(&S) -> u64;
+
+/// The name of a metric, what it counts, and how it is read.
+pub(super) type Figure<S> = (&'static str, &'static str, Read<S>);
+
+/// The metrics of one part.
+#[derive(Debug)]
+pub(super) struct Figures<S> {
+    totals: Vec<(Counter, Read<S>)>,
+    levels: Vec<(Gauge, Read<S>)>,
+}
+
+impl<S> Figures<S> {
+    /// `totals` only grow, `levels` are current numbers.
+    pub(super) fn register(registry: &mut Registry, totals: &[Figure<S>], levels: &[Figure<S>]) -> Self {
+        let mut all = Self { totals: Vec::new(), levels: Vec::new() };
+        for (name, help, read) in totals {
+            let counter = Counter::default();
+            registry.register(*name, *help, counter.clone());
+            all.totals.push((counter, *read));
+        }
+        for (name, help, read) in levels {
+            let gauge = Gauge::default();
+            registry.register(*name, *help, gauge.clone());
+            all.levels.push((gauge, *read));
+        }
+        all
+    }
+
+    /// Takes over the numbers as they are now.
+    pub(super) fn measure(&self, numbers: &S) {
+        for (counter, read) in &self.totals {
+            counter.inner().store(read(numbers), Ordering::Relaxed);
+        }
+        for (gauge, read) in &self.levels {
+            gauge.set(i64::try_from(read(numbers)).unwrap_or(i64::MAX));
+        }
+    }
+}
