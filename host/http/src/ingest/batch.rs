@@ -145,12 +145,21 @@ impl Batch {
     /// # Errors
     /// [`Code::TooLarge`] when there are too many events; [`Code::TooManyRequests`] when all requests together hold too
     /// much memory.
-    pub(super) fn checked(mut self) -> Result<Self, Failure> {
+    pub(super) fn checked(self) -> Result<Self, Failure> {
+        Ok(self.checked_and(0)?.0)
+    }
+
+    /// As [`Self::checked`]; `kept` more bytes stay reserved, in a reservation of their own.
+    ///
+    /// # Errors
+    /// Those of [`Self::checked`].
+    pub(super) fn checked_and(mut self, kept: usize) -> Result<(Self, BodyReservation), Failure> {
         match self.failed.take() {
             Some(failure) => Err(failure),
             None => {
-                self.reservation.hold(self.intake.held())?;
-                Ok(self)
+                self.reservation.hold(self.intake.held().saturating_add(kept))?;
+                let kept = self.reservation.split(kept);
+                Ok((self, kept))
             }
         }
     }

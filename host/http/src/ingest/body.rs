@@ -25,7 +25,7 @@ use super::body_memory::{BodyMemory, BodyReservation};
 
 /// The largest zstd window that is accepted, as a power of two: 16 MiB, the size that a whole body may have.
 const WINDOW_LOG: u32 = 24;
-/// The most bytes that come out of one byte of Snappy: a copy of 64 bytes takes two at least.
+/// More bytes than this never come out of one byte of Snappy: a copy makes at most 64 bytes, and takes at least two.
 const SNAPPY_RATIO: usize = 32;
 /// How many bytes of the rest of a refused request are read and discarded at most, as long as more keep arriving.
 const DRAINED: usize = 64 << 20;
@@ -154,7 +154,7 @@ fn encoding(headers: &HeaderMap, undeclared: Encoding) -> Result<Encoding, Failu
 }
 
 fn unknown_encoding(name: &str) -> Failure {
-    let message = format!("the content-encoding {name} is not read here; send gzip, zstd, deflate, or none");
+    let message = format!("the content-encoding {name} is not read here; send gzip, zstd, deflate, snappy, or none");
     Failure::new(Code::UnsupportedMediaType, message).about("content-encoding")
 }
 

@@ -55,6 +55,13 @@ pub(super) struct BodyReservation {
 }
 
 impl BodyReservation {
+    /// Takes so many of the reserved bytes out, as a reservation of its own.
+    pub(super) fn split(&mut self, bytes: usize) -> Self {
+        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let count = bytes.div_ceil(PERMIT).min(held);
+        Self { memory: self.memory.clone(), held: self.held.as_mut().and_then(|held| held.split(count)) }
+    }
+
     /// Sets how many bytes the request holds from now on. A request that needs more than the whole budget reserves all
     /// of it and continues.
     ///

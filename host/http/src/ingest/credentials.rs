@@ -70,12 +70,22 @@ mod tests {
         assert_eq!(found("authorization", "Splunk key", &[]), (false, None));
         assert_eq!(found("authorization", &pair, &[KeyPlace::Pair("ApiKey")]), (false, key("key")));
         assert_eq!(found("dd-api-key", " key", &[KeyPlace::Header("dd-api-key")]), (false, key("key")));
-        for bad in ["Basic", "Basic \u{7f}", "Basic ====", "Basic a2V5", "key"] {
-            let mut headers = HeaderMap::new();
-            if let Ok(value) = axum::http::HeaderValue::from_bytes(bad.as_bytes()) {
-                headers.insert("authorization", value);
-            }
-            assert_eq!(token(&headers, &[]), None, "{bad}");
+        let in_basic = |value: &[u8]| {
+            let value = axum::http::HeaderValue::from_bytes(value).unwrap();
+            token(&HeaderMap::from_iter([(header::AUTHORIZATION, value)]), &[])
+        };
+        assert_eq!(in_basic(b"bAsIc  OmtleQ== "), key("key"));
+        // No pair, no Base64, no colon, an empty token, bytes that are no text, another scheme.
+        for bad in [
+            &b"Basic"[..],
+            b"Basic ====",
+            b"Basic a2V5",
+            b"Basic a2V5Og==",
+            b"Basic \xff",
+            b"Basic Ov8=",
+            b"Bearer OmtleQ==",
+        ] {
+            assert_eq!(in_basic(bad), None, "{}", bad.escape_ascii());
         }
     }
 }

@@ -15,6 +15,7 @@ use tidegate_service::door_options::DoorOptions;
 
 use super::batch::Outcome;
 use super::body::Encoding;
+use super::body_memory::BodyReservation;
 use super::credentials::KeyPlace;
 use super::events::{Events, Item};
 use super::intake::SOURCE_PARAMETERS;
@@ -74,6 +75,11 @@ pub(crate) trait Door: Debug + Send + Sync {
         Ok(Encoding::Identity)
     }
 
+    /// Whether reading the body may take long though the body is short.
+    fn is_long_work(&self, _body: &Bytes) -> bool {
+        false
+    }
+
     /// Reads the body into events, one at a time. An event that cannot be read is refused alone. It may run on a
     /// thread for long work.
     ///
@@ -81,8 +87,8 @@ pub(crate) trait Door: Debug + Send + Sync {
     /// [`Code::InvalidBody`] if the body is not of the protocol; those of [`super::batch::Batch::checked`].
     fn read(&self, head: &Parts, body: &Bytes, events: Events) -> Result<Events, Failure>;
 
-    /// The answer to a request of which at least one event was accepted, or which had none. Where
-    /// [`Self::body_names_sources`] holds, the answer tells the fate of each event ([`Delivered::items`]).
+    /// The answer to a request of which at least one event was accepted, or which had none. A door that notes its events
+    /// ([`Events::note`]) tells the fate of each ([`Delivered::items`]), also where none was accepted.
     fn accepted(&self, head: &Parts, delivered: &Delivered) -> Response;
 
     /// Adds what the settings want in every answer of this door.
@@ -110,6 +116,8 @@ pub(crate) struct Delivered {
     pub(super) outcomes: Vec<Result<Outcome, Failure>>,
     /// The events in the order of the request, if the door notes them.
     pub(super) items: Vec<Item>,
+    /// The memory of `items`, until the answer is built.
+    pub(super) _items_memory: Option<BodyReservation>,
 }
 
 /// The reason for refusing a request that names no source.

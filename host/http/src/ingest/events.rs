@@ -10,7 +10,7 @@ use tidegate_service::Service;
 use tidegate_service::tokens::Access;
 
 use super::batch::Batch;
-use super::body_memory::BodyMemory;
+use super::body_memory::{BodyMemory, BodyReservation};
 use super::intake::find_source;
 
 /// The most sources that the events of one request may name, those that are not there included.
@@ -25,9 +25,13 @@ pub(super) struct Events {
     pub(super) source: Option<String>,
     /// What the answer tells of each event, if the door notes it.
     pub(super) items: Vec<Item>,
+    /// The memory of `items`, once the events are [`Self::checked`].
+    pub(super) items_memory: Option<BodyReservation>,
     pub(super) others: Vec<(String, Batch)>,
     /// The most bytes that a body may have, for readers that decompress a part of it.
     pub(super) longest_body: usize,
+    /// How many bytes came out of a body of which the reader decompressed a part.
+    pub(super) unpacked: Option<usize>,
     pub(super) finder: Option<Finder>,
 }
 
@@ -39,10 +43,12 @@ pub(super) struct Finder {
     pub(super) memory: BodyMemory,
     /// Whether the request has a source of its own, which is then the source of all its events.
     pub(super) has_own: bool,
-    /// Whether there is a source for events whose own is not there.
+    /// Whether there is a source for events whose own is not there, and the sender may send to it.
     pub(super) has_default: bool,
     /// What was found under each name so far.
     pub(super) known: Vec<(String, Result<usize, Arc<Failure>>)>,
+    /// The failure of all events beyond [`MAX_SOURCES`]: one, however many they are.
+    pub(super) beyond: Option<Arc<Failure>>,
 }
 
 /// An event of the request, and where it is.
@@ -64,7 +70,16 @@ pub(super) struct Place {
 
 impl Events {
     pub(super) fn new(own: Batch, longest_body: usize, finder: Option<Finder>) -> Self {
-        Self { own, source: None, items: Vec::new(), others: Vec::new(), longest_body, finder }
+        Self {
+            own,
+            source: None,
+            items: Vec::new(),
+            items_memory: None,
+            others: Vec::new(),
+            longest_body,
+            unpacked: None,
+            finder,
+        }
     }
 
     /// The number of the source for events that name this one: that of the request if it has one, else the one that they
@@ -78,8 +93,11 @@ impl Events {
             return found.clone();
         }
         if finder.known.len() >= MAX_SOURCES {
-            let message = format!("the request names more than {MAX_SOURCES} sources; send smaller batches");
-            return Err(Arc::new(Failure::new(Code::TooLarge, message)));
+            let beyond = finder.beyond.get_or_insert_with(|| {
+                let message = format!("the request names more than {MAX_SOURCES} sources; send smaller batches");
+                Arc::new(Failure::new(Code::TooLarge, message))
+            });
+            return Err(Arc::clone(beyond));
         }
         let found = find_source(&finder.service.store, &finder.access, name).map_err(Arc::new).map(|source| {
             let place = self.others.iter().position(|(other, _)| *other == source);
@@ -119,7 +137,10 @@ impl Events {
     /// Those of [`Batch::checked`].
     pub(super) fn checked(self) -> Result<Self, Failure> {
         let others = self.others.into_iter().map(|(source, batch)| Ok((source, batch.checked()?)));
-        Ok(Self { own: self.own.checked()?, others: others.collect::<Result<_, Failure>>()?, ..self })
+        let others = others.collect::<Result<_, Failure>>()?;
+        // They are held until the answer is built, and the events only until they are stored.
+        let (own, items_memory) = self.own.checked_and(self.items.len().saturating_mul(size_of::<Item>()))?;
+        Ok(Self { own, others, items_memory: Some(items_memory), ..self })
     }
 
     #[cfg(test)]

@@ -110,7 +110,7 @@ pub(super) fn begin(service: &Service, received: Received) -> (Bytes, Batch) {
     (bytes, batch)
 }
 
-/// Runs `work`, which splits a body of `bytes` bytes into events. For a large body it runs outside the threads that
+/// Runs `work`, which splits a body of `bytes` bytes into events. If these are many, it runs outside the threads that
 /// serve connections, and on few threads at once.
 pub(super) async fn cut<T: Send + 'static>(
     memory: &BodyMemory,

@@ -32,6 +32,8 @@ use super::otlp_protobuf;
 use crate::middleware::error_status::TrueStatus;
 
 const GRPC: &str = "application/grpc";
+/// The first byte of a message that is compressed.
+const PACKED: u8 = 1;
 /// What is escaped in a text of a header.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 /// The longest text of a status, in bytes.
@@ -102,6 +104,11 @@ impl Door for OtlpGrpc {
         }
     }
 
+    /// What is in a compressed message is not known before it is read.
+    fn is_long_work(&self, body: &Bytes) -> bool {
+        body.first() == Some(&PACKED)
+    }
+
     fn read(&self, head: &Parts, body: &Bytes, mut events: Events) -> Result<Events, Failure> {
         let encoding = head.headers.get("grpc-encoding").and_then(|encoding| encoding.to_str().ok());
         let message = message(encoding.unwrap_or("identity"), body, &mut events)?;
@@ -161,8 +168,8 @@ fn message(encoding: &str, body: &Bytes, events: &mut Events) -> Result<Bytes, F
     }
     match (flag, encoding) {
         (0, _) => Ok(rest),
-        (1, "gzip") => unpack(&rest, events),
-        (1, other) => {
+        (PACKED, "gzip") => unpack(&rest, events),
+        (PACKED, other) => {
             let message = format!("the encoding {other} of messages is not read here; send gzip, or none");
             Err(Failure::new(Code::Unsupported, message).about("grpc-encoding"))
         }
@@ -170,7 +177,9 @@ fn message(encoding: &str, body: &Bytes, events: &mut Events) -> Result<Bytes, F
     }
 }
 
-/// Decompresses a message, of at most as many bytes as a body may have. What comes out counts in the memory of bodies.
+/// Decompresses a message, of at most as many bytes as a body may have. What comes out counts in the memory of bodies. If
+/// that has no place for it, the message is empty, and the failure is that of the events: what came out until then breaks
+/// off, and its reader would say that the sender is at fault.
 fn unpack(packed: &[u8], events: &mut Events) -> Result<Bytes, Failure> {
     let mut reader = BufReader::with_capacity(64 << 10, MultiGzDecoder::new(packed));
     let mut message = BytesMut::new();
@@ -179,7 +188,8 @@ fn unpack(packed: &[u8], events: &mut Events) -> Result<Bytes, Failure> {
             .fill_buf()
             .map_err(|error| Failure::new(Code::InvalidBody, format!("the message cannot be read as gzip: {error}")))?;
         let count = chunk.len();
-        if count == 0 || events.has_failed() {
+        if count == 0 {
+            events.unpacked = Some(message.len());
             return Ok(message.freeze());
         }
         if message.len() + count > events.longest_body {
@@ -188,6 +198,9 @@ fn unpack(packed: &[u8], events: &mut Events) -> Result<Bytes, Failure> {
             return Err(Failure::new(Code::TooLarge, message));
         }
         events.own.hold_more(count);
+        if events.has_failed() {
+            return Ok(Bytes::new());
+        }
         message.extend_from_slice(chunk);
         reader.consume(count);
     }
@@ -241,8 +254,12 @@ impl HttpBody for Answer {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
+    use super::super::batch::Batch;
+    use super::super::body_memory::BodyMemory;
     use super::*;
+    use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsPartialSuccess;
     use std::io::Write;
+    use tidegate_store::Intake;
 
     fn framed(flag: u8, message: &[u8]) -> Bytes {
         [&[flag][..], &u32::try_from(message.len()).unwrap().to_be_bytes(), message].concat().into()
@@ -271,6 +288,54 @@ mod tests {
         for body in [Bytes::new(), Bytes::from_static(b"\0\0"), framed(0, b"abc").slice(..6), framed(2, b""), two] {
             assert_eq!(read("identity", &body), Err(Code::InvalidBody), "{body:?}");
         }
+    }
+
+    #[test]
+    fn a_message_that_finds_no_memory_is_told_to_be_sent_again() {
+        let memory = BodyMemory::new(2 << 20);
+        let mut other = memory.reservation();
+        other.hold(1 << 20).unwrap();
+        // One field with a text of 3 MiB: broken off anywhere, it is no message.
+        let request = ExportLogsServiceResponse {
+            partial_success: Some(ExportLogsPartialSuccess {
+                error_message: "x".repeat(3 << 20),
+                rejected_log_records: 0,
+            }),
+        };
+        let (mut head, ()) = axum::http::Request::new(()).into_parts();
+        head.headers.insert("grpc-encoding", HeaderValue::from_static("gzip"));
+        let body = framed(1, &gzip(&request.encode_to_vec()));
+        let read = |memory: &BodyMemory| {
+            let batch = Batch::new(Intake::new(0, 1000), memory.reservation(), body.len());
+            OtlpGrpc.read(&head, &body, Events::new(batch, 16 << 20, None)).and_then(Events::checked)
+        };
+        let failure = read(&memory).unwrap_err();
+        assert_eq!((failure.code, status_code(failure.code)), (Code::TooManyRequests, UNAVAILABLE));
+        drop(other);
+        assert_eq!(memory.used(), 0);
+        let broken = framed(1, &gzip(&request.encode_to_vec()[..1 << 20]));
+        let batch = Batch::new(Intake::new(0, 1000), BodyMemory::new(8 << 20).reservation(), 0);
+        let failure = OtlpGrpc.read(&head, &broken, Events::new(batch, 16 << 20, None)).unwrap_err();
+        assert_eq!((failure.code, status_code(failure.code)), (Code::InvalidBody, 3));
+    }
+
+    #[test]
+    fn a_compressed_message_counts_as_what_comes_out_of_it() {
+        let (mut head, ()) = axum::http::Request::new(()).into_parts();
+        head.headers.insert("grpc-encoding", HeaderValue::from_static("gzip"));
+        let (packed, plain) = (framed(1, &gzip(&[0x7a; 0])), framed(0, b""));
+        assert!(OtlpGrpc.is_long_work(&packed) && !OtlpGrpc.is_long_work(&plain));
+        let message = ExportLogsServiceResponse {
+            partial_success: Some(ExportLogsPartialSuccess {
+                error_message: "x".repeat(50_000),
+                rejected_log_records: 0,
+            }),
+        };
+        let message = message.encode_to_vec();
+        let mut events = Events::for_tests(1000);
+        let body = framed(1, &gzip(&message));
+        assert_eq!(super::message("gzip", &body, &mut events).unwrap(), message);
+        assert_eq!((events.unpacked, body.len() < 1_000), (Some(message.len()), true));
     }
 
     #[test]

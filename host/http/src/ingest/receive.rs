@@ -17,6 +17,7 @@ use super::events::{Events, Finder};
 use super::intake::{self, Sender, begin, cut, find_source};
 use super::key::Name;
 use crate::app::App;
+use crate::blocking_body::BLOCKING_BYTES;
 
 /// Answers a request at a door.
 pub(crate) async fn receive(app: Arc<App>, door: &'static dyn Door, request: Request) -> Response {
@@ -45,23 +46,27 @@ async fn take(
     let sender = Sender::of(app, head, door.keys(), door.source_parameters())?;
     let find = |name: &str| find_source(store, &sender.access, name);
     let named = sender.source.clone().or_else(|| door.named_source(head)).map(|name| find(&name)).transpose()?;
-    let default = || Some(door.default_source(&service.options.doors)).filter(|name| !name.is_empty());
+    // Whether this sender may send to the default source matters only if an event goes there.
+    let default = Some(door.default_source(&service.options.doors)).filter(|name| named.is_none() && !name.is_empty());
+    let default = default.map_or_else(|| Err(no_source(door)), find);
     if named.is_none() && !door.body_names_sources() {
-        find(default().ok_or_else(|| no_source(door))?)?;
+        default.as_ref().map_err(Failure::clone)?;
     }
     let undeclared = door.check(head)?;
     let name = Name::of(&head.headers, door.request_name(), &sender.access.identity)?;
     let limit = service.options.ingest.max_body;
     let received = body::read(&app.bodies, &head.headers, body, limit, undeclared).await?;
     let count = received.bytes.len();
+    let work = if door.is_long_work(&received.bytes) { count.max(BLOCKING_BYTES) } else { count };
     let (bytes, batch) = begin(service, received);
     let finder = door.body_names_sources().then(|| Finder {
         service: Arc::clone(service),
         access: Arc::clone(&sender.access),
         memory: app.bodies.clone(),
         has_own: named.is_some(),
-        has_default: default().is_some(),
+        has_default: default.is_ok(),
         known: Vec::new(),
+        beyond: None,
     });
     let events = Events::new(batch, limit, finder);
     let read = {
@@ -74,16 +79,17 @@ async fn take(
             Ok((key, events.checked()?))
         }
     };
-    let (key, events) = cut(&app.bodies, count, read).await?;
+    let (key, events) = cut(&app.bodies, work, read).await?;
+    let count = events.unpacked.unwrap_or(count);
     let source = match (named, &events.source) {
-        (Some(source), _) => Some(source),
-        (None, Some(named)) => Some(find(named)?),
-        (None, None) => default().map(find).transpose()?,
+        (Some(source), _) => Ok(source),
+        (None, Some(named)) => find(named),
+        (None, None) => default,
     };
     let own = match source {
-        Some(source) => intake::store(store, &source, events.own, key).await,
-        None if events.own.count() > 0 || events.items.is_empty() => return Err(no_source(door)),
-        None => Ok(Outcome::default()),
+        Ok(source) => intake::store(store, &source, events.own, key).await,
+        Err(failure) if events.own.count() > 0 || events.items.is_empty() => return Err(failure),
+        Err(_) => Ok(Outcome::default()),
     };
     // Events that name their own sources are told of one by one, so that one source that fails does not fail the
     // others. These are stored together: their transactions share syncs.
@@ -105,7 +111,7 @@ async fn take(
     app.metrics.doors.counted(door.name(), 0, unplaced);
     app.metrics.ingested_bytes(count);
     app.metrics.doors.bytes(door.name(), count);
-    let mut delivered = Delivered { outcomes, items: events.items };
+    let mut delivered = Delivered { outcomes, items: events.items, _items_memory: events.items_memory };
     if delivered.items.is_empty() {
         let own = delivered.outcomes.drain(..).next().unwrap_or_else(|| Ok(Outcome::default()));
         delivered.outcomes = vec![Ok(own?.of_any()?)];

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tidegate_model::{Code, Failure};
 use tidegate_service::door_options::DoorOptions;
 
@@ -99,9 +100,13 @@ fn index_of(path: &str) -> Option<Cow<'_, str>> {
 struct Action<'a> {
     #[serde(borrow, rename = "_index", default)]
     index: Option<Cow<'a, str>>,
-    #[serde(rename = "_id", default)]
-    id: Option<Value>,
+    /// Read only if it is a text or a number, and only where it is used.
+    #[serde(borrow, rename = "_id", default)]
+    id: Option<&'a RawValue>,
 }
+
+/// The longest action line that is read, in bytes: what is made of one takes many times its bytes.
+const LONGEST_ACTION: usize = 64 << 10;
 
 const ACTIONS: [&str; 4] = ["index", "create", "update", "delete"];
 
@@ -118,8 +123,17 @@ fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Eve
     let bad = |message: String| Failure::new(Code::InvalidBody, message);
     let text = Text::of(body);
     events.own.hold_more(text.held());
+    // One failure for all events of an action.
+    let [update, delete] = ["update", "delete"]
+        .map(|name| Arc::new(bad(format!("events cannot be changed: {name} is not done; send index or create"))));
     let mut lines = text.as_str().split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty());
     while let Some((number, line)) = lines.next() {
+        if line.len() > LONGEST_ACTION {
+            return Err(bad(format!(
+                "the action/metadata line [{}] is longer than {LONGEST_ACTION} bytes; nothing of the request was stored",
+                number + 1
+            )));
+        }
         let Some((name, action)) = action(line) else {
             return Err(bad(format!(
                 "Malformed action/metadata line [{}]: expected an object with one of index, create; nothing of the \
@@ -137,9 +151,10 @@ fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Eve
             }
             Some(Some(document)) if name != "update" => {
                 let index = action.index.as_deref().or(path_index);
-                take(index, action.id.as_ref(), document, &text, &mut events)
+                take(index, action.id, document, &text, &mut events)
             }
-            _ => Err(Arc::new(bad(format!("events cannot be changed: {name} is not done; send index or create")))),
+            Some(_) => Err(Arc::clone(&update)),
+            None => Err(Arc::clone(&delete)),
         };
         events.note(name, fate);
         if events.items.len() > MAX_EVENTS {
@@ -159,7 +174,7 @@ fn read(path_index: Option<&str>, body: &[u8], mut events: Events) -> Result<Eve
 /// Reads a document into the batch of its source.
 fn take(
     index: Option<&str>,
-    id: Option<&Value>,
+    id: Option<&RawValue>,
     line: &str,
     text: &Text<'_>,
     events: &mut Events,
@@ -172,10 +187,11 @@ fn take(
     let batch = events.at(source);
     let place = Place { source, event: batch.count() };
     let event = |mut fields: Fields| {
-        if let Some(id) = id.filter(|id| id.is_string() || id.is_number())
+        if let Some(id) = id.filter(|id| id.get().starts_with(|c: char| matches!(c, '"' | '-' | '0'..='9')))
             && !fields.contains_key("id")
+            && let Ok(id) = serde_json::from_str::<Value>(id.get())
         {
-            fields.insert("id".to_owned(), id.clone());
+            fields.insert("id".to_owned(), id);
         }
         Some(Ok(flat(fields)))
     };
@@ -198,10 +214,14 @@ fn source_of(index: &str, events: &mut Events) -> Result<usize, Arc<Failure>> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
+    use super::super::super::batch::Batch;
+    use super::super::super::body_memory::BodyMemory;
+    use super::super::super::events::Item;
     use super::*;
     use serde_json::json;
+    use tidegate_store::Intake;
 
     fn lines(body: &str) -> Result<Events, Failure> {
         read(None, body.as_bytes(), Events::for_tests(200))
@@ -239,6 +259,46 @@ mod tests {
             ]
         );
         assert_eq!(events.own.refused().len(), 2);
+    }
+
+    #[test]
+    fn an_action_line_is_short_and_its_id_a_text_or_a_number() {
+        let line = |fill: &str| format!("{{\"index\":{{\"_id\":{fill}}}}}\n{{\"a\":1}}\n");
+        let long = line(&format!("\"{}\"", "x".repeat(LONGEST_ACTION)));
+        let failure = lines(&long).unwrap_err();
+        assert!(failure.code == Code::InvalidBody && failure.message.contains("longer than 65536"), "{failure}");
+        // A tree of it would be held though it is not used.
+        let nested = format!("[{}0]", "0,".repeat(30_000));
+        let long_number = "1".repeat(100);
+        for (id, expected) in [
+            (nested.as_str(), None),
+            ("null", None),
+            ("true", None),
+            ("{}", None),
+            ("\"7\"", Some(json!("7"))),
+            ("-7", Some(json!(-7))),
+        ] {
+            let events = lines(&line(id)).unwrap();
+            assert_eq!(events.own.events()[0].get("id"), expected.as_ref(), "{}", &id[..id.len().min(20)]);
+        }
+        assert_eq!(lines(&line(&long_number)).unwrap().own.events().len(), 1);
+    }
+
+    #[test]
+    fn events_that_are_refused_for_the_same_reason_share_it() {
+        let body = "{\"delete\":{}}\n{\"update\":{}}\n{}\n".repeat(1_000);
+        let events = lines(&body).unwrap();
+        let reasons: std::collections::BTreeSet<_> =
+            events.items.iter().map(|item| Arc::as_ptr(item.fate.as_ref().unwrap_err())).collect();
+        assert_eq!((events.items.len(), reasons.len()), (2_000, 2));
+        let memory = BodyMemory::new(1 << 20);
+        let batch = Batch::new(Intake::new(0, 1_000), memory.reservation(), body.len());
+        let events = read(None, body.as_bytes(), Events::new(batch, 1 << 20, None)).unwrap().checked().unwrap();
+        let Events { own, items, items_memory, .. } = events;
+        drop(own);
+        assert!(memory.used() >= items.len() * size_of::<Item>(), "until the answer is built");
+        drop(items_memory);
+        assert_eq!(memory.used(), 0);
     }
 
     #[test]

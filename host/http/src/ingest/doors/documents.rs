@@ -54,6 +54,7 @@ impl Documents<'_> {
         let mut source = None;
         let Err(error) = self.values(text.as_str(), &text, batch, &mut source) else { return Ok(source) };
         batch.take_back(start);
+        source = None;
         let lines = || text.as_str().split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty());
         let (_, first) = lines().next().unwrap_or_default();
         if !self.by_line && (first.len() == body.len() || self.values(first, &text, batch, &mut source).is_err()) {
@@ -61,10 +62,12 @@ impl Documents<'_> {
             return Err(Failure::new(Code::InvalidBody, message));
         }
         batch.take_back(start);
+        source = None;
         for (i, line) in lines() {
-            let mark = batch.mark();
+            let (mark, was_named) = (batch.mark(), source.is_some());
             if let Err(error) = self.values(line, &text, batch, &mut source) {
                 batch.take_back(mark);
+                source = source.filter(|_| was_named);
                 batch.refuse(format!("line {} is not valid JSON: {error}", i + 1));
             }
             if batch.has_failed() {
@@ -87,12 +90,13 @@ impl Documents<'_> {
             let envelope = (self.has_envelope && value.starts_with('{') && value.contains("\"batch\""))
                 .then(|| Envelope::deserialize(&mut serde_json::Deserializer::from_str(value)).ok())
                 .flatten();
-            if let Some(envelope) = &envelope {
+            let elements = envelope.as_ref().and_then(|envelope| envelope.batch).map_or(value, RawValue::get);
+            // A record may have a field `batch` that is no list. Its `source` is then a field of it, too.
+            if let Some(envelope) = envelope.filter(|_| elements.starts_with('[')) {
                 let named = [envelope.source_name, envelope.source].into_iter().flatten();
                 let mut named = named.filter_map(|name| serde_json::from_str::<String>(name.get()).ok());
                 *source = source.take().or_else(|| named.next());
             }
-            let elements = envelope.and_then(|envelope| envelope.batch).map_or(value, RawValue::get);
             if elements.starts_with('[') {
                 each_element(elements, |element| {
                     self.document(element, text, batch);
@@ -164,6 +168,23 @@ mod tests {
         for body in ["", " ", "{", "[{\"a\": 1}, x]", "{\"a\": \n{\"a\": 1}"] {
             assert_eq!(read(body.as_bytes(), false).unwrap_err().code, Code::InvalidBody, "{body}");
         }
+    }
+
+    #[test]
+    fn only_an_envelope_names_the_source() {
+        for body in [
+            r#"{"source": "lambda", "type": "batch", "message": "m"}"#,
+            r#"{"source": "lambda", "batch": "7", "message": "m"}"#,
+            r#"[{"source": "lambda", "batch": []}, {"a": 1}]"#,
+            r#"{"source_name": "lambda", "message": "a \"batch\""}"#,
+            // What is taken back names nothing.
+            "{\"batch\": [{\"a\": 1}], \"source\": \"s\"} x\n{\"a\": 1}\n",
+            "{\"a\": 1}\n{\"batch\": [{\"a\": 1}], \"source\": \"s\"} x\n",
+        ] {
+            assert_eq!(read(body.as_bytes(), true).unwrap().1, None, "{body}");
+        }
+        let body = "{\"batch\": [{\"a\": 1}], \"source\": \"s\"}\n{\"batch\": [{\"a\": 1}], \"source\": \"t\"} x\n";
+        assert_eq!(read(body.as_bytes(), true).unwrap().1.as_deref(), Some("s"));
     }
 
     #[test]
