@@ -58,6 +58,7 @@ pub(crate) struct Arguments {
 /// What one event says.
 #[derive(Debug, Default)]
 struct Event {
+    id: Option<String>,
     name: String,
     data: String,
 }
@@ -126,21 +127,26 @@ fn read(
     let mut out = std::io::stdout().lock();
     loop {
         line.clear();
-        // A stream that breaks off ends with an error or in the middle of an event, which is sent again.
+        // A stream that breaks off ends with an error or in the middle of an event. Its id does not count then, so that it
+        // is sent again.
         let read = std::io::Read::take(&mut lines, LONGEST).read_until(b'\n', &mut line);
         if !matches!(read, Ok(1..)) || line.pop() != Some(b'\n') {
             return Ok(Left::Again);
         }
         let text = String::from_utf8_lossy(&line);
         if let Some(id) = text.strip_prefix("id: ") {
-            *last = Some(id.to_owned());
+            event.id = Some(id.to_owned());
         } else if let Some(name) = text.strip_prefix("event: ") {
             name.clone_into(&mut event.name);
         } else if let Some(data) = text.strip_prefix("data: ") {
             event.data.push_str(data);
         } else if text.is_empty() {
-            let Event { name, data } = std::mem::take(&mut event);
-            if let Some(left) = show(&mut out, &name, &data, format, colours)? {
+            let Event { id, name, data } = std::mem::take(&mut event);
+            let left = show(&mut out, &name, &data, format, colours)?;
+            if id.is_some() {
+                *last = id;
+            }
+            if let Some(left) = left {
                 return Ok(left);
             }
         }
@@ -282,6 +288,6 @@ mod tests {
         let left = read(stream.as_bytes(), &mut last, Format::Json, false).unwrap();
         assert_eq!((left, last.as_deref()), (Left::Over("it was revoked".to_owned()), Some("6")));
         let left = read("id: 7.0.0\ndata: {\"a\"".as_bytes(), &mut last, Format::Json, false).unwrap();
-        assert_eq!(left, Left::Again);
+        assert_eq!((left, last.as_deref()), (Left::Again, Some("6")), "the row that broke off is sent again");
     }
 }

@@ -23,6 +23,12 @@ pub(super) enum End {
     Failed(Box<Failure>),
 }
 
+impl From<Failure> for End {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(Box::new(failure))
+    }
+}
+
 impl End {
     fn reason(&self) -> (&'static str, &'static str) {
         match self {

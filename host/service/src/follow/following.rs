@@ -9,8 +9,7 @@ use tidegate_store::Feed;
 use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
-use super::hub::Hub;
-use crate::cache::Key;
+use super::hub::{Hub, HubKey};
 use crate::clock::Clock;
 use crate::execution::Executor;
 use crate::options::FollowOptions;
@@ -60,7 +59,7 @@ pub struct Following {
 
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    pub(super) hubs: HashMap<Key, Arc<Hub>>,
+    pub(super) hubs: HashMap<HubKey, Arc<Hub>>,
     pub(super) feeds: HashMap<Uuid, Arc<Feed>>,
     followers: usize,
     of_token: HashMap<Identity, usize>,

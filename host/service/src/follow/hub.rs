@@ -3,22 +3,26 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_model::Failure;
 use tidegate_store::NewRows;
 use uuid::Uuid;
 
 use super::event::End;
 use super::position::Position;
 use super::ring::{Batch, Ring};
-use super::statement::{Prepared, look, planned, prepared};
+use super::statement::{Prepared, in_time, look, planned, prepared};
 use crate::admission::Permit;
 use crate::cache::Key;
 use crate::execution::{Executor, QueryRequest};
+use crate::tenant::Tenant;
+
+/// What followers share a hub by: the statement with all that its answer depends on, and the source that it reads. A name
+/// may mean another source after the first one was deleted.
+pub(super) type HubKey = (Key, Uuid);
 
 /// One followed statement.
 #[derive(Debug)]
 pub(super) struct Hub {
-    pub(super) key: Key,
+    pub(super) key: HubKey,
     pub(super) source: Uuid,
     pub(super) ring: Ring,
     request: Arc<QueryRequest>,
@@ -40,22 +44,33 @@ impl Hub {
     ) -> Self {
         let ring = Ring::new(computed, Arc::clone(held));
         let (request, followers) = (Arc::clone(request), AtomicUsize::new(0));
-        Self { key: request.key(), source, ring, request, timed, prepared: Mutex::default(), followers }
+        Self { key: (request.key(), source), source, ring, request, timed, prepared: Mutex::default(), followers }
+    }
+
+    /// Whose time looks at new rows for this statement take: that of its first follower.
+    pub(super) fn tenant(&self) -> Tenant {
+        self.request.tenant
     }
 
     /// The operators for the columns of these rows. They are made again when the source has got a column.
+    ///
+    /// # Errors
+    /// The statement's; [`End::Changed`] where it reads another source by now.
     pub(super) async fn prepared(
         &self,
         executor: &Executor,
         rows: &NewRows,
         now: i64,
         place: &Arc<Permit>,
-    ) -> Result<Arc<Prepared>, Failure> {
+    ) -> Result<Arc<Prepared>, End> {
         let known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|known| !self.timed && known.columns == *rows.columns()) {
             return Ok(known);
         }
         let planned = planned(executor, &self.request, now, place)?;
+        if planned.table.source != self.source {
+            return Err(End::Changed);
+        }
         let made = Arc::new(prepared(executor, &planned).await?);
         *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&made));
         Ok(made)
@@ -75,7 +90,10 @@ impl Hub {
         if computed >= rows.last() || self.ring.is_ended() {
             return;
         }
-        let looked = async {
+        if computed < rows.after() {
+            self.ring.skip_to(rows.after());
+        }
+        let looked = in_time(async {
             let prepared = self.prepared(executor, rows, now, place).await?;
             let mut batch = Batch::default();
             let after = Position::whole(computed);
@@ -84,17 +102,18 @@ impl Hub {
                 if batch.is_full() {
                     self.ring.push(std::mem::take(&mut batch), most);
                 }
+                true
             })
             .await?;
-            Ok::<_, Failure>(batch)
-        };
+            Ok::<_, End>(batch)
+        });
         looks.fetch_add(1, Ordering::Relaxed);
         match looked.await {
             Ok(batch) => {
                 self.ring.push(batch, most);
                 self.ring.has_computed(rows.last());
             }
-            Err(failure) => self.ring.end(End::Failed(Box::new(failure))),
+            Err(end) => self.ring.end(end),
         }
     }
 }

@@ -120,12 +120,23 @@ impl Batch {
         self.events.len() >= CHUNK
     }
 
+    /// Bytes that the rows take.
+    pub(super) fn bytes(&self) -> usize {
+        self.events.len() + self.rows.len() * ROW_BYTES
+    }
+
+    /// The place of the last row.
+    pub(super) fn last(&self) -> Option<Position> {
+        self.rows.last().map(|(position, _)| *position)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// The events, and how many they are.
-    pub(super) fn into_events(self) -> (Vec<u8>, u64) {
+    pub(super) fn into_events(mut self) -> (Vec<u8>, u64) {
+        self.events.shrink_to_fit();
         (self.events, tidegate_model::number(self.rows.len()))
     }
 }

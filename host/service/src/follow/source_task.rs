@@ -1,9 +1,13 @@
 //! The task of a followed source: it looks at newly committed rows, for all hubs of the source together.
 //!
 //! It begins at once when something is committed after a pause, and otherwise waits for the interval of the settings, and
-//! as long as the last look took, so that it takes half of the time of one thread at most. A look holds a place among
-//! the queries and competes with them as the work of one tenant.
+//! as long as the last pass over the hubs took, so that it takes half of the time of one thread at most. A pass holds a
+//! place among the queries and competes with them as the work of one tenant.
+//!
+//! Each hub has its own place up to which it is computed. Hubs at the same place share a slice, and those of a token that
+//! has many or slow ones fall behind the others, so that nobody waits for them.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -21,6 +25,8 @@ use crate::tenant::Tenant;
 const UPKEEP: Duration = Duration::from_secs(1);
 /// How long the calls of a source are kept after its last follower has left, so that it can come back without a gap.
 const LINGER: Duration = Duration::from_secs(300);
+/// How long the hubs of one token may take in one pass, but for the end of the last of them.
+const TOKEN_TIME: Duration = Duration::from_millis(250);
 /// The rows and bytes of one slice.
 const SLICE_ROWS: usize = 8 << 10;
 const SLICE_BYTES: usize = 8 << 20;
@@ -49,7 +55,8 @@ impl Following {
         self.lists().hubs.values().filter(|hub| hub.source == source).cloned().collect()
     }
 
-    /// Looks at a slice of new rows for each hub. Returns whether there was one.
+    /// Looks at new rows for each hub whose ring has not ended, those first that are behind. Returns whether one of them
+    /// got on. A token's hubs take [`TOKEN_TIME`] of a pass; the others of them go on in the next one.
     ///
     /// # Errors
     /// No place is free in time; the rows cannot be read.
@@ -58,20 +65,58 @@ impl Following {
         let place = Arc::new(self.executor.admission.enter(Tenant::Following).await?);
         let (own, feed, held) = (Arc::clone(self), Arc::clone(feed), Arc::clone(&place));
         let look = async move {
-            let floor = feed.floor();
-            for hub in hubs.iter().filter(|hub| hub.ring.computed() < floor) {
-                hub.ring.skip_to(floor);
+            let (floor, last, most) = (feed.floor(), *feed.last().borrow(), own.shares().1);
+            let mut groups: BTreeMap<i64, Vec<Arc<Hub>>> = BTreeMap::new();
+            for hub in hubs.into_iter().filter(|hub| !hub.ring.is_ended()) {
+                if hub.ring.computed() < floor {
+                    hub.ring.skip_to(floor);
+                }
+                groups.entry(hub.ring.computed()).or_default().push(hub);
             }
-            let Some(after) = hubs.iter().map(|hub| hub.ring.computed()).min() else { return Ok(false) };
-            let Some(rows) = feed.slice(after, SLICE_ROWS, SLICE_BYTES).map_err(of_store)? else { return Ok(false) };
-            let (rows, now, most) = (Arc::new(rows), own.clock.now(), own.shares().1);
-            for hub in &hubs {
-                hub.look(&own.executor, &rows, now, &held, most, &own.looks).await;
-                tokio::task::yield_now().await;
+            let (mut times, mut got_on) = (Times::default(), false);
+            for (after, mut hubs) in groups {
+                hubs.retain(|hub| times.are_left(hub.tenant()));
+                let Some(first) = hubs.first().map(|hub| hub.tenant()) else { continue };
+                let began = Instant::now();
+                let rows = feed.slice(after, SLICE_ROWS, SLICE_BYTES).map_err(of_store)?;
+                times.add(first, began.elapsed());
+                let Some(rows) = rows.map(Arc::new) else {
+                    // `last` was read before: the source has no calls in between.
+                    hubs.iter().for_each(|hub| hub.ring.has_computed(last));
+                    continue;
+                };
+                for hub in hubs {
+                    if *own.stopping.borrow() {
+                        return Ok(false);
+                    }
+                    // The first of a group may have used its time for the slice.
+                    if hub.tenant() != first && !times.are_left(hub.tenant()) {
+                        continue;
+                    }
+                    let began = Instant::now();
+                    hub.look(&own.executor, &rows, own.clock.now(), &held, most, &own.looks).await;
+                    times.add(hub.tenant(), began.elapsed());
+                    got_on |= hub.ring.is_ended() || hub.ring.computed() > after;
+                    tokio::task::yield_now().await;
+                }
             }
-            Ok(true)
+            Ok(got_on)
         };
         self.executor.compute.run_in(place, look).await
+    }
+}
+
+/// What the hubs of each token have used of a pass.
+#[derive(Debug, Default)]
+struct Times(HashMap<Tenant, Duration>);
+
+impl Times {
+    fn are_left(&self, tenant: Tenant) -> bool {
+        self.0.get(&tenant).is_none_or(|used| *used < TOKEN_TIME)
+    }
+
+    fn add(&mut self, tenant: Tenant, time: Duration) {
+        *self.0.entry(tenant).or_default() += time;
     }
 }
 
@@ -93,23 +138,22 @@ async fn run(following: Weak<Following>, source: Uuid, feed: Arc<Feed>) {
             own.hubs_of(source).iter().for_each(|hub| hub.ring.end(End::SourceDeleted));
             return;
         }
-        loop {
-            let hubs = own.hubs_of(source);
-            if hubs.is_empty() {
-                break;
-            }
+        let hubs = own.hubs_of(source);
+        if !hubs.is_empty() {
             used = Instant::now();
-            let late = hubs.iter().filter(|hub| !hub.ring.is_ended()).any(|hub| hub.ring.computed() < target);
-            if !late {
-                break;
-            }
+        }
+        let late = |hubs: &[Arc<Hub>]| hubs.iter().any(|hub| !hub.ring.is_ended() && hub.ring.computed() < target);
+        let mut interval = own.options.interval;
+        if late(&hubs) {
             match own.look(&feed, hubs).await {
-                Ok(true) => {}
-                Ok(false) => break,
+                Ok(true) if late(&own.hubs_of(source)) => {
+                    last.mark_changed();
+                    interval = Duration::ZERO;
+                }
+                Ok(_) => {}
                 Err(failure) => {
                     tracing::debug!(%failure, "new rows are looked at later");
                     last.mark_changed();
-                    break;
                 }
             }
         }
@@ -123,7 +167,7 @@ async fn run(following: Weak<Following>, source: Uuid, feed: Arc<Feed>) {
                 return;
             }
         }
-        let (interval, took) = (own.options.interval, began.elapsed());
+        let took = began.elapsed();
         drop(own);
         tokio::time::sleep(interval.saturating_sub(took).max(took)).await;
     }

@@ -113,41 +113,50 @@ pub(super) async fn prepared(executor: &Executor, planned: &Planned) -> Result<P
     Ok(Prepared { plan, columns: planned.table.columns.clone() })
 }
 
-/// Runs a statement over new rows. `take` gets the rows of its answer that come after `after`, in their order.
+/// Does the work of one look for one query, planning included, in its time.
 ///
 /// # Errors
-/// What the statement fails with for one of the rows; [`Code::Timeout`].
+/// The work's; [`Code::Timeout`].
+pub(super) async fn in_time<T, E: From<Failure>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    let done = tokio::time::timeout(LOOK_TIME, Stop::after(LOOK_TIME).cover(work)).await;
+    done.unwrap_or_else(|_| {
+        let seconds = LOOK_TIME.as_secs();
+        let message = format!("one look at new rows took longer than {seconds} s; make the condition simpler");
+        Err(Failure::new(Code::Timeout, message).into())
+    })
+}
+
+/// Runs a statement over new rows, within [`in_time`]. `take` gets the rows of its answer that come after `after`, in their
+/// order, and returns whether it takes more.
+///
+/// # Errors
+/// What the statement fails with for one of the rows.
 pub(super) async fn look(
     executor: &Executor,
     request: &QueryRequest,
     prepared: &Prepared,
     rows: &Arc<NewRows>,
     after: Position,
-    mut take: impl FnMut(Position, &[u8]),
+    mut take: impl FnMut(Position, &[u8]) -> bool,
 ) -> Result<(), Failure> {
     let mut writer = LineWriter::new(prepared.plan.columns(), request.redact)?;
     let memory = request.limits.statement_memory;
     let looking = async {
         let mut batches = executor.engine.run_prepared(&prepared.plan, Arc::clone(rows), memory)?;
-        let mut last: Option<(usize, u32)> = None;
-        while let Some(batch) = batches.next().await {
+        let (mut last, mut more) = (None::<(usize, u32)>, true);
+        while more && let Some(batch) = batches.next().await {
             let batch = batch?;
             let places = places(&batch, rows, &mut last)?;
             writer.write(&batch, |row, json| {
-                if let Some(place) = places.get(row).filter(|place| **place > after) {
-                    take(*place, json);
+                if let Some(place) = places.get(row).filter(|place| more && **place > after) {
+                    more = take(*place, json);
                 }
             })?;
         }
         Ok(())
     };
-    let late = || {
-        let seconds = LOOK_TIME.as_secs();
-        let message = format!("one look at new rows took longer than {seconds} s; make the condition simpler");
-        Failure::new(Code::Timeout, message)
-    };
-    let looked = tokio::time::timeout(LOOK_TIME, Stop::after(LOOK_TIME).cover(looking)).await;
-    looked.unwrap_or_else(|_| Err(late())).map_err(|failure| writer.failure(failure))
+    let looked: Result<(), Failure> = looking.await;
+    looked.map_err(|failure| writer.failure(failure))
 }
 
 /// The places of the rows of a batch. Several may be made of one stored row.

@@ -17,8 +17,8 @@ use crate::{
 pub(crate) struct RawCall {
     pub(crate) seq: i64,
     pub(crate) rows: usize,
-    /// A JSON array of so many events.
-    pub(crate) body: Vec<u8>,
+    /// A JSON array of so many events. Shared with the feed of the source.
+    pub(crate) body: Arc<Vec<u8>>,
 }
 
 /// Shreds calls and appends the batches to `memory`. Returns the schema that they need.

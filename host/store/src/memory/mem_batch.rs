@@ -54,9 +54,10 @@ impl MemBatch {
         Ok(MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time, projects, held })
     }
 
-    /// Rows as they arrived, for followers. They are not sorted, and are no part of the source's memory.
+    /// Rows as they arrived, for followers. They are not sorted, are no part of the source's memory, and no query leaves
+    /// them out by their projects.
     pub(crate) fn as_arrived(rows: RecordBatch) -> MemBatch {
-        let projects = RunProjects::of_column(rows.column_by_name("project"));
+        let projects = RunProjects::Any;
         let held = rows.get_array_memory_size();
         let (bytes, first_seq, last_seq, min_time, max_time) = (0, 0, 0, 0, 0);
         MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time, projects, held }

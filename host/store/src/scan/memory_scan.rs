@@ -130,9 +130,7 @@ impl DataSource for MemoryScan {
         if self.followed {
             let rows = context.session_config().get_extension::<NewRows>();
             let chains = vec![rows.map(|rows| rows.batches().to_vec()).unwrap_or_default()];
-            // The scan runs again and again: its own counts would grow with each run.
-            let metrics = ExecutionPlanMetricsSet::new();
-            return MemoryScan { followed: false, chains, metrics, ..self.clone() }.open(0, context);
+            return MemoryScan { followed: false, chains, metrics: self.metrics(), ..self.clone() }.open(0, context);
         }
         let Some(chain) = self.chains.get(partition) else {
             return Err(internal_datafusion_err!("memory has no partition {partition}"));
@@ -188,8 +186,10 @@ impl DataSource for MemoryScan {
         self.fetch.map_or(Ok(()), |fetch| write!(f, ", fetch={fetch}"))
     }
 
+    /// A followed scan runs again and again, and its operator adds to this set at every run, even after its state was
+    /// reset. So it gets a new set each time, which nobody reads, and none that grows.
     fn metrics(&self) -> ExecutionPlanMetricsSet {
-        self.metrics.clone()
+        if self.followed { ExecutionPlanMetricsSet::new() } else { self.metrics.clone() }
     }
 
     fn output_partitioning(&self) -> Partitioning {
@@ -304,10 +304,12 @@ mod tests {
             compute::SortOptions,
             datatypes::Schema,
         },
+        datasource::source::DataSourceExec,
         physical_expr::{
             PhysicalSortExpr,
             expressions::{Column, lit},
         },
+        physical_plan::{ExecutionPlan, execution_plan::reset_plan_states},
         scalar::ScalarValue,
     };
     use futures::TryStreamExt;
@@ -375,6 +377,18 @@ mod tests {
         assert_eq!(read(one.as_ref()).await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
         let nobody = with_filter(&rows, project_is(&rows.table, "nobody")).unwrap();
         assert!(read(nobody.as_ref()).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_a_followed_scan_counts_does_not_grow_with_its_runs() {
+        let leaf: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(rows().followed());
+        let counts = || leaf.metrics().map_or(0, |metrics| metrics.iter().count());
+        let before = counts();
+        for _ in 0..100 {
+            let run = reset_plan_states(Arc::clone(&leaf)).unwrap();
+            run.execute(0, Arc::default()).unwrap().try_collect::<Vec<_>>().await.unwrap();
+        }
+        assert_eq!(counts(), before);
     }
 
     #[test]

@@ -127,8 +127,8 @@ impl TableProvider for SourceTable {
         TableType::Base
     }
 
-    /// Filters are used three times: here to skip segments and batches in memory, and by the Parquet scan to skip row groups and pages. None
-    /// of these looks at each row.
+    /// Filters are used twice: here to skip segments and batches in memory, and by the Parquet scan to skip row groups
+    /// and pages. Neither looks at each row.
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }

@@ -3,7 +3,7 @@
 //! Followers read each call once, in the order of commits, whether or not its rows are in memory or in a segment by then.
 //! Rows in memory have neither that order nor their numbers any more (batches are sorted by time and joined), so a feed
 //! keeps the calls as they were committed. It does so only while somebody holds it, and gives the oldest away when it
-//! holds more than it may. [`crate::source::following`] makes columns of them.
+//! holds more than it may, except the newest call: whoever is fast enough gets every call, however large it is. [`crate::source::following`] makes columns of them.
 //!
 //! A row is known by its place: the number of its call, which is that of its write-ahead row and never used twice, and
 //! its number in the call.
@@ -52,7 +52,8 @@ struct Calls {
 
 impl Calls {
     fn trim(&mut self) {
-        while self.most.is_some_and(|most| self.bytes > most)
+        while self.kept.len() > 1
+            && self.most.is_some_and(|most| self.bytes > most)
             && let Some(call) = self.kept.pop_front()
         {
             self.bytes -= call.body.len() + CALL_BYTES;
@@ -74,6 +75,7 @@ pub struct NewRows {
     /// The number of each call, and the number of its first row in the slice.
     pub(super) starts: Vec<(i64, usize)>,
     pub(super) rows: usize,
+    pub(super) after: i64,
     pub(super) last: i64,
 }
 
@@ -91,6 +93,12 @@ impl NewRows {
     /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// All calls from this number, which is not among them, up to [`NewRows::last`] are in the slice. It is higher than
+    /// what was asked for where the feed had given away calls after that.
+    pub fn after(&self) -> i64 {
+        self.after
     }
 
     /// The number of the last call of the slice.
@@ -121,16 +129,20 @@ impl CallFeed {
     pub(super) fn push(&self, call: &RawCall) {
         let RawCall { seq, rows, ref body } = *call;
         let mut calls = self.calls();
-        calls.add(RawCall { seq, rows, body: body.clone() });
+        calls.add(RawCall { seq, rows, body: Arc::clone(body) });
         calls.trim();
         drop(calls);
         self.last.send_replace(seq);
     }
 
-    /// Adds the calls that came right before those of the feed, in their order.
-    pub(super) fn prepend(&self, older: Vec<RawCall>) {
+    /// Adds the calls that came right before `floor`, which the feed was made with, in their order. Nothing is added if
+    /// the feed has given calls away since then: there would be a gap.
+    pub(super) fn prepend(&self, floor: i64, older: Vec<RawCall>) {
         let Some(first) = older.first().map(|call| call.seq) else { return };
         let mut calls = self.calls();
+        if calls.floor != floor {
+            return;
+        }
         let newer = std::mem::take(&mut calls.kept);
         older.into_iter().for_each(|call| calls.add(call));
         calls.kept.extend(newer);
@@ -153,15 +165,16 @@ impl CallFeed {
         self.calls().bytes
     }
 
-    /// From now on the feed holds at most so many bytes: the oldest calls go first.
+    /// From now on the feed holds at most so many bytes, or one call: the oldest calls go first.
     pub(super) fn hold_at_most(&self, bytes: usize) {
         let mut calls = self.calls();
         calls.most = Some(bytes);
         calls.trim();
     }
 
-    /// The calls after `after`: so many that they have about `rows` rows and `bytes` bytes, and one at least.
-    pub(super) fn after(&self, after: i64, rows: usize, bytes: usize) -> Vec<Arc<RawCall>> {
+    /// The calls after `after`: so many that they have about `rows` rows and `bytes` bytes, and one at least. And the
+    /// number after which none is missing.
+    pub(super) fn after(&self, after: i64, rows: usize, bytes: usize) -> (Vec<Arc<RawCall>>, i64) {
         let calls = self.calls();
         let first = calls.kept.partition_point(|call| call.seq <= after);
         let (mut of_rows, mut of_bytes) = (0, 0);
@@ -171,6 +184,30 @@ impl CallFeed {
             of_bytes += call.body.len();
             fits
         };
-        calls.kept.range(first..).take_while(fits).cloned().collect()
+        (calls.kept.range(first..).take_while(fits).cloned().collect(), after.max(calls.floor))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(seq: i64) -> RawCall {
+        RawCall { seq, rows: 1, body: Arc::new(b"[{}]".to_vec()) }
+    }
+
+    #[test]
+    fn older_calls_are_added_only_right_before_those_of_the_feed() {
+        let seqs = |feed: &CallFeed| feed.after(0, 100, 100).0.iter().map(|call| call.seq).collect::<Vec<_>>();
+        let feed = CallFeed::new(5);
+        feed.push(&call(7));
+        feed.prepend(5, vec![call(2), call(5)]);
+        assert_eq!((seqs(&feed), feed.floor()), (vec![2, 5, 7], 1));
+        let feed = CallFeed::new(5);
+        feed.push(&call(7));
+        feed.push(&call(8));
+        feed.hold_at_most(0);
+        feed.prepend(5, vec![call(2), call(5)]);
+        assert_eq!((seqs(&feed), feed.floor()), (vec![8], 7), "call 7 would be missing between them");
     }
 }

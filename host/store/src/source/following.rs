@@ -2,7 +2,7 @@
 //!
 //! Uses: `feed`, and the source for its schema.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use datafusion::arrow::{
     array::{ArrayRef, Int64Array, RecordBatch},
@@ -46,7 +46,7 @@ impl Feed {
         self.calls.held()
     }
 
-    /// From now on the feed holds at most so many bytes: the oldest calls go first.
+    /// From now on the feed holds at most so many bytes, or one call: the oldest calls go first.
     pub fn hold_at_most(&self, bytes: usize) {
         self.calls.hold_at_most(bytes);
     }
@@ -57,28 +57,35 @@ impl Feed {
     }
 
     /// The rows of the calls after `after` as columns: of so many that they have about `rows` rows and `bytes` bytes, and
-    /// of one at least. `None` if there are none. Rows that came before [`Feed::floor`] are not among them. May take some
-    /// milliseconds.
+    /// of one at least. `None` if there are none. Rows that came before [`Feed::floor`] are not among them, which
+    /// [`NewRows::after`] tells. May take some milliseconds.
     ///
     /// # Errors
     /// A call that cannot be read.
     pub fn slice(&self, after: i64, rows: usize, bytes: usize) -> Result<Option<NewRows>> {
-        let chosen = self.calls.after(after, rows, bytes);
+        let (chosen, after) = self.calls.after(after, rows, bytes);
         if chosen.is_empty() {
             return Ok(None);
         }
         let shape = self.source.current_shape();
-        if let Some(rows) = self.shredded(&chosen, shape, false)? {
+        if let Some(rows) = self.shredded(&chosen, after, shape, false)? {
             return Ok(Some(rows));
         }
         // There are new fields. Only the source itself decides which of them become columns. What it does not know then,
         // because retention has dropped all rows that had it, no query sees.
         self.source.settle()?;
-        self.shredded(&chosen, self.source.current_shape(), true)
+        self.shredded(&chosen, after, self.source.current_shape(), true)
     }
 
-    /// The rows of the calls as columns. `None` if they have new fields, unless these are `ignored`.
-    fn shredded(&self, calls: &[Arc<RawCall>], shape: Arc<Shape>, ignored: bool) -> Result<Option<NewRows>> {
+    /// The rows of the calls, which come after `after`, as columns. `None` if they have new fields, unless these are
+    /// `ignored`.
+    fn shredded(
+        &self,
+        calls: &[Arc<RawCall>],
+        after: i64,
+        shape: Arc<Shape>,
+        ignored: bool,
+    ) -> Result<Option<NewRows>> {
         let caps = self.source.caps().clone();
         let (mut batches, mut starts, mut rows) = (Vec::new(), Vec::new(), 0);
         let (mut shredder, mut bytes) = (None, 0);
@@ -99,7 +106,7 @@ impl Feed {
             return Ok(None);
         }
         let last = calls.last().map_or(0, |call| call.seq);
-        Ok(Some(NewRows { batches, columns: ColumnsVersion(shape), starts, rows, last }))
+        Ok(Some(NewRows { batches, columns: ColumnsVersion(shape), starts, rows, after, last }))
     }
 
     /// Ends a batch, the last of whose rows has the number `end` - 1. Returns whether its columns were known.
@@ -142,8 +149,10 @@ impl Source {
     }
 
     /// The feed of the source: the calls that it keeps while somebody holds them. `older` reads committed calls up to a
-    /// number, without a gap at the end.
+    /// number, without a gap at the end. Whoever gets the feed gets it with them.
     pub(crate) fn feed(self: &Arc<Self>, older: impl FnOnce(i64) -> Result<Vec<RawCall>>) -> Result<Feed> {
+        // One at a time fills it; others wait until it is filled.
+        let _filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
         let (calls, floor) = {
             let mut lists = self.lists();
             match lists.feed.upgrade() {
@@ -155,7 +164,7 @@ impl Source {
                 }
             }
         };
-        calls.prepend(older(floor)?);
+        calls.prepend(floor, older(floor)?);
         Ok(Feed { source: Arc::clone(self), calls })
     }
 }

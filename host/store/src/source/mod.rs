@@ -71,6 +71,8 @@ pub(crate) struct Source {
     /// Locked alone or after `shape`.
     seen: Mutex<ColumnAges>,
     lists: Mutex<Lists>,
+    /// Held while a feed is filled. Locked before `lists` and the catalog.
+    filling: Mutex<()>,
     /// Bytes of rows that are in no segment, over all sources of the store.
     unflushed: Arc<AtomicUsize>,
     /// Told when rows have become columns or a segment.
@@ -149,6 +151,7 @@ impl Source {
             shape: Mutex::new(Arc::new(shape)),
             seen: Mutex::default(),
             lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
+            filling: Mutex::default(),
             unflushed,
             room: Notify::new(),
         }

@@ -61,9 +61,40 @@ async fn a_feed_has_each_call_once_over_flushes() {
     // One call at least, and no more than is asked for.
     assert_eq!(feed.slice(0, 1, 1 << 20).unwrap().unwrap().rows(), 3);
     feed.hold_at_most(0);
-    assert_eq!((feed.floor(), feed.held()), (all[3].0, 0));
+    assert_eq!(feed.floor(), all[2].0);
+    assert_eq!(calls(&feed, 0), all[3..], "the newest stays");
     send(&store, 100, 1).await;
-    assert_eq!(calls(&feed, 0), [], "it holds nothing any more");
+    assert_eq!(feed.floor(), all[3].0);
+    let rows = feed.slice(0, 10, 1 << 20).unwrap().unwrap();
+    assert_eq!((rows.rows(), rows.after()), (1, all[3].0), "it tells that calls are missing");
+    let rows = feed.slice(all[3].0, 10, 1 << 20).unwrap().unwrap();
+    assert_eq!((rows.rows(), rows.after()), (1, all[3].0));
+}
+
+#[tokio::test]
+async fn whoever_asks_for_a_feed_at_once_with_others_gets_it_filled() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    store.create_source(SOURCE).unwrap();
+    for n in 0..9 {
+        send(&store, n * 100, 100).await;
+    }
+    for _ in 0..20 {
+        let at_once = std::sync::Barrier::new(4);
+        let floors = std::thread::scope(|scope| {
+            let ask = || {
+                at_once.wait();
+                let feed = feed(&store);
+                let (floor, calls) = (feed.floor(), calls(&feed, 0).len());
+                // Until then all of them hold it.
+                at_once.wait();
+                (floor, calls)
+            };
+            let asked: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+            asked.into_iter().map(|asked| asked.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(floors, [(0, 9); 4]);
+    }
 }
 
 #[tokio::test]

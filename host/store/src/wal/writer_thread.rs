@@ -254,7 +254,7 @@ impl WriterThread {
                     rows += own;
                     bytes += body.len();
                     self.last = self.last.max(seq);
-                    source.push(RawCall { seq, rows: own, body });
+                    source.push(RawCall { seq, rows: own, body: Arc::new(body) });
                     Ok(StoredCall { rows: own, future_times: None })
                 }
                 InsertOutcome::Repeated(earlier) if earlier.same_body => {
