@@ -64,7 +64,7 @@ mod wal;
 pub use background::dropped::Dropped;
 pub use catalog::{
     AlertMessage, AlertRecord, AlertState, Catalog, EndpointEntry, EndpointRecord, LogDamage, NewAlert, NewVersion,
-    RunOutcome, TokenRecord,
+    RunOutcome, TokenRecord, is_due as is_alert_due,
 };
 pub use error::StoreError;
 pub use ingest::{

@@ -235,6 +235,19 @@ fn a_receiver_that_fails_twice_gets_a_signed_message_and_each_occurrence_once() 
 }
 
 #[test]
+fn a_renamed_alert_keeps_its_secret() {
+    let receiver = Receiver::start(&[], false);
+    let data = folder();
+    let server = start(data.path(), &[]);
+    endpoint(&server);
+    let secret = create(&server, &alert("many", &receiver.url()));
+    let renamed = server.manage("PATCH", &format!("{PATH}/many"), &json!({"name": "few"}));
+    assert_eq!((renamed.status, &renamed.body["name"]), (200, &json!("few")), "{}", renamed.body);
+    assert_eq!(server.manage("POST", &format!("{PATH}/few/test"), &Value::Null).status, 200);
+    assert!(receiver.received().iter().any(|one| one.body["alert"] == "few" && one.is_signed(&secret)));
+}
+
+#[test]
 fn alerts_have_versions_as_the_endpoint_has() {
     let own = folder();
     let server = start(&own.path().join("data"), &[]);

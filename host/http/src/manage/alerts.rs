@@ -237,6 +237,7 @@ pub(crate) async fn update(
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
     let (endpoint, mut manifest, place) = wanted(&app.service, &id, &name)?;
+    let former = name;
     let mut fields = Fields::read(request).await?;
     let alert = alert_of(&mut fields, manifest.alerts.get(place));
     fields.done()?;
@@ -248,6 +249,10 @@ pub(crate) async fn update(
             *old = alert;
         }
         warnings = save(&app.service, &access, endpoint, &manifest).await?;
+        if former != name {
+            let to = name.clone();
+            blocking(&app.service.store, move |store| store.catalog().carry_alert_secret(id, &former, &to)).await?;
+        }
     }
     found(with(current(&app.service, id, &name).await?, "warnings", warnings.into()))
 }

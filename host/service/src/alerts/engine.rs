@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Code, Failure};
-use tidegate_store::{Store, StoreError};
+use tidegate_store::{Store, StoreError, is_alert_due};
 use uuid::Uuid;
 
 use super::deliveries::{delivery, host};
@@ -55,7 +55,7 @@ impl Alerts {
             tokio::spawn(async move {
                 // Read again, now that nobody else runs it: it may have been run since it was found to be due.
                 let record = match own.record(record.endpoint, &record.name).await {
-                    Ok(record) if record.next_run.is_some_and(|time| time <= now) => record,
+                    Ok(record) if record.next_run.is_some_and(|time| is_alert_due(time, now)) => record,
                     _ => return,
                 };
                 if own.run(record, place, turn).await.is_ok() {

@@ -45,7 +45,8 @@ pub(super) fn after_run(
     let (id, since) = occurrence.unwrap_or((new, now));
     let announced = announced && occurrence.is_some();
     let pause = i64::try_from(alert.again_after_minutes).unwrap_or(i64::MAX).saturating_mul(MINUTE);
-    let may_fire = last_fired.is_none_or(|last| now.saturating_sub(last) >= pause);
+    // A message of the future was sent while the clock was ahead.
+    let may_fire = last_fired.is_none_or(|last| last > now || now.saturating_sub(last) >= pause);
     if announced || !may_fire {
         return (AlertState { occurrence: Some((id, since)), announced, last_fired }, None);
     }
@@ -75,6 +76,13 @@ mod tests {
         }
         ids.dedup();
         (told, ids.len())
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_keeps_no_alert_quiet() {
+        let state = AlertState { occurrence: None, announced: false, last_fired: Some(900 * MINUTE) };
+        let (state, message) = after_run(&alert(60, true), state, true, 5 * MINUTE, Uuid::new_v4());
+        assert!(message.is_some() && state.last_fired == Some(5 * MINUTE));
     }
 
     #[test]

@@ -85,17 +85,22 @@ impl Alerts {
             occurrence: state.occurrence.or(record.state.occurrence).map(|(id, _)| id.to_string()),
             message: message.as_ref().map(|(state, _)| (*state).to_owned()),
         };
-        self.note(&record, &asked, message.as_ref().map(|(state, _)| *state));
+        let (told, noted) = (message.as_ref().map(|(state, _)| *state), record.clone());
         let text = serde_json::to_string(&run).map_err(unwritable)?;
         let next_run = next_run(record.endpoint, &alert, now.max(self.clock.now()));
         let outcome = RunOutcome { next_run, state, run: text, message, now };
         let written = blocking(&self.store, move |store| store.catalog().finish_alert_run(&record, &outcome)).await;
-        if let Err(failure) = written {
+        if let Err(failure) = written.clone() {
             tracing::error!(%failure, "the run of an alert cannot be written; it is run again");
             // It is still due. Its endpoint is not asked again at once.
             tokio::time::sleep(Duration::from_micros(BUSY_PAUSE.unsigned_abs())).await;
             return Err(failure);
         }
+        if written == Ok(false) {
+            let message = "the alert was changed while it ran; what it found counts for nothing";
+            return Err(Failure::new(Code::Conflict, message));
+        }
+        self.note(&noted, &asked, told);
         drop(turn);
         Ok(run)
     }

@@ -11,6 +11,14 @@ use crate::{catalog::Catalog, error::Result};
 
 /// The time of the next run of an alert that is not run.
 const NEVER: i64 = i64::MAX;
+/// No alert waits longer than this for its next run, and no message for its next attempt: two days, in microseconds. A time
+/// that is farther ahead was written while the clock was ahead.
+const LONGEST_WAIT: i64 = 2 * 24 * 3_600 * 1_000_000;
+
+/// Whether what was to be done at `time` is due at `now` (microseconds since 1970).
+pub fn is_due(time: i64, now: i64) -> bool {
+    time <= now || (time != NEVER && time > now.saturating_add(LONGEST_WAIT))
+}
 /// The most runs that are kept of an alert.
 const MOST_RUNS: i64 = 50;
 /// The most messages of an alert that wait; beyond, the oldest is dropped.
@@ -164,9 +172,13 @@ impl Catalog {
     /// At most so many alerts whose time has come, the longest due first.
     pub fn due_alerts(&self, now: i64, most: usize) -> Result<Vec<AlertRecord>> {
         let conn = self.lock();
-        let sql = format!("{ALERTS} WHERE next_run <= ?1 AND definition IS NOT NULL ORDER BY next_run LIMIT ?2");
+        let sql = format!(
+            "{ALERTS} WHERE (next_run <= ?1 OR (next_run > ?3 AND next_run != ?4)) AND definition IS NOT NULL
+             ORDER BY next_run LIMIT ?2"
+        );
         let mut statement = conn.prepare_cached(&sql)?;
-        let rows = statement.query_map(params![now, i64::try_from(most).unwrap_or(NEVER)], alert)?;
+        let most = i64::try_from(most).unwrap_or(NEVER);
+        let rows = statement.query_map(params![now, most, now.saturating_add(LONGEST_WAIT), NEVER], alert)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -247,6 +259,15 @@ impl Catalog {
         Ok(self.lock().execute(sql, params![endpoint, name, secret])? > 0)
     }
 
+    /// Gives an alert that was renamed the secret that it had under its former name.
+    pub fn carry_alert_secret(&self, endpoint: Uuid, from: &str, to: &str) -> Result<()> {
+        let sql = "UPDATE alerts SET secret = former.secret
+             FROM (SELECT secret FROM alerts WHERE endpoint = ?1 AND name = ?2) AS former
+             WHERE endpoint = ?1 AND name = ?3 AND definition IS NOT NULL";
+        self.lock().execute(sql, params![endpoint, from, to])?;
+        Ok(())
+    }
+
     /// Forgets the secret of an alert that the current version has no more.
     pub fn forget_alert(&self, endpoint: Uuid, name: &str) -> Result<()> {
         let sql = "DELETE FROM alerts WHERE endpoint = ?1 AND name = ?2 AND definition IS NULL";
@@ -261,11 +282,12 @@ impl Catalog {
         let mut statement = conn.prepare_cached(
             "SELECT m.id, m.endpoint, m.name, m.state, m.body, m.attempts, a.definition, a.secret
              FROM alert_messages m JOIN alerts a ON a.endpoint = m.endpoint AND a.name = m.name
-             WHERE m.next_try <= ?1 AND a.definition IS NOT NULL AND NOT EXISTS
+             WHERE (m.next_try <= ?1 OR m.next_try > ?3) AND a.definition IS NOT NULL AND NOT EXISTS
                  (SELECT 1 FROM alert_messages f WHERE f.endpoint = m.endpoint AND f.name = m.name AND f.id < m.id)
              ORDER BY m.next_try LIMIT ?2",
         )?;
-        let rows = statement.query_map(params![now, i64::try_from(most).unwrap_or(NEVER)], |row| {
+        let most = i64::try_from(most).unwrap_or(NEVER);
+        let rows = statement.query_map(params![now, most, now.saturating_add(LONGEST_WAIT)], |row| {
             Ok(AlertMessage {
                 id: row.get(0)?,
                 endpoint: row.get(1)?,

@@ -25,7 +25,7 @@ use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 pub use self::{
-    alerts::{AlertMessage, AlertRecord, AlertState, NewAlert, RunOutcome},
+    alerts::{AlertMessage, AlertRecord, AlertState, NewAlert, RunOutcome, is_due},
     endpoints::{EndpointEntry, EndpointRecord, NewVersion},
     tokens::TokenRecord,
     wal_file::LogDamage,
