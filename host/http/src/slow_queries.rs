@@ -111,7 +111,7 @@ impl SlowQueries {
         slowest.retain(|one| one.arrived > now.saturating_sub(HELD_FOR));
         let mut known = slowest.clone();
         drop(slowest);
-        known.sort_by(|one, other| other.taken.cmp(&one.taken));
+        known.sort_by_key(|one| std::cmp::Reverse(one.taken));
         let shown = known.into_iter().map(|one| {
             json!({
                 "arrived_at": time(one.arrived),
