@@ -206,7 +206,7 @@ fn text(row: &Map<String, Value>, colours: bool) -> String {
         line.push_str(part);
     };
     if let Some(time) = row.get("timestamp") {
-        add(&shown(time));
+        add(&moment(time));
     }
     if let Some(name) = &message {
         if let Some(level) = &level {
@@ -216,7 +216,7 @@ fn text(row: &Map<String, Value>, colours: bool) -> String {
     }
     for (name, value) in row.iter().filter(|(name, value)| *name != "timestamp" && !value.is_null()) {
         if Some(name) != message.as_ref() {
-            add(&format!("{}={}", plain(name, 200), shown(value)));
+            add(&format!("{}={}", plain(name, 200), shown(&filled(value))));
         }
     }
     match colours.then(|| colour(level.as_deref().unwrap_or_default())).flatten() {
@@ -252,6 +252,26 @@ fn colour(severity: &str) -> Option<u8> {
     }
 }
 
+/// A time for people: answers have it as microseconds since 1970.
+fn moment(time: &Value) -> String {
+    match time.as_i64().and_then(chrono::DateTime::from_timestamp_micros) {
+        Some(time) => time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+        None => shown(time),
+    }
+}
+
+/// A value without the fields that are NULL: records have all fields that any record of their source had.
+fn filled(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(fields.map(|(name, value)| (name.clone(), filled(value))).collect())
+        }
+        Value::Array(items) => items.iter().map(filled).collect(),
+        other => other.clone(),
+    }
+}
+
 /// A value without its quotes. Control characters of logs do not reach the terminal.
 fn shown(value: &Value) -> String {
     let text = match value {
@@ -276,6 +296,8 @@ mod tests {
         assert_eq!(shown_as(row, false), "2026-01-01 error it [2J broke  level=error n=1");
         assert!(shown_as(row, true).starts_with("\u{1b}[31m2026-01-01"));
         assert_eq!(shown_as(r#"{"a": {"b": 1}}"#, true), r#"a={"b":1}"#);
+        let row = r#"{"timestamp": 1769860800123456, "m": [{"a": null, "b": [{"c": null, "d": 0}]}]}"#;
+        assert_eq!(shown_as(row, false), r#"2026-01-31T12:00:00.123Z m=[{"b":[{"d":0}]}]"#);
         assert!(
             shown_as(r#"{"metadata": [{"level": "warning"}], "event_message": "m"}"#, true).starts_with("\u{1b}[33m")
         );

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::open;
-use crate::{AlertState, Catalog, NewAlert, NewVersion, RunOutcome};
+use crate::{AlertState, Catalog, NewAlert, NewVersion, RunOutcome, is_alert_due};
 
 fn new(name: &str, definition: &str) -> NewAlert {
     let secret = format!("secret of {name} {definition}");
@@ -49,7 +49,15 @@ fn an_alert_keeps_its_state_and_secret_through_versions() {
     assert_eq!(catalog.count_alerts().unwrap(), (4, 0, 0));
     assert_eq!(catalog.count_alerts_beside(other).unwrap(), 3);
     assert_eq!(catalog.due_alerts(far, 10).unwrap().len(), 3, "one is paused");
-    assert_eq!(catalog.due_alerts(0, 10).unwrap(), []);
+    let next = catalog.alert(id, "a").unwrap().unwrap().next_run.unwrap();
+    assert_eq!(catalog.due_alerts(next - 1_000_000, 10).unwrap(), []);
+    assert_eq!(catalog.due_alerts(0, 10).unwrap().len(), 3, "written while the clock was far ahead");
+    assert!(
+        is_alert_due(next, next)
+            && is_alert_due(next, 0)
+            && !is_alert_due(next, next - 1)
+            && !is_alert_due(i64::MAX, 0)
+    );
     let a = catalog.alert(id, "a").unwrap().unwrap();
     let occurrence = Uuid::new_v4();
     assert!(catalog.finish_alert_run(&a, &outcome(50, Some(occurrence), Some("firing"))).unwrap());
