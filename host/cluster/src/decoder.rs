@@ -171,6 +171,10 @@ impl Decoder<'_> {
                 Some(input) => Ok(OwnOperator::Barrier(input).into_plan()),
                 None => refused("a barrier has no input"),
             },
+            (OwnKind::Unordered(_), 1) => match inputs()?.pop() {
+                Some(input) => Ok(OwnOperator::Unordered(input).into_plan()),
+                None => refused("a union without order has no input"),
+            },
             (OwnKind::SourceUnion(_), 2..=MAX_PARTITIONS) => source_union(inputs()?),
             (OwnKind::SharedRows(rows), 0) => {
                 let input = self.part(rows.part, context)?;

@@ -107,6 +107,9 @@ impl Encoder<'_> {
                 OwnOperator::Barrier(input) => {
                     Ok(extension(OwnKind::Barrier(true), vec![self.execution_plan_to_proto(&input, codec)?]))
                 }
+                OwnOperator::Unordered(input) => {
+                    Ok(extension(OwnKind::Unordered(true), vec![self.execution_plan_to_proto(&input, codec)?]))
+                }
                 OwnOperator::SharedRows { part, reader, input } => {
                     if !self.state.borrow().parts.contains_key(&part) {
                         self.execution_plan_to_proto(&input, codec)?;

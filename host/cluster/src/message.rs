@@ -39,7 +39,7 @@ pub(crate) struct PartMessage {
 /// What stands in an extension node of the engine's messages.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct OwnMessage {
-    #[prost(oneof = "OwnKind", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "OwnKind", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub(crate) kind: Option<OwnKind>,
 }
 
@@ -64,6 +64,9 @@ pub(crate) enum OwnKind {
     /// A cast of one input to a field of which not only the type counts.
     #[prost(message, tag = "7")]
     Cast(datafusion_proto::protobuf::Field),
+    /// What stands above a union whose rows have no order, over one input.
+    #[prost(bool, tag = "8")]
+    Unordered(bool),
 }
 
 #[derive(Clone, PartialEq, Message)]

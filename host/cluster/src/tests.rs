@@ -37,7 +37,7 @@ const STATEMENTS: [&str; 10] = [
 ];
 
 /// The operators of the list that these plans may have, or have after a change. A scan of segments is none of them.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "AggregateExec",
     "BoundedWindowAggExec",
     "CoalescePartitionsExec",
@@ -61,6 +61,7 @@ const NAMES: [&str; 24] = [
     "SourceUnion",
     "UnionExec",
     "UnnestExec",
+    "Unordered",
     "WindowAggExec",
 ];
 

@@ -10,6 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::security_barrier::Barrier;
 use super::shared_rows::SharedRows;
+use super::unordered::Unordered;
 use super::wrapper::{inside, wrapped};
 
 /// An operator of this crate.
@@ -17,6 +18,8 @@ use super::wrapper::{inside, wrapped};
 pub enum OwnOperator {
     /// What stands above a granted table: it hands its rows on.
     Barrier(Arc<dyn ExecutionPlan>),
+    /// What stands above a union whose rows have no order: it hands them on.
+    Unordered(Arc<dyn ExecutionPlan>),
     /// A reader of the rows of a part that is computed once for all of its readers.
     SharedRows {
         /// Tells the parts of a plan apart.
@@ -34,6 +37,9 @@ impl OwnOperator {
         if let Some(input) = inside::<Barrier>(plan) {
             return Some(Self::Barrier(Arc::clone(input)));
         }
+        if let Some(unordered) = plan.downcast_ref::<Unordered>() {
+            return Some(Self::Unordered(Arc::clone(unordered.input())));
+        }
         plan.downcast_ref::<SharedRows>().map(|rows| {
             let (part, reader) = rows.place();
             Self::SharedRows { part, reader, input: Arc::clone(rows.input()) }
@@ -44,6 +50,7 @@ impl OwnOperator {
     pub fn into_plan(self) -> Arc<dyn ExecutionPlan> {
         match self {
             Self::Barrier(input) => wrapped(input, Barrier),
+            Self::Unordered(input) => Unordered::of(input),
             Self::SharedRows { part, reader, input } => SharedRows::of(part, reader, input),
         }
     }

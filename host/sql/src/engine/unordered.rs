@@ -46,13 +46,13 @@ impl PhysicalOptimizerRule for UnorderedUnions {
 
 /// Hands on the rows of its input, and declares no order of them.
 #[derive(Debug)]
-struct Unordered {
+pub(super) struct Unordered {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }
 
 impl Unordered {
-    fn of(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    pub(super) fn of(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
             input.output_partitioning().clone(),
@@ -61,6 +61,10 @@ impl Unordered {
         );
         let scheduling = input.properties().scheduling_type;
         Arc::new(Self { input, properties: Arc::new(properties.with_scheduling_type(scheduling)) })
+    }
+
+    pub(super) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
     }
 }
 
