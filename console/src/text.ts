@@ -307,6 +307,7 @@ export const T = {
     descriptionHint: "Who or what uses it.",
     may: "May",
     made: "Made",
+    used: "Last used",
     expires: "Expires",
     revoke: "Revoke",
     revokeOf: (name: string) => `Revoke ${name}`,

@@ -33,6 +33,7 @@ export default function Tokens() {
                 <th scope="col">{T.tokens.description}</th>
                 <th scope="col">{T.tokens.may}</th>
                 <th scope="col">{T.tokens.made}</th>
+                <th scope="col">{T.tokens.used}</th>
                 <th scope="col">{T.tokens.expires}</th>
                 <th scope="col"><span class="hidden">{T.tokens.revoke}</span></th>
               </tr>
@@ -48,6 +49,7 @@ export default function Tokens() {
                     <ul class="may">{inWords(one.scopes, one.pinned ?? {}).map((line) => <li key={line}>{line}</li>)}</ul>
                   </td>
                   <td class="nowrap">{one.inserted_at ? ago(Date.parse(one.inserted_at)) : ""}</td>
+                  <td class="nowrap">{one.last_used_at ? ago(Date.parse(one.last_used_at)) : T.common.never}</td>
                   <td class="nowrap">{one.expires_at ? one.expires_at.slice(0, 10) : T.common.never}</td>
                   <td>
                     <button type="button" class="danger small" onClick={() => setRevoking(one)} aria-label={T.tokens.revokeOf(one.description || one.id)}>{T.tokens.revoke}</button>

@@ -128,7 +128,7 @@ impl Client {
     ///
     /// # Errors
     /// The server was not reached, or refuses.
-    pub(crate) fn events(&self, path: &str, last: Option<&str>) -> Result<impl std::io::Read + use<>, NoEvents> {
+    pub(crate) fn events(&self, path: &str, last: Option<&str>) -> Result<impl std::io::Read + Send + use<>, NoEvents> {
         let request = ureq::http::Request::builder()
             .uri(format!("{}{path}", self.base))
             .header("x-api-key", &self.token)

@@ -129,6 +129,9 @@ fn line(record: &TokenRecord) -> String {
         let word = if time < Utc::now() { "expired" } else { "expires" };
         line.push_str(&format!("  {word} {}", time.to_rfc3339_opts(SecondsFormat::Secs, true)));
     }
+    if let Some(time) = record.last_used.and_then(DateTime::from_timestamp_micros) {
+        line.push_str(&format!("  used {}", time.to_rfc3339_opts(SecondsFormat::Secs, true)));
+    }
     if !record.description.is_empty() {
         // Descriptions are escaped, because any user that may create tokens could otherwise send control characters to
         // the terminal.

@@ -9,6 +9,7 @@ use tidegate_store::{Ingested, Store, StoreError};
 use crate::admission::Admission;
 use crate::alerts::{self, Alerts};
 use crate::answer::AnswerMemory;
+use crate::blocking::blocking;
 use crate::cache::{Cache, warm};
 use crate::clock::Clock;
 use crate::component_kinds::ComponentKinds;
@@ -201,6 +202,10 @@ impl Service {
         self.alerts.stop();
         self.following.stop();
         self.recheck.stop().await;
+        let tokens = Arc::clone(&self.tokens);
+        if let Err(failure) = blocking(&self.store, move |store| tokens.write_uses(store.catalog())).await {
+            tracing::warn!(%failure, "the last uses of access tokens cannot be written");
+        }
         self.store.close().await
     }
 }

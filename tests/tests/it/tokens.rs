@@ -66,6 +66,32 @@ fn tokens_end_when_they_say_and_outlive_a_restart() {
 }
 
 #[test]
+fn the_last_use_of_a_token_is_told_and_outlives_a_restart() {
+    let own = folder();
+    let data = own.path().join("data");
+    let server = Server::start_in(&data);
+    let (id, token) = make(&server, &json!({"scopes": "query"}));
+    let last_used = |server: &Server| {
+        let shown = server.manage("GET", &format!("/api/access-tokens/{id}"), &Value::Null);
+        shown.body["last_used_at"].clone()
+    };
+    assert_eq!(last_used(&server), Value::Null);
+    let began = iso(now());
+    assert_eq!(ask(&server, &token, "logs.all", &[("project", "p1")]).status, 200);
+    let first = last_used(&server);
+    assert!(first.as_str().unwrap() >= began.as_str(), "{first} {began}");
+    assert_eq!(server.stop("-TERM"), Some(0));
+    let server = Server::start_in(&data);
+    assert_eq!(last_used(&server), first);
+    let list = Command::new(binary()).args(["token", "list", "--data-dir"]).arg(&data).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    let line = list.lines().find(|line| line.starts_with(&id)).unwrap();
+    assert!(line.contains(&format!("used {}", &first.as_str().unwrap()[..19])), "{line} {first}");
+    assert_eq!(ask(&server, &token, "logs.all", &[("project", "p1")]).status, 200);
+    assert!(last_used(&server).as_str() > first.as_str());
+}
+
+#[test]
 fn what_is_wrong_with_a_token_is_told_by_field() {
     let server = Server::start();
     let answer = server.manage(

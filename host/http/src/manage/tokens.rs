@@ -30,7 +30,7 @@ enum SentScopes {
 }
 
 /// The fields of a token that are shown, and ignored when they are sent.
-const SHOWN_ONLY: [&str; 5] = ["id", "token", "inserted_at", "revoked_at", "warnings"];
+const SHOWN_ONLY: [&str; 6] = ["id", "token", "inserted_at", "revoked_at", "last_used_at", "warnings"];
 
 fn shown(record: &TokenRecord) -> Value {
     let pinned: Value = serde_json::from_str(&record.pinned).unwrap_or_default();
@@ -45,11 +45,13 @@ fn shown(record: &TokenRecord) -> Value {
         "inserted_at": time(record.created_at),
         "expires_at": record.expires_at.map_or(Value::Null, time),
         "revoked_at": record.revoked_at.map_or(Value::Null, time),
+        "last_used_at": record.last_used.map_or(Value::Null, time),
     })
 }
 
 async fn records(service: &Service) -> Result<Vec<TokenRecord>, Failure> {
-    blocking(&service.store, |store| store.catalog().tokens()).await
+    let tokens = Arc::clone(&service.tokens);
+    blocking(&service.store, move |store| tokens.records(store.catalog())).await
 }
 
 async fn known(service: &Service, id: &str) -> Result<TokenRecord, Failure> {

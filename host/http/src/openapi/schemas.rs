@@ -254,6 +254,9 @@ fn schemas() -> Value {
         fields.insert("id".to_owned(), id.clone());
         fields.insert("inserted_at".to_owned(), time.clone());
         fields.insert("revoked_at".to_owned(), time.clone());
+        let description = "Null if it was never used. A crash of the server forgets the uses of the last minute.";
+        let last_used = json!({"type": ["string", "null"], "format": "date-time", "description": description});
+        fields.insert("last_used_at".to_owned(), last_used);
     }
     let mut made = token.clone();
     if let Some(fields) = made.as_object_mut() {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Code, Failure};
-use tidegate_store::{Store, StoreError, is_alert_due};
+use tidegate_store::{Store, is_alert_due};
 use uuid::Uuid;
 
 use super::deliveries::{delivery, host};
@@ -19,17 +19,22 @@ use crate::blocking::blocking;
 
 /// How often it is looked for what is due. Intervals of alerts are whole minutes.
 const TICK: Duration = Duration::from_millis(500);
-/// The most alerts and messages that are looked at in one tick.
+/// The most alerts that are looked at in one tick, and the most messages that are read at once.
 const MOST_DUE: usize = 200;
+/// How often messages are read in one tick. What is behind them has its turn at the next tick.
+const MOST_READS: usize = 5;
 
 /// Runs alerts and sends messages until the service is dropped.
 pub(crate) async fn work(alerts: Weak<Alerts>) {
+    let mut place = None;
     loop {
         let Some(alerts) = alerts.upgrade() else { return };
         if alerts.stopping.load(Ordering::Relaxed) {
             return;
         }
-        if let Err(failure) = alerts.start_due().await {
+        let started = alerts.start_runs().await;
+        let sent = alerts.start_sends(&mut place).await;
+        if let Err(failure) = started.and(sent) {
             tracing::warn!(%failure, "the alerts that are due cannot be read; they are read again soon");
         }
         // What was made just now does not wait for the next tick. A service that is dropped does not wait for this.
@@ -40,14 +45,10 @@ pub(crate) async fn work(alerts: Weak<Alerts>) {
 }
 
 impl Alerts {
-    /// Starts the runs and the sends that are due and find a place. The others are due at the next tick.
-    async fn start_due(self: &Arc<Self>) -> Result<(), Failure> {
+    /// Starts the runs that are due and find a place. The others are due at the next tick.
+    async fn start_runs(self: &Arc<Self>) -> Result<(), Failure> {
         let now = self.clock.now();
-        let look = move |store: &Store| {
-            let catalog = store.catalog();
-            Ok::<_, StoreError>((catalog.due_alerts(now, MOST_DUE)?, catalog.due_alert_messages(now, MOST_DUE)?))
-        };
-        let (alerts, messages) = blocking(&self.store, look).await?;
+        let alerts = blocking(&self.store, move |store| store.catalog().due_alerts(now, MOST_DUE)).await?;
         for record in alerts {
             let Ok(place) = Arc::clone(&self.runs).try_acquire_owned() else { break };
             let Some(turn) = self.asked.take(&record.endpoint, 1) else { continue };
@@ -63,18 +64,37 @@ impl Alerts {
                 }
             });
         }
+        Ok(())
+    }
+
+    /// Starts the sends that are due and find a place. They are read from behind `last` on, the last that was looked at and
+    /// had to wait: a host that does not answer may have more messages than are read in one tick, and those of other
+    /// hosts stand behind them.
+    async fn start_sends(self: &Arc<Self>, last: &mut Option<(i64, i64)>) -> Result<(), Failure> {
+        let now = self.clock.now();
         let most = (self.options.send_concurrency / 2).max(1);
-        for message in messages {
-            let Ok(place) = Arc::clone(&self.sends).try_acquire_owned() else { break };
-            let Ok(alert) = definition(&message.definition) else { continue };
-            let Some(sending) = self.sending.take(&message.id, 1) else { continue };
-            let Some(host) = self.hosts.take(&host(&alert.url), most) else { continue };
-            let own = Arc::clone(self);
-            tokio::spawn(async move {
-                own.deliver(message, &alert).await;
-                drop((place, host, sending));
-                own.wake();
-            });
+        for _ in 0..MOST_READS {
+            let after = *last;
+            let read = move |store: &Store| store.catalog().due_alert_messages(now, after, MOST_DUE);
+            let messages = blocking(&self.store, read).await?;
+            let is_end = messages.len() < MOST_DUE;
+            for message in messages {
+                let Ok(place) = Arc::clone(&self.sends).try_acquire_owned() else { return Ok(()) };
+                *last = Some((message.next_try, message.id));
+                let Ok(alert) = definition(&message.definition) else { continue };
+                let Some(sending) = self.sending.take(&message.id, 1) else { continue };
+                let Some(host) = self.hosts.take(&host(&alert.url), most) else { continue };
+                let own = Arc::clone(self);
+                tokio::spawn(async move {
+                    own.deliver(message, &alert).await;
+                    drop((place, host, sending));
+                    own.wake();
+                });
+            }
+            if is_end {
+                *last = None;
+                return Ok(());
+            }
         }
         Ok(())
     }

@@ -223,3 +223,27 @@ async fn a_pause_holds_between_messages_and_failures_change_no_state() {
     assert_eq!(receiver.states().len(), 3);
     service.close().await.unwrap();
 }
+
+/// More messages wait for a host that does not answer than are read at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_behind_many_of_another_host_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (receiver, turned) = (Receiver::start(&[]), Turned::new());
+    // It takes connections and answers nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", silent.local_addr().unwrap());
+    let service = open(folder.path(), turned).await;
+    event(&service, "one").await;
+    let many = |of: usize| -> String {
+        (0..20).map(|n| alert(&url, "").replace("\"a\"", &format!("\"a{of}-{n}\""))).collect::<Vec<_>>().join("")
+    };
+    for of in 0..11 {
+        save(&service, &format!("errors{of}"), RECENT, &many(of)).await;
+    }
+    let catalog = service.store.catalog();
+    until("all are run", || catalog.count_alerts().unwrap().2 == 220).await;
+    save(&service, "errors", RECENT, &alert(&receiver.url, "")).await;
+    until("it is sent", || receiver.states() == ["firing"]).await;
+    until("that is written", || catalog.count_alerts().unwrap().2 == 220).await;
+    service.close().await.unwrap();
+}

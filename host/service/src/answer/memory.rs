@@ -198,6 +198,13 @@ impl Reservation {
         self.bytes = self.bytes.saturating_add(std::mem::take(&mut other.bytes));
     }
 
+    /// Takes so many bytes out of this one, at most all, as a reservation of their own.
+    pub(crate) fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { memory: self.memory.clone(), bytes }
+    }
+
     /// Returns the bytes beyond the first `bytes`.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let more = self.bytes.saturating_sub(bytes);

@@ -27,6 +27,8 @@ const STOP_DELAY: Duration = Duration::from_millis(1100);
 const TIME: &str = "timestamp";
 /// The most bytes of the first rows that are sent at once.
 const PIECE: usize = 64 << 10;
+/// What a row costs beside its text: its id and the frame of its event.
+const FRAME: usize = 96;
 /// How often a statement is planned again because its source has moved on. The second time suffices.
 const TRIES: usize = 3;
 
@@ -121,7 +123,8 @@ async fn first_rows(
     let (executor, limits) = (&following.executor, &request.limits);
     let most = size(request.endpoint.manifest.settings.max_limit).min(limits.rows).min(*rows);
     let call = planned.table.position;
-    let mut lines: Vec<Vec<u8>> = Vec::new();
+    let memory = executor.answers.of(request.tenant);
+    let (mut lines, mut held) = (Vec::<Vec<u8>>::new(), memory.take(0).await?);
     if most > 0 {
         let plan = executor.engine.newest(&planned.plan, TIME, *since, most)?;
         let mut writer = LineWriter::new(plan.columns(), request.redact)?;
@@ -130,7 +133,7 @@ async fn first_rows(
         while let Some(batch) = batches.next().await {
             let batch = batch.map_err(|failure| writer.failure(failure))?;
             writer.write(&batch, |_, line| {
-                bytes = bytes.saturating_add(line.len());
+                bytes = bytes.saturating_add(line.len() + FRAME);
                 if bytes <= limits.answer_bytes {
                     lines.push(line.to_vec());
                 }
@@ -139,21 +142,22 @@ async fn first_rows(
                 let message = format!("the first rows are larger than {} bytes; ask for fewer", limits.answer_bytes);
                 return Err(Failure::new(Code::LimitExceeded, message).about("follow_rows"));
             }
+            held.join(memory.take(bytes.saturating_sub(held.bytes())).await?);
         }
     }
-    let memory = executor.answers.of(request.tenant);
     let (count, mut queue, mut piece) = (lines.len(), VecDeque::new(), Vec::new());
     for (row, line) in lines.into_iter().rev().enumerate() {
         let left = count - row - 1;
         let id = if left == 0 { Position::whole(call).to_string() } else { format!("{call}-{left}") };
         event::row(&mut piece, &id, &line);
         if piece.len() >= PIECE {
-            let held = memory.take(piece.len()).await?;
-            queue.push_back(counted(std::mem::take(&mut piece).into(), Arc::new(held)));
+            let own = held.split(piece.len());
+            queue.push_back(counted(std::mem::take(&mut piece).into(), Arc::new(own)));
         }
     }
     piece.extend_from_slice(event::live(Position::whole(call), count).as_bytes());
-    let held = memory.take(piece.len()).await?;
+    held.join(memory.take(piece.len().saturating_sub(held.bytes())).await?);
+    held.shrink(piece.len());
     queue.push_back(counted(piece.into(), Arc::new(held)));
     following.count_sent(number(count));
     Ok(queue)

@@ -1,11 +1,13 @@
 //! The access rights of a token.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidegate_model::{Errors, LimitSet};
 use tidegate_store::TokenRecord;
 use uuid::Uuid;
 
+use super::last_use::LastUse;
 use super::scopes::Scopes;
 use crate::tenant::Identity;
 
@@ -26,6 +28,8 @@ pub struct Access {
     /// The HTTP status of failed queries, if the token sets it.
     pub errors: Option<Errors>,
     pub(super) expires_at: Option<i64>,
+    /// When the token was last used.
+    pub(super) uses: Arc<LastUse>,
 }
 
 impl Access {
@@ -40,7 +44,8 @@ impl Access {
         let who = if record.description.is_empty() { record.id.to_string() } else { record.description.clone() };
         let scopes = Scopes::stored(&record.scopes);
         let errors = record.errors.as_deref().and_then(Errors::named);
-        Self { id, who, scopes, pinned, limits, errors, expires_at: record.expires_at, ..Self::default() }
+        let uses = Arc::new(LastUse::read(record.last_used));
+        Self { id, who, scopes, pinned, limits, errors, expires_at: record.expires_at, uses, ..Self::default() }
     }
 
     /// Whether a request means the same with both.

@@ -5,15 +5,16 @@
 //! changed the tokens.
 
 mod access;
+mod last_use;
 mod new_token;
 mod scopes;
 mod secret;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tidegate_store::{Catalog, Store, StoreError};
+use tidegate_store::{Catalog, Store, StoreError, TokenRecord};
 
 use crate::options::Options;
 use crate::start_error::StartError;
@@ -33,6 +34,9 @@ const MIN_LENGTH: usize = 16;
 const LOOK: Duration = Duration::from_millis(200);
 /// The time after which a running server is sure to have noticed a change by another process.
 pub const NOTICED: Duration = Duration::from_millis(1000);
+
+/// How often the last uses of tokens are written.
+const WRITE_USES: Duration = Duration::from_secs(60);
 
 /// The tokens that are created at the first start of a data folder. They are shown once.
 #[derive(Debug, Clone)]
@@ -91,11 +95,16 @@ impl Tokens {
         // after them, so that a failed read is repeated.
         let counted = catalog.tokens_generation()?;
         let mut known = self.fixed.clone();
+        let before = self.known.read().unwrap_or_else(PoisonError::into_inner).clone();
         for record in catalog.tokens()? {
             if record.revoked_at.is_none()
                 && let Ok(hash) = <[u8; 32]>::try_from(record.hash.as_slice())
             {
-                known.insert(hash, Arc::new(Access { identity: hash, ..Access::of(&record) }));
+                let mut access = Access { identity: hash, ..Access::of(&record) };
+                if let Some(before) = before.get(&hash) {
+                    access.uses = Arc::clone(&before.uses);
+                }
+                known.insert(hash, Arc::new(access));
             }
         }
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
@@ -144,23 +153,67 @@ impl Tokens {
         known.get(&access.identity).filter(is_in_time).is_some_and(|known| known.allows_as(access))
     }
 
-    /// The access rights of a token; `None` if the token is unknown, or expired at `now` (microseconds).
+    /// All tokens of the catalog, oldest first, with their last uses as this process knows them.
+    ///
+    /// # Errors
+    /// A failure of the catalog.
+    pub fn records(&self, catalog: &Catalog) -> Result<Vec<TokenRecord>, StoreError> {
+        let mut records = catalog.tokens()?;
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        for record in &mut records {
+            let hash = <[u8; 32]>::try_from(record.hash.as_slice()).ok();
+            let noted = hash.and_then(|hash| known.get(&hash)).and_then(|access| access.uses.last());
+            record.last_used = record.last_used.max(noted);
+        }
+        Ok(records)
+    }
+
+    /// Writes the last uses that are not written.
+    ///
+    /// # Errors
+    /// A failure of the catalog; they are written the next time.
+    pub(crate) fn write_uses(&self, catalog: &Catalog) -> Result<(), StoreError> {
+        let known: Vec<_> = self.known.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let unwritten = |access: &Arc<Access>| Some((access.id?, access.uses.unwritten()?));
+        let unwritten: Vec<_> = known.iter().filter_map(|access| Some((access, unwritten(access)?))).collect();
+        if unwritten.is_empty() {
+            return Ok(());
+        }
+        let uses: Vec<_> = unwritten.iter().map(|(_, used)| *used).collect();
+        catalog.record_token_uses(&uses)?;
+        for (access, (_, used)) in unwritten {
+            access.uses.note_written(used);
+        }
+        Ok(())
+    }
+
+    /// The access rights of a token, which is used with that; `None` if the token is unknown, or expired at `now` (microseconds).
     pub fn access(&self, token: &str, now: i64) -> Option<Arc<Access>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let access = known.get(&hash(token))?;
-        access.expires_at.is_none_or(|expiry| now < expiry).then(|| Arc::clone(access))
+        let access = known.get(&hash(token)).filter(|access| access.expires_at.is_none_or(|expiry| now < expiry))?;
+        access.uses.note(now);
+        Some(Arc::clone(access))
     }
 }
 
-/// Reads the tokens again whenever another process has changed them, until the service is dropped.
+/// Reads the tokens again whenever another process has changed them, and writes their last uses, until the service is
+/// dropped.
 pub(crate) async fn watch(tokens: Weak<Tokens>, store: Weak<Store>) {
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut written = Instant::now();
     loop {
         tick.tick().await;
         let (Some(tokens), Some(store)) = (tokens.upgrade(), store.upgrade()) else { return };
+        let is_time = written.elapsed() >= WRITE_USES;
+        if is_time {
+            written = Instant::now();
+        }
         let look = move || {
             let catalog = store.catalog();
+            if is_time {
+                tokens.write_uses(catalog)?;
+            }
             let mut generation = tokens.generation.lock().unwrap_or_else(PoisonError::into_inner);
             if catalog.tokens_generation()? != *generation {
                 tokens.read(catalog, &mut generation)?;
@@ -168,7 +221,7 @@ pub(crate) async fn watch(tokens: Weak<Tokens>, store: Weak<Store>) {
             Ok::<_, StoreError>(())
         };
         if let Ok(Err(error)) = tokio::task::spawn_blocking(look).await {
-            tracing::warn!(%error, "the tokens cannot be read again; those known before hold");
+            tracing::warn!(%error, "the tokens cannot be read again, or their uses not be written; those known before hold");
         }
     }
 }

@@ -138,6 +138,7 @@ impl NewToken {
             created_at: chrono::Utc::now().timestamp_micros(),
             expires_at: self.expires_at,
             revoked_at: None,
+            last_used: None,
         }
     }
 }

@@ -87,6 +87,8 @@ pub struct RunOutcome {
 pub struct AlertMessage {
     /// Its number.
     pub id: i64,
+    /// When it is tried next (microseconds).
+    pub next_try: i64,
     /// The endpoint of its alert.
     pub endpoint: Uuid,
     /// The name of its alert.
@@ -276,18 +278,20 @@ impl Catalog {
     }
 
     /// At most so many messages whose time has come: of each alert the oldest that waits, because a message is not sent
-    /// before the one ahead of it.
-    pub fn due_alert_messages(&self, now: i64, most: usize) -> Result<Vec<AlertMessage>> {
+    /// before the one ahead of it. In the order of their times and numbers, from behind `after` on.
+    pub fn due_alert_messages(&self, now: i64, after: Option<(i64, i64)>, most: usize) -> Result<Vec<AlertMessage>> {
         let conn = self.lock();
         let mut statement = conn.prepare_cached(
-            "SELECT m.id, m.endpoint, m.name, m.state, m.body, m.attempts, a.definition, a.secret
+            "SELECT m.id, m.endpoint, m.name, m.state, m.body, m.attempts, a.definition, a.secret, m.next_try
              FROM alert_messages m JOIN alerts a ON a.endpoint = m.endpoint AND a.name = m.name
              WHERE (m.next_try <= ?1 OR m.next_try > ?3) AND a.definition IS NOT NULL AND NOT EXISTS
                  (SELECT 1 FROM alert_messages f WHERE f.endpoint = m.endpoint AND f.name = m.name AND f.id < m.id)
-             ORDER BY m.next_try LIMIT ?2",
+                 AND (m.next_try, m.id) > (?4, ?5)
+             ORDER BY m.next_try, m.id LIMIT ?2",
         )?;
         let most = i64::try_from(most).unwrap_or(NEVER);
-        let rows = statement.query_map(params![now, most, now.saturating_add(LONGEST_WAIT)], |row| {
+        let (time, id) = after.unwrap_or((i64::MIN, i64::MIN));
+        let rows = statement.query_map(params![now, most, now.saturating_add(LONGEST_WAIT), time, id], |row| {
             Ok(AlertMessage {
                 id: row.get(0)?,
                 endpoint: row.get(1)?,
@@ -297,6 +301,7 @@ impl Catalog {
                 attempts: row.get(5)?,
                 definition: row.get(6)?,
                 secret: row.get(7)?,
+                next_try: row.get(8)?,
             })
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)

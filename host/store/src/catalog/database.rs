@@ -12,16 +12,17 @@ use crate::error::{Result, StoreError};
 /// "TIDE" in ASCII, so that `file` and other tools recognize the database.
 const APPLICATION_ID: i64 = 0x5449_4445;
 
-pub(crate) const VERSION: i64 = 7;
+pub(crate) const VERSION: i64 = 8;
 
 /// The migration of each older version, from 1 on, to the next one.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("migrate_2.sql"),
     include_str!("migrate_3.sql"),
     include_str!("migrate_4.sql"),
     include_str!("migrate_5.sql"),
     include_str!("migrate_6.sql"),
     include_str!("migrate_7.sql"),
+    include_str!("migrate_8.sql"),
 ];
 
 /// How long a connection waits for another one that writes.

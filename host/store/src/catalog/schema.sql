@@ -103,6 +103,12 @@ CREATE TABLE tokens (
     errors      TEXT                    -- with which status errors are answered; NULL is as the endpoint or the server says
 ) STRICT, WITHOUT ROWID;
 
+-- When a token was last used. A table of its own: a use is no change of the token, which all processes would notice.
+CREATE TABLE token_uses (
+    id        BLOB PRIMARY KEY,         -- identity of the token
+    last_used INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- The alerts of endpoints, each with its state. What it is stands in the manifest of the endpoint's current version;
 -- saving a version writes both in one transaction.
 CREATE TABLE alerts (

@@ -1,6 +1,6 @@
 //! Access tokens in the catalog.
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, TransactionBehavior, params};
 use uuid::Uuid;
 
 use crate::{
@@ -32,6 +32,8 @@ pub struct TokenRecord {
     pub expires_at: Option<i64>,
     /// When it was revoked, if it was.
     pub revoked_at: Option<i64>,
+    /// When it was last used, as far as that was written.
+    pub last_used: Option<i64>,
 }
 
 impl Catalog {
@@ -86,6 +88,23 @@ impl Catalog {
         Ok(changed > 0)
     }
 
+    /// Writes when tokens were last used (identity, microseconds). What is there and later stays.
+    pub fn record_token_uses(&self, uses: &[(Uuid, i64)]) -> Result<()> {
+        let mut conn = self.lock();
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        {
+            let mut statement = tx.prepare_cached(
+                "INSERT INTO token_uses (id, last_used) VALUES (?1, ?2)
+                 ON CONFLICT DO UPDATE SET last_used = max(last_used, excluded.last_used)",
+            )?;
+            for (id, time) in uses {
+                statement.execute(params![id, time])?;
+            }
+        }
+        tx.commit()?;
+        Ok(())
+    }
+
     /// A number that grows with every change of a token or an endpoint, by this process or another one that has the
     /// catalog open. A caller that caches tokens compares it before it uses the cache. Costs one lookup.
     pub fn tokens_generation(&self) -> Result<u64> {
@@ -97,7 +116,8 @@ impl Catalog {
 }
 
 const TOKENS: &str =
-    "SELECT id, hash, description, scopes, pinned, limits, errors, created_at, expires_at, revoked_at FROM tokens";
+    "SELECT id, hash, description, scopes, pinned, limits, errors, created_at, expires_at, revoked_at, last_used
+    FROM tokens LEFT JOIN token_uses USING (id)";
 
 fn token(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
     Ok(TokenRecord {
@@ -111,5 +131,6 @@ fn token(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
         created_at: row.get(7)?,
         expires_at: row.get(8)?,
         revoked_at: row.get(9)?,
+        last_used: row.get(10)?,
     })
 }

@@ -81,7 +81,7 @@ fn an_alert_keeps_its_state_and_secret_through_versions() {
     assert!(catalog.set_alert_secret(id, "a", "mine").unwrap());
     put(catalog, id, &[new("b", "2")]);
     assert_eq!((catalog.alert(id, "a").unwrap(), catalog.alert_secret(id, "a").unwrap()), (None, None));
-    assert_eq!(catalog.due_alert_messages(far, 10).unwrap(), []);
+    assert_eq!(catalog.due_alert_messages(far, None, 10).unwrap(), []);
     assert!(!catalog.set_alert_secret(id, "a", "x").unwrap());
     put(catalog, id, &[new("a", "3"), new("b", "2")]);
     assert_eq!(catalog.alert(id, "a").unwrap().unwrap().state, AlertState::default());
@@ -114,15 +114,17 @@ fn messages_are_sent_in_order_and_bounded_as_runs_are() {
     let runs = catalog.alert_runs(id, "a").unwrap();
     assert_eq!((runs.len(), runs[0].as_str(), runs[49].as_str()), (50, "70", "21"));
     assert_eq!(catalog.count_alerts().unwrap().2, 21);
-    let due = catalog.due_alert_messages(100, 10).unwrap();
+    let due = catalog.due_alert_messages(100, None, 10).unwrap();
     let told: Vec<_> = due.iter().map(|message| (message.name.as_str(), message.body.as_str())).collect();
     assert_eq!(told, [("b", "body 5"), ("a", "body 51")], "the oldest of each");
     assert_eq!(due[1].secret, "secret of a 1");
+    let behind = catalog.due_alert_messages(100, Some((due[0].next_try, due[0].id)), 10).unwrap();
+    assert_eq!(behind, due[1..], "from behind the first on");
     catalog.finish_alert_attempt(&due[1], "{}", Some(200)).unwrap();
-    assert_eq!(catalog.due_alert_messages(100, 10).unwrap().len(), 1, "the others wait for it");
-    let again = catalog.due_alert_messages(200, 10).unwrap();
+    assert_eq!(catalog.due_alert_messages(100, None, 10).unwrap().len(), 1, "the others wait for it");
+    let again = catalog.due_alert_messages(200, None, 10).unwrap();
     assert_eq!((again[1].body.as_str(), again[1].attempts), ("body 51", 1));
     catalog.finish_alert_attempt(&again[1], "{\"ok\":true}", None).unwrap();
-    assert_eq!(catalog.due_alert_messages(200, 10).unwrap()[1].body, "body 52");
+    assert_eq!(catalog.due_alert_messages(200, None, 10).unwrap()[1].body, "body 52");
     assert_eq!(catalog.alert(id, "a").unwrap().unwrap().last_delivery.unwrap(), "{\"ok\":true}");
 }

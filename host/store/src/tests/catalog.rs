@@ -21,6 +21,7 @@ fn token(id: Uuid, hash: u8) -> TokenRecord {
         created_at: 5,
         expires_at: None,
         revoked_at: None,
+        last_used: None,
     }
 }
 
@@ -87,6 +88,9 @@ fn tokens_and_settings() {
     assert_eq!(catalog.token_by_hash(&[8; 32]).unwrap(), None);
     assert!(catalog.revoke_token(token.id).unwrap() && !catalog.revoke_token(token.id).unwrap());
     assert!(catalog.tokens().unwrap()[0].revoked_at.is_some());
+    catalog.record_token_uses(&[(token.id, 20)]).unwrap();
+    catalog.record_token_uses(&[(token.id, 10), (Uuid::new_v4(), 5)]).unwrap();
+    assert_eq!(catalog.tokens().unwrap()[0].last_used, Some(20), "an older use changes nothing");
 
     assert_eq!(catalog.meta("k").unwrap(), None);
     catalog.set_meta("k", "1").unwrap();
@@ -119,6 +123,8 @@ fn a_server_notices_what_the_command_line_changes() {
     changed("a refused token", false);
     beside.revoke_token(id).unwrap();
     changed("a revoked token", true);
+    store.catalog().record_token_uses(&[(id, 1)]).unwrap();
+    changed("a use of a token", false);
     let sources = BTreeMap::new();
     let new = NewVersion {
         id,

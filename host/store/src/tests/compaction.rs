@@ -371,7 +371,7 @@ async fn segments_of_older_versions_are_merged() {
     let conn = rusqlite::Connection::open(dir.path().join("catalog.sqlite")).unwrap();
     conn.execute_batch(
         "ALTER TABLE segments DROP COLUMN runs; ALTER TABLE dropped DROP COLUMN replaced_by;
-         DROP TABLE alerts; DROP TABLE alert_runs; DROP TABLE alert_messages;",
+         DROP TABLE alerts; DROP TABLE alert_runs; DROP TABLE alert_messages; DROP TABLE token_uses;",
     )
     .unwrap();
     conn.pragma_update(None, "user_version", 5).unwrap();
