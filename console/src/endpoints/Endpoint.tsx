@@ -8,6 +8,7 @@ import { Alert, Dialog, Page, Tabs } from "../ui/parts";
 import { useLoaded } from "../ui/load";
 import { Alerts } from "./Alerts";
 import { Calls } from "./Calls";
+import { Component } from "./Component";
 import type { EndpointRecord } from "./Endpoints";
 import { QueryForm } from "./QueryForm";
 import { Try } from "./Try";
@@ -42,6 +43,7 @@ export function Endpoint({ name, tab }: { name: string | null; tab: string }) {
       {name !== null && value && <Tabs label={T.endpoints.tabsLabel} tabs={tabs} chosen={chosen} onChoose={(next) => go(["endpoints", name, next])} />}
       {name === null && <QueryForm key="new" record={null} onSaved={saved} />}
       {value && chosen === "query" && <QueryForm key={value.version} record={value} onSaved={saved} />}
+      {value?.component && chosen === "query" && <Component component={value.component} digest={value.digest} author={value.author} />}
       {value && chosen === "try" && <Try name={value.name} info={info} />}
       {value && chosen === "calls" && <Calls name={value.name} info={info} />}
       {value && chosen === "alerts" && <Alerts endpoint={value.name} info={info} onChanged={reload} />}

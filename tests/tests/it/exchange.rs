@@ -210,6 +210,10 @@ fn code_is_built_by_its_command_and_survives_every_change() {
     assert!(folder.join("out.wasm").is_file(), "the command ran in the folder");
     let first = author.shown("coded");
     assert_eq!(first["kind"], json!("wasm"), "{first}");
+    let component = &first["component"];
+    assert_eq!(component["bytes"], json!(author.component("coded").len()), "{component}");
+    assert_eq!(component["world"], json!("endpoint"), "{component}");
+    assert!(component["imports"].to_string().contains("tidegate:endpoint/"), "{component}");
     assert!(has_mark(&author.component("coded")));
 
     // A change of settings, by either method, and of the query.

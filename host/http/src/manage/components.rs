@@ -37,7 +37,11 @@ pub(super) async fn repacked(service: &Service, digest: &str, manifest: &Manifes
     pack(&stored, manifest).map_err(|error| Failure::new(Code::Refused, error.to_string()))
 }
 
-async fn stored(service: &Service, digest: String) -> Result<Vec<u8>, Failure> {
+/// The bytes of a stored component.
+///
+/// # Errors
+/// Those of the store.
+pub(super) async fn stored(service: &Service, digest: String) -> Result<Vec<u8>, Failure> {
     let component = blocking(&service.store, move |store| store.catalog().component(&digest)).await?;
     component.ok_or_else(|| Failure::new(Code::Internal, "the component of the endpoint is missing"))
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_compiler::compile_sql;
 use tidegate_model::{Code, EndpointName, Failure, LimitSet, Manifest, Parameter, Settings};
 use tidegate_service::failures::of_manifest;
 use tidegate_service::registration::taken;
-use tidegate_service::{SaveRequest, Service, blocking};
+use tidegate_service::{ComponentKind, SaveRequest, Service, blocking};
 
+use super::component_view::component_shown;
 use super::components::{on_save, repacked};
 use super::endpoint_view::{EndpointView, all_shown, known, saved_shown, shown, version_of, version_shown};
 use super::fields::Fields;
@@ -21,7 +22,7 @@ use crate::failure::Refusal;
 
 /// The fields of an endpoint that are shown, and ignored when they are sent: an endpoint may be sent back as it was
 /// shown.
-const SHOWN_ONLY: [&str; 11] = [
+const SHOWN_ONLY: [&str; 12] = [
     "id",
     "token",
     "version",
@@ -33,6 +34,7 @@ const SHOWN_ONLY: [&str; 11] = [
     "statements",
     "kind",
     "digest",
+    "component",
 ];
 
 /// Reads an endpoint from the fields of a request. Fields that are left out keep their value on an update, and have
@@ -153,7 +155,15 @@ pub(crate) async fn slow_queries(State(app): State<Arc<App>>, headers: HeaderMap
 /// `GET /api/endpoints/{id or name}`.
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
-    found(shown(&app.service, known(&app.service, &id)?).await?)
+    let known = known(&app.service, &id)?;
+    let digest = known.digest.clone();
+    let mut endpoint = shown(&app.service, known).await?;
+    if let Value::Object(fields) = &mut endpoint
+        && fields.get("kind").and_then(Value::as_str) == Some(ComponentKind::Wasm.name())
+    {
+        fields.insert("component".to_owned(), component_shown(&app.service, &digest).await?);
+    }
+    found(endpoint)
 }
 
 /// `POST /api/endpoints`.

@@ -230,6 +230,7 @@ fn schemas() -> Value {
             "digest".to_owned(),
             json!({"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "The SHA-256 of the component."}),
         );
+        fields.insert("component".to_owned(), shown("Component"));
         let warning = "What may not be meant as it is written, such as names that no log has had so far.";
         fields.insert("warnings".to_owned(), json!({"type": "array", "items": text, "description": warning}));
         let made = "Sources that were made because the request asked for it (`make_sources`); absent where none was.";
@@ -386,5 +387,23 @@ fn schemas() -> Value {
         "AccessToken": object(token, &["id", "scopes"]),
         "NewAccessToken": closed(token_fields, &["scopes"]),
         "MadeAccessToken": object(made, &["id", "scopes", "token"]),
+    })
+}
+
+/// The component of an endpoint with code.
+pub(super) fn component() -> Value {
+    let text = json!({"type": "string"});
+    let count = json!({"type": "integer", "minimum": 0});
+    json!({
+        "type": "object",
+        "description": "The component of an endpoint with code; only where one endpoint is asked for.",
+        "properties": {
+            "bytes": count,
+            "world": {"type": "string", "enum": ["endpoint", "endpoint-adhoc"], "description": "The smallest world of the contract that it fits."},
+            "imports": {"type": "array", "items": text, "description": "The interfaces that it imports: what it can do."},
+            "initial_memory": {"type": "integer", "minimum": 0, "description": "Bytes of linear memory at the start."},
+            "tools": {"type": "array", "items": object(json!({"name": text, "version": text}), &["name", "version"]), "description": "What it says made it."},
+        },
+        "required": ["bytes", "tools"],
     })
 }
