@@ -353,6 +353,12 @@ export const T = {
   },
   status: {
     states: { ok: "ready", degraded: "degraded", not_ready: "not ready" } as Record<string, string>,
+    alerts: "Alerts",
+    noAlerts: (alerts: number) => (alerts === 1 ? "The one alert is quiet." : `All ${alerts} alerts are quiet.`),
+    alert: "Alert",
+    condition: "Condition",
+    firing: "Fires since",
+    givenUp: "The last message was not taken by its receiver.",
     slow: "Slowest queries of the last hour",
     noSlow: "No query has run in the last hour",
     query: "Query",

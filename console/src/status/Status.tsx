@@ -8,6 +8,7 @@ import type { Series } from "../result/plot";
 import { T } from "../text";
 import { Alert, Page, styled } from "../ui/parts";
 import { parse, quantile, type Sample, sum } from "./metrics";
+import { FiringAlerts } from "./FiringAlerts";
 import { SlowQueries } from "./SlowQueries";
 
 const EVERY = 2000;
@@ -108,6 +109,7 @@ export default function Status() {
         <Picture title={T.status.latency} points={points} format={duration} series={[["p50", "p50", "--s4"], ["p95", "p95", "--s2"]]} />
         <Picture title={T.status.admission} points={points} series={[["running", T.status.running, "--accent"], ["waiting", T.status.queued, "--warn-mark"]]} />
       </div>
+      <FiringAlerts />
       <SlowQueries />
     </Page>
   );

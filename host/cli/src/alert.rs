@@ -9,10 +9,10 @@ use crate::outcome::Outcome;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the alerts of an endpoint with their state
+    /// List alerts with their state
     List {
-        /// The endpoint, by name or id
-        endpoint: String,
+        /// The endpoint, by name or id; without it the alerts of all, those that fire first
+        endpoint: Option<String>,
         #[command(flatten)]
         server: ServerArguments,
     },
@@ -36,7 +36,7 @@ pub(crate) struct OneAlert {
 
 pub(crate) fn run(command: &Command) -> Outcome {
     match command {
-        Command::List { endpoint, server } => list(endpoint, server),
+        Command::List { endpoint, server } => list(endpoint.as_deref(), server),
         Command::Test(one) => test(one),
         Command::Run(one) => run_now(one),
         Command::Secret(one) => secret(one),
@@ -47,12 +47,14 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn list(endpoint: &str, server: &ServerArguments) -> Outcome {
+fn list(endpoint: Option<&str>, server: &ServerArguments) -> Outcome {
     let client = Client::new(server, "a private token")?;
-    let alerts = client.json("GET", &format!("{}/alerts", endpoint_path(endpoint)))?;
+    let path = endpoint.map_or_else(|| "/api/alerts".to_owned(), |name| format!("{}/alerts", endpoint_path(name)));
+    let alerts = client.json("GET", &path)?;
     let alerts = alerts.as_array().ok_or("the answer is no list of alerts; is a Tidegate server at that address?")?;
     if alerts.is_empty() {
-        println!("{endpoint} has no alerts; [[alert]] in endpoint.toml makes one");
+        let whose = endpoint.map_or_else(|| "there are".to_owned(), |name| format!("{name} has"));
+        println!("{whose} no alerts; [[alert]] in endpoint.toml makes one");
     }
     for alert in alerts {
         let flag = |field: &str| alert.get(field).and_then(Value::as_bool) == Some(true);
@@ -63,7 +65,9 @@ fn list(endpoint: &str, server: &ServerArguments) -> Outcome {
         };
         let minutes = alert.get("every_minutes").and_then(Value::as_u64).unwrap_or_default();
         let what = format!("{}, every {minutes} min", text(alert, "condition"));
-        println!("{:<24} {state:<7} {}", plain(text(alert, "name"), 64), plain(&what, 500));
+        let of = alert.pointer("/endpoint/name").and_then(Value::as_str);
+        let name = of.map_or_else(|| text(alert, "name").to_owned(), |of| format!("{of}/{}", text(alert, "name")));
+        println!("{:<24} {state:<7} {}", plain(&name, 200), plain(&what, 500));
         let failed = alert.pointer("/last_run/error/message").and_then(Value::as_str);
         if let Some(failed) = failed {
             println!("  the last run failed: {}", plain(failed, 500));

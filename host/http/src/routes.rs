@@ -71,6 +71,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/api/endpoints/{endpoint}/versions", get(endpoints::versions))
         .route("/api/endpoints/{endpoint}/versions/{version}/component", get(components::get_version))
         .route("/api/endpoints/{endpoint}/versions/{version}/restore", post(endpoints::restore))
+        .route("/api/alerts", get(alerts::list_all))
         .route("/api/endpoints/{endpoint}/alerts", get(alerts::list).post(alerts::create))
         .route(
             "/api/endpoints/{endpoint}/alerts/{alert}",

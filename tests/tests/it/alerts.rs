@@ -191,6 +191,10 @@ fn a_receiver_that_fails_twice_gets_a_signed_message_and_each_occurrence_once() 
     assert_eq!(body["sample"], json!([{"id": "2", "path": "/x", "length": 2, "ip": "REDACTED"}]));
     let shown = show(&server, "hook");
     assert_eq!((&shown["firing"], &shown["last_delivery"]["attempt"]), (&json!(true), &json!(3)));
+    let all = server.manage("GET", "/api/alerts", &Value::Null).body;
+    assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
+    assert_eq!((&all[0]["endpoint"]["name"], &all[0]["firing"]), (&json!("paths"), &json!(true)), "{all}");
+    assert_eq!(all[0]["last_run"], shown["last_run"]);
     assert_eq!(shown["occurrence"], body["occurrence"]);
     assert!(run(&server, "hook")["message"].is_null());
 
@@ -295,6 +299,7 @@ fn alerts_have_versions_as_the_endpoint_has() {
     assert!(tidegate(&["push", copy.to_str().unwrap()]).contains("alerts: three, one"));
     assert_eq!(names(), ["one", "three"]);
     assert!(tidegate(&["alert", "list", "paths"]).contains("rows > 0, every 1440 min"));
+    assert!(tidegate(&["alert", "list"]).contains("paths/"));
     assert!(tidegate(&["alert", "test", "paths", "three"]).contains("the receiver answered 200"));
     assert!(tidegate(&["alert", "run", "paths", "three"]).contains("0 rows, the condition does not hold"));
     assert!(tidegate(&["alert", "secret", "paths", "three"]).starts_with("tgs_"));

@@ -25,6 +25,8 @@ use crate::failure::Refusal;
 /// The fields of an alert that are shown, and ignored when they are sent.
 const SHOWN_ONLY: [&str; 8] =
     ["firing", "since", "occurrence", "next_run", "last_run", "last_delivery", "secret", "warnings"];
+/// The most alerts in the list of all.
+const MOST_LISTED: usize = 1_000;
 /// The lengths that a secret may have, in bytes.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 16..=256;
 
@@ -182,6 +184,17 @@ fn with(mut value: Value, name: &str, of: Value) -> Value {
         fields.insert(name.to_owned(), of);
     }
     value
+}
+
+/// `GET /api/alerts`: the alerts of all endpoints, those that fire first.
+pub(crate) async fn list_all(State(app): State<Arc<App>>, headers: HeaderMap) -> ManageResult {
+    private(&app.service, &headers)?;
+    let all = blocking(&app.service.store, |store| store.catalog().alerts(MOST_LISTED)).await?;
+    let of = |(endpoint, record, run): &(String, AlertRecord, Option<String>)| {
+        let about = json!({"id": record.endpoint.to_string(), "name": endpoint});
+        with(shown(record, run.as_ref()), "endpoint", about)
+    };
+    found(all.iter().map(of).collect())
 }
 
 /// `GET /api/endpoints/{endpoint}/alerts`.

@@ -15,6 +15,11 @@ const RUNS: &str = "/api/endpoints/{endpoint}/alerts/{alert}/runs";
 /// All routes of alerts.
 pub(super) const ROUTES: &[Route] = &[
     Route {
+        description: "Those that fire first, then by the names of endpoint and alert; the first 1,000.",
+        success: &[(200, Gives::List("AlertOfEndpoint"))],
+        ..route("/api/alerts", "get", "list_all_alerts", Who::Private, "The alerts of all endpoints, with their state")
+    },
+    Route {
         parameters: &["endpoint"],
         success: &[(200, Gives::List("Alert"))],
         ..route(ALERTS, "get", "list_alerts", Who::Private, "The alerts of an endpoint, with their state")
@@ -145,6 +150,10 @@ pub(super) fn schemas() -> Map<String, Value> {
     ] {
         alert.insert(name.to_owned(), schema);
     }
+    let mut of_endpoint = alert.clone();
+    let endpoint =
+        object(json!({"id": {"type": "string", "format": "uuid"}, "name": {"type": "string"}}), &["id", "name"]);
+    of_endpoint.insert("endpoint".to_owned(), endpoint);
     let mut made = alert.clone();
     made.insert("secret".to_owned(), json!({"type": "string", "description": "Shown once."}));
     let delivery = json!({
@@ -169,6 +178,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         "AlertFields": closed(fields.clone(), &[]),
         "NewAlert": closed(fields, &needed),
         "Alert": object(Value::Object(alert), &state),
+        "AlertOfEndpoint": object(Value::Object(of_endpoint), &["name", "endpoint", "firing", "since", "last_run", "last_delivery"]),
         "MadeAlert": object(Value::Object(made), &["name", "every_minutes", "condition", "url", "firing", "next_run", "secret"]),
         "AlertRun": object(json!({
             "at": time,

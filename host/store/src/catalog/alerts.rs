@@ -164,6 +164,22 @@ impl Catalog {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
+    /// At most so many alerts of all endpoints, each with the name of its endpoint and its last run as JSON: those that
+    /// fire first, then by the names of endpoint and alert.
+    pub fn alerts(&self, most: usize) -> Result<Vec<(String, AlertRecord, Option<String>)>> {
+        let conn = self.lock();
+        let mut statement = conn.prepare_cached(
+            "SELECT a.endpoint, a.name, a.definition, a.next_run, a.occurrence, a.since, a.announced, a.last_fired,
+                 a.last_delivery, e.name,
+                 (SELECT run FROM alert_runs r WHERE r.endpoint = a.endpoint AND r.name = a.name ORDER BY id DESC LIMIT 1)
+             FROM alerts a JOIN endpoints e ON e.id = a.endpoint WHERE a.definition IS NOT NULL
+             ORDER BY a.occurrence IS NULL, e.name, a.name LIMIT ?1",
+        )?;
+        let most = i64::try_from(most).unwrap_or(NEVER);
+        let rows = statement.query_map([most], |row| Ok((row.get(9)?, alert(row)?, row.get(10)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
     /// One alert of the current version of an endpoint.
     pub fn alert(&self, endpoint: Uuid, name: &str) -> Result<Option<AlertRecord>> {
         let conn = self.lock();
