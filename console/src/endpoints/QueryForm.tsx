@@ -119,6 +119,20 @@ function Findings({ checked }: { checked: Checked }) {
     <>
       <Alert kind="done" message={next} />
       {checked.warnings.map((warning) => <Alert key={warning} kind="warning" message={warning} />)}
+      {checked.grants.length > 0 && (
+        <section>
+          <h2>{T.endpoints.lineage}</h2>
+          <ul class="may">
+            {checked.grants.map(({ table, parameters, reads }) => (
+              <li key={table}>
+                <code>{table}</code>
+                <p class="hint">{parameters.length > 0 ? T.endpoints.narrowed(parameters) : T.endpoints.notNarrowed}</p>
+                {Object.entries(reads).map(([source, columns]) => <p key={source} class="hint"><code>{source}</code>: {columns.join(", ")}</p>)}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
     </>
   );
 }

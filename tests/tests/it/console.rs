@@ -102,6 +102,16 @@ fn a_check_says_what_a_save_would_and_saves_nothing() {
     assert_eq!(server.manage("GET", "/api/endpoints/own", &json!(null)).status, 404);
     let saved = server.manage("POST", "/api/endpoints", &fields);
     assert_eq!((saved.status, &saved.body["warnings"]), (201, &new.body["warnings"]));
+    // No log has the other column, so far.
+    let read = json!({"postgres.logs": ["id"]});
+    assert_eq!(new.body["grants"], json!([{"table": "t", "parameters": [], "reads": read}]));
+    assert_eq!(new.body["statements"], json!([{"name": "default", "reads": {"t": ["event_mesage", "id"]}}]));
+    let narrowed =
+        "WITH t AS (SELECT id FROM `postgres.logs` WHERE project = @project), u AS (SELECT id FROM t) SELECT id FROM u";
+    let narrowed = check("own", json!({"query": narrowed}));
+    let parameters: Vec<_> =
+        narrowed.body["grants"].as_array().unwrap().iter().map(|grant| &grant["parameters"]).collect();
+    assert_eq!(parameters, [&json!(["project"]), &json!(["project"])], "{}", narrowed.body);
     assert_eq!(check("own", fields).body["unchanged"], true);
     let changed = check("own", json!({"query": "SELECT id FROM `postgres.logs`"}));
     assert_eq!((changed.status, &changed.body["version"]), (200, &json!(1)));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tidegate_compiler::compile_sql;
 use tidegate_model::{Code, EndpointName, Failure, LimitSet, Manifest, Parameter, Settings};
 use tidegate_service::failures::of_manifest;
-use tidegate_service::registration::taken;
+use tidegate_service::registration::{Grant, Lineage, taken};
 use tidegate_service::{ComponentKind, SaveRequest, Service, blocking};
 
 use super::component_view::component_shown;
@@ -221,11 +221,17 @@ pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, r
         from: version,
     };
     let warnings = app.service.registrar.try_component(&component, saving).await.map_err(on_save)?;
+    let Lineage { grants, statements } = app.service.registrar.lineage(&manifest, &component).await.map_err(on_save)?;
+    let granted =
+        |Grant { table, parameters, reads }: &Grant| json!({"table": table, "parameters": parameters, "reads": reads});
+    let stated = |(name, reads): &(String, _)| json!({"name": name, "reads": reads});
     found(json!({
         "name": manifest.name,
         "version": version,
         "unchanged": unchanged,
         "warnings": warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "grants": grants.iter().map(granted).collect::<Vec<_>>(),
+        "statements": statements.iter().map(stated).collect::<Vec<_>>(),
     }))
 }
 

@@ -39,6 +39,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
     if let Some(all) = components.get_mut("schemas").and_then(Value::as_object_mut) {
         all.extend(alert_routes::schemas());
         all.insert("Component".to_owned(), schemas::component());
+        all.extend(schemas::lineage());
     }
     json!({
         "openapi": "3.1.0",

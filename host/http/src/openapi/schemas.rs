@@ -333,7 +333,9 @@ fn schemas() -> Value {
             "version": {"type": ["integer", "null"], "description": "The version that is there now."},
             "unchanged": {"type": "boolean", "description": "Whether it is what is there now."},
             "warnings": endpoint.get("warnings"),
-        }), &["name", "version", "unchanged", "warnings"]),
+            "grants": {"type": "array", "items": shown("CheckedGrant")},
+            "statements": {"type": "array", "items": shown("CheckedStatement")},
+        }), &["name", "version", "unchanged", "warnings", "grants", "statements"]),
         "EndpointStatistics": object(json!({
             "id": id,
             "name": text,
@@ -406,4 +408,27 @@ pub(super) fn component() -> Value {
         },
         "required": ["bytes", "tools"],
     })
+}
+
+/// What an endpoint would read.
+pub(super) fn lineage() -> [(String, Value); 2] {
+    let text = json!({"type": "string"});
+    let texts = json!({"type": "array", "items": text});
+    let reads = |what: &str| json!({"type": "object", "additionalProperties": texts, "description": what});
+    let grant = object(
+        json!({
+            "table": text,
+            "parameters": {"type": "array", "items": text, "description": "Those that it uses. Without any, whoever may call the endpoint may read all of it."},
+            "reads": reads("Columns by source."),
+        }),
+        &["table", "parameters", "reads"],
+    );
+    let statement = object(
+        json!({
+            "name": {"type": "string", "description": "`default` is the body of the query."},
+            "reads": reads("Columns by granted table."),
+        }),
+        &["name", "reads"],
+    );
+    [("CheckedGrant".to_owned(), grant), ("CheckedStatement".to_owned(), statement)]
 }

@@ -4,6 +4,7 @@
 //! statement resolves over its granted tables, and the component can be instantiated. What fails is refused with the
 //! reason, and nothing is saved.
 
+mod lineage;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,8 @@ use crate::registry::Endpoint;
 use crate::save_request::SaveRequest;
 use crate::tables::StoredTables;
 use crate::tokens::generate_alert_secret;
+
+pub use lineage::{Grant, Lineage};
 
 /// What registers and removes endpoints; clones share it.
 #[derive(Debug, Clone)]
