@@ -18,6 +18,7 @@ mod durability;
 mod failing;
 pub(crate) mod folders;
 mod follow;
+mod id_search;
 mod memory;
 mod once;
 mod order;
