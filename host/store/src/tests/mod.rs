@@ -20,6 +20,7 @@ pub(crate) mod folders;
 mod follow;
 mod id_search;
 mod memory;
+mod mixed_fields;
 mod once;
 mod order;
 mod repair;
