@@ -81,7 +81,7 @@ impl FileSource for FileOpening {
         let metrics = self.inner.metrics().clone();
         let skipped = MetricBuilder::new(&metrics).counter("granules_without_text", partition);
         let read = MetricBuilder::new(&metrics).counter("granules_with_text", partition);
-        let inner = self.inner.create_morselizer(object_store, base_config, partition)?.into();
+        let inner = self.inner.create_morselizer(object_store, base_config, partition)?;
         let index = IndexReader { readers: Arc::clone(readers), partition, metrics, skipped, read };
         let filter = self.inner.filter();
         let is_static = filter.is_none_or(|filter| !DynamicFilterTracking::classify(&filter).contains_dynamic_filter());
