@@ -52,6 +52,7 @@ mod promises;
 mod restart;
 mod sandbox;
 mod serve_tls;
+mod shapes;
 mod siege;
 mod slow_readers;
 mod tables;

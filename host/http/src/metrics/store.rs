@@ -33,12 +33,17 @@ pub(super) const TOTALS: [Figure<StoreStats>; 16] = [
 ];
 
 /// Gauges: current numbers.
-pub(super) const LEVELS: [Figure<StoreStats>; 14] = [
+pub(super) const LEVELS: [Figure<StoreStats>; 15] = [
     ("tidegate_sources", "Log sources", |stats| stats.sources),
     (
         "tidegate_sources_overflowing",
         "Sources with fields that have no column of their own; GET /api/sources tells which",
         |stats| stats.overflowing_sources,
+    ),
+    (
+        "tidegate_sources_mixed",
+        "Sources with a field that has often had values of several kinds since the start; the log names the field",
+        |stats| stats.mixed_sources,
     ),
     ("tidegate_store_segments", "Segments", |stats| stats.segments),
     ("tidegate_store_segment_events", "Events in segments", |stats| stats.segment_rows),

@@ -8,7 +8,7 @@ use crate::{
     ingest::tape_reader::stored_events,
     memory::mem_batch::MemBatch,
     schema::shape::Shape,
-    shred::{limits::ShapeLimits, shredder::Shredder},
+    shred::{limits::ShapeLimits, misfits::Misfits, shredder::Shredder},
 };
 
 /// The events of one committed ingest call, in the JSON of the write-ahead row. As trees they would take many times the
@@ -21,14 +21,16 @@ pub(crate) struct RawCall {
     pub(crate) body: Arc<Vec<u8>>,
 }
 
-/// Shreds calls and appends the batches to `memory`. Returns the schema that they need.
+/// Shreds calls and appends the batches to `memory`. Returns the schema that they need, and the fields that have had values
+/// of another kind.
 pub(crate) fn build(
     raw: &[RawCall],
     shape: &Arc<Shape>,
     caps: &ShapeLimits,
     memory: &mut Vec<Arc<MemBatch>>,
-) -> datafusion::error::Result<Arc<Shape>> {
-    let mut building = BatchBuilder { shape: Arc::clone(shape), shredder: None, bytes: 0, seqs: None };
+) -> datafusion::error::Result<(Arc<Shape>, Misfits)> {
+    let mut building =
+        BatchBuilder { shape: Arc::clone(shape), shredder: None, bytes: 0, seqs: None, misfits: Misfits::default() };
     for call in raw {
         // Events are parsed one at a time. Each counts as an equal part of the bytes of its call.
         let each = call.body.len() / call.rows.max(1);
@@ -47,7 +49,7 @@ pub(crate) fn build(
         }
     }
     building.end_batch(memory)?;
-    Ok(building.shape)
+    Ok((building.shape, building.misfits))
 }
 
 struct BatchBuilder {
@@ -56,12 +58,14 @@ struct BatchBuilder {
     shredder: Option<Shredder>,
     bytes: usize,
     seqs: Option<(i64, i64)>,
+    misfits: Misfits,
 }
 
 impl BatchBuilder {
     fn end_batch(&mut self, memory: &mut Vec<Arc<MemBatch>>) -> datafusion::error::Result<()> {
         let Some(shredder) = self.shredder.take() else { return Ok(()) };
         let bytes = mem::take(&mut self.bytes);
+        self.misfits.add_all(shredder.misfits());
         let (rows, grown) = shredder.finish(bytes)?;
         if let Some(grown) = grown {
             self.shape = Arc::new(grown);

@@ -41,6 +41,8 @@ pub struct StoreStats {
     pub sources: u64,
     /// Now: sources with fields that have no column, which are slower to read.
     pub overflowing_sources: u64,
+    /// Now: sources with a field that has often had values of several kinds since the store was opened.
+    pub mixed_sources: u64,
     /// Now: segments of all sources.
     pub segments: u64,
     /// Now: rows in segments.

@@ -12,7 +12,7 @@ use datafusion::arrow::datatypes::Schema;
 use serde_json::Value;
 
 /// The key in the metadata of an Arrow schema under which the pointers are listed, as a JSON array.
-const METADATA_KEY: &str = "tidegate.sparse";
+pub(crate) const METADATA_KEY: &str = "tidegate.sparse";
 
 /// Pointers of removed columns. They contain no index of arrays.
 #[derive(Debug, Default)]

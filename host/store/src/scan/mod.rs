@@ -2,8 +2,9 @@
 //!
 //! [`table`] is the table provider: it prunes segments and batches by what is known of them ([`prune`]), and makes the
 //! physical plan: a Parquet scan ([`segment_scan`]) whose files are dealt out to partitions ([`file_groups`] in order,
-//! [`chains`], [`split`] evenly), a scan of memory ([`memory_scan`], [`memory_rows`]), and their union ([`source_union`]). [`text_pruning`] leaves out
-//! parts of a segment when the scan opens it, by its index ([`trigram_reader`]). Files are read through [`segment_reader`] and [`verified_store`], which checks
+//! [`chains`], [`split`] evenly), a scan of memory ([`memory_scan`], [`memory_rows`]), and their union ([`source_union`]).
+//! [`file_opening`] leaves out parts of a segment when the scan opens it, by the ids ([`id_search`]) and the texts ([`trigram_reader`])
+//! that a query demands, and keeps its schema ([`file_schemas`]). Files are read through [`segment_reader`] and [`verified_store`], which checks
 //! every byte, and what the kernel has in memory through [`page_cache`]. A scan of segments can be made again on another
 //! machine from its [`description`].
 //! [`expr_adapter`] rewrites expressions over the table's schema to expressions over the columns of one file or
@@ -18,7 +19,10 @@ pub(crate) mod described_scan;
 pub(crate) mod description;
 pub(crate) mod expr_adapter;
 pub(crate) mod file_groups;
+pub(crate) mod file_opening;
+pub(crate) mod file_schemas;
 pub(crate) mod held_segments;
+pub(crate) mod id_search;
 pub(crate) mod memory_rows;
 pub(crate) mod memory_scan;
 pub(crate) mod page_cache;
@@ -29,6 +33,5 @@ pub(crate) mod segment_scan;
 pub(crate) mod source_union;
 pub(crate) mod split;
 pub(crate) mod table;
-pub(crate) mod text_pruning;
 pub(crate) mod trigram_reader;
 pub(crate) mod verified_store;

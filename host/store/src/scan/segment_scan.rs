@@ -21,7 +21,6 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use crate::scan::text_pruning::TextPruning;
 use datafusion::{
     common::{Statistics, config::ConfigOptions, tree_node::TreeNodeRecursion},
     datasource::{
@@ -41,7 +40,10 @@ use datafusion::{
     },
 };
 
-use crate::{scan::split::split, schema::shape::Shape};
+use crate::{
+    scan::{file_opening::FileOpening, split::split},
+    schema::shape::Shape,
+};
 
 /// What source a scan reads.
 #[derive(Debug, Clone)]
@@ -115,7 +117,8 @@ impl DataSource for SegmentScan {
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        TextPruning::of(&self.files).as_ref().unwrap_or(&self.files).open_with_args(args)
+        let cache = args.context.runtime_env().cache_manager.get_file_metadata_cache();
+        FileOpening::of(&self.files, cache).open_with_args(args)
     }
 
     /// `None` for a scan that preserves an order: each stream reads the files of its own group.

@@ -35,6 +35,7 @@ use crate::{
     scan::{
         expr_adapter::AdapterFactory,
         file_groups::{Share, grouped},
+        id_search::IdSearch,
         memory_scan::{MemoryScan, in_chains},
         prune::{Pruning, SegmentPart},
         segment_file::segment_file,
@@ -152,7 +153,8 @@ impl TableProvider for SourceTable {
         };
         let mut inputs = Vec::new();
         if !parts.is_empty() {
-            inputs.push(self.scan_segments(state, parts, projection, limit)?);
+            let ids = IdSearch::of(filters, shape);
+            inputs.push(self.scan_segments(state, parts, ids.as_ref(), projection, limit)?);
         }
         if !batches.is_empty() {
             inputs.push(self.scan_memory(state, batches, projection, limit)?);
@@ -169,6 +171,7 @@ impl SourceTable {
         &self,
         state: &dyn Session,
         parts: Vec<SegmentPart>,
+        ids: Option<&IdSearch>,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
@@ -189,7 +192,7 @@ impl SourceTable {
         let (groups, ordered) = grouped(parts, state.config().target_partitions());
         let groups = groups
             .into_iter()
-            .map(|group| Ok(FileGroup::new(group.iter().map(|share| self.file(share)).collect::<Result<_>>()?)))
+            .map(|group| Ok(FileGroup::new(group.iter().map(|share| self.file(share, ids)).collect::<Result<_>>()?)))
             .collect::<Result<Vec<_>>>()?;
         let statistics = Statistics { num_rows: Precision::Exact(rows), ..Statistics::new_unknown(schema) };
         let config = FileScanConfigBuilder::new(url, Arc::new(parquet))
@@ -204,11 +207,15 @@ impl SourceTable {
     }
 
     /// A share of a segment as a file of the scan.
-    fn file(&self, share: &Share) -> Result<PartitionedFile> {
+    fn file(&self, share: &Share, ids: Option<&IdSearch>) -> Result<PartitionedFile> {
         let times = (share.part.min_time(), share.part.max_time());
         let file = segment_file(&share.part.segment, &self.snapshot.schema, share.rows(), times)?;
         let file = match &self.texts {
             Some(texts) => file.with_extension(TextSearch::new(Arc::clone(texts))),
+            None => file,
+        };
+        let file = match ids {
+            Some(ids) => file.with_extension(ids.clone()),
             None => file,
         };
         Ok(match share.row_groups() {

@@ -64,13 +64,16 @@ pub(crate) struct IndexReader {
 
 impl IndexReader {
     /// The file with the rows that may have the texts; `None` if there are none.
-    pub(crate) async fn pruned(&self, file: PartitionedFile) -> Result<Option<PartitionedFile>> {
+    pub(crate) async fn pruned(
+        &self,
+        file: PartitionedFile,
+        reader: &mut (dyn AsyncFileReader + Send),
+        metadata: &ParquetMetaData,
+    ) -> Result<Option<PartitionedFile>> {
         let Some(search) = file.extension::<TextSearch>() else { return Ok(Some(file)) };
-        let mut reader = self.readers.create_reader(self.partition, file.clone(), None, &self.metrics)?;
-        let metadata = reader.get_metadata(None).await?;
         let rows: Vec<usize> =
             metadata.row_groups().iter().map(|group| usize::try_from(group.num_rows()).unwrap_or(0)).collect();
-        let look_up = look_up_all(reader.as_mut(), &metadata, &file, &search.condition, granules_of(&rows));
+        let look_up = look_up_all(reader, metadata, &file, &search.condition, granules_of(&rows));
         let may_have = search.may_have.get_or_try_init(|| look_up).await?;
         let before = file.extension::<ParquetAccessPlan>().map(ParquetAccessPlan::inner);
         let (access, read, skipped) = access(&rows, before, may_have);

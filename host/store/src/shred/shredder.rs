@@ -28,7 +28,13 @@ use crate::{
         arrow_fields::{field, top_field},
         shape::Shape,
     },
-    shred::{batch_cost::BatchCost, limits::ShapeLimits, record_column::Cells, walk::walk},
+    shred::{
+        batch_cost::BatchCost,
+        limits::ShapeLimits,
+        misfits::Misfits,
+        record_column::Cells,
+        walk::{Counts, walk},
+    },
 };
 
 /// Makes a batch of normalised events and extends the schema where they have something new.
@@ -37,6 +43,7 @@ pub(crate) struct Shredder {
     /// A copy of the schema, which is returned only if it changed.
     shape: Shape,
     cost: BatchCost,
+    misfits: Misfits,
     cells: Cells,
     overflow: StringViewBuilder,
     any_overflow: bool,
@@ -48,6 +55,7 @@ impl Shredder {
         Shredder {
             shape: shape.clone(),
             cost: BatchCost::new(shape, limits),
+            misfits: Misfits::default(),
             cells: Cells::default(),
             overflow: StringViewBuilder::with_capacity(0),
             any_overflow: false,
@@ -57,7 +65,8 @@ impl Shredder {
 
     /// Appends an event as the next row.
     pub(crate) fn add(&mut self, event: Item<'_>) {
-        let spilled = walk(event, self.rows, &mut self.shape.fields, &mut self.cells, &mut self.cost);
+        let counts = Counts { cost: &mut self.cost, misfits: &mut self.misfits };
+        let spilled = walk(event, self.rows, &mut self.shape.fields, &mut self.cells, counts);
         if spilled.is_empty() {
             self.overflow.append_null();
         } else {
@@ -65,6 +74,11 @@ impl Shredder {
             self.overflow.append_value(Value::Object(spilled).to_string());
         }
         self.rows += 1;
+    }
+
+    /// The fields that have had values of another kind.
+    pub(crate) fn misfits(&self) -> &Misfits {
+        &self.misfits
     }
 
     /// Whether the batch should end here; see [`BatchCost::is_full`].

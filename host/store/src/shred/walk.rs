@@ -18,6 +18,7 @@ use crate::{
         batch_cost::BatchCost,
         leaf_values::{Appended, append_list, append_scalar},
         limits::MAX_KEY_BYTES,
+        misfits::Misfits,
         record_column::{Cells, Column, RecordColumn},
         value_class::{ValueClass, classify, is_sparse},
     },
@@ -28,6 +29,12 @@ const ALWAYS_COLUMNS: [&str; 2] = ["project", METADATA];
 
 /// The pointer of a field `_overflow` that the sender sent; see [`crate::ingest::normalise`].
 const OWN_OVERFLOW: &str = "/_overflow";
+
+/// What is counted of a batch.
+pub(crate) struct Counts<'s> {
+    pub(crate) cost: &'s mut BatchCost,
+    pub(crate) misfits: &'s mut Misfits,
+}
 
 enum Step<'v> {
     Key(&'v str),
@@ -41,9 +48,9 @@ pub(crate) fn walk(
     row: usize,
     fields: &mut Fields,
     cells: &mut Cells,
-    cost: &mut BatchCost,
+    Counts { cost, misfits }: Counts<'_>,
 ) -> Map<String, Value> {
-    let mut walk = EventWalk { cost, path: Vec::new(), spilled: Map::new() };
+    let mut walk = EventWalk { cost, misfits, path: Vec::new(), spilled: Map::new() };
     if let View::Object(event) = event.view() {
         walk.object(fields, cells, row, event, 0);
     }
@@ -52,6 +59,7 @@ pub(crate) fn walk(
 
 struct EventWalk<'s, 'v> {
     cost: &'s mut BatchCost,
+    misfits: &'s mut Misfits,
     path: Vec<Step<'v>>,
     /// The overflow of the row.
     spilled: Map<String, Value>,
@@ -216,10 +224,18 @@ impl<'v> EventWalk<'_, 'v> {
             *marked = true;
             self.cost.changed = true;
         }
-        self.spill(value);
+        let pointer = self.pointer();
+        self.misfits.count(&pointer);
+        self.spilled.insert(pointer, value.to_value());
     }
 
     fn spill(&mut self, value: Item<'_>) {
+        let pointer = self.pointer();
+        self.spilled.insert(pointer, value.to_value());
+    }
+
+    /// The JSON pointer of the current path.
+    fn pointer(&self) -> String {
         let mut pointer = String::new();
         for step in &self.path {
             match step {
@@ -229,6 +245,6 @@ impl<'v> EventWalk<'_, 'v> {
                 }
             }
         }
-        self.spilled.insert(pointer, value.to_value());
+        pointer
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! [`flushing`] is the part that the flush thread uses, [`settling`] that of the thread that makes columns, [`sources`] is
 //! the directory of all sources, [`column_ages`] decides which columns nothing holds any more, [`feed`] keeps committed calls
-//! for followers, and [`following`] makes columns of them.
+//! for followers, and [`following`] makes columns of them. [`mixed_fields`] tells of fields whose values are of several kinds.
 //!
 //! Uses: `handover`, `schema`, `overflow`, `shred`, `memory`, `segment`.
 
@@ -16,6 +16,7 @@ pub(crate) mod column_ages;
 pub(crate) mod feed;
 mod flushing;
 pub(crate) mod following;
+mod mixed_fields;
 mod settling;
 pub(crate) mod sources;
 
@@ -43,7 +44,7 @@ use crate::{
     options::StoreOptions,
     schema::{json_pointer::push_pointer, shape::Shape},
     segment::handle::{FileRemoval, Segment},
-    shred::limits::ShapeLimits,
+    shred::{limits::ShapeLimits, misfits::Misfits},
     source::{column_ages::ColumnAges, feed::CallFeed},
     source_info::SourceInfo,
 };
@@ -68,6 +69,8 @@ pub(crate) struct Source {
     caps: Mutex<ShapeLimits>,
     shape: Mutex<Arc<Shape>>,
     overflows: AtomicBool,
+    /// Fields whose values do not fit their column. Locked alone or last.
+    misfits: Mutex<Misfits>,
     /// Locked alone or after `shape`.
     seen: Mutex<ColumnAges>,
     lists: Mutex<Lists>,
@@ -148,6 +151,7 @@ impl Source {
                 reserved: Arc::default(),
             }),
             overflows: AtomicBool::new(shape.overflows()),
+            misfits: Mutex::default(),
             shape: Mutex::new(Arc::new(shape)),
             seen: Mutex::default(),
             lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
@@ -297,7 +301,8 @@ impl Source {
         lists.shredding = 0;
         self.room.notify_waiters();
         match built {
-            Ok(grown) => {
+            Ok((grown, misfits)) => {
+                self.count_misfits(&misfits);
                 if grown.overflows() && !self.overflows.swap(true, Ordering::Relaxed) {
                     let (source, fields, most) = (&self.info().name, grown.count(), self.caps().fields);
                     tracing::warn!(source, fields, most, "events have fields without a column of their own");

@@ -19,6 +19,7 @@ impl Store {
         for source in self.sources.all() {
             stats.sources += 1;
             stats.overflowing_sources += u64::from(source.overflows());
+            stats.mixed_sources += u64::from(source.is_mixed());
             add_segments(&mut stats, &source);
         }
         stats

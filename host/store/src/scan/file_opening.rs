@@ -1,0 +1,208 @@
+//! What the scan does with a segment before the engine's reader opens it.
+//!
+//! - Row groups that have none of the ids that a condition demands are left out ([`id_search`](super::id_search)), and
+//!   granules that have none of the texts ([`trigram_reader`](super::trigram_reader)). What is left out is no part of the
+//!   answer, because the scan's own filter looks at all rows that are left.
+//! - The reader is given the Arrow schema ([`file_schemas`](super::file_schemas)), which it would decode.
+//! - What is known of the file is taken off it where conditions do not change while the scan runs: the engine would make
+//!   its statistics and a predicate over them for each file, and leave out what was left out when the scan was planned.
+//!
+//! Indexes are read when the scan opens a segment, not while the query is planned: a query that stops early asks for
+//! few segments, and the streams of a scan read their indexes in parallel.
+
+use std::{fmt, sync::Arc};
+
+use datafusion::{
+    common::{internal_datafusion_err, tree_node::TreeNodeRecursion},
+    datasource::{
+        listing::PartitionedFile,
+        physical_plan::{FileScanConfig, FileSource, ParquetSource, parquet::ParquetAccessPlan},
+        table_schema::TableSchema,
+    },
+    error::Result,
+    execution::cache::cache_manager::FileMetadataCache,
+    physical_expr::{PhysicalExpr, expressions::DynamicFilterTracking, projection::ProjectionExprs},
+    physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder},
+};
+use datafusion_datasource::{
+    file_stream::FileOpener,
+    morsel::{MorselPlan, MorselPlanner, Morselizer},
+};
+use object_store::ObjectStore;
+
+use crate::scan::{
+    file_schemas::FileSchemas,
+    id_search::IdSearch,
+    trigram_reader::{IndexReader, TextSearch},
+};
+
+/// A scan of files that are prepared before they are opened. It lives from the opening of a stream to its end: the
+/// optimizer never sees it.
+#[derive(Clone)]
+pub(crate) struct FileOpening {
+    inner: Arc<dyn FileSource>,
+    schemas: FileSchemas,
+}
+
+impl FileOpening {
+    /// The same scan with files that are prepared. `cache` is that of footers.
+    pub(crate) fn of(files: &FileScanConfig, cache: Arc<FileMetadataCache>) -> FileScanConfig {
+        let of_file = |file: &PartitionedFile| file.extension::<IdSearch>().is_some();
+        let has_ids = files.file_groups.iter().any(|group| group.files().iter().any(of_file));
+        let inner = match files.file_source.downcast_ref::<ParquetSource>() {
+            // The filters of ids were looked up already.
+            Some(source) if has_ids => Arc::new(source.clone().with_bloom_filter_on_read(false)),
+            _ => Arc::clone(&files.file_source),
+        };
+        let mut scan = files.clone();
+        scan.file_source = Arc::new(FileOpening { inner, schemas: FileSchemas { cache } });
+        scan
+    }
+}
+
+impl FileSource for FileOpening {
+    fn create_file_opener(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        base_config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Arc<dyn FileOpener>> {
+        self.inner.create_file_opener(object_store, base_config, partition)
+    }
+
+    fn create_morselizer(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        base_config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Box<dyn Morselizer>> {
+        let readers = self.inner.downcast_ref::<ParquetSource>().and_then(ParquetSource::parquet_file_reader_factory);
+        let readers = readers.ok_or_else(|| internal_datafusion_err!("a scan of segments has no readers"))?;
+        let metrics = self.inner.metrics().clone();
+        let skipped = MetricBuilder::new(&metrics).counter("granules_without_text", partition);
+        let read = MetricBuilder::new(&metrics).counter("granules_with_text", partition);
+        let inner = self.inner.create_morselizer(object_store, base_config, partition)?;
+        let index = IndexReader { readers: Arc::clone(readers), partition, metrics, skipped, read };
+        let filter = self.inner.filter();
+        let is_static = filter.is_none_or(|filter| !DynamicFilterTracking::classify(&filter).contains_dynamic_filter());
+        let preparation = Arc::new(Preparation { inner, index, schemas: self.schemas.clone(), is_static });
+        Ok(Box::new(PreparingMorselizer(preparation)))
+    }
+
+    fn table_schema(&self) -> &TableSchema {
+        self.inner.table_schema()
+    }
+
+    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
+        Arc::new(FileOpening { inner: self.inner.with_batch_size(batch_size), schemas: self.schemas.clone() })
+    }
+
+    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
+        self.inner.filter()
+    }
+
+    fn projection(&self) -> Option<&ProjectionExprs> {
+        self.inner.projection()
+    }
+
+    fn metrics(&self) -> &ExecutionPlanMetricsSet {
+        self.inner.metrics()
+    }
+
+    fn file_type(&self) -> &str {
+        self.inner.file_type()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.inner.apply_expressions(f)
+    }
+}
+
+/// Prepares files, and has them planned.
+#[derive(Debug)]
+struct Preparation {
+    inner: Box<dyn Morselizer>,
+    index: IndexReader,
+    schemas: FileSchemas,
+    /// Whether the conditions stay the same while the scan runs.
+    is_static: bool,
+}
+
+impl Preparation {
+    async fn prepared(&self, mut file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
+        let mut reader =
+            self.index.readers.create_reader(self.index.partition, file.clone(), None, &self.index.metrics)?;
+        let footer = reader.get_metadata(None).await?;
+        if let Some(ids) = file.extension::<IdSearch>() {
+            match ids.pruned(reader.as_mut(), &footer, file.extension::<ParquetAccessPlan>()).await? {
+                Some(access) => file = file.with_extension(access),
+                None => return Ok(Box::new(NothingToRead)),
+            }
+        }
+        let Some(file) = self.index.pruned(file, reader.as_mut(), &footer).await? else {
+            return Ok(Box::new(NothingToRead));
+        };
+        let schema = match self.schemas.get(&file) {
+            Some(schema) => schema,
+            None => self.schemas.read(&file, &footer)?,
+        };
+        self.planned(file.with_arrow_schema(schema))
+    }
+
+    fn planned(&self, mut file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
+        if self.is_static {
+            file.statistics = None;
+        }
+        self.inner.plan_file(file)
+    }
+}
+
+/// Makes the planners of files.
+#[derive(Debug)]
+struct PreparingMorselizer(Arc<Preparation>);
+
+impl Morselizer for PreparingMorselizer {
+    fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
+        let PreparingMorselizer(preparation) = self;
+        if file.extension::<TextSearch>().is_none()
+            && file.extension::<IdSearch>().is_none()
+            && let Some(schema) = preparation.schemas.get(&file)
+        {
+            return preparation.planned(file.with_arrow_schema(schema));
+        }
+        Ok(Box::new(PreparingPlanner { preparation: Arc::clone(preparation), file }))
+    }
+}
+
+/// Reads of a file what prepares it, and then plans what is left of the file.
+#[derive(Debug)]
+struct PreparingPlanner {
+    preparation: Arc<Preparation>,
+    file: PartitionedFile,
+}
+
+impl MorselPlanner for PreparingPlanner {
+    fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
+        let PreparingPlanner { preparation, file } = *self;
+        Ok(Some(MorselPlan::new().with_pending_planner(async move { preparation.prepared(file).await })))
+    }
+}
+
+/// The planner of a file of which nothing is read.
+#[derive(Debug)]
+struct NothingToRead;
+
+impl MorselPlanner for NothingToRead {
+    fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
+        Ok(None)
+    }
+}
+
+impl fmt::Debug for FileOpening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileOpening").field("files", &self.inner.file_type()).finish()
+    }
+}

@@ -1,0 +1,260 @@
+//! Which row groups of a file may have the ids that a query demands, by the filters that the file has of its ids.
+//!
+//! The engine's reader knows these filters too. It looks at them when a file is open, which takes a third of a
+//! millisecond, and reads them as a whole: 32 KiB of each row group. An id is in one block of 32 bytes. So the blocks are
+//! looked up before the file is opened, and most files never are.
+
+use std::{collections::HashMap, ops::Range};
+
+use bytes::Bytes;
+use datafusion::{
+    datasource::physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess},
+    error::Result,
+    logical_expr::{Expr, Operator, expr::InList},
+    scalar::ScalarValue,
+};
+use parquet::{
+    arrow::async_reader::AsyncFileReader,
+    bloom_filter::Sbbf,
+    file::metadata::{ParquetMetaData, RowGroupMetaData},
+};
+
+use crate::{
+    field_names::ID,
+    schema::{
+        kind::{Kind, Scalar},
+        shape::Shape,
+    },
+};
+
+/// The most ids of a search. With more of them, most row groups have one.
+const MOST_IDS: usize = 64;
+
+/// Bytes of a block of a filter.
+const BLOCK: usize = 32;
+
+/// The most bytes of a filter; a row group has some 2^14 rows, whose filter has 2^15 bytes.
+const MOST_FILTER_BYTES: usize = 1 << 20;
+
+/// The ids that a query demands: only rows that have one of them are wanted. It is attached to the files of a scan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IdSearch(Vec<String>);
+
+impl IdSearch {
+    /// What the conditions of a scan demand together; `None` if they demand no id, or too many.
+    pub(crate) fn of(filters: &[Expr], shape: &Shape) -> Option<IdSearch> {
+        // Values of a mixed path are also in the overflow, which filters do not cover.
+        if !matches!(shape.fields.get(ID), Some(Kind::Scalar { ty: Scalar::Text, mixed: false, .. })) {
+            return None;
+        }
+        fewest(filters.iter().filter_map(demanded)).map(IdSearch)
+    }
+
+    /// The access plan without row groups that have none of the ids; `None` if none is left.
+    pub(crate) async fn pruned(
+        &self,
+        reader: &mut (dyn AsyncFileReader + Send),
+        metadata: &ParquetMetaData,
+        before: Option<&ParquetAccessPlan>,
+    ) -> Result<Option<ParquetAccessPlan>> {
+        let count = metadata.num_row_groups();
+        let mut access = match before {
+            Some(before) if before.len() == count => before.inner().to_vec(),
+            Some(before) => return Ok(Some(before.clone())),
+            None => vec![RowGroupAccess::Scan; count],
+        };
+        let columns = metadata.file_metadata().schema_descr().columns();
+        let column = columns.iter().position(|column| column.path().parts() == [ID]);
+        let mut layouts = HashMap::new();
+        let (mut asked, mut ranges) = (Vec::new(), Vec::new());
+        for (group, access) in metadata.row_groups().iter().zip(&mut access) {
+            let place = column.and_then(|column| filter_place(group, column)).filter(|_| access.should_scan());
+            let Some(Range { start, end }) = place else { continue };
+            let length = usize::try_from(end - start).unwrap_or(usize::MAX);
+            let layout = layouts.entry(length).or_insert_with(|| Layout::of(length, &self.0));
+            let Some(layout) = layout.as_ref() else { continue };
+            ranges.extend(layout.ranges(start));
+            asked.push((access, length));
+        }
+        let read = reader.get_byte_ranges(ranges).await?;
+        let mut read = read.as_slice();
+        for (access, length) in asked {
+            let Some(layout) = layouts.get(&length).and_then(Option::as_ref) else { continue };
+            let Some((of_group, rest)) = read.split_at_checked(1 + self.0.len()) else { break };
+            read = rest;
+            if !layout.may_have(of_group, &self.0) {
+                *access = RowGroupAccess::Skip;
+            }
+        }
+        let is_read = access.iter().any(RowGroupAccess::should_scan);
+        Ok(is_read.then(|| ParquetAccessPlan::new(access)))
+    }
+}
+
+/// Where a row group has its filter.
+fn filter_place(group: &RowGroupMetaData, column: usize) -> Option<Range<u64>> {
+    let chunk = group.columns().get(column)?;
+    let start = u64::try_from(chunk.bloom_filter_offset()?).ok()?;
+    let length = u64::try_from(chunk.bloom_filter_length()?).ok()?;
+    Some(start..start.checked_add(length)?)
+}
+
+/// How a filter of some length lies in the file: a header, then its blocks.
+#[derive(Debug)]
+struct Layout {
+    header: Vec<u8>,
+    /// The number of the block of each id.
+    blocks: Vec<usize>,
+}
+
+impl Layout {
+    /// The layout of filters of so many bytes, header included; `None` if there is none with such a length. The library
+    /// that writes filters does not tell which block a value is in. So it writes one with this value only.
+    fn of(length: usize, ids: &[String]) -> Option<Layout> {
+        // The header is shorter than a block. If that changes, the lengths differ.
+        let bytes = length / BLOCK * BLOCK;
+        if bytes == 0 || length > MOST_FILTER_BYTES {
+            return None;
+        }
+        let empty = Sbbf::new(&vec![0; bytes]);
+        let mut written = Vec::with_capacity(length);
+        empty.write(&mut written).ok()?;
+        if written.len() != length {
+            return None;
+        }
+        let header = written.get(..length - bytes)?.to_vec();
+        let block = |id: &String| {
+            let mut filter = empty.clone();
+            filter.insert(id.as_str());
+            written.clear();
+            filter.write_bitset(&mut written).ok()?;
+            Some(written.iter().position(|byte| *byte != 0)? / BLOCK)
+        };
+        let blocks = ids.iter().map(block).collect::<Option<_>>()?;
+        Some(Layout { header, blocks })
+    }
+
+    /// What is read of a filter: its header, and the block of each id.
+    fn ranges(&self, start: u64) -> impl Iterator<Item = Range<u64>> {
+        let first = start + self.header.len() as u64;
+        let block = move |number: &usize| {
+            let start = first + (number * BLOCK) as u64;
+            start..start + BLOCK as u64
+        };
+        std::iter::once(start..first).chain(self.blocks.iter().map(block))
+    }
+
+    /// Whether a row group may have one of the ids, by what was read of its filter.
+    fn may_have(&self, read: &[Bytes], ids: &[String]) -> bool {
+        let Some((header, blocks)) = read.split_first() else { return true };
+        // A filter of another kind has another header.
+        if **header != *self.header {
+            return true;
+        }
+        // In a filter of one block, every value is in that.
+        blocks.iter().zip(ids).any(|(block, id)| block.len() != BLOCK || Sbbf::new(block).check(id.as_str()))
+    }
+}
+
+/// The shortest of several lists of ids, one of which all wanted rows have.
+fn fewest(lists: impl Iterator<Item = Vec<String>>) -> Option<Vec<String>> {
+    lists.min_by_key(Vec::len).filter(|ids| ids.len() <= MOST_IDS)
+}
+
+/// The ids one of which a row has for which the expression is true; `None` if it may have any.
+fn demanded(expr: &Expr) -> Option<Vec<String>> {
+    match expr {
+        Expr::BinaryExpr(binary) => {
+            let (left, right) = (&binary.left, &binary.right);
+            match binary.op {
+                Operator::And => fewest([demanded(left), demanded(right)].into_iter().flatten()),
+                Operator::Or => {
+                    let mut ids = demanded(left)?;
+                    ids.extend(demanded(right)?);
+                    (ids.len() <= MOST_IDS).then_some(ids)
+                }
+                Operator::Eq => equal(left, right).or_else(|| equal(right, left)),
+                _ => None,
+            }
+        }
+        Expr::InList(InList { expr, list, negated: false }) if list.len() <= MOST_IDS => {
+            let ids = list.iter().map(|value| equal(expr, value)).collect::<Option<Vec<_>>>()?;
+            Some(ids.concat())
+        }
+        _ => None,
+    }
+}
+
+fn equal(column: &Expr, value: &Expr) -> Option<Vec<String>> {
+    match (column, value) {
+        (
+            Expr::Column(column),
+            Expr::Literal(ScalarValue::Utf8(value) | ScalarValue::Utf8View(value) | ScalarValue::LargeUtf8(value), _),
+        ) if column.name == ID => {
+            // Nothing equals NULL.
+            Some(value.iter().cloned().collect())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use datafusion::prelude::{col, lit};
+
+    use super::*;
+
+    #[test]
+    fn conditions_demand_ids() {
+        let list = |ids: &[&str]| Some(ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
+        let id = || col("id");
+        for (condition, expected) in [
+            (id().eq(lit("a")), list(&["a"])),
+            (lit("a").eq(id()), list(&["a"])),
+            (id().eq(lit("a")).and(col("n").gt(lit(1))), list(&["a"])),
+            (id().eq(lit("a")).or(col("n").gt(lit(1))), None),
+            (id().eq(lit("a")).or(id().eq(lit("b"))), list(&["a", "b"])),
+            (id().in_list(vec![lit("a"), lit("b")], false), list(&["a", "b"])),
+            (id().in_list(vec![lit("a"), lit("b")], true), None),
+            (id().in_list(vec![lit("a"), lit("b")], false).and(id().eq(lit("c"))), list(&["c"])),
+            (id().eq(lit(ScalarValue::Utf8(None))), list(&[])),
+            (id().not_eq(lit("a")), None),
+            (id().gt(lit("a")), None),
+            (col("other").eq(lit("a")), None),
+            (id().eq(col("other")), None),
+            (id().eq(lit("a")).is_not_true(), None),
+        ] {
+            assert_eq!(demanded(&condition), expected, "{condition}");
+        }
+        assert_eq!(demanded(&id().in_list((0..65).map(|n| lit(n.to_string())).collect(), false)), None);
+    }
+
+    #[test]
+    fn a_block_tells_what_its_filter_tells() {
+        let ids: Vec<String> = (0..64).map(|number| format!("id-{number}")).collect();
+        for blocks in [1, 2, 8, 1024] {
+            let mut filter = Sbbf::new(&vec![0; blocks * BLOCK]);
+            for id in ids.iter().step_by(2) {
+                filter.insert(id.as_str());
+            }
+            let mut file = vec![7; 5];
+            filter.write(&mut file).unwrap();
+            let file = Bytes::from(file);
+            let length = file.len() - 5;
+            for id in &ids {
+                let id = std::slice::from_ref(id);
+                let layout = Layout::of(length, id).unwrap();
+                let read: Vec<Bytes> =
+                    layout.ranges(5).map(|range| file.slice(range.start as usize..range.end as usize)).collect();
+                assert_eq!(layout.may_have(&read, id), filter.check(id.first().unwrap().as_str()), "{blocks} {id:?}");
+            }
+            // Another header, and another length.
+            let layout = Layout::of(length, &ids).unwrap();
+            let other: Vec<Bytes> = layout.ranges(0).map(|_| Bytes::from_static(&[0; BLOCK])).collect();
+            assert!(layout.may_have(&other, &ids));
+            assert!(Layout::of(length + 1, &ids).is_none());
+            assert!(Layout::of(blocks * BLOCK, &ids).is_none());
+        }
+    }
+}
