@@ -54,6 +54,7 @@ mod sandbox;
 mod serve_tls;
 mod siege;
 mod slow_readers;
+mod syslog;
 mod tables;
 mod tls;
 mod tokens;
