@@ -47,4 +47,4 @@ pub use dry_run::{BodyContent, body_forms, read_body};
 
 pub(crate) use doors::bulk_answer::{is_client, question};
 pub(crate) use routes::add_routes;
-pub use syslog::{Syslog, SyslogError};
+pub use syslog::{Syslog, SyslogContent, SyslogError, read_syslog};

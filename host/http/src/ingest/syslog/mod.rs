@@ -4,10 +4,12 @@
 //! - `batch`: the messages that wait to be stored; `sender`: who sends them, and where they go;
 //! - `refusal`: what is not kept;
 //! - `message`: the parts of a message; `structured_data`, `rfc5424`, `rfc3164`: its formats; `record`: its event;
-//! - `frames`: cutting a stream into messages.
+//! - `frames`: cutting a stream into messages;
+//! - `dry_run`: reading without storing, for the fuzz target.
 
 mod batch;
 mod connection;
+mod dry_run;
 pub(super) mod frames;
 mod listener;
 pub(super) mod message;
@@ -18,4 +20,5 @@ pub(super) mod rfc5424;
 mod sender;
 mod structured_data;
 
+pub use dry_run::{SyslogContent, read_syslog};
 pub use listener::{Syslog, SyslogError};
