@@ -101,6 +101,8 @@ struct Files {
     client_ca: Option<PathBuf>,
     /// The protocols above TLS that are negotiated.
     protocols: &'static [&'static str],
+    /// How many tickets for shorter handshakes are sent at the beginning of a connection (TLS 1.3).
+    tickets: usize,
 }
 
 impl Tls {
@@ -112,7 +114,7 @@ impl Tls {
         let (Some(certificate), Some(key)) = (options.tls_certificate.clone(), options.tls_key.clone()) else {
             return Ok(None);
         };
-        Self::of(Files { certificate, key, client_ca: None, protocols: &["h2", "http/1.1"] }).map(Some)
+        Self::of(Files { certificate, key, client_ca: None, protocols: &["h2", "http/1.1"], tickets: 2 }).map(Some)
     }
 
     /// Loads the files for syslog: its own certificate, or that of the HTTP interface. None if the settings name neither.
@@ -126,7 +128,7 @@ impl Tls {
         else {
             return Ok(None);
         };
-        Self::of(Files { certificate, key, client_ca: syslog.client_ca.clone(), protocols: &[] }).map(Some)
+        Self::of(Files { certificate, key, client_ca: syslog.client_ca.clone(), protocols: &[], tickets: 0 }).map(Some)
     }
 
     fn of(files: Files) -> Result<Self, TlsError> {
@@ -243,6 +245,8 @@ impl Files {
             source => TlsError::Unusable { certificate: certificate.clone(), source },
         })?;
         config.alpn_protocols = self.protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        // Senders of syslog read nothing, and take a connection for open while something is there to be read.
+        config.send_tls13_tickets = self.tickets;
         Ok(Arc::new(config))
     }
 }

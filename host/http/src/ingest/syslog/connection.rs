@@ -9,8 +9,10 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use tidegate_service::options::Options;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio_rustls::server::TlsStream;
 
 use super::super::body_memory::{BodyMemory, BodyReservation};
 use super::batch::Batch;
@@ -35,6 +37,29 @@ const LAST_TIME: Duration = Duration::from_secs(3);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 /// How long the end of the stream may take to be sent.
 const END_TIME: Duration = Duration::from_secs(1);
+
+/// A stream that can tell its sender that nothing more is read soon.
+///
+/// With TLS this is the end of the TCP stream without the alert that belongs before it. rsyslog never reads: before it sends, it
+/// looks at the socket and takes it for open while any byte is there, be it the alert. It would go on sending and lose
+/// what it sent. Without the alert it sees the end and connects again. The alert would protect what we send, which is
+/// nothing.
+pub(super) trait SenderStream: AsyncRead + AsyncWrite + Unpin + Send {
+    /// Sends the end of the stream.
+    fn end(&mut self) -> impl Future<Output = std::io::Result<()>> + Send;
+}
+
+impl SenderStream for TcpStream {
+    async fn end(&mut self) -> std::io::Result<()> {
+        self.shutdown().await
+    }
+}
+
+impl SenderStream for TlsStream<TcpStream> {
+    async fn end(&mut self) -> std::io::Result<()> {
+        self.get_mut().0.shutdown().await
+    }
+}
 
 /// What the connections share.
 #[derive(Debug)]
@@ -100,11 +125,7 @@ impl Connection {
     }
 
     /// Reads until the sender ends, a limit ends the connection, or the service stops; stores what was read.
-    pub(super) async fn run(
-        mut self,
-        mut stream: impl AsyncRead + AsyncWrite + Unpin,
-        mut stopping: watch::Receiver<bool>,
-    ) {
+    pub(super) async fn run(mut self, mut stream: impl SenderStream, mut stopping: watch::Receiver<bool>) {
         loop {
             if *stopping.borrow_and_update() {
                 self.last(&mut stream).await;
@@ -148,7 +169,7 @@ impl Connection {
             }
         }
         self.store().await;
-        let _ = timeout(END_TIME, stream.shutdown()).await;
+        let _ = timeout(END_TIME, stream.end()).await;
     }
 
     /// Takes the messages in the buffer.
@@ -265,8 +286,8 @@ impl Connection {
     }
 
     /// The service stops: the sender is told by the end of the stream, and what it has sent before it knows is read.
-    async fn last(&mut self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
-        let _ = timeout(END_TIME, stream.shutdown()).await;
+    async fn last(&mut self, stream: &mut impl SenderStream) {
+        let _ = timeout(END_TIME, stream.end()).await;
         let until = Instant::now() + LAST_TIME;
         while self.has_memory().await {
             match timeout_at(until.min(Instant::now() + LAST_PAUSE), stream.read_buf(&mut self.buffer)).await {
