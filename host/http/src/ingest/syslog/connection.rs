@@ -8,17 +8,16 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tidegate_service::options::Options;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
-use tokio_rustls::server::TlsStream;
 
 use super::super::body_memory::{BodyMemory, BodyReservation};
 use super::batch::Batch;
 use super::frames::{Cut, Frames, Rest};
 use super::refusal::{Reason, Refusals};
 use super::sender::Sender;
+use super::stream::SenderStream;
 use crate::app::App;
 use crate::connection::AnonymousConnection;
 
@@ -29,6 +28,8 @@ const NEXT_READ: usize = 32 << 10;
 const KEPT_BUFFER: usize = 64 << 10;
 /// How many messages that are not taken end a connection on which none was taken.
 const MOST_STRANGE: usize = 10;
+/// How much memory is asked for at once while messages are taken.
+const MEMORY_STEP: usize = 64 << 10;
 /// How often memory is asked for again that is not there.
 const MEMORY_PAUSE: Duration = Duration::from_millis(50);
 /// When the service stops, senders are told by the end of the stream. What they have sent until then is read for so long
@@ -37,29 +38,6 @@ const LAST_TIME: Duration = Duration::from_secs(3);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 /// How long the end of the stream may take to be sent.
 const END_TIME: Duration = Duration::from_secs(1);
-
-/// A stream that can tell its sender that nothing more is read soon.
-///
-/// With TLS this is the end of the TCP stream without the alert that belongs before it. rsyslog never reads: before it sends, it
-/// looks at the socket and takes it for open while any byte is there, be it the alert. It would go on sending and lose
-/// what it sent. Without the alert it sees the end and connects again. The alert would protect what we send, which is
-/// nothing.
-pub(super) trait SenderStream: AsyncRead + AsyncWrite + Unpin + Send {
-    /// Sends the end of the stream.
-    fn end(&mut self) -> impl Future<Output = std::io::Result<()>> + Send;
-}
-
-impl SenderStream for TcpStream {
-    async fn end(&mut self) -> std::io::Result<()> {
-        self.shutdown().await
-    }
-}
-
-impl SenderStream for TlsStream<TcpStream> {
-    async fn end(&mut self) -> std::io::Result<()> {
-        self.get_mut().0.shutdown().await
-    }
-}
 
 /// What the connections share.
 #[derive(Debug)]
@@ -91,6 +69,8 @@ pub(super) struct Connection {
     batch: Batch,
     /// What the buffer and the batch hold, of the memory for all bodies and of that for syslog.
     memory: [BodyReservation; 2],
+    /// The bytes that are reserved in both.
+    reserved: usize,
     /// When the message began to arrive of which a part is there.
     partial: Option<Instant>,
     /// The place among the connections without a token, until a message was taken.
@@ -98,6 +78,8 @@ pub(super) struct Connection {
     began: Instant,
     /// Messages that were not taken, while none was.
     strange: usize,
+    /// Whether the sender has ended.
+    ended: bool,
 }
 
 /// Whether more is read from the connection.
@@ -113,6 +95,7 @@ impl Connection {
         Self {
             frames: Frames::new(shared.app.service.store.intake(0).max_event_bytes()),
             memory: [shared.app.bodies.reservation(), shared.memory.reservation()],
+            reserved: 0,
             shared,
             sender,
             buffer: BytesMut::new(),
@@ -121,6 +104,7 @@ impl Connection {
             stranger,
             began: Instant::now(),
             strange: 0,
+            ended: false,
         }
     }
 
@@ -169,7 +153,11 @@ impl Connection {
             }
         }
         self.store().await;
-        let _ = timeout(END_TIME, stream.end()).await;
+        if !self.ended
+            && let Err(error) = stream.reset()
+        {
+            tracing::debug!(%error, peer = %self.sender.peer, "a connection of syslog cannot be reset");
+        }
     }
 
     /// Takes the messages in the buffer.
@@ -200,7 +188,7 @@ impl Connection {
             if self.strange >= MOST_STRANGE {
                 return Flow::End;
             }
-            if self.batch.is_full() {
+            if self.batch.is_full() || !self.has_room() {
                 self.store().await;
             }
         }
@@ -238,7 +226,7 @@ impl Connection {
         loop {
             let room = self.buffer.len().saturating_add(more).max(self.buffer.capacity());
             let held = room.saturating_add(self.batch.held());
-            if self.memory.iter_mut().all(|memory| memory.hold(held).is_ok()) {
+            if self.reserve(held) {
                 self.buffer.reserve(more);
                 return true;
             }
@@ -250,6 +238,20 @@ impl Connection {
                 sleep(MEMORY_PAUSE).await;
             }
         }
+    }
+
+    /// Whether there is memory for what is held. It is asked for in steps, so that not every message asks.
+    fn has_room(&mut self) -> bool {
+        let held = self.buffer.capacity().saturating_add(self.batch.held());
+        held <= self.reserved || self.reserve(held.saturating_add(MEMORY_STEP))
+    }
+
+    fn reserve(&mut self, bytes: usize) -> bool {
+        let good = self.memory.iter_mut().all(|memory| memory.hold(bytes).is_ok());
+        if good {
+            self.reserved = bytes;
+        }
+        good
     }
 
     /// When something is to be done if nothing comes, and what.
@@ -267,6 +269,7 @@ impl Connection {
 
     /// The sender has ended: a line without an end is a message.
     fn end(&mut self) {
+        self.ended = true;
         let rest = std::mem::take(&mut self.buffer);
         let refused = match self.frames.end(&rest) {
             Rest::Nothing => None,

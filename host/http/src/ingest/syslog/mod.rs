@@ -2,7 +2,7 @@
 //!
 //! - `listener`: accepting connections; `connection`: reading one;
 //! - `batch`: the messages that wait to be stored; `sender`: who sends them, and where they go;
-//! - `refusal`: what is not kept;
+//! - `stream`: how a sender is told of the end; `refusal`: what is not kept;
 //! - `message`: the parts of a message; `structured_data`, `rfc5424`, `rfc3164`: its formats; `record`: its event;
 //! - `frames`: cutting a stream into messages;
 //! - `dry_run`: reading without storing, for the fuzz target.
@@ -18,6 +18,7 @@ mod refusal;
 mod rfc3164;
 pub(super) mod rfc5424;
 mod sender;
+mod stream;
 mod structured_data;
 
 pub use dry_run::{SyslogContent, read_syslog};
