@@ -51,7 +51,27 @@ fn uploads_of_the_corpus() {
 }
 
 #[test]
+fn syslog_of_the_corpus() {
+    assert!(replay_bytes("corpus/syslog", tidegate_fuzz::syslog) > 0);
+}
+
+#[test]
+fn syslog_that_once_failed() {
+    replay_bytes("regressions/syslog", tidegate_fuzz::syslog);
+}
+
+#[test]
 fn bodies_at_doors_and_their_mutations() {
+    mutations("corpus/doors", tidegate_fuzz::doors);
+}
+
+#[test]
+fn syslog_and_its_mutations() {
+    mutations("corpus/syslog", tidegate_fuzz::syslog);
+}
+
+/// Checks what becomes of the files of a folder when some of their bytes change.
+fn mutations(folder: &str, check: fn(&[u8])) {
     let mut random = 7_u64;
     let mut below = |end: usize| {
         random ^= random << 13;
@@ -59,7 +79,7 @@ fn bodies_at_doors_and_their_mutations() {
         random ^= random << 17;
         usize::try_from(random >> 11).unwrap() % end
     };
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/doors");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     for file in files {
@@ -85,7 +105,7 @@ fn bodies_at_doors_and_their_mutations() {
                 made.splice(..line, [u8::try_from(below(256)).unwrap()]);
             }
             let kept = made.clone();
-            let done = std::panic::catch_unwind(move || tidegate_fuzz::doors(&made));
+            let done = std::panic::catch_unwind(move || check(&made));
             assert!(done.is_ok(), "this input breaks a promise: {kept:?}");
         }
     }

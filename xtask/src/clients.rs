@@ -44,6 +44,32 @@ pub(crate) fn clients() -> Outcome {
         send(&service, &python, &folder.join("otel_grpc.py"), &[part])?;
         send(&service, Path::new("node"), &scripts.join("doors.mjs"), &[part])?;
     }
+    syslog(&folder.join("syslog.py"))
+}
+
+/// Senders of syslog. They stay while the service is stopped and started, so the script starts it.
+fn syslog(script: &Path) -> Outcome {
+    // Each daemon takes the place of the other when it is installed.
+    let senders: [(&str, &str, &[&str]); 3] = [
+        ("logger", "logger", &["bsdutils"]),
+        ("rsyslog", "rsyslogd", &["rsyslog", "rsyslog-gnutls"]),
+        ("syslog-ng", "syslog-ng", &["syslog-ng-core"]),
+    ];
+    if Command::new("openssl").arg("version").output().is_err() {
+        python::apt(&["openssl"])?;
+    }
+    for (sender, program, packages) in senders {
+        if Command::new(program).arg("--version").output().is_err() {
+            python::apt(packages)?;
+        }
+        say(&format!("sending logs with {sender}"));
+        let folder = built()?.join("clients-of-syslog").join(sender);
+        if folder.exists() {
+            remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        let program = built()?.join("tidegate");
+        run(Command::new("python3").arg(script).arg(program).arg(&folder).arg(sender))?;
+    }
     Ok(())
 }
 

@@ -12,9 +12,9 @@ use crate::{Outcome, built, cargo, root, run, say, this};
 
 /// Set for the calls that come from cargo.
 const WRAPPER: &str = "TIDEGATE_FUZZ_COMPILER";
-const TARGETS: [&str; 4] = ["sql", "lql", "upload", "doors"];
+const TARGETS: [&str; 5] = ["sql", "lql", "upload", "doors", "syslog"];
 /// The crates whose code is to be explored.
-const INSTRUMENTED: [&str; 10] = [
+const INSTRUMENTED: [&str; 11] = [
     "tidegate_sql",
     "tidegate_lql",
     "tidegate_compiler",
@@ -25,6 +25,7 @@ const INSTRUMENTED: [&str; 10] = [
     "lql",
     "upload",
     "doors",
+    "syslog",
 ];
 const FLAGS: [&str; 6] = [
     "-Cpasses=sancov-module",

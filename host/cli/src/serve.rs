@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use sd_notify::NotifyState;
-use tidegate_http::{Startup, Tls, Traces};
+use tidegate_http::{Startup, Syslog, Tls, Traces};
 use tidegate_service::options::{LogFormat, ServerOptions};
 use tidegate_service::tokens::NewTokens;
 use tidegate_service::{Options, Service, StartError};
@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     let tls = Tls::load(&server)?;
     let done = runtime()?.block_on(async {
         let listener = listen(server.listen).await?;
+        let syslog = Syslog::bind(&options).await?;
         let startup = Startup::new();
         let opening = tokio::spawn(open(Arc::clone(&startup), options, listener.local_addr()?));
         // The process is healthy from here on. Health probes do not wait until the data folder is open.
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             }
         };
         tokio::select! {
-            served = tidegate_http::serve(startup, listener, tls, &server, stopped()) => served?,
+            served = tidegate_http::serve(startup, listener, tls, syslog, &server, stopped()) => served?,
             error = refused => return Err(error),
         }
         tracing::info!("stopped");
@@ -133,7 +134,7 @@ fn tell(state: NotifyState) {
 
 /// Serves until a signal. A second signal ends the process at once.
 pub(crate) async fn serve(service: Arc<Service>, listener: TcpListener) -> Outcome {
-    tidegate_http::serve(Startup::opened(service), listener, None, &ServerOptions::default(), stopped()).await?;
+    tidegate_http::serve(Startup::opened(service), listener, None, None, &ServerOptions::default(), stopped()).await?;
     tracing::info!("stopped");
     Ok(())
 }

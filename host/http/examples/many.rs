@@ -92,7 +92,7 @@ async fn measure(folder: &Path) {
     let address = listener.local_addr().unwrap().to_string();
     let serving = async move {
         let options = ServerOptions::default();
-        serve(Startup::opened(service), listener, None, &options, std::future::pending()).await.unwrap();
+        serve(Startup::opened(service), listener, None, None, &options, std::future::pending()).await.unwrap();
     };
     tokio::spawn(serving);
     fetch(address.clone(), "/ready".to_owned()).await;

@@ -36,7 +36,7 @@ mod startup;
 mod tls;
 mod traces;
 
-pub use ingest::{BodyContent, body_forms, read_body};
+pub use ingest::{BodyContent, Syslog, SyslogContent, SyslogError, body_forms, read_body, read_syslog};
 pub use serve::serve;
 pub use startup::Startup;
 pub use tls::{Tls, TlsError};

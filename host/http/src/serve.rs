@@ -30,6 +30,7 @@ use crate::connection::{
     ActiveRequest, AddressLimits, AnonymousConnection, ConnectionClock, Peer, Side, TimedBody, TimedStream, Timeouts,
     Verdict,
 };
+use crate::ingest::Syslog;
 use crate::metrics::OpenConnection;
 use crate::startup::{Startup, crowded, leaving, overfull};
 use crate::tls::Tls;
@@ -47,6 +48,7 @@ const SPARE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves until `stop` resolves, then lets running requests end and closes the store. During the shutdown `/health` is
 /// still answered, and `/ready` says that the service is shutting down. With `tls`, only TLS connections are served.
+/// `syslog` is served beside it from when the service is open; what its senders have sent is stored before the store closes.
 ///
 /// # Errors
 /// If the store does not close.
@@ -54,6 +56,7 @@ pub async fn serve(
     startup: Arc<Startup>,
     listener: TcpListener,
     tls: Option<Tls>,
+    syslog: Option<Syslog>,
     options: &ServerOptions,
     stop: impl Future<Output = ()>,
 ) -> Result<(), tidegate_store::StoreError> {
@@ -64,6 +67,18 @@ pub async fn serve(
         watched.spawn(Arc::clone(tls).watch());
     }
     let mut connections = Connections::new(Arc::clone(&startup), tls, options);
+    if let Some(syslog) = syslog {
+        let (startup, mut stopping) = (Arc::clone(&startup), connections.stopping.subscribe());
+        let alive = connections.alive.clone();
+        watched.spawn(async move {
+            let _alive = alive;
+            let app = tokio::select! {
+                app = startup.until_open() => app,
+                _ = stopping.wait_for(|stopping| *stopping) => return,
+            };
+            syslog.run(app, stopping).await;
+        });
+    }
     let mut stop = pin!(stop);
     loop {
         tokio::select! {

@@ -87,6 +87,18 @@ impl Startup {
         self.open.get().map(|(app, _)| app)
     }
 
+    /// The service, when it is open.
+    pub(crate) async fn until_open(&self) -> Arc<App> {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(app) = self.app() {
+                return Arc::clone(app);
+            }
+            changed.await;
+        }
+    }
+
     /// The routes for a connection's next request.
     pub(crate) fn router(&self) -> Option<Router> {
         self.open.get().map(|(_, router)| router).or(self.closed.get()).cloned()

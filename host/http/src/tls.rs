@@ -12,14 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{Error, ServerConfig};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{Error, RootCertStore, ServerConfig};
 use sha2::{Digest, Sha256};
 use tidegate_model::{Code, Failure};
 use tidegate_service::failures::document;
-use tidegate_service::options::ServerOptions;
+use tidegate_service::options::{Options, ServerOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -70,6 +73,14 @@ pub enum TlsError {
         /// The error of the library.
         source: Error,
     },
+    /// The certificates that sign those of clients cannot be used.
+    #[error("the certificates in {} cannot be used: {reason}", path.display())]
+    UnusableAuthority {
+        /// The file.
+        path: PathBuf,
+        /// What the library says.
+        reason: String,
+    },
 }
 
 /// The certificate of the service, which is reloaded when its files change.
@@ -81,11 +92,17 @@ pub struct Tls {
     first: [u8; 32],
 }
 
-/// The paths of the two files.
+/// The paths of the files, and what they are for.
 #[derive(Debug, Clone)]
 struct Files {
     certificate: PathBuf,
     key: PathBuf,
+    /// The certificates that sign those of clients. If it is set, each client must have one.
+    client_ca: Option<PathBuf>,
+    /// The protocols above TLS that are negotiated.
+    protocols: &'static [&'static str],
+    /// How many tickets for shorter handshakes are sent at the beginning of a connection (TLS 1.3).
+    tickets: usize,
 }
 
 impl Tls {
@@ -97,15 +114,37 @@ impl Tls {
         let (Some(certificate), Some(key)) = (options.tls_certificate.clone(), options.tls_key.clone()) else {
             return Ok(None);
         };
-        let files = Files { certificate, key };
+        Self::of(Files { certificate, key, client_ca: None, protocols: &["h2", "http/1.1"], tickets: 2 }).map(Some)
+    }
+
+    /// Loads the files for syslog: its own certificate, or that of the HTTP interface. None if the settings name neither.
+    ///
+    /// # Errors
+    /// Those of [`Self::load`]; certificates of clients that cannot be used.
+    pub(crate) fn load_for_syslog(options: &Options) -> Result<Option<Self>, TlsError> {
+        let (syslog, server) = (&options.syslog, &options.server);
+        let own = syslog.tls_certificate.clone().zip(syslog.tls_key.clone());
+        let Some((certificate, key)) = own.or_else(|| server.tls_certificate.clone().zip(server.tls_key.clone()))
+        else {
+            return Ok(None);
+        };
+        Self::of(Files { certificate, key, client_ca: syslog.client_ca.clone(), protocols: &[], tickets: 0 }).map(Some)
+    }
+
+    fn of(files: Files) -> Result<Self, TlsError> {
         let contents = files.read()?;
         let config = files.config(&contents)?;
-        Ok(Some(Self { files, current: RwLock::new(config), first: contents.digest() }))
+        Ok(Self { files, current: RwLock::new(config), first: contents.digest() })
+    }
+
+    /// Performs handshakes with the certificate that is in use now.
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Checks the files for ever, and uses new content that is valid.
     pub(crate) async fn watch(self: Arc<Self>) {
-        tracing::info!(certificate = %self.files.certificate.display(), "only TLS is spoken");
+        tracing::info!(certificate = %self.files.certificate.display(), "TLS is spoken");
         // `used` is the content that was handled last, `before` that of the previous check: the digest of the files, or
         // the reason why they could not be read.
         let mut used: Result<[u8; 32], String> = Ok(self.first);
@@ -159,45 +198,78 @@ impl Tls {
             Ok(_) => {}
             Err(error) => return Err(error.to_string()),
         }
-        let config = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
-        TlsAcceptor::from(config).accept(stream).await.map_err(|error| error.to_string())
+        self.acceptor().accept(stream).await.map_err(|error| error.to_string())
     }
 }
 
-/// The contents of the two files.
+/// The contents of the files.
 struct Contents {
     certificate: Vec<u8>,
     key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
 }
 
 impl Contents {
     fn digest(&self) -> [u8; 32] {
-        let each = Sha256::digest(&self.certificate);
-        Sha256::new().chain_update(each).chain_update(&self.key).finalize().into()
+        let (certificate, key) = (Sha256::digest(&self.certificate), Sha256::digest(&self.key));
+        let client_ca = self.client_ca.as_deref().unwrap_or_default();
+        Sha256::new().chain_update(certificate).chain_update(key).chain_update(client_ca).finalize().into()
     }
 }
 
 impl Files {
     fn read(&self) -> Result<Contents, TlsError> {
-        Ok(Contents { certificate: read(&self.certificate)?, key: read(&self.key)? })
+        let client_ca = self.client_ca.as_deref().map(read).transpose()?;
+        Ok(Contents { certificate: read(&self.certificate)?, key: read(&self.key)?, client_ca })
     }
 
     fn config(&self, contents: &Contents) -> Result<Arc<ServerConfig>, TlsError> {
-        let Self { certificate, key } = self;
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&contents.certificate).collect();
-        let chain = chain.ok().filter(|chain| !chain.is_empty());
-        let chain = chain.ok_or_else(|| TlsError::NoCertificate(certificate.clone()))?;
+        let Self { certificate, key, .. } = self;
+        let chain = certificates(&contents.certificate, certificate)?;
         let private = PrivateKeyDer::from_pem_slice(&contents.key).map_err(|_| TlsError::NoKey(key.clone()))?;
-        let built = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private));
+        let provider = Arc::new(default_provider());
+        let verifier = match (&self.client_ca, &contents.client_ca) {
+            (Some(path), Some(contents)) => Some(client_verifier(path, contents, &provider)?),
+            _ => None,
+        };
+        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let built = builder.and_then(|builder| {
+            let builder = match verifier {
+                Some(verifier) => builder.with_client_cert_verifier(verifier),
+                None => builder.with_no_client_auth(),
+            };
+            builder.with_single_cert(chain, private)
+        });
         let mut config = built.map_err(|error| match error {
             Error::InconsistentKeys(_) => TlsError::OfAnother { certificate: certificate.clone(), key: key.clone() },
             source => TlsError::Unusable { certificate: certificate.clone(), source },
         })?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = self.protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        // Senders of syslog read nothing, and take a connection for open while something is there to be read.
+        config.send_tls13_tickets = self.tickets;
         Ok(Arc::new(config))
     }
+}
+
+/// The certificates in the contents of a file.
+fn certificates(contents: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(contents).collect();
+    all.ok().filter(|all| !all.is_empty()).ok_or_else(|| TlsError::NoCertificate(path.to_owned()))
+}
+
+/// Checks the certificates of clients against those that sign them.
+fn client_verifier(
+    path: &Path,
+    contents: &[u8],
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let unusable = |reason: String| TlsError::UnusableAuthority { path: path.to_owned(), reason };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(contents, path)? {
+        roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    builder.build().map_err(|error| unusable(error.to_string()))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {

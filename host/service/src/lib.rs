@@ -41,6 +41,7 @@ pub mod service;
 pub mod settings;
 mod standard_sources;
 mod start_error;
+pub mod syslog_options;
 mod tables;
 mod tenancy;
 mod tenant;

@@ -42,6 +42,21 @@ impl fmt::Display for Network {
 }
 
 impl Network {
+    /// The range of all addresses that share the first `prefix` bits with this one.
+    pub(crate) const fn new(address: IpAddr, prefix: u32) -> Self {
+        Self { address, prefix }
+    }
+
+    /// Whether it is one of IPv4.
+    pub(crate) fn is_v4(&self) -> bool {
+        self.address.is_ipv4()
+    }
+
+    /// The number of bits that all its addresses share.
+    pub(crate) fn prefix(&self) -> u32 {
+        self.prefix
+    }
+
     /// Whether the address is in the range.
     pub fn has(&self, address: IpAddr) -> bool {
         let beyond = |bits: u32| bits.saturating_sub(self.prefix);

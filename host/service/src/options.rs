@@ -13,6 +13,7 @@ use tidegate_store::StoreOptions;
 
 use crate::door_options::DoorOptions;
 use crate::networks::Network;
+use crate::syslog_options::SyslogOptions;
 
 /// The options of a service.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +32,8 @@ pub struct Options {
     pub ingest: IngestOptions,
     /// Where events go whose requests name no source.
     pub doors: DoorOptions,
+    /// Syslog over TCP and TLS.
+    pub syslog: SyslogOptions,
     /// The cache of answers.
     pub cache: CacheOptions,
     /// The options of the log store.
@@ -62,6 +65,7 @@ impl Options {
             server: ServerOptions::default(),
             ingest: IngestOptions::default(),
             doors: DoorOptions::default(),
+            syslog: SyslogOptions::default(),
             cache: CacheOptions::default(),
             store: StoreOptions::default(),
             rate: RateOptions::default(),

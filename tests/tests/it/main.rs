@@ -55,6 +55,7 @@ mod serve_tls;
 mod shapes;
 mod siege;
 mod slow_readers;
+mod syslog;
 mod tables;
 mod tls;
 mod tokens;

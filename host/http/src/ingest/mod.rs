@@ -5,6 +5,7 @@
 //! storage before the response is sent.
 //!
 //! - `routes`: the routes; `doors`: the protocols of other services; `json_door`, `otlp`, `otlp_grpc`: our own and OpenTelemetry's;
+//! - `syslog`: messages over TCP and TLS, without HTTP;
 //! - `receive`: the steps; `door`: what a protocol adds to them;
 //! - `events`, `intake`: the parts of the steps; `credentials`: where the token stands;
 //! - `body`, `body_memory`: reading a body, and the memory budget for all bodies;
@@ -35,6 +36,7 @@ mod otlp_protobuf;
 mod otlp_record;
 mod receive;
 mod routes;
+mod syslog;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -45,3 +47,4 @@ pub use dry_run::{BodyContent, body_forms, read_body};
 
 pub(crate) use doors::bulk_answer::{is_client, question};
 pub(crate) use routes::add_routes;
+pub use syslog::{Syslog, SyslogContent, SyslogError, read_syslog};

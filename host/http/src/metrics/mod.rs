@@ -9,6 +9,7 @@ mod figures;
 mod follow;
 pub(crate) mod page;
 mod store;
+mod syslog;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -29,6 +30,8 @@ use tidegate_store::StoreStats;
 use self::alerts::AlertMetrics;
 use self::doors::DoorMetrics;
 use self::figures::Figures;
+pub(crate) use self::syslog::OpenSyslog;
+use self::syslog::SyslogMetrics;
 use crate::ingest::BodyMemory;
 
 /// Upper bounds of the latency histogram, in seconds.
@@ -109,6 +112,8 @@ pub(crate) struct Metrics {
     store: Figures<StoreStats>,
     /// The figures by door.
     pub(crate) doors: DoorMetrics,
+    /// The figures of syslog over TCP and TLS.
+    pub(crate) syslog: SyslogMetrics,
     alerts: AlertMetrics,
     follow: Figures<FollowNumbers>,
     unusable: Gauge,
@@ -153,6 +158,7 @@ impl Metrics {
             crowded_connections: Counter::default(),
             store: Figures::register(&mut registry, &store::TOTALS, &store::LEVELS),
             doors: DoorMetrics::register(&mut registry),
+            syslog: SyslogMetrics::register(&mut registry),
             alerts: AlertMetrics::register(&mut registry),
             follow: Figures::register(&mut registry, &follow::TOTALS, &follow::LEVELS),
             unusable: Gauge::default(),

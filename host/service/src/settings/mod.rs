@@ -12,6 +12,7 @@ mod doors;
 mod follow;
 mod ingest;
 mod server;
+mod syslog;
 #[cfg(test)]
 mod tests;
 mod traces;
@@ -26,6 +27,7 @@ use doors::DOORS;
 use follow::FOLLOW;
 use ingest::{INGEST, STORE};
 use server::SERVER;
+use syslog::SYSLOG;
 use traces::TRACES;
 
 /// All sections, in the order in which they are told.
@@ -45,6 +47,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         settings: DOORS,
         of: |o: &Options| &o.doors,
         of_mut: |o| &mut o.doors,
+    },
+    &Part {
+        name: "syslog",
+        what: "syslog over TCP and TLS; off unless it listens",
+        settings: SYSLOG,
+        of: |o| o,
+        of_mut: |o| o,
     },
     &Part {
         name: "cache",
@@ -124,6 +133,7 @@ pub fn validate(options: &Options) -> Result<(), SettingError> {
         let message = format!("[server] {there} is set and {missing} is not; https needs both, http none");
         return Err(SettingError::Contradiction(message));
     }
+    options.syslog.check(certificate.is_some()).map_err(SettingError::Contradiction)?;
     let ingest = &options.ingest;
     for (least, what, most, of) in [
         (options.store.max_event_bytes, "event_bytes", ingest.max_body, "max_body"),

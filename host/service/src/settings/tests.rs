@@ -47,6 +47,11 @@ fn every_setting_sets_one_thing_of_its_own() {
         ("sample", "0.5"),
         ("run", "false"),
         ("allow_networks", "10.0.0.0/8"),
+        ("tls_listen", "0.0.0.0:1"),
+        ("client_ca", "ca.pem"),
+        ("networks", "10.0.0.0/8"),
+        ("source", "other"),
+        ("time_zone", "Europe/Berlin"),
     ];
     let all = |options: &Options| -> Vec<String> {
         let of = |section: &&dyn Section<Options>| -> Vec<String> {
@@ -77,6 +82,9 @@ fn texts_without_their_form_are_refused() {
         ("server", "log_level", "loud"),
         ("server", "log_level", "tidegate_store=loud"),
         ("server", "log_format", "xml"),
+        ("syslog", "listen", "514"),
+        ("syslog", "networks", "all"),
+        ("syslog", "time_zone", "Berlin"),
         ("server", "errors", "200"),
         ("ingest", "key_in_query", "yes"),
         ("doors", "loki_source", "two\nlines"),

@@ -36,7 +36,7 @@ pub struct RefusedEvent {
 
 /// The events of one call, encoded one by one. Made by [`Store::intake`](crate::Store::intake), stored by
 /// [`Store::ingest_intake`](crate::Store::ingest_intake).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Intake {
     /// The body of the write-ahead row: a JSON array without its closing bracket.
     body: Vec<u8>,

@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use serde_json::Value;
 use tidegate_model::{Code, Failure};
 use tidegate_service::door_options::DoorOptions;
 
@@ -13,7 +14,8 @@ use super::super::batch::Batch;
 use super::super::body::Encoding;
 use super::super::door::{Delivered, Door, content_type};
 use super::super::events::Events;
-use super::syslog;
+use super::super::syslog::{frames::Length, message::Message, rfc5424};
+use super::fields::{Fields, event};
 
 /// The door for drains of Heroku.
 #[derive(Debug)]
@@ -66,9 +68,7 @@ impl Door for Logplex {
 fn messages(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
     let mut rest = body;
     while !rest.is_empty() && !batch.has_failed() {
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let length = rest.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<usize>().ok());
-        let Some((length, after)) = length.zip(rest.get(digits..).and_then(|after| after.strip_prefix(b" "))) else {
+        let Length::Counted { header, length } = Length::read(rest) else {
             let message = "a syslog message follows its length in bytes and a blank; what comes here has none";
             if batch.count() == 0 {
                 return Err(Failure::new(Code::InvalidBody, message));
@@ -76,6 +76,7 @@ fn messages(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
             batch.refuse(message.to_owned());
             break;
         };
+        let after = rest.get(header..).unwrap_or_default();
         let Some((message, next)) = after.split_at_checked(length) else {
             batch.refuse(format!("the message has {length} bytes by its length, and only {} came", after.len()));
             break;
@@ -85,19 +86,42 @@ fn messages(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
             batch.refuse(too_long(message.len(), batch.max_event()));
             continue;
         }
-        match syslog::read(&String::from_utf8_lossy(message)) {
-            Ok(event) => batch.take(event),
+        match rfc5424::read(&String::from_utf8_lossy(message)) {
+            Ok(message) => batch.take(record(message)),
             Err(reason) => batch.refuse(reason),
         }
     }
     Ok(())
 }
 
+/// The event of a message: the text as its message, the header and the structured data in `metadata`.
+fn record(message: Message<'_>) -> Value {
+    let mut metadata = Fields::new();
+    for (name, value) in [
+        ("level", message.level().map(Value::from)),
+        ("priority", message.priority.map(Value::from)),
+        ("facility", message.facility().map(Value::from)),
+        ("hostname", message.hostname.map(Value::from)),
+        ("appname", message.app_name.map(Value::from)),
+        ("procid", message.proc_id.map(Value::from)),
+        ("msgid", message.msg_id.map(Value::from)),
+        (
+            "structured_data",
+            Some(Value::Object(message.data)).filter(|data| data.as_object().is_some_and(|all| !all.is_empty())),
+        ),
+    ] {
+        if let Some(value) = value {
+            metadata.insert(name.to_owned(), value);
+        }
+    }
+    event([("timestamp", message.time.map(Value::from)), ("event_message", Some(message.text.into()))], metadata)
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
     use super::*;
-    use serde_json::Value;
+    use serde_json::json;
 
     fn read(body: &[u8]) -> Result<(Vec<Value>, Vec<String>), Code> {
         let mut batch = Batch::for_tests(1000);
@@ -132,6 +156,35 @@ mod tests {
         assert_eq!((texts.len(), refused.len()), (1, 1));
         for bad in ["<190>1 -", "x", " ", "5"] {
             assert_eq!(read(bad.as_bytes()), Err(Code::InvalidBody), "{bad}");
+        }
+    }
+
+    #[test]
+    fn messages_of_heroku_are_read() {
+        let message = "<40>1 2025-11-20T10:15:02.123456+00:00 host app web.3 - State changed from starting to up\n";
+        let expected = json!({
+            "timestamp": "2025-11-20T10:15:02.123456+00:00", "event_message": "State changed from starting to up",
+            "metadata": {"level": "emergency", "priority": 40, "facility": 5, "hostname": "host", "appname": "app", "procid": "web.3"},
+        });
+        assert_eq!(rfc5424::read(message).map(record), Ok(expected));
+    }
+
+    #[test]
+    fn structured_data_is_read() {
+        let read = |rest: &str| record(rfc5424::read(&format!("<14>1 - - - - {rest}")).unwrap());
+        let with = |data: Value, message: &str| {
+            let mut metadata = json!({"level": "info", "priority": 14, "facility": 1});
+            if !data.is_null() {
+                metadata.as_object_mut().unwrap().insert("structured_data".to_owned(), data);
+            }
+            json!({"event_message": message, "metadata": metadata})
+        };
+        assert_eq!(read("- - text"), with(Value::Null, "text"));
+        let data = json!({"a@1": {"x": "1", "y": "q\"]\\z"}, "b": {}});
+        assert_eq!(read("- [a@1 x=\"1\" y=\"q\\\"\\]\\\\z\"][b] text"), with(data, "text"));
+        assert_eq!(read("- [a@1 x=\"\"]"), with(json!({"a@1": {"x": ""}}), ""));
+        for message in ["[info] started", "[a x=\"1]", "[", "[a", "[a b]", "[a]b"] {
+            assert_eq!(read(&format!("- {message}")), with(Value::Null, message));
         }
     }
 }

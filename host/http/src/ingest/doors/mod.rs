@@ -1,7 +1,7 @@
 //! The doors: the protocols in which senders of other services send, one file or a few per protocol. How one is added:
 //! `docs/contributing/ingest-formats.md`.
 //!
-//! - `logflare`, `logplex` with `syslog`: the paths of Logflare;
+//! - `logflare`, `logplex`: the paths of Logflare;
 //! - `loki` with `loki_entry`; `bulk` with `bulk_answer`: Elasticsearch; `splunk`; `datadog`; `firehose`;
 //! - `documents`, `lines`: cutting a body; `fields`: message and time where a protocol has none of its own.
 
@@ -17,7 +17,6 @@ mod logplex;
 mod loki;
 mod loki_entry;
 mod splunk;
-mod syslog;
 
 use std::sync::Arc;
 

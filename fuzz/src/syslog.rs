@@ -1,0 +1,31 @@
+//! What must hold for any stream of syslog.
+
+use tidegate_http::read_syslog;
+
+/// The most bytes that are held of a stream: a message, its length, and the piece that came last.
+const MOST_HELD: usize = 256 + 16;
+
+/// A stream is the same messages in whatever pieces it arrives; each can be stored, and little is held of what is none.
+pub fn syslog(input: &[u8]) {
+    let by_bytes = read_syslog(input, 1);
+    assert!(by_bytes.held <= MOST_HELD, "{} bytes are held", by_bytes.held);
+    for piece in [2, 7, 64, usize::MAX] {
+        let mut other = read_syslog(input, piece);
+        assert!(other.held <= MOST_HELD, "{} bytes are held", other.held);
+        other.held = by_bytes.held;
+        assert_eq!(by_bytes, other, "in pieces of {piece} bytes the stream is another");
+    }
+    // A message takes a byte at least.
+    assert!(by_bytes.events.len() + by_bytes.too_long <= input.len(), "{by_bytes:?}");
+    for event in &by_bytes.events {
+        let read: Result<serde_json::Value, _> = serde_json::from_str(event);
+        assert!(
+            read.is_ok_and(|event| event.get("event_message").is_some_and(serde_json::Value::is_string)),
+            "{event}"
+        );
+        assert!(!event.contains("\"tidegate@1\""), "a token is stored: {event}");
+    }
+    for reason in &by_bytes.refused {
+        assert!(!reason.trim().is_empty() && reason.len() < 4000, "a refusal of {} bytes", reason.len());
+    }
+}

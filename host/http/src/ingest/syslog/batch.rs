@@ -1,0 +1,147 @@
+//! The messages of one connection that wait to be stored together.
+//!
+//! Each message becomes an event at once, in the batch of its source. The batches are stored when the oldest message has
+//! waited for the time of the settings, or when they are full. While they are being stored nothing is read from the
+//! connection: a sender that is faster than the store is slowed down by TCP, and nothing is dropped.
+
+use std::time::{Duration, Instant};
+
+use tidegate_model::{Code, Failure};
+use tidegate_service::failures::of_store;
+use tidegate_service::rate::RequestClass;
+use tidegate_store::Intake;
+
+use super::super::batch::Outcome;
+use super::record::{Credentials, credentials, read, record};
+use super::refusal::{DOOR, Reason, Refusals};
+use super::rfc3164::Calendar;
+use super::sender::{Destination, Sender};
+use crate::app::App;
+
+/// How many messages are stored together at most.
+const FULL_EVENTS: usize = 2_000;
+/// How many bytes are stored together at most, beside the message that goes beyond.
+const FULL_BYTES: usize = 512 << 10;
+/// How many sources a batch has at most.
+const MOST_SOURCES: usize = 16;
+/// The pauses before messages are stored again that could not be.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The messages of one connection that wait to be stored.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    parts: Vec<Part>,
+    /// The place in `parts` for each of the credentials in this batch.
+    known: Vec<(Credentials, usize)>,
+    since: Option<Instant>,
+}
+
+/// The messages for one source.
+#[derive(Debug)]
+struct Part {
+    to: Destination,
+    intake: Intake,
+    /// The bytes of the messages as they were sent.
+    bytes: usize,
+}
+
+impl Batch {
+    /// Adds a message.
+    ///
+    /// # Errors
+    /// Why it is not kept.
+    pub(super) fn take(&mut self, app: &App, sender: &Sender, message: &[u8]) -> Result<(), Reason> {
+        let now = app.service.clock.now();
+        let text = String::from_utf8_lossy(message);
+        let mut parsed = read(&text, Calendar { now, zone: app.service.options.syslog.time_zone });
+        let credentials = credentials(&mut parsed);
+        let known = self.known.iter().find(|(known, _)| *known == credentials).map(|(_, place)| *place);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let to = sender.destination(&credentials)?;
+                let place = self.parts.iter().position(|part| part.to == to).unwrap_or_else(|| {
+                    self.parts.push(Part { to, intake: app.service.store.intake(now), bytes: 0 });
+                    self.parts.len() - 1
+                });
+                self.known.push((credentials, place));
+                place
+            }
+        };
+        let part = self.parts.get_mut(place).ok_or(Reason::Invalid)?;
+        part.bytes += message.len();
+        part.intake.add(record(parsed));
+        self.since.get_or_insert_with(Instant::now);
+        Ok(())
+    }
+
+    /// Bytes that the messages hold in memory, and will hold while they are stored.
+    pub(super) fn held(&self) -> usize {
+        // The store takes a copy, so that it can be given another one after a failure.
+        self.parts.iter().map(|part| 2 * part.intake.held()).sum()
+    }
+
+    /// Whether nothing more may be added.
+    pub(super) fn is_full(&self) -> bool {
+        let events: usize = self.parts.iter().map(|part| part.intake.events()).sum();
+        events >= FULL_EVENTS || self.held() >= 2 * FULL_BYTES || self.known.len() >= MOST_SOURCES
+    }
+
+    /// When the oldest message came.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
+    /// Stores all messages. Where the store cannot take them now, it is asked again until it can: they are dropped only if
+    /// it never will.
+    pub(super) async fn store(&mut self, app: &App, sender: &Sender, refusals: &Refusals) {
+        self.known.clear();
+        self.since = None;
+        for part in std::mem::take(&mut self.parts) {
+            part.store(app, sender, refusals).await;
+        }
+    }
+}
+
+impl Part {
+    async fn store(self, app: &App, sender: &Sender, refusals: &Refusals) {
+        let Self { to, intake, bytes } = self;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let failure = match app.limit_rate(RequestClass::Ingest, to.identity) {
+                Err(failure) => failure,
+                Ok(()) => match app.service.store.ingest_once(&to.source, intake.clone(), None).await {
+                    Ok(ingested) => {
+                        let outcome = Outcome::of(ingested);
+                        outcome.count(&app.metrics);
+                        app.metrics.doors.counted(DOOR, outcome.accepted, outcome.refused.len());
+                        app.metrics.ingested_bytes(bytes);
+                        app.metrics.doors.bytes(DOOR, bytes);
+                        if !outcome.refused.is_empty() {
+                            refusals.tell(app, Reason::Invalid, outcome.refused.len(), sender.peer);
+                        }
+                        return;
+                    }
+                    Err(error) => of_store(error),
+                },
+            };
+            if !may_pass(&failure) {
+                let reason = if failure.code == Code::NotFound { Reason::NoSource } else { Reason::NotStored };
+                refusals.count(app, reason, intake.events(), sender.peer);
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// Whether the store may take the same messages later. After a write that failed in the middle they may be stored already,
+/// and then are twice: they are not lost.
+fn may_pass(failure: &Failure) -> bool {
+    matches!(
+        failure.code,
+        Code::TooManyRequests | Code::Overloaded | Code::StorageFull | Code::DataUnavailable | Code::Unconfirmed
+    )
+}

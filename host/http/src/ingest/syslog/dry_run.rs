@@ -1,0 +1,73 @@
+//! Reads a stream of syslog as a connection does, and stores nothing: for the fuzz target.
+
+use chrono_tz::Tz;
+use tidegate_store::Intake;
+
+use super::frames::{Cut, Frames, Rest};
+use super::record::{credentials, read, record};
+use super::rfc3164::Calendar;
+
+/// The most bytes of a message.
+const LONGEST: usize = 256;
+/// The time at which the stream arrives, in microseconds since 1970.
+const NOW: i64 = 1_763_633_702_000_000;
+
+/// What is in a stream of syslog.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SyslogContent {
+    /// The events, as JSON.
+    pub events: Vec<String>,
+    /// Messages that are too long.
+    pub too_long: usize,
+    /// Why each event is refused that is none.
+    pub refused: Vec<String>,
+    /// Whether the stream ends within a message, or where no message can be found any more.
+    pub is_cut: bool,
+    /// The most bytes that were held at once.
+    pub held: usize,
+}
+
+/// Reads a stream that arrives in pieces of so many bytes. Messages have at most 256 bytes.
+pub fn read_syslog(bytes: &[u8], piece: usize) -> SyslogContent {
+    let (mut frames, mut content, mut held) = (Frames::new(LONGEST), SyslogContent::default(), Vec::new());
+    let mut intake = Intake::new(NOW, 64 << 10);
+    for piece in bytes.chunks(piece.max(1)) {
+        held.extend_from_slice(piece);
+        let mut at = 0;
+        loop {
+            let (used, cut) = frames.next(held.get(at..).unwrap_or_default());
+            match cut {
+                Cut::Message(message) => take(message, &mut content, &mut intake),
+                Cut::TooLong => content.too_long += 1,
+                Cut::More => {
+                    at += used;
+                    break;
+                }
+                Cut::Lost => return SyslogContent { is_cut: true, ..finished(content, &intake) },
+            }
+            at += used;
+        }
+        held.drain(..at.min(held.len()));
+        content.held = content.held.max(held.len());
+    }
+    match frames.end(&held) {
+        Rest::Nothing => {}
+        Rest::Line(line) => take(line, &mut content, &mut intake),
+        Rest::Part => content.is_cut = true,
+    }
+    finished(content, &intake)
+}
+
+fn take(message: &[u8], content: &mut SyslogContent, intake: &mut Intake) {
+    let text = String::from_utf8_lossy(message);
+    let mut message = read(&text, Calendar { now: NOW, zone: Tz::Europe__Berlin });
+    credentials(&mut message);
+    let event = record(message);
+    content.events.push(event.to_string());
+    intake.add(event);
+}
+
+fn finished(mut content: SyslogContent, intake: &Intake) -> SyslogContent {
+    content.refused = intake.refused().iter().map(|refused| refused.reason.clone()).collect();
+    content
+}

@@ -1,0 +1,68 @@
+//! Who sends a message, and where it goes.
+//!
+//! Syslog has no word for a sender that proves who it is. So a message is taken from a sender with a certificate of the
+//! operator's authority, from one in the operator's networks, or with a token in its structured data. The first two may
+//! send to the source of the settings only; a token is the same as on every other way in.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use tidegate_model::Code;
+use tidegate_service::{Identity, Service};
+
+use super::super::intake::find_source;
+use super::record::Credentials;
+use super::refusal::Reason;
+
+/// The sender at the other end of a connection.
+#[derive(Debug)]
+pub(super) struct Sender {
+    service: Arc<Service>,
+    pub(super) peer: IpAddr,
+    /// Whether it needs no token.
+    pub(super) is_trusted: bool,
+}
+
+/// Where a message goes, and on whose account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Destination {
+    pub(super) source: String,
+    /// What the rate is limited by: the token, or the address of a sender without one.
+    pub(super) identity: Identity,
+}
+
+impl Sender {
+    pub(super) fn new(service: Arc<Service>, peer: IpAddr, is_trusted: bool) -> Self {
+        Self { service, peer, is_trusted }
+    }
+
+    /// Where a message with these credentials goes.
+    ///
+    /// # Errors
+    /// [`Reason::Unauthorized`] or [`Reason::NoSource`].
+    pub(super) fn destination(&self, credentials: &Credentials) -> Result<Destination, Reason> {
+        let store = &self.service.store;
+        let default = self.service.options.syslog.source.as_str();
+        let Some(token) = &credentials.token else {
+            if !self.is_trusted {
+                return Err(Reason::Unauthorized);
+            }
+            // Who needs no token cannot choose.
+            let source = Some(default).filter(|name| !name.is_empty()).and_then(|name| store.source(name));
+            let source = source.ok_or(Reason::NoSource)?.name;
+            let identity = Sha256::new().chain_update(b"syslog ").chain_update(self.peer.to_string()).finalize().into();
+            return Ok(Destination { source, identity });
+        };
+        let access = self.service.tokens.access(token, self.service.clock.now()).ok_or(Reason::Unauthorized)?;
+        let named = credentials.source.as_deref().unwrap_or(default);
+        if named.is_empty() {
+            return Err(Reason::NoSource);
+        }
+        let source = find_source(store, &access, named).map_err(|failure| match failure.code {
+            Code::NotFound => Reason::NoSource,
+            _ => Reason::Unauthorized,
+        })?;
+        Ok(Destination { source, identity: access.identity })
+    }
+}
