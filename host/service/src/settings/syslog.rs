@@ -101,5 +101,5 @@ pub(super) const SYSLOG: &[Setting<Options>] = &[
         Options,
         syslog.idle_timeout
     ),
-    time!("batch_time", "how long messages wait for others to be stored with", 1, 10_000, Options, syslog.batch_time),
+    time!("batch_time", "how long messages wait for others to be stored with", 1, 60_000, Options, syslog.batch_time),
 ];
