@@ -159,7 +159,7 @@ def through_daemon():
             found = rows(source, "event_message, m.app_name, m.proc_id, m.level, m.facility")
             texts = [row["event_message"].strip() for row in found]
             assert sorted(set(texts)) == [f"message {number:04}" for number in range(COUNT)], (source, len(found))
-            # A daemon sends a batch again when the connection breaks within it: none is lost, some may be there twice.
+            # A daemon may send messages again when the connection breaks: none is lost, some may be there twice.
             print(f"{sender}: {len(texts) - len(set(texts))} of {COUNT} are twice in {source}")
             assert len(texts) < COUNT + COUNT // 10, (source, len(texts))
             assert all((row["app_name"], row["proc_id"], row["level"], row["facility"]) == ("shop", "71", "info", 1) for row in found), found[0]
