@@ -10,8 +10,11 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use tidegate_store::{FileDescription, HeldSegments, ScanDescription, SegmentName};
 
+use crate::batch_bytes::is_sendable;
+use crate::decoder::decode;
 use crate::encoder::encode;
 use crate::error::PlanError;
+use crate::local_leaves::LocalLeaves;
 use crate::rendezvous::worker_of;
 use crate::task::Task;
 
@@ -84,18 +87,27 @@ pub(crate) fn tasks(
     workers: &[String],
     context: &TaskContext,
 ) -> std::result::Result<Vec<Task>, PlanError> {
+    if let Some(field) = plan.schema().fields().iter().find(|field| !is_sendable(field)) {
+        return Err(PlanError::Unsendable(format!("rows with a {} are not sent", field.data_type())));
+    }
     let held = HeldSegments::of_plan(scan);
-    let mut tasks = Vec::new();
+    let mut tasks: Vec<Task> = Vec::new();
     for worker in 0..workers.len() {
         let Some(share) = share(reads, workers, worker) else { continue };
         let (held, weight) = (held.only(&share.segments), Weight::of(&share, None));
         let own = share.scan(&held, context).and_then(|own| with_leaf(plan, scan, &own));
         let own = own.map_err(|error| PlanError::from_engine(&error, PlanError::Unsendable))?;
+        let encoded = encode(&own, context.session_config().options(), None)?;
+        // A filter that an operator of the plan changes while it runs may know its columns in a way that is not decoded.
+        // The tasks of a plan have the same expressions.
+        if tasks.is_empty() {
+            decode(&encoded.bytes, &held, context, &LocalLeaves::default())?;
+        }
         tasks.push(Task {
             worker,
             partitions: own.output_partitioning().partition_count(),
             schema: own.schema(),
-            plan: encode(&own, context.session_config().options(), None)?,
+            plan: encoded,
             held,
             bytes: weight.bytes,
             rows: weight.rows,

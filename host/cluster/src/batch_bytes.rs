@@ -1,82 +1,90 @@
-//! Batches as bytes between machines: the stream format of Arrow IPC.
+//! Batches as bytes between machines: messages of Arrow IPC, each of which is a batch by itself.
+//!
+//! They are not its stream format: the reader of that format holds a message without a body back until another one
+//! comes, and so the last batches of rows that have no columns, or only NULLs, would be lost. The reader knows the columns
+//! from the plan. The number of rows is sent beside the message, and compared.
 //!
 //! A column of texts that was filtered refers to the buffers of all rows before; such a column is copied first, so that
 //! only its own texts are sent.
 
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, GenericListArray, RecordBatch, RecordBatchOptions, StructArray,
 };
-use datafusion::arrow::buffer::Buffer;
-use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::arrow::buffer::{Buffer, OffsetBuffer};
+use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::arrow::error::ArrowError;
-use datafusion::arrow::ipc::reader::StreamDecoder;
-use datafusion::arrow::ipc::writer::StreamEncoder;
+use datafusion::arrow::ipc::reader::read_record_batch;
+use datafusion::arrow::ipc::root_as_message;
+use datafusion::arrow::ipc::writer::{
+    DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext, IpcWriteOptions,
+};
 
-/// Makes bytes of batches.
-pub(crate) struct BatchEncoder {
-    encoder: StreamEncoder,
+/// A batch as bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct BatchBytes {
+    message: Vec<u8>,
+    body: Buffer,
+    rows: usize,
 }
 
-impl BatchEncoder {
-    /// Of batches with these columns.
+impl BatchBytes {
+    /// How many bytes it holds.
+    pub(crate) fn len(&self) -> usize {
+        self.message.len() + self.body.len()
+    }
+
+    /// The bytes of a batch.
     ///
     /// # Errors
     /// If the format has no such columns.
-    pub(crate) fn new(schema: &Schema) -> Result<Self, ArrowError> {
-        Ok(Self { encoder: StreamEncoder::try_new(schema)? })
-    }
-
-    /// The next bytes of the stream. They are read with all those before.
-    ///
-    /// # Errors
-    /// If the batch has other columns.
-    pub(crate) fn encode(&mut self, batch: &RecordBatch) -> Result<Vec<Buffer>, ArrowError> {
+    pub(crate) fn of(batch: &RecordBatch) -> Result<Self, ArrowError> {
         let columns = batch.columns().iter().map(compact).collect::<Result<_, _>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let rows = batch.num_rows();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
-        self.encoder.encode(&batch)
-    }
-}
-
-/// Makes batches of bytes, which are checked.
-pub(crate) struct BatchDecoder {
-    decoder: StreamDecoder,
-    schema: SchemaRef,
-}
-
-impl BatchDecoder {
-    /// Of batches with these columns.
-    pub(crate) fn new(schema: SchemaRef) -> Self {
-        Self { decoder: StreamDecoder::new(), schema }
+        let mut dictionaries = DictionaryTracker::new(true);
+        let (options, mut context) = (IpcWriteOptions::default(), IpcWriteContext::default());
+        let encoded = IpcDataGenerator::default().encode(&batch, &mut dictionaries, &options, &mut context)?;
+        let (others, EncodedData { ipc_message, arrow_data }) = encoded;
+        if !others.is_empty() {
+            return Err(ArrowError::IpcError("rows with dictionaries are not sent".to_owned()));
+        }
+        Ok(Self { message: ipc_message, body: arrow_data.into(), rows })
     }
 
-    /// The batches in the next bytes of the stream.
+    /// The batch, which has these columns.
     ///
     /// # Errors
-    /// If the bytes cannot be read, or the batches have other columns.
-    pub(crate) fn decode(&mut self, bytes: Vec<Buffer>) -> Result<Vec<RecordBatch>, ArrowError> {
-        let mut batches = Vec::new();
-        for mut buffer in bytes {
-            while !buffer.is_empty() {
-                batches.extend(self.decoder.decode(&mut buffer)?);
-            }
-        }
-        let types = |schema: &Schema| -> Vec<DataType> {
-            schema.fields().iter().map(|field| field.data_type().clone()).collect()
-        };
-        if batches.iter().any(|batch| types(batch.schema_ref()) != types(&self.schema)) {
-            return Err(ArrowError::SchemaError("the rows of a worker have other columns".to_owned()));
-        }
-        // With the schema of the plan, whose metadata operators compare.
-        batches.into_iter().map(|batch| batch.with_schema(Arc::clone(&self.schema))).collect()
+    /// If the bytes are not such a batch.
+    pub(crate) fn batch(&self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        // The reader trusts the places of buffers in the body, and fails without an error where one is not in it.
+        let read = catch_unwind(AssertUnwindSafe(|| self.read(schema)));
+        let batch = read.unwrap_or_else(|_| Err(unread("they are not whole")))?;
+        if batch.num_rows() == self.rows { Ok(batch) } else { Err(unread("their number is another one")) }
+    }
+
+    fn read(&self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        let message = root_as_message(&self.message).map_err(|error| unread(&error.to_string()))?;
+        let Some(batch) = message.header_as_record_batch() else { return Err(unread("they are something else")) };
+        read_record_batch(&self.body, batch, Arc::clone(schema), &HashMap::new(), None, &message.version())
     }
 }
 
-/// The bytes that buffers hold together.
-pub(crate) fn held_by(buffers: &[Buffer]) -> usize {
-    buffers.iter().map(Buffer::len).sum()
+fn unread(why: &str) -> ArrowError {
+    ArrowError::IpcError(format!("rows cannot be read: {why}"))
+}
+
+/// Whether rows with such a column can be sent.
+pub(crate) fn is_sendable(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::Struct(fields) => fields.iter().all(|field| is_sendable(field)),
+        DataType::List(item) => is_sendable(item),
+        data_type => !data_type.is_nested() && !matches!(data_type, DataType::Dictionary(..)),
+    }
 }
 
 /// The same values without texts of other rows.
@@ -96,7 +104,7 @@ fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
             // Of a slice of lists, only its own values.
             let own = list.values().slice(first as usize, (last - first) as usize);
             let lengths = list.offsets().lengths();
-            let offsets = datafusion::arrow::buffer::OffsetBuffer::from_lengths(lengths);
+            let offsets = OffsetBuffer::from_lengths(lengths);
             Arc::new(GenericListArray::<i32>::try_new(
                 Arc::clone(item),
                 offsets,
@@ -120,7 +128,7 @@ fn has_views(data_type: &DataType) -> bool {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
-    use datafusion::arrow::array::{Int64Array, ListBuilder, StringViewArray, StringViewBuilder};
+    use datafusion::arrow::array::{Int64Array, ListBuilder, NullArray, StringViewArray, StringViewBuilder};
     use datafusion::arrow::compute::filter_record_batch;
 
     use super::*;
@@ -150,31 +158,36 @@ mod tests {
         let all = batch(1000);
         let few = (0..1000).map(|n| Some(n % 97 == 5)).collect();
         let filtered = filter_record_batch(&all, &few).unwrap();
-        let mut encoder = BatchEncoder::new(&all.schema()).unwrap();
-        let mut decoder = BatchDecoder::new(all.schema());
-        for batch in [all.clone(), filtered, all.slice(500, 3), all.slice(7, 0)] {
-            let bytes = encoder.encode(&batch).unwrap();
-            assert_eq!(decoder.decode(bytes).unwrap(), [batch]);
+        let nulls: ArrayRef = Arc::new(NullArray::new(5));
+        let nulls = RecordBatch::try_from_iter([("n", nulls)]).unwrap();
+        let none = all.project(&[]).unwrap();
+        assert_eq!(none.num_rows(), 1000);
+        for batch in [all.clone(), filtered, all.slice(500, 3), all.slice(7, 0), nulls, none] {
+            assert_eq!(BatchBytes::of(&batch).unwrap().batch(&batch.schema()).unwrap(), batch);
         }
     }
 
     #[test]
     fn texts_of_other_rows_are_not_sent() {
         let all = batch(10_000);
-        let mut encoder = BatchEncoder::new(&all.schema()).unwrap();
-        let whole = held_by(&encoder.encode(&all).unwrap());
-        let some = held_by(&encoder.encode(&all.slice(4000, 10)).unwrap());
+        let whole = BatchBytes::of(&all).unwrap().len();
+        let some = BatchBytes::of(&all.slice(4000, 10)).unwrap().len();
         assert!(some * 100 < whole, "{some} of {whole}");
     }
 
     #[test]
-    fn other_columns_are_refused() {
+    fn other_rows_are_refused() {
         let all = batch(10);
-        let bytes = BatchEncoder::new(&all.schema()).unwrap().encode(&all).unwrap();
-        let other = all.project(&[0, 1]).unwrap();
-        assert!(BatchDecoder::new(other.schema()).decode(bytes.clone()).is_err());
-        let cut: Vec<Buffer> = bytes.iter().map(|buffer| buffer.slice_with_length(0, buffer.len() / 2)).collect();
-        assert!(BatchDecoder::new(all.schema()).decode(cut).map_or(true, |batches| batches.is_empty()));
-        assert_eq!(BatchDecoder::new(all.schema()).decode(bytes).unwrap()[0], all);
+        let bytes = BatchBytes::of(&all).unwrap();
+        let more = all.project(&[0, 1, 2, 3, 3]).unwrap();
+        assert!(bytes.batch(&more.schema()).is_err());
+        let swapped = all.project(&[3, 0, 1, 2]).unwrap();
+        assert!(bytes.batch(&swapped.schema()).is_err());
+        let less = BatchBytes { rows: 9, ..bytes.clone() };
+        assert!(less.batch(&all.schema()).is_err());
+        let cut = BatchBytes { body: bytes.body.slice_with_length(0, bytes.body.len() / 2), ..bytes.clone() };
+        assert!(cut.batch(&all.schema()).is_err());
+        let cut = BatchBytes { message: bytes.message[..bytes.message.len() / 2].to_vec(), ..bytes };
+        assert!(cut.batch(&all.schema()).is_err());
     }
 }

@@ -39,11 +39,13 @@ pub struct CutOptions {
     pub least_bytes: u64,
     /// The fewest rows, before any condition.
     pub least_rows: u64,
+    /// Whether to send also what gains nothing by it: for tests.
+    pub always: bool,
 }
 
 impl CutOptions {
     /// Whatever can be sent is sent.
-    pub const ALL: Self = Self { least_bytes: 0, least_rows: 0 };
+    pub const ALL: Self = Self { least_bytes: 0, least_rows: 0, always: true };
 }
 
 /// A statement that was cut, or stays whole.
@@ -188,6 +190,12 @@ impl Cutter<'_> {
     /// Why a piece is not sent, if it is not worth it.
     fn worth(&self, piece: &Piece, reads: &ScanDescription) -> Option<Stay> {
         let work = piece.work;
+        if work.hides_order && piece.is_one_partition() {
+            return Some(Stay::OrderLost("the rows come in the order of a column that they do not have".to_owned()));
+        }
+        if self.options.always {
+            return None;
+        }
         // With conditions, or a sort, all rows may have to be read before there are enough.
         let reads_all = work.conditions || work.sorts;
         let Weight { bytes, rows } = Weight::of(reads, work.limit.filter(|_| !reads_all));

@@ -23,10 +23,10 @@
 //! - `error`, `bounds`; `message`, `function_message`: what is on the wire
 //! - `type_codec`, `text_codec`, `logical_check`, `array_subquery_codec`, `engine_functions`, `function_codec`: functions
 //! - `scan_codec`, `expr_check`, `operator_check`, `local_leaves`
-//! - `encoder`, `decoder`, `held_segments`
+//! - `encoder`, `decoder`, `held_segments`; `batch_bytes`: rows on the wire
 //! - `rendezvous`, `task`, `remote_leaf`, `stay`, `cut_report`, `assignment`, `piece`, `cut`, `cut_carrier`: which parts of
 //!   a plan go to workers, and what stands in their place
-//! - `batch_bytes`, `local_workers`: workers in this process
+//! - `local_workers`: workers in this process
 
 mod array_subquery_codec;
 mod assignment;

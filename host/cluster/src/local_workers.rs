@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::buffer::Buffer;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use futures::channel::mpsc::{self, Receiver, Sender};
@@ -16,7 +17,7 @@ use tidegate_functions::context::{ExecutionContext, Stop};
 use tidegate_model::{Code, Failure};
 use tidegate_sql::{Engine, EngineOptions, OperatorRows, OperatorRun, RunBounds};
 
-use crate::batch_bytes::{BatchDecoder, BatchEncoder, held_by};
+use crate::batch_bytes::BatchBytes;
 use crate::decoder::decode;
 use crate::local_leaves::LocalLeaves;
 use crate::task::{Task, TaskBounds, TaskRows, TaskRun, Workers};
@@ -85,8 +86,8 @@ impl Drop for StopsWhenDropped {
 
 /// What is sent of the rows of a partition.
 enum Sent {
-    /// Bytes of batches, which count in the memory of the task until they are read.
-    Rows(Vec<Buffer>, MemoryReservation),
+    /// A batch, which counts in the memory of the task until it is read.
+    Rows(BatchBytes, MemoryReservation),
     /// There are no more rows. Without it, the sender has failed.
     End,
 }
@@ -94,7 +95,7 @@ enum Sent {
 impl fmt::Debug for Sent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rows(bytes, _) => f.debug_tuple("Rows").field(&held_by(bytes)).finish(),
+            Self::Rows(bytes, _) => f.debug_tuple("Rows").field(&bytes.len()).finish(),
             Self::End => f.write_str("End"),
         }
     }
@@ -103,11 +104,10 @@ impl fmt::Debug for Sent {
 /// Sends the rows of a partition until they end, fail, or nobody reads them.
 async fn sent(mut rows: OperatorRows, memory: Arc<dyn MemoryPool>, mut to: Sender<Result<Sent, Failure>>) {
     let ended = async {
-        let mut encoder = BatchEncoder::new(&rows.schema()).map_err(|error| failure(&error.to_string()))?;
         while let Some(batch) = rows.next().await {
-            let bytes = encoder.encode(&batch?).map_err(|error| failure(&error.to_string()))?;
+            let bytes = BatchBytes::of(&batch?).map_err(|error| failure(&error.to_string()))?;
             let held = MemoryConsumer::new("sent rows").register(&memory);
-            held.try_grow(held_by(&bytes)).map_err(|error| out_of_memory(&error.to_string()))?;
+            held.try_grow(bytes.len()).map_err(|error| out_of_memory(&error.to_string()))?;
             if to.send(Ok(Sent::Rows(bytes, held))).await.is_err() {
                 break;
             }
@@ -129,17 +129,10 @@ fn out_of_memory(reason: &str) -> Failure {
 fn received(rows: OperatorRows, memory: &Arc<dyn MemoryPool>, stops: &Arc<StopsWhenDropped>, task: &Task) -> TaskRows {
     let (to, from) = mpsc::channel(IN_FLIGHT);
     let sender = SpawnedTask::spawn(sent(rows, Arc::clone(memory), to));
-    let reading = Reading { from, decoder: BatchDecoder::new(Arc::clone(&task.schema)), is_done: false };
+    let reading = Reading { from, schema: Arc::clone(&task.schema), is_done: false };
     let batches = futures::stream::unfold(reading, |mut reading| async move {
         let next = reading.next().await?;
         Some((next, reading))
-    });
-    let batches = batches.flat_map(|batches| {
-        let (batches, failed) = match batches {
-            Ok(batches) => (batches, None),
-            Err(failure) => (Vec::new(), Some(Err(failure))),
-        };
-        futures::stream::iter(batches.into_iter().map(Ok).chain(failed))
     });
     let keeps = (sender, Arc::clone(stops));
     batches
@@ -152,19 +145,19 @@ fn received(rows: OperatorRows, memory: &Arc<dyn MemoryPool>, stops: &Arc<StopsW
 
 struct Reading {
     from: Receiver<Result<Sent, Failure>>,
-    decoder: BatchDecoder,
+    schema: SchemaRef,
     is_done: bool,
 }
 
 impl Reading {
-    /// The next batches; `None` when the sender said that there are no more, and after a failure.
-    async fn next(&mut self) -> Option<Result<Vec<datafusion::arrow::array::RecordBatch>, Failure>> {
+    /// The next batch; `None` when the sender said that there are no more, and after a failure.
+    async fn next(&mut self) -> Option<Result<RecordBatch, Failure>> {
         if self.is_done {
             return None;
         }
         let read = match self.from.next().await {
             Some(Ok(Sent::Rows(bytes, _held))) => {
-                self.decoder.decode(bytes).map_err(|error| failure(&error.to_string()))
+                bytes.batch(&self.schema).map_err(|error| failure(&error.to_string()))
             }
             Some(Ok(Sent::End)) => {
                 self.is_done = true;

@@ -68,6 +68,8 @@ pub(crate) struct Work {
     pub(crate) limit: Option<usize>,
     /// The rows are taken as they come, and only so many that a limit above is reached.
     pub(crate) early: bool,
+    /// The rows come in an order by a column that is not handed on: one partition can rely on it, several cannot be merged.
+    pub(crate) hides_order: bool,
 }
 
 #[derive(Debug)]
@@ -86,7 +88,8 @@ impl Piece {
     pub(crate) fn scan(scan: Arc<dyn ExecutionPlan>, reads: ScanDescription, early: bool) -> Self {
         let conditions = reads.predicate.as_ref().is_some_and(is_condition);
         let early = early || reads.limit.is_some() && reads.orders.is_empty();
-        let work = Work { conditions, limit: reads.limit, early, ..Work::default() };
+        let hides_order = !reads.orders.is_empty() && scan.output_ordering().is_none();
+        let work = Work { conditions, limit: reads.limit, early, hides_order, ..Work::default() };
         let plan = Arc::clone(&scan);
         let branch = Branch::Remote { plan, scan: Arc::clone(&scan), reads: Box::new(reads) };
         Self { original: scan, branches: vec![branch], work, spread: None }
@@ -173,12 +176,12 @@ impl Piece {
             if !is_by_partition {
                 return Ok(None);
             }
-            Work { sorts: true, limit: sort.fetch(), ..work }
+            Work { sorts: true, limit: sort.fetch(), hides_order: false, ..work }
         } else if let Some(aggregate) = operator.downcast_ref::<AggregateExec>() {
             if *aggregate.mode() != AggregateMode::Partial {
                 return Ok(None);
             }
-            Work { aggregates: true, ..work }
+            Work { aggregates: true, hides_order: false, ..work }
         } else {
             return Ok(None);
         };

@@ -32,7 +32,7 @@ pub(crate) fn wait_for(what: &str, least: usize) {
         if count(what) > last {
             (last, since) = (count(what), Instant::now());
         }
-        assert!(since.elapsed() < Duration::from_secs(60), "{last} of {least}: {}", counts());
+        assert!(since.elapsed() < Duration::from_secs(300), "{last} of {least}: {}", counts());
     }
 }
 
