@@ -66,6 +66,12 @@ pub(crate) fn allowed(node: &PhysicalExprNode, columns: &Schema) -> Result<()> {
                 refused("an expression names a column that is not there")
             }
         }
+        // It takes the second ones by the places of the first.
+        ExprType::DynamicFilter(filter)
+            if !filter.remapped_children.is_empty() && filter.remapped_children.len() != filter.children.len() =>
+        {
+            refused("a filter that changes has other columns than it had")
+        }
         ExprType::ScalarUdf(call) if call.fun_definition.is_none() => refused("a function has no definition"),
         ExprType::BinaryExpr(binary) if binary.operands.len() < 2 => refused("an operation has no operands"),
         ExprType::Literal(_)

@@ -23,10 +23,18 @@
 //! - `error`, `bounds`; `message`, `function_message`: what is on the wire
 //! - `type_codec`, `text_codec`, `logical_check`, `array_subquery_codec`, `engine_functions`, `function_codec`: functions
 //! - `scan_codec`, `expr_check`, `operator_check`, `local_leaves`
-//! - `encoder`, `decoder`, `held_segments`
+//! - `encoder`, `decoder`, `held_segments`; `batch_bytes`: rows on the wire
+//! - `rendezvous`, `task`, `remote_leaf`, `stay`, `cut_report`, `assignment`, `piece`, `cut`, `cut_carrier`: which parts of
+//!   a plan go to workers, and what stands in their place
+//! - `local_workers`: workers in this process
 
 mod array_subquery_codec;
+mod assignment;
+mod batch_bytes;
 mod bounds;
+mod cut;
+mod cut_carrier;
+mod cut_report;
 mod decoder;
 mod encoder;
 mod engine_functions;
@@ -36,10 +44,16 @@ mod function_codec;
 mod function_message;
 mod held_segments;
 mod local_leaves;
+mod local_workers;
 mod logical_check;
 mod message;
 mod operator_check;
+mod piece;
+mod remote_leaf;
+mod rendezvous;
 mod scan_codec;
+mod stay;
+mod task;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests;
@@ -47,8 +61,14 @@ mod text_codec;
 mod type_codec;
 
 pub use bounds::MAX_PLAN_BYTES;
+pub use cut::{Cut, CutOptions, cut};
+pub use cut_carrier::CutCarrier;
+pub use cut_report::{CutReport, LeafReport, TaskReport};
 pub use decoder::decode;
 pub use encoder::{EncodedPlan, encode};
 pub use error::PlanError;
 pub use held_segments::held_segments;
 pub use local_leaves::LocalLeaves;
+pub use local_workers::LocalWorkers;
+pub use stay::Stay;
+pub use task::{Task, TaskBounds, TaskRows, TaskRun, Workers};

@@ -9,6 +9,7 @@ mod distinct;
 mod followed;
 mod limits;
 mod narrow;
+mod operator_run;
 mod own_operator;
 mod partial_groups;
 mod planner;
@@ -58,6 +59,7 @@ pub use carrier::Carrier;
 pub use cost::{CostCounter, StatementCost};
 pub use followed::PreparedPlan;
 pub use narrow::Narrow;
+pub use operator_run::{OperatorCost, OperatorRows, OperatorRun, RunBounds};
 pub use own_operator::OwnOperator;
 use shared_rows::SharedParts;
 

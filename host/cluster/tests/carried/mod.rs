@@ -1,11 +1,15 @@
 //! An engine whose plans are encoded and decoded before they run.
 
+#[path = "../../../sql/tests/dialect/no_shadow.rs"]
+mod no_shadow;
+
 use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
+pub(crate) use no_shadow::Shadow;
 use tidegate_cluster::{LocalLeaves, PlanError, decode, encode, held_segments};
 use tidegate_sql::{Carrier, Engine, EngineOptions, OwnOperator};
 

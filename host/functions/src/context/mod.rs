@@ -20,6 +20,7 @@ mod stop;
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use datafusion::error::Result;
 use tidegate_model::Failure;
@@ -129,6 +130,11 @@ pub fn current<T>(ask: impl FnOnce(&ExecutionContext) -> T) -> Option<T> {
 
 fn current_stop() -> Stop {
     current(|context| context.stop.clone()).unwrap_or_else(Stop::never)
+}
+
+/// How long the current statement may still run; `None` if nobody set a limit.
+pub fn time_left() -> Option<Duration> {
+    current(|context| context.stop.time_left()).flatten()
 }
 
 /// Fails if the result of the current statement is no longer wanted. Computations of seconds ask every few

@@ -37,6 +37,11 @@ impl Stop {
         ExecutionContext::of_request(self.clone()).scope(work).await
     }
 
+    /// How long it is until the deadline, if there is one.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
     /// Whether the work should stop.
     pub(super) fn is_due(&self) -> bool {
         self.asked.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)

@@ -27,9 +27,13 @@ const LITERAL_BYTES: usize = 32 << 20;
 
 /// How many rows a batch of the statement has.
 pub(super) fn rows(logical: &LogicalPlan, physical: &Arc<dyn ExecutionPlan>) -> usize {
-    let by_width = (CELLS / widest(physical).max(1)).clamp(LEAST_ROWS, ROWS);
     let by_literals = LITERAL_BYTES.checked_div(longest_literal(logical)).unwrap_or(ROWS).max(1);
-    by_width.min(by_literals)
+    rows_by_width(physical).min(by_literals)
+}
+
+/// How many rows a batch has by the width of its rows alone.
+pub(super) fn rows_by_width(physical: &Arc<dyn ExecutionPlan>) -> usize {
+    (CELLS / widest(physical).max(1)).clamp(LEAST_ROWS, ROWS)
 }
 
 /// The leaf columns of the widest rows that any of the operators makes.

@@ -87,7 +87,7 @@ impl Drop for RunningCost {
 }
 
 /// The rows and bytes that the scans of a plan have read so far.
-fn read_by(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
+pub(super) fn read_by(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     let (mut rows, mut bytes) = (0_u64, 0_u64);
     let mut parts = HashSet::new();
     let mut plans = vec![Arc::clone(plan)];

@@ -16,7 +16,7 @@ use tidegate_sql::{
     Type,
 };
 
-use crate::engine::engine;
+use crate::engine::{Shadow, engine};
 
 pub(crate) struct World {
     tables: BTreeMap<String, Arc<dyn TableProvider>>,
@@ -24,6 +24,8 @@ pub(crate) struct World {
     engine: Engine,
     /// The same with every rule of the optimizer.
     thorough: Engine,
+    /// Runs the same statements elsewhere.
+    shadow: Shadow,
     arguments: Arguments,
     pub(crate) now: i64,
 }
@@ -137,13 +139,15 @@ impl World {
         let options = EngineOptions { partitions: 2, narrow, ..EngineOptions::default() };
         let (engine, thorough) = (engine(&options), Engine::new(&options).unwrap().with_all_rules());
         let (tables, endpoints, arguments) = (BTreeMap::new(), BTreeMap::new(), Arguments::new());
-        Self { tables, endpoints, engine, thorough, arguments, now: 1_763_633_702_000_000 }
+        let shadow = Shadow::default();
+        Self { tables, endpoints, engine, thorough, shadow, arguments, now: 1_763_633_702_000_000 }
     }
 
     /// The same with another bound on what a statement may hold, in bytes.
     pub(crate) fn holding(mut self, bytes: usize) -> Self {
         let options = EngineOptions { partitions: 2, statement_memory: bytes, narrow, ..EngineOptions::default() };
         self.engine = engine(&options);
+        self.shadow.without();
         self
     }
 
@@ -170,12 +174,14 @@ impl World {
         };
         let table = MemTable::try_new(schema, vec![vec![batch]]).unwrap();
         self.tables.insert(name.to_owned(), Arc::new(table));
+        self.shadow.source(name, rows);
         self
     }
 
     /// Another endpoint, that can be read as a table.
     pub(crate) fn endpoint(mut self, name: &str, saved: &str) -> Self {
         self.endpoints.insert(name.to_owned(), Arc::new(SavedQuery::parse(saved).unwrap()));
+        self.shadow.endpoint(name, saved);
         self
     }
 
@@ -246,6 +252,7 @@ impl World {
     }
 
     fn run(&self, sql: &str, tables: Tables<'_>) -> Result<Json, Failure> {
+        self.shadow.compare(sql, tables, &self.arguments, self.now);
         block_on(self.run_all(sql, tables))
     }
 

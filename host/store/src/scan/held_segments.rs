@@ -39,6 +39,11 @@ impl HeldSegments {
         HeldSegments { segments }
     }
 
+    /// Those of them that are named.
+    pub fn only<'n>(&self, names: impl IntoIterator<Item = &'n SegmentName>) -> HeldSegments {
+        HeldSegments::new(names.into_iter().filter_map(|name| self.get(name)).map(Arc::clone))
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.segments.len()

@@ -1,0 +1,72 @@
+//! A task is the part of a statement that one worker runs; [`Workers`] run tasks.
+
+use std::fmt;
+use std::time::Duration;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use futures::stream::BoxStream;
+use tidegate_model::Failure;
+use tidegate_sql::StatementCost;
+use tidegate_store::HeldSegments;
+
+use crate::encoder::EncodedPlan;
+
+/// What one worker runs: a plan over segments of one source.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// The place of the worker in [`Workers::names`].
+    pub worker: usize,
+    /// The plan, and the segments that it reads.
+    pub plan: EncodedPlan,
+    /// These segments. Their files stay while this is held.
+    pub held: HeldSegments,
+    /// How many partitions the plan has.
+    pub partitions: usize,
+    /// The columns of its rows.
+    pub schema: SchemaRef,
+    /// Bytes of segments that it reads, about, as they are stored and with all columns.
+    pub bytes: u64,
+    /// Rows that it reads, about, before any condition.
+    pub rows: u64,
+}
+
+/// What a task may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskBounds {
+    /// Bytes that its operators may hold.
+    pub memory: usize,
+    /// Rows of a batch.
+    pub batch_rows: usize,
+    /// How long it may run; `None` if nobody set a limit.
+    pub time: Option<Duration>,
+}
+
+/// The rows of one partition of a task. It ends without a failure only if the worker said that there are no more rows.
+pub type TaskRows = BoxStream<'static, Result<RecordBatch, Failure>>;
+
+/// A task that runs. When all of its rows were dropped, it ends, and what it held is given back.
+pub struct TaskRun {
+    /// The rows of each partition, as many as the task has.
+    pub partitions: Vec<TaskRows>,
+    /// What the task has cost so far.
+    pub cost: Box<dyn Fn() -> StatementCost + Send + Sync>,
+}
+
+impl fmt::Debug for TaskRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskRun").field("partitions", &self.partitions.len()).finish_non_exhaustive()
+    }
+}
+
+/// What runs tasks: in this process, or on other machines.
+pub trait Workers: fmt::Debug + Send + Sync {
+    /// The names of the workers, by which segments are shared out. A worker that comes back has the same name.
+    fn names(&self) -> Vec<String>;
+
+    /// Starts a task, within a runtime. Its partitions are read in any order, and none waits for another one to be read.
+    ///
+    /// # Errors
+    /// If the worker does not take the task. What fails later comes with the rows, with its code and place.
+    fn run(&self, task: &Task, bounds: &TaskBounds) -> Result<TaskRun, Failure>;
+}

@@ -1,0 +1,62 @@
+//! An engine whose statements are cut and run by three workers in this process, and what became of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidegate_cluster::{CutCarrier, CutOptions, LocalWorkers};
+use tidegate_sql::{Engine, EngineOptions};
+
+const WORKERS: usize = 3;
+
+/// How many statements were cut and how many scans stayed for which reason, in this process.
+static COUNTS: Mutex<BTreeMap<&'static str, usize>> = Mutex::new(BTreeMap::new());
+
+pub(crate) fn counted(what: &'static str) {
+    *COUNTS.lock().unwrap_or_else(PoisonError::into_inner).entry(what).or_default() += 1;
+}
+
+pub(crate) fn count(what: &str) -> usize {
+    COUNTS.lock().unwrap_or_else(PoisonError::into_inner).get(what).copied().unwrap_or_default()
+}
+
+pub(crate) fn counts() -> String {
+    format!("{:?}", COUNTS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Waits until so many statements were cut: other tests of this process count too, and run at the same time.
+pub(crate) fn wait_for(what: &str, least: usize) {
+    let (mut last, mut since) = (0, Instant::now());
+    while last < least {
+        std::thread::sleep(Duration::from_millis(100));
+        if count(what) > last {
+            (last, since) = (count(what), Instant::now());
+        }
+        assert!(since.elapsed() < Duration::from_secs(300), "{last} of {least}: {}", counts());
+    }
+}
+
+pub(crate) fn engine(options: &EngineOptions) -> Engine {
+    let workers = LocalWorkers::new(WORKERS, options).unwrap();
+    let carrier = CutCarrier::new(Arc::new(workers), CutOptions::ALL, |report| {
+        counted(if report.is_cut() { "cut" } else { "whole" });
+        report.leaves.iter().for_each(|leaf| {
+            counted(if leaf.tasks.len() > 1 { "leaves of several tasks" } else { "leaves of one task" })
+        });
+        for leaf in &report.leaves {
+            leaf.operators.iter().for_each(|operator| operators(operator));
+        }
+        report.stays.iter().for_each(|stay| counted(stay.name()));
+    });
+    Engine::new(options).unwrap().with_carrier(Arc::new(carrier))
+}
+
+fn operators(name: &str) {
+    for known in
+        ["AggregateExec", "FilterExec", "ProjectionExec", "SortExec", "UnnestExec", "SecurityBarrier", "LocalLimitExec"]
+    {
+        if name == known {
+            counted(known);
+        }
+    }
+}

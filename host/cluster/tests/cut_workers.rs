@@ -1,0 +1,242 @@
+//! What workers promise: failures keep their code and text, nobody waits for what nobody reads, what was held is given
+//! back, and the report tells what was cut.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::AsArray;
+use datafusion::catalog::TableProvider;
+use futures::{StreamExt, TryStreamExt};
+use serde_json::json;
+use tidegate_cluster::{CutCarrier, CutOptions, CutReport, LocalWorkers, Stay};
+use tidegate_model::{Arguments, Code, Failure};
+use tidegate_sql::{Binding, CostCounter, Engine, EngineOptions, ResultStream, Sources, Stop};
+use tidegate_store::{Store, StoreOptions};
+
+struct One(Arc<dyn TableProvider>);
+
+impl Sources for One {
+    fn table(&self, _: &str) -> Option<Arc<dyn TableProvider>> {
+        Some(Arc::clone(&self.0))
+    }
+    fn names(&self) -> Vec<String> {
+        vec!["t".to_owned()]
+    }
+}
+
+struct Cluster {
+    store: Arc<Store>,
+    workers: Arc<LocalWorkers>,
+    cut: Engine,
+    whole: Engine,
+    last: Arc<Mutex<CutReport>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Cluster {
+    /// Eight segments and a batch in memory, of 500 rows each.
+    async fn new(options: CutOptions) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let settings =
+            StoreOptions { manual_flush: true, durable: false, row_group_rows: 50, ..StoreOptions::default() };
+        let store = Store::open(&folder.path().join("data"), settings).unwrap();
+        store.create_source("t").unwrap();
+        for part in 0..9_i64 {
+            let rows = (0..500).map(|n| {
+                let number = part * 500 + n;
+                json!({"id": format!("{number:05}"), "timestamp": 1_763_600_000_000_000 + number * 1_000_000,
+                       "event_message": format!("row {number} of a text that takes some room"), "n": number})
+            });
+            store.ingest("t", rows.collect()).await.unwrap();
+            if part < 8 {
+                store.flush().await.unwrap();
+            }
+        }
+        let engine = EngineOptions { partitions: 2, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
+        let (workers, last) = (Arc::new(LocalWorkers::new(3, &engine).unwrap()), Arc::<Mutex<CutReport>>::default());
+        let told = Arc::clone(&last);
+        let carrier = CutCarrier::new(Arc::clone(&workers) as _, options, move |report| {
+            *told.lock().unwrap() = report.clone();
+        });
+        let whole = Engine::new(&engine).unwrap();
+        let cut = Engine::new(&engine).unwrap().with_carrier(Arc::new(carrier));
+        Self { store, workers, cut, whole, last, _folder: folder }
+    }
+
+    async fn run(&self, engine: &Engine, sql: &str) -> Result<ResultStream, Failure> {
+        let (sources, arguments) = (One(self.store.table("t").unwrap()), Arguments::new());
+        let plan = engine.plan(sql, Binding::new(&sources, &arguments, 1_763_633_702_000_000))?;
+        engine.run(plan, Some(100_000)).await
+    }
+
+    async fn rows(&self, engine: &Engine, sql: &str) -> Result<usize, Failure> {
+        let batches: Vec<_> = self.run(engine, sql).await?.try_collect().await?;
+        Ok(batches.iter().map(|batch| batch.num_rows()).sum())
+    }
+
+    async fn report(&self, sql: &str) -> CutReport {
+        drop(self.run(&self.cut, sql).await.unwrap());
+        self.last.lock().unwrap().clone()
+    }
+
+    /// Waits until the workers hold nothing.
+    async fn idle(&self) {
+        let began = Instant::now();
+        while self.workers.memory_held() > 0 {
+            assert!(began.elapsed() < Duration::from_secs(20), "{} bytes are held", self.workers.memory_held());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn failures_keep_their_code_and_text() {
+    let cluster = Cluster::new(CutOptions::ALL).await;
+    for sql in [
+        "SELECT CAST(event_message AS INT64) AS x FROM t WHERE n = 7",
+        "SELECT COUNT(*) AS c FROM t WHERE 1 / (n - 7) > 0",
+        "SELECT id, ERROR('stop ' || id) AS e FROM t WHERE id = '00007'",
+    ] {
+        let expected = cluster.rows(&cluster.whole, sql).await.unwrap_err();
+        let got = cluster.rows(&cluster.cut, sql).await.unwrap_err();
+        assert!(cluster.last.lock().unwrap().is_cut());
+        assert_eq!((got.code, &got.message, got.position), (expected.code, &expected.message, expected.position));
+        assert_eq!(got.code, Code::InvalidValue, "{got}");
+        cluster.idle().await;
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_reads_ends_and_gives_its_memory_back() {
+    let cluster = Cluster::new(CutOptions::ALL).await;
+    for sql in [
+        "SELECT * FROM t ORDER BY timestamp DESC",
+        "SELECT * FROM t ORDER BY event_message",
+        "SELECT n, COUNT(*) AS c, ARRAY_AGG(event_message) AS a FROM t GROUP BY n",
+    ] {
+        let mut rows = cluster.run(&cluster.cut, sql).await.unwrap();
+        assert!(rows.next().await.unwrap().unwrap().num_rows() > 0);
+        drop(rows);
+        cluster.idle().await;
+        // Nothing of it was read.
+        drop(cluster.run(&cluster.cut, sql).await.unwrap());
+        cluster.idle().await;
+        assert_eq!(cluster.rows(&cluster.cut, sql).await.unwrap(), 4500);
+        cluster.idle().await;
+    }
+}
+
+#[tokio::test]
+async fn a_task_ends_with_the_time_of_its_statement() {
+    let cluster = Cluster::new(CutOptions::ALL).await;
+    let stop = Stop::after(Duration::from_millis(300));
+    let sql = "SELECT COUNT(*) AS c FROM t WHERE REGEXP_CONTAINS(event_message, r'r.*7.*t.*z')";
+    let late = async {
+        let rows = cluster.run(&cluster.cut, sql).await?;
+        // A task is started when its rows are asked for: then it has no time.
+        std::thread::sleep(Duration::from_millis(400));
+        rows.try_collect::<Vec<_>>().await
+    };
+    let ended = stop.cover(late).await.unwrap_err();
+    assert_eq!(ended.code, Code::Timeout, "{ended}");
+    assert!(cluster.last.lock().unwrap().is_cut());
+    cluster.idle().await;
+}
+
+#[tokio::test]
+async fn what_workers_read_is_part_of_the_cost() {
+    let cluster = Cluster::new(CutOptions::ALL).await;
+    let mut costs = Vec::new();
+    for engine in [&cluster.whole, &cluster.cut] {
+        let counter = Arc::<CostCounter>::default();
+        let rows = cluster.run(engine, "SELECT SUM(n) AS s FROM t WHERE n >= 0").await.unwrap();
+        let _: Vec<_> = rows.counted_in(Arc::clone(&counter)).try_collect().await.unwrap();
+        costs.push(counter.cost());
+    }
+    assert_eq!((costs[0].rows_read, costs[1].rows_read), (4500, 4500));
+    assert_eq!(costs[0].bytes_read, costs[1].bytes_read);
+    assert_eq!((costs[0].statements, costs[1].statements), (1, 1));
+}
+
+#[tokio::test]
+async fn the_report_says_what_was_cut() {
+    let cluster = Cluster::new(CutOptions::ALL).await;
+    let report = cluster.report("SELECT MOD(n, 7) AS k, COUNT(*) AS c FROM t WHERE n > 9 GROUP BY k").await;
+    let [leaf] = report.leaves.as_slice() else { panic!("{report}") };
+    assert_eq!((leaf.source.as_str(), report.stays.as_slice()), ("t", &[] as &[Stay]));
+    assert_eq!(leaf.operators.first().map(String::as_str), Some("AggregateExec"));
+    assert_eq!(leaf.operators.last().map(String::as_str), Some("DataSourceExec"));
+    assert_eq!(leaf.tasks.iter().map(|task| task.segments).sum::<usize>(), 8);
+    assert_eq!(leaf.tasks.iter().map(|task| task.rows).sum::<u64>(), 4000);
+    assert!(leaf.tasks.iter().all(|task| task.bytes > 0 && task.plan_bytes > 0 && task.partitions > 0));
+    let text = report.to_string();
+    assert!(text.contains("source `t`: workers run AggregateExec over") && text.contains("worker-"), "{text}");
+    let shown = serde_json::to_value(&report).unwrap();
+    assert_eq!(shown["remote"][0]["tasks"].as_array().unwrap().len(), leaf.tasks.len());
+    // Both sides of a join are cut, each by itself.
+    let join =
+        "SELECT a.id FROM (SELECT id FROM t WHERE n > 5) AS a JOIN (SELECT id FROM t WHERE n < 90) AS b ON a.id = b.id";
+    assert_eq!(cluster.report(join).await.leaves.len(), 2);
+}
+
+#[tokio::test]
+async fn the_report_says_why_a_statement_stays_whole() {
+    let cluster = Cluster::new(CutOptions { least_bytes: 1, least_rows: 3000, always: false }).await;
+    for (sql, reason) in [
+        ("SELECT 1 AS one", "no_segments"),
+        ("SELECT id FROM t WHERE timestamp > TIMESTAMP_SECONDS(1763604100) AND n > 0", "no_segments"),
+        ("SELECT COUNT(n) AS c FROM t WHERE timestamp > TIMESTAMP_SECONDS(1763603100) AND n > 0", "little"),
+        ("SELECT id FROM t LIMIT 10", "early_limit"),
+        ("SELECT id, timestamp FROM t ORDER BY timestamp DESC LIMIT 10", "little"),
+        ("SELECT a.id, b.n FROM t AS a JOIN t AS b ON a.id = b.id ORDER BY b.n LIMIT 10", "nothing_to_do"),
+        ("SELECT id FROM t WHERE n > (SELECT AVG(n) FROM t) ORDER BY n LIMIT 10", "subquery_value"),
+    ] {
+        let report = cluster.report(sql).await;
+        assert!(report.stays.iter().any(|stay| stay.name() == reason), "{sql}\n{report}");
+        let shown = serde_json::to_value(&report).unwrap();
+        assert!(shown["local"].as_array().unwrap().iter().any(|stay| stay["reason"] == reason));
+    }
+    let cut = ["SELECT COUNT(n) AS c FROM t", "SELECT id FROM t WHERE n > 4 ORDER BY timestamp DESC LIMIT 10"];
+    for sql in cut {
+        assert!(cluster.report(sql).await.is_cut(), "{sql}\n{}", cluster.report(sql).await);
+    }
+}
+
+/// The order of one partition is that of the answer, though the column is not handed on and nothing above asks for it.
+#[tokio::test]
+async fn an_order_that_nothing_asks_for_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = StoreOptions { manual_flush: true, durable: false, ..StoreOptions::default() };
+    let store = Store::open(&folder.path().join("data"), settings).unwrap();
+    store.create_source("t").unwrap();
+    for part in 0..6_i64 {
+        let rows = (0..4).map(|n| {
+            let number = part * 4 + n;
+            json!({"id": format!("{number:05}"), "timestamp": 1_763_600_000_000_000 + number * 1_000_000, "n": number})
+        });
+        store.ingest("t", rows.collect()).await.unwrap();
+        store.flush().await.unwrap();
+    }
+    let (sources, arguments) = (One(store.table("t").unwrap()), Arguments::new());
+    for partitions in [1, 2] {
+        let engine = EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
+        let carrier = CutCarrier::new(Arc::new(LocalWorkers::new(3, &engine).unwrap()), CutOptions::ALL, |_| {});
+        let engine = Engine::new(&engine).unwrap().with_carrier(Arc::new(carrier));
+        for condition in ["true", "MOD(n, 2) = 1"] {
+            let sql = format!(
+                "WITH newest AS (SELECT id, timestamp FROM t WHERE {condition} ORDER BY timestamp DESC) SELECT id FROM newest LIMIT 3"
+            );
+            let plan = engine.plan(&sql, Binding::new(&sources, &arguments, 1_763_633_702_000_000)).unwrap();
+            let rows: Vec<_> = engine.run(plan, Some(100)).await.unwrap().try_collect().await.unwrap();
+            let ids: Vec<String> = rows
+                .iter()
+                .flat_map(|batch| {
+                    batch.column(0).as_string_view().iter().flatten().map(str::to_owned).collect::<Vec<_>>()
+                })
+                .collect();
+            let expected = if condition == "true" { ["00023", "00022", "00021"] } else { ["00023", "00021", "00019"] };
+            assert_eq!(ids, expected, "{sql} with {partitions} partitions");
+        }
+    }
+}

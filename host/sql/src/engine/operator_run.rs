@@ -1,0 +1,135 @@
+//! Running operators that were made elsewhere: a part of a statement that another machine planned.
+//!
+//! What belongs to one run on one machine is put around them here, as around the operators of a statement of this
+//! machine: memory that is counted, the stop sign, turns, the execution context.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::{Stream, StreamExt};
+use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory};
+use tidegate_model::number;
+
+use super::cost::{StatementCost, read_by};
+use super::shared_rows::SharedParts;
+use super::{Engine, batch, with_own_operators};
+use crate::fail::{Planning, Result, from_running};
+
+/// What a run of operators may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunBounds {
+    /// Bytes that its operators may hold, and no more than the engine lets any statement hold.
+    pub memory: usize,
+    /// Rows of a batch; fewer where rows are wide.
+    pub batch_rows: usize,
+}
+
+/// Operators that run. Dropping it and its rows stops them.
+pub struct OperatorRun {
+    /// The rows of each partition.
+    pub partitions: Vec<OperatorRows>,
+    /// What the run costs.
+    pub cost: OperatorCost,
+    /// Its memory: what lies between it and its reader counts there.
+    pub memory: Arc<dyn MemoryPool>,
+}
+
+impl fmt::Debug for OperatorRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OperatorRun").field("partitions", &self.partitions.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a run has cost so far. It keeps the operators, and not their rows.
+#[derive(Debug, Clone)]
+pub struct OperatorCost {
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<ExecutionContext>,
+}
+
+impl OperatorCost {
+    /// What the run has cost so far; it is no statement of its own.
+    pub fn so_far(&self) -> StatementCost {
+        let (rows_read, bytes_read) = read_by(&self.plan);
+        StatementCost { statements: 0, rows_read, bytes_read, memory: number(self.context.peak_memory()) }
+    }
+}
+
+/// The rows of one partition, and why there are no more.
+pub struct OperatorRows {
+    rows: SendableRecordBatchStream,
+    context: Arc<ExecutionContext>,
+    /// The memory of the plan counts until all rows have come.
+    _budget: Arc<PlanningBudget>,
+}
+
+impl fmt::Debug for OperatorRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OperatorRows").finish_non_exhaustive()
+    }
+}
+
+impl OperatorRows {
+    /// The columns.
+    pub fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
+}
+
+impl Stream for OperatorRows {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.rows.poll_next_unpin(cx);
+        next.map(|next| next.map(|batch| batch.map_err(|error| from_running(error, self.context.failure()))))
+    }
+}
+
+impl Engine {
+    /// Starts the operators that `make` makes, which is given the options and the files of the engine. They stop with
+    /// the current execution context of the thread.
+    ///
+    /// # Errors
+    /// Those of `make`, and if the operators cannot be started.
+    pub fn run_operators(
+        &self,
+        make: impl FnOnce(&TaskContext) -> Result<Arc<dyn ExecutionPlan>>,
+        bounds: RunBounds,
+    ) -> Result<OperatorRun> {
+        let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
+        let plan = ExecutionContext::of_planning(&budget).enter(|| {
+            let plan = make(&TaskContext::from(&self.state))?;
+            with_own_operators(plan).planned()
+        })?;
+        let most = bounds.memory.min(self.statement_memory);
+        let memory = Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), most));
+        let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
+        let context = ExecutionContext::of_run(memory, Arc::clone(budget.patterns()));
+        let runtime =
+            RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(Arc::clone(&pool)).build().planned()?;
+        let rows = batch::rows_by_width(&plan).min(bounds.batch_rows.max(1));
+        let config = self.state.config().clone().with_batch_size(rows).with_extension(Arc::clone(&context));
+        let config = config.with_extension(Arc::<SharedParts>::default());
+        let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
+        let task = Arc::new(task);
+        let partitions = (0..plan.output_partitioning().partition_count()).map(|partition| {
+            let rows = plan.execute(partition, Arc::clone(&task)).planned()?;
+            Ok(OperatorRows { rows, context: Arc::clone(&context), _budget: Arc::clone(&budget) })
+        });
+        let partitions = partitions.collect::<Result<_>>()?;
+        Ok(OperatorRun { partitions, cost: OperatorCost { plan, context }, memory: pool })
+    }
+
+    /// Bytes that all statements of this engine hold now.
+    pub fn memory_held(&self) -> usize {
+        self.total_memory.reserved()
+    }
+}
