@@ -130,7 +130,7 @@ impl Cutter<'_> {
             return Ok(Err(OwnOperator::SharedRows { part, reader, input }.into_plan()));
         }
         if let Some(reads) = ScanDescription::of(plan.as_ref(), self.context.session_config().options()) {
-            return Ok(self.scan(plan, reads, early)?);
+            return self.scan(plan, reads, early);
         }
         let mut inputs = Vec::new();
         for child in plan.children() {

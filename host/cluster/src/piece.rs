@@ -157,12 +157,11 @@ impl Piece {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        let is_row_by_row = operator.is::<ProjectionExec>()
+        let changes_no_rows = operator.is::<ProjectionExec>()
             || operator.is::<CooperativeExec>()
+            || operator.is::<LocalLimitExec>()
             || matches!(OwnOperator::of(operator.as_ref()), Some(OwnOperator::Barrier(_)));
-        let added = if is_row_by_row {
-            Work { limit: limited(operator.fetch()), ..work }
-        } else if operator.is::<LocalLimitExec>() {
+        let added = if changes_no_rows {
             Work { limit: limited(operator.fetch()), ..work }
         } else if work.limit.is_some() {
             // The limit counts the rows below this operator.

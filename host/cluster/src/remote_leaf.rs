@@ -1,6 +1,7 @@
 //! The operator that stands in the place of what workers run.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -83,19 +84,22 @@ fn rows(
     let (place, partition) = at;
     let Some(task) = tasks.get(place) else { return internal_err!("there is no task {place}") };
     let mut started = runs.started.lock().unwrap_or_else(PoisonError::into_inner);
-    if !started.contains_key(&place) {
-        let memory = match context.memory_pool().memory_limit() {
-            MemoryLimit::Finite(bytes) => bytes,
-            MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
-        };
-        let bounds = TaskBounds { memory, batch_rows: context.session_config().batch_size(), time: time_left() };
-        let TaskRun { partitions, cost } = workers.run(task, &bounds).map_err(failed)?;
-        if partitions.len() != task.partitions {
-            return internal_err!("a task has {} partitions instead of {}", partitions.len(), task.partitions);
+    let run = match started.entry(place) {
+        Entry::Occupied(run) => run.into_mut(),
+        Entry::Vacant(place) => {
+            let memory = match context.memory_pool().memory_limit() {
+                MemoryLimit::Finite(bytes) => bytes,
+                MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+            };
+            let bounds = TaskBounds { memory, batch_rows: context.session_config().batch_size(), time: time_left() };
+            let TaskRun { partitions, cost } = workers.run(task, &bounds).map_err(failed)?;
+            if partitions.len() != task.partitions {
+                return internal_err!("a task has {} partitions instead of {}", partitions.len(), task.partitions);
+            }
+            place.insert(Started { partitions: partitions.into_iter().map(Some).collect(), cost })
         }
-        started.insert(place, Started { partitions: partitions.into_iter().map(Some).collect(), cost });
-    }
-    let rows = started.get_mut(&place).and_then(|task| task.partitions.get_mut(partition)).and_then(Option::take);
+    };
+    let rows = run.partitions.get_mut(partition).and_then(Option::take);
     rows.map_or_else(|| internal_err!("a partition of a task is read twice"), Ok)
 }
 

@@ -1,12 +1,6 @@
 //! Random statements, over records and over rows cut into segments and memory, that are cut and run by workers: the same
 //! rows, in the same order where the statement has one, as an evaluator and as the same rows in one batch give.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a failed test may panic"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 #[path = "../../sql/tests/property/cuts/mod.rs"]
 mod cuts;

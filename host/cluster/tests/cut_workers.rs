@@ -1,6 +1,6 @@
 //! What workers promise: failures keep their code and text, nobody waits for what nobody reads, what was held is given
 //! back, and the report tells what was cut.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

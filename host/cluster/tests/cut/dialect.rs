@@ -100,7 +100,7 @@ impl Shadow {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let most = (rows.len() / 8).max(2);
                 let (part, after) = rest.split_at((1 + (seed >> 33) as usize % most).min(rest.len()));
-                if (seed >> 60) % 4 == 0 && rows.len() > part.len() {
+                if (seed >> 60).is_multiple_of(4) && rows.len() > part.len() {
                     late.extend(part.iter().cloned());
                 } else {
                     store.ingest(name, part.to_vec()).await.ok()?;

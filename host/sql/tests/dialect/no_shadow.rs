@@ -6,7 +6,7 @@ use tidegate_model::Arguments;
 use tidegate_sql::Tables;
 
 #[derive(Debug, Default)]
-pub(crate) struct Shadow;
+pub(crate) struct Shadow {}
 
 impl Shadow {
     pub(crate) fn source(&mut self, _name: &str, _rows: &[Json]) {}
