@@ -18,12 +18,10 @@ pub fn syslog(input: &[u8]) {
     // A message takes a byte at least.
     assert!(by_bytes.events.len() + by_bytes.too_long <= input.len(), "{by_bytes:?}");
     for event in &by_bytes.events {
-        let read: Result<serde_json::Value, _> = serde_json::from_str(event);
-        assert!(
-            read.is_ok_and(|event| event.get("event_message").is_some_and(serde_json::Value::is_string)),
-            "{event}"
-        );
-        assert!(!event.contains("\"tidegate@1\""), "a token is stored: {event}");
+        let read = serde_json::from_str::<serde_json::Value>(event).unwrap_or_default();
+        assert!(read.get("event_message").is_some_and(serde_json::Value::is_string), "{event}");
+        let data = read.pointer("/metadata/structured_data");
+        assert!(data.is_none_or(|data| data.get("tidegate@1").is_none()), "a token is stored: {event}");
     }
     for reason in &by_bytes.refused {
         assert!(!reason.trim().is_empty() && reason.len() < 4000, "a refusal of {} bytes", reason.len());
