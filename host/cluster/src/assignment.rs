@@ -54,7 +54,7 @@ fn rows_of(file: &FileDescription, segment: &SegmentName) -> u64 {
 }
 
 /// What a scan reads of the segments of one worker, partition by partition in the same order; `None` if it has none.
-fn share(scan: &ScanDescription, workers: &[String], worker: usize) -> Option<ScanDescription> {
+fn share(scan: &ScanDescription, workers: &[Arc<str>], worker: usize) -> Option<ScanDescription> {
     let mut places = HashMap::new();
     let mut segments = Vec::new();
     for (place, segment) in scan.segments.iter().enumerate() {
@@ -84,7 +84,7 @@ pub(crate) fn tasks(
     plan: &Arc<dyn ExecutionPlan>,
     scan: &Arc<dyn ExecutionPlan>,
     reads: &ScanDescription,
-    workers: &[String],
+    workers: &[Arc<str>],
     context: &TaskContext,
 ) -> std::result::Result<Vec<Task>, PlanError> {
     if let Some(field) = plan.schema().fields().iter().find(|field| !is_sendable(field)) {
@@ -92,8 +92,8 @@ pub(crate) fn tasks(
     }
     let held = HeldSegments::of_plan(scan);
     let mut tasks: Vec<Task> = Vec::new();
-    for worker in 0..workers.len() {
-        let Some(share) = share(reads, workers, worker) else { continue };
+    for (place, worker) in workers.iter().enumerate() {
+        let Some(share) = share(reads, workers, place) else { continue };
         let (held, weight) = (held.only(&share.segments), Weight::of(&share, None));
         let own = share.scan(&held, context).and_then(|own| with_leaf(plan, scan, &own));
         let own = own.map_err(|error| PlanError::from_engine(&error, PlanError::Unsendable))?;
@@ -104,7 +104,7 @@ pub(crate) fn tasks(
             decode(&encoded.bytes, &held, context, &LocalLeaves::default())?;
         }
         tasks.push(Task {
-            worker,
+            worker: Arc::clone(worker),
             partitions: own.output_partitioning().partition_count(),
             schema: own.schema(),
             plan: encoded,

@@ -93,7 +93,7 @@ pub fn cut(
 
 struct Cutter<'c> {
     workers: &'c Arc<dyn Workers>,
-    names: Vec<String>,
+    names: Vec<Arc<str>>,
     options: CutOptions,
     context: &'c TaskContext,
     report: CutReport,
@@ -249,7 +249,7 @@ impl Cutter<'_> {
             next = operator.children().into_iter().next();
         }
         let task = |task: &Task| TaskReport {
-            worker: self.names.get(task.worker).cloned().unwrap_or_default(),
+            worker: task.worker.to_string(),
             segments: task.plan.segments.len(),
             partitions: task.partitions,
             bytes: task.bytes,

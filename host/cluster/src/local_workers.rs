@@ -14,6 +14,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 use futures::channel::mpsc::{self, Receiver, Sender};
 use futures::{SinkExt, StreamExt};
 use tidegate_functions::context::{ExecutionContext, Stop};
+use tidegate_functions::wording::out_of_memory;
 use tidegate_model::{Code, Failure};
 use tidegate_sql::{Engine, EngineOptions, OperatorRows, OperatorRun, RunBounds};
 
@@ -28,7 +29,7 @@ const IN_FLIGHT: usize = 1;
 /// Workers in this process, each with an engine of its own.
 #[derive(Debug)]
 pub struct LocalWorkers {
-    engines: Vec<Engine>,
+    engines: Vec<(Arc<str>, Engine)>,
 }
 
 impl LocalWorkers {
@@ -37,22 +38,24 @@ impl LocalWorkers {
     /// # Errors
     /// If an engine cannot be set up.
     pub fn new(count: usize, options: &EngineOptions) -> Result<Self, Failure> {
-        Ok(Self { engines: (0..count).map(|_| Engine::new(options)).collect::<Result<_, _>>()? })
+        let engine = |number| Ok((format!("worker-{number}").into(), Engine::new(options)?));
+        Ok(Self { engines: (0..count).map(engine).collect::<Result<_, _>>()? })
     }
 
     /// Bytes that the tasks of all workers hold now.
     pub fn memory_held(&self) -> usize {
-        self.engines.iter().map(Engine::memory_held).sum()
+        self.engines.iter().map(|(_, engine)| engine.memory_held()).sum()
     }
 }
 
 impl Workers for LocalWorkers {
-    fn names(&self) -> Vec<String> {
-        (0..self.engines.len()).map(|number| format!("worker-{number}")).collect()
+    fn names(&self) -> Vec<Arc<str>> {
+        self.engines.iter().map(|(name, _)| Arc::clone(name)).collect()
     }
 
     fn run(&self, task: &Task, bounds: &TaskBounds) -> Result<TaskRun, Failure> {
-        let Some(engine) = self.engines.get(task.worker) else { return Err(failure("there is no such worker")) };
+        let engine = self.engines.iter().find(|(name, _)| *name == task.worker);
+        let Some((_, engine)) = engine else { return Err(failure("there is no such worker")) };
         let stop = Stop::after(bounds.time.unwrap_or(Duration::MAX));
         let named = task.plan.segments.iter().map(|(_, name)| name);
         let held = task.held.only(named);
@@ -119,10 +122,6 @@ async fn sent(mut rows: OperatorRows, memory: Arc<dyn MemoryPool>, mut to: Sende
     drop(rows);
     // An error says that nobody reads.
     let _ = to.send(ended).await;
-}
-
-fn out_of_memory(reason: &str) -> Failure {
-    tidegate_functions::wording::out_of_memory(reason)
 }
 
 /// The rows of a partition from its sender, which runs as long as this is not dropped.

@@ -4,10 +4,12 @@
 //! worker as long as that worker is there, so that what the worker keeps of it (footer, bytes) is of use again. When a
 //! worker leaves, only its own segments go to others.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 /// The place of the worker that reads a segment; `None` if there are no workers.
-pub(crate) fn worker_of(workers: &[String], segment: &Uuid) -> Option<usize> {
+pub(crate) fn worker_of(workers: &[Arc<str>], segment: &Uuid) -> Option<usize> {
     let scored = workers.iter().enumerate().map(|(place, name)| (score(name, segment), name, place));
     scored.max().map(|(_, _, place)| place)
 }
@@ -27,8 +29,8 @@ fn score(worker: &str, segment: &Uuid) -> u64 {
 mod tests {
     use super::*;
 
-    fn names(count: usize) -> Vec<String> {
-        (0..count).map(|n| format!("worker-{n}")).collect()
+    fn names(count: usize) -> Vec<Arc<str>> {
+        (0..count).map(|n| format!("worker-{n}").into()).collect()
     }
 
     #[test]

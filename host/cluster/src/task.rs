@@ -1,6 +1,7 @@
 //! A task is the part of a statement that one worker runs; [`Workers`] run tasks.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
@@ -15,8 +16,8 @@ use crate::encoder::EncodedPlan;
 /// What one worker runs: a plan over segments of one source.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// The place of the worker in [`Workers::names`].
-    pub worker: usize,
+    /// The name of the worker that is to run it: one of [`Workers::names`] when the plan was cut.
+    pub worker: Arc<str>,
     /// The plan, and the segments that it reads.
     pub plan: EncodedPlan,
     /// These segments. Their files stay while this is held.
@@ -62,11 +63,11 @@ impl fmt::Debug for TaskRun {
 /// What runs tasks: in this process, or on other machines.
 pub trait Workers: fmt::Debug + Send + Sync {
     /// The names of the workers, by which segments are shared out. A worker that comes back has the same name.
-    fn names(&self) -> Vec<String>;
+    fn names(&self) -> Vec<Arc<str>>;
 
     /// Starts a task, within a runtime. Its partitions are read in any order, and none waits for another one to be read.
     ///
     /// # Errors
-    /// If the worker does not take the task. What fails later comes with the rows, with its code and place.
+    /// If the worker does not take the task, also if it is gone. What fails later comes with the rows, with its code and place.
     fn run(&self, task: &Task, bounds: &TaskBounds) -> Result<TaskRun, Failure>;
 }

@@ -140,6 +140,12 @@ impl std::fmt::Debug for ResultStream {
     }
 }
 
+/// What the operators of one run have in common.
+struct Run {
+    task: Arc<TaskContext>,
+    context: Arc<ExecutionContext>,
+}
+
 impl Engine {
     /// An engine.
     ///
@@ -290,23 +296,29 @@ impl Engine {
             }
             None => logical,
         };
-        let memory = Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), memory.min(self.statement_memory)));
-        let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
-        let context = ExecutionContext::of_run(memory, Arc::clone(budget.patterns()));
-        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(pool).build().planned()?;
         let physical = ExecutionContext::of_planning(&budget)
             .scope(self.physical(&logical))
             .await
             .and_then(|plan| self.carried(plan))
             .and_then(with_own_operators)
             .map_err(|error| correlated::of_planning(error, &logical))?;
-        let rows = batch::rows(&logical, &physical);
+        let Run { task, context } = self.new_run(&budget, memory, batch::rows(&logical, &physical))?;
+        let cost = cost::RunningCost::new(Arc::clone(&physical), Arc::clone(&context));
+        let stream = execute_stream(physical, task).planned()?;
+        Ok(ResultStream { columns: columns.into(), stream, context, cost, _budget: budget })
+    }
+
+    /// What belongs to one run: memory of at most so many bytes, and never more than any statement may hold; batches of so
+    /// many rows; the execution context, which stops with the current one of the thread.
+    fn new_run(&self, budget: &PlanningBudget, memory: usize, rows: usize) -> Result<Run> {
+        let memory = Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), memory.min(self.statement_memory)));
+        let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
+        let context = ExecutionContext::of_run(memory, Arc::clone(budget.patterns()));
+        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(pool).build().planned()?;
         let config = self.state.config().clone().with_batch_size(rows).with_extension(Arc::clone(&context));
         let config = config.with_extension(Arc::<SharedParts>::default());
         let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
-        let cost = cost::RunningCost::new(Arc::clone(&physical), Arc::clone(&context));
-        let stream = execute_stream(physical, Arc::new(task)).planned()?;
-        Ok(ResultStream { columns: columns.into(), stream, context, cost, _budget: budget })
+        Ok(Run { task: Arc::new(task), context })
     }
 
     fn carried(&self, plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {

@@ -6,7 +6,8 @@ use tidegate_service::tokens::Access;
 
 use super::answers::Described;
 use super::{
-    alert_routes, door_routes, endpoint_routes, operation_routes, request_routes, source_routes, token_routes,
+    alert_routes, door_routes, endpoint_routes, endpoint_schemas, operation_routes, request_routes, source_routes,
+    token_routes,
 };
 use super::{endpoints, route::Route, schemas};
 
@@ -38,8 +39,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
     let mut components = schemas::components();
     if let Some(all) = components.get_mut("schemas").and_then(Value::as_object_mut) {
         all.extend(alert_routes::schemas());
-        all.insert("Component".to_owned(), schemas::component());
-        all.extend(schemas::lineage());
+        all.extend(endpoint_schemas::schemas());
     }
     json!({
         "openapi": "3.1.0",

@@ -8,7 +8,7 @@
 //! - `route`: a fixed route; `request_routes`, `door_routes`, `endpoint_routes`, `alert_routes`, `source_routes`, `token_routes` and
 //!   `operation_routes`: all of them, by subject;
 //! - `follow_routes`: what following a query adds to its routes;
-//! - `schemas`: what they take and answer;
+//! - `schemas`, `endpoint_schemas`: what they take and answer;
 //! - `endpoints`: an operation for each saved endpoint;
 //! - `answers`: what the endpoints answer, planned at most once a minute;
 //! - `columns`: the schema of a row.
@@ -22,6 +22,7 @@ mod columns;
 mod document;
 mod door_routes;
 mod endpoint_routes;
+mod endpoint_schemas;
 mod endpoints;
 mod follow_routes;
 mod operation_routes;

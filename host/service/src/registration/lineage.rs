@@ -2,8 +2,6 @@
 //!
 //! Who saves an endpoint sees from it what its callers can reach, before it is saved.
 
-use std::sync::Arc;
-
 use tidegate_compiler::is_generated;
 use tidegate_model::{Failure, Manifest};
 use tidegate_sql::{Reads, SavedQuery};
@@ -38,7 +36,7 @@ impl Registrar {
     /// The query cannot be parsed.
     pub async fn lineage(&self, manifest: &Manifest, component: &[u8]) -> Result<Lineage, Failure> {
         let computed = !is_generated(component);
-        let saved = Arc::new(SavedQuery::parse_within(&manifest.query, &self.gate.limits.text)?);
+        let saved = SavedQuery::parse_within(&manifest.query, &self.gate.limits.text)?;
         let (gate, manifest) = (self.gate.clone(), manifest.clone());
         // Planning may recurse deeply, and the compute threads have a large stack.
         self.compute

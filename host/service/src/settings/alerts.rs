@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tidegate_model::{Access, Setting, Unit, milliseconds, number, size};
 
-use crate::networks::networks;
 use crate::options::AlertOptions;
 
 pub(super) const ALERTS: &[Setting<AlertOptions>] = &[
@@ -41,19 +40,10 @@ pub(super) const ALERTS: &[Setting<AlertOptions>] = &[
         AlertOptions,
         retry_wait
     ),
-    Setting {
-        name: "allow_networks",
-        what: "networks that receivers may be in though they are not of the public internet; empty is none",
-        access: Access::Text {
-            how: "addresses or ranges with commas between them, such as \"10.0.0.0/8, 127.0.0.1\", or nothing",
-            get: |o: &AlertOptions| o.allow_networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-            set: |o, text| match networks(text) {
-                Ok(allowed) => {
-                    o.allow_networks = allowed;
-                    true
-                }
-                Err(_) => false,
-            },
-        },
-    },
+    networks!(
+        "allow_networks",
+        "networks that receivers may be in though they are not of the public internet; empty is none",
+        AlertOptions,
+        allow_networks
+    ),
 ];

@@ -67,6 +67,21 @@ macro_rules! time {
     };
 }
 
+/// Addresses and ranges of them.
+macro_rules! networks {
+    ($name:literal, $what:literal, $holder:ty, $($field:ident).+) => {
+        Setting {
+            name: $name,
+            what: $what,
+            access: Access::Text {
+                how: "addresses or ranges with commas between them, such as \"10.0.0.0/8, 127.0.0.1\", or nothing",
+                get: |o: &$holder| o.$($field).+.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+                set: |o, text| crate::networks::networks(text).map(|read| o.$($field).+ = read).is_ok(),
+            },
+        }
+    };
+}
+
 /// A file that there may be.
 macro_rules! path {
     ($name:literal, $what:literal, $($field:ident).+) => {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tidegate_model::{Access, HOUR, Setting, Unit, milliseconds, number, size};
 
-use crate::networks::networks;
 use crate::options::Options;
 
 /// An address that there may be.
@@ -43,15 +42,7 @@ pub(super) const SYSLOG: &[Setting<Options>] = &[
         "certificates in PEM that sign those of senders: with it every sender over TLS must have one, and needs no token",
         syslog.client_ca
     ),
-    Setting {
-        name: "networks",
-        what: "networks whose senders need no token",
-        access: Access::Text {
-            how: "addresses or ranges with commas between them, such as \"10.0.0.0/8, 127.0.0.1\", or nothing",
-            get: |o: &Options| o.syslog.networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-            set: |o, text| networks(text).map(|networks| o.syslog.networks = networks).is_ok(),
-        },
-    },
+    networks!("networks", "networks whose senders need no token", Options, syslog.networks),
     Setting {
         name: "source",
         what: "the source of messages that name none, and the only one for senders without a token; empty refuses them",

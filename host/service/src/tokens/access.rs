@@ -44,7 +44,7 @@ impl Access {
         let who = if record.description.is_empty() { record.id.to_string() } else { record.description.clone() };
         let scopes = Scopes::stored(&record.scopes);
         let errors = record.errors.as_deref().and_then(Errors::named);
-        let uses = Arc::new(LastUse::read(record.last_used));
+        let uses = Arc::new(LastUse::of(record.last_used));
         Self { id, who, scopes, pinned, limits, errors, expires_at: record.expires_at, uses, ..Self::default() }
     }
 

@@ -14,13 +14,13 @@ pub(super) struct LastUse {
 
 impl Default for LastUse {
     fn default() -> Self {
-        Self::read(None)
+        Self::of(None)
     }
 }
 
 impl LastUse {
     /// A last use that the catalog has.
-    pub(super) fn read(last: Option<i64>) -> Self {
+    pub(super) fn of(last: Option<i64>) -> Self {
         let last = last.unwrap_or(i64::MIN);
         Self { used: AtomicI64::new(last), written: AtomicI64::new(last) }
     }

@@ -11,16 +11,14 @@ use std::task::{Context, Poll};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::memory_pool::MemoryPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{Stream, StreamExt};
-use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory};
+use tidegate_functions::context::{ExecutionContext, PlanningBudget};
 use tidegate_model::number;
 
 use super::cost::{StatementCost, read_by};
-use super::shared_rows::SharedParts;
-use super::{Engine, batch, with_own_operators};
+use super::{Engine, Run, batch, with_own_operators};
 use crate::fail::{Planning, Result, from_running};
 
 /// What a run of operators may use.
@@ -109,23 +107,15 @@ impl Engine {
             let plan = make(&TaskContext::from(&self.state))?;
             with_own_operators(plan).planned()
         })?;
-        let most = bounds.memory.min(self.statement_memory);
-        let memory = Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), most));
-        let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
-        let context = ExecutionContext::of_run(memory, Arc::clone(budget.patterns()));
-        let runtime =
-            RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(Arc::clone(&pool)).build().planned()?;
         let rows = batch::rows_by_width(&plan).min(bounds.batch_rows.max(1));
-        let config = self.state.config().clone().with_batch_size(rows).with_extension(Arc::clone(&context));
-        let config = config.with_extension(Arc::<SharedParts>::default());
-        let task = TaskContext::from(&self.state).with_session_config(config).with_runtime(Arc::new(runtime));
-        let task = Arc::new(task);
+        let Run { task, context } = self.new_run(&budget, bounds.memory, rows)?;
         let partitions = (0..plan.output_partitioning().partition_count()).map(|partition| {
             let rows = plan.execute(partition, Arc::clone(&task)).planned()?;
             Ok(OperatorRows { rows, context: Arc::clone(&context), _budget: Arc::clone(&budget) })
         });
         let partitions = partitions.collect::<Result<_>>()?;
-        Ok(OperatorRun { partitions, cost: OperatorCost { plan, context }, memory: pool })
+        let memory = Arc::clone(task.memory_pool());
+        Ok(OperatorRun { partitions, cost: OperatorCost { plan, context }, memory })
     }
 
     /// Bytes that all statements of this engine hold now.
