@@ -27,10 +27,23 @@ const MOST_READS: usize = 5;
 /// Runs alerts and sends messages until the service is dropped.
 pub(crate) async fn work(alerts: Weak<Alerts>) {
     let mut place = None;
+    // The time at the last tick. At the start, what is written may be of any clock.
+    let mut last = i64::MAX;
     loop {
         let Some(alerts) = alerts.upgrade() else { return };
         if alerts.stopping.load(Ordering::Relaxed) {
             return;
+        }
+        let now = alerts.clock.now();
+        if now < last {
+            match alerts.bring_forward(now).await {
+                Ok(()) => last = now,
+                Err(failure) => {
+                    tracing::warn!(%failure, "the times of alerts cannot be looked at; that is tried again soon")
+                }
+            }
+        } else {
+            last = now;
         }
         let started = alerts.start_runs().await;
         let sent = alerts.start_sends(&mut place).await;

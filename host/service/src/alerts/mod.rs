@@ -11,6 +11,7 @@
 //! - `state`: all of that together, [`Alerts`];
 //! - `runs`: one run;
 //! - `deliveries`: one attempt to send a message;
+//! - `clock_step`: what is done after the clock went back;
 //! - `engine`: runs and sends what is due.
 //!
 //! The catalog has the state. A run is written in one transaction with the message that it makes, and a message stays there
@@ -20,6 +21,7 @@
 //! An alert has no token. It may query its endpoint and nothing else, as somebody with the scope of that endpoint: the limits of
 //! the endpoint and its redaction hold. Its parameters are those of the manifest, which only a private token can save.
 
+mod clock_step;
 mod counters;
 mod deliveries;
 mod engine;

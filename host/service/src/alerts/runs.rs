@@ -52,7 +52,7 @@ impl Alerts {
             count(&self.counters.postponed);
             let (endpoint, name) = (record.endpoint, record.name.clone());
             let later = now.saturating_add(BUSY_PAUSE);
-            blocking(&self.store, move |store| store.catalog().postpone_alert(endpoint, &name, later)).await?;
+            blocking(&self.store, move |store| store.catalog().reschedule_alert(endpoint, &name, later)).await?;
             return Err(failure.clone());
         }
         let (state, made) = match &asked {

@@ -224,6 +224,34 @@ async fn a_pause_holds_between_messages_and_failures_change_no_state() {
     service.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alert_does_not_wait_for_the_hour_that_the_clock_was_ahead() {
+    let folder = tempfile::tempdir().unwrap();
+    let (receiver, turned) = (Receiver::start(&[]), Turned::new());
+    let service = open(folder.path(), turned).await;
+    let id = save(&service, "errors", RECENT, &alert(&receiver.url, "")).await;
+    turn(&service, turned, id, 0).await;
+    turn(&service, turned, id, 60).await;
+    let wait = |service: &Service| {
+        let record = service.store.catalog().alert(id, "a").unwrap().unwrap();
+        record.next_run.unwrap() - service.clock.now()
+    };
+    turned.forward(-60);
+    until("its time is brought forward", || wait(&service) <= 10 * 60_000_000).await;
+    event(&service, "one").await;
+    turn(&service, turned, id, 10).await;
+    assert_eq!(receiver.states(), ["firing"]);
+
+    // Also if the clock goes back while the service does not run.
+    turn(&service, turned, id, 60).await;
+    service.close().await.unwrap();
+    drop(service);
+    turned.forward(-60);
+    let service = open(folder.path(), turned).await;
+    until("its time is brought forward", || wait(&service) <= 10 * 60_000_000).await;
+    service.close().await.unwrap();
+}
+
 /// More messages wait for a host that does not answer than are read at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_behind_many_of_another_host_is_sent() {

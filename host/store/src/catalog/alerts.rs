@@ -200,6 +200,15 @@ impl Catalog {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
+    /// The alerts that are run after a time (microseconds).
+    pub fn alerts_after(&self, time: i64) -> Result<Vec<AlertRecord>> {
+        let conn = self.lock();
+        let sql = format!("{ALERTS} WHERE next_run > ?1 AND next_run != ?2 AND definition IS NOT NULL");
+        let mut statement = conn.prepare_cached(&sql)?;
+        let rows = statement.query_map(params![time, NEVER], alert)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
     /// The number of alerts of all current versions but that of one endpoint.
     pub fn count_alerts_beside(&self, endpoint: Uuid) -> Result<usize> {
         let conn = self.lock();
@@ -219,8 +228,8 @@ impl Catalog {
         Ok(statement.query_row([], |row| Ok((count(row, 0)?, count(row, 1)?, count(row, 2)?)))?)
     }
 
-    /// Runs an alert later. Nothing changes if it is paused by now.
-    pub fn postpone_alert(&self, endpoint: Uuid, name: &str, next_run: i64) -> Result<()> {
+    /// Runs an alert at another time. Nothing changes if it is paused by now.
+    pub fn reschedule_alert(&self, endpoint: Uuid, name: &str, next_run: i64) -> Result<()> {
         let sql = "UPDATE alerts SET next_run = ?3 WHERE endpoint = ?1 AND name = ?2 AND next_run != ?4";
         self.lock().execute(sql, params![endpoint, name, next_run, NEVER])?;
         Ok(())
