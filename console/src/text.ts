@@ -295,7 +295,7 @@ export const T = {
     tabs: { fields: "Fields", sending: "Send to it", settings: "Settings" },
     field: "Field",
     type: "Type",
-    filledIn: (rows: number) => (rows === 0 ? "Filled" : `Filled in the newest ${plural(rows, "row", "rows")}`),
+    filledIn: (counted: number, rows: number) => (counted >= rows ? "Filled" : `Filled, of ${plural(counted, "row", "rows")}`),
     settingsSaved: "Saved.",
     renameHint: "Endpoints that read it go on reading it under a new name.",
     keepDays: "Keep rows for (days)",

@@ -303,6 +303,7 @@ test("names that look like code are text on every page", async () => {
 test("a source shows its fields, takes a test event, and keeps a setting", async () => {
   await page.goto(`${base}/console#/sources/postgres.logs`);
   await page.getByText("metadata.request.path").waitFor();
+  assert.match(await page.getByRole("row", { name: "event_message STRING" }).innerText(), /100 %/);
   await accessible("a source");
   await page.getByRole("tab", { name: "Send to it" }).click();
   await page.getByRole("button", { name: "Send a test event" }).click();

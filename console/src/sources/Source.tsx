@@ -10,7 +10,6 @@ import { Sending } from "./Sending";
 import { retention, type SourceRecord } from "./Sources";
 
 type Tab = "fields" | "sending" | "settings";
-const SAMPLE = 200;
 
 export function Source({ name }: { name: string }) {
   const path = `/api/sources/${segment(name)}`;
@@ -55,25 +54,11 @@ function useRate(source: SourceRecord | null): number | null {
   return last.current?.rate ?? null;
 }
 
-type Row = Record<string, unknown>;
-
-/** How many of the rows have a value at a path, through records and lists of one. */
-function filled(rows: Row[], path: string): number {
-  const steps = path.split(".");
-  const has = (value: unknown, at: number): boolean => {
-    if (value === null || value === undefined) return false;
-    if (Array.isArray(value)) return value.length > 0 && (at === steps.length ? true : value.some((one) => has(one, at)));
-    if (at === steps.length) return true;
-    return typeof value === "object" && has((value as Row)[steps[at] ?? ""], at + 1);
-  };
-  return rows.filter((row) => has(row, 0)).length;
-}
-
 function Fields({ path }: { path: string }) {
   const { value, error } = useLoaded(
     async (signal) => {
-      const [schema, recent] = await Promise.all([json<Record<string, string>>(`${path}/schema`, { signal }), json<{ result: Row[] }>(`${path}/recent?limit=${SAMPLE}`, { signal })]);
-      return { schema: Object.entries(schema), rows: recent.result };
+      const [schema, rates] = await Promise.all([json<Schemas["SourceSchema"]>(`${path}/schema`, { signal }), json<Schemas["FillRates"]>(`${path}/fill-rates`, { signal })]);
+      return { schema: Object.entries(schema), rates };
     },
     [path],
   );
@@ -90,21 +75,22 @@ function Fields({ path }: { path: string }) {
             <tr>
               <th scope="col">{T.sources.field}</th>
               <th scope="col">{T.sources.type}</th>
-              <th scope="col">{T.sources.filledIn(value.rows.length)}</th>
+              <th scope="col">{T.sources.filledIn(value.rates.counted_rows, value.rates.rows)}</th>
             </tr>
           </thead>
           <tbody>
             {shown.slice(0, 1000).map(([name, type]) => {
-              const found = filled(value.rows, name);
+              const found = value.rates.fields[name];
+              const share = found === undefined || value.rates.counted_rows === 0 ? null : (100 * found) / value.rates.counted_rows;
               return (
                 <tr key={name}>
                   <td><code>{name}</code></td>
                   <td class="nowrap"><span class="hint">{type}</span></td>
                   <td>
-                    {value.rows.length > 0 && (
+                    {share !== null && (
                       <div class="share">
-                        <span>{Math.round((100 * found) / value.rows.length)} %</span>
-                        <div class="meter"><i ref={styled({ width: `${(100 * found) / value.rows.length}%` })} /></div>
+                        <span>{Math.round(share)} %</span>
+                        <div class="meter"><i ref={styled({ width: `${share}%` })} /></div>
                       </div>
                     )}
                   </td>

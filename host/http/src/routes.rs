@@ -57,6 +57,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             get(sources::show).put(sources::update).patch(sources::update).delete(sources::delete),
         )
         .route("/api/sources/{source}/schema", get(sources::schema))
+        .route("/api/sources/{source}/fill-rates", get(sources::fill_rates))
         .route("/api/sources/{source}/recent", get(sources::recent))
         .route("/api/endpoint-statistics", get(endpoints::statistics))
         .route("/api/slow-queries", get(endpoints::slow_queries))

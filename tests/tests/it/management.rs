@@ -147,6 +147,10 @@ fn sources_tell_what_they_hold() {
     assert_eq!(schema.body["metadata.request.path"], json!("STRING"), "{}", schema.body);
     assert_eq!(schema.body["metadata.response.status_code"], json!("INT64"), "{}", schema.body);
     assert_eq!(schema.body["timestamp"], json!("TIMESTAMP"), "{}", schema.body);
+    let rates = server.manage("GET", &format!("/api/sources/{EDGE}/fill-rates"), &Value::Null);
+    assert_eq!((&rates.body["rows"], &rates.body["counted_rows"]), (&json!(2), &json!(2)), "{}", rates.body);
+    let (path, none) = (&rates.body["fields"]["metadata.request.path"], &rates.body["fields"]["metadata.nothing"]);
+    assert_eq!((path, none), (&json!(2), &Value::Null), "{}", rates.body);
     let recent = server.manage("GET", &format!("/api/sources/{EDGE}/recent?limit=1"), &Value::Null);
     assert_eq!(recent.ids(), ["b"]);
     server.manage("GET", &format!("/api/sources/{EDGE}/recent?limit=x"), &Value::Null).refused(

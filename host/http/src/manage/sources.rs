@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_model::{Code, Failure};
 use tidegate_service::{Service, Tenant, blocking};
-use tidegate_store::{Retention, SourceDescription, SourceInfo};
+use tidegate_store::{FillRates, Retention, SourceDescription, SourceInfo};
 use uuid::Uuid;
 
 use super::fields::Fields;
@@ -225,6 +225,19 @@ pub(crate) async fn schema(State(app): State<Arc<App>>, Path(id): Path<String>, 
     let id = known(&app.service, &id)?.id;
     let paths = blocking(&app.service.store, move |store| store.schema(id)).await?;
     found(Value::Object(paths.into_iter().map(|(path, ty)| (path, ty.into())).collect()))
+}
+
+/// `GET /api/sources/{id or name}/fill-rates`: how often its fields have a value.
+pub(crate) async fn fill_rates(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> ManageResult {
+    private(&app.service, &headers)?;
+    let id = known(&app.service, &id)?.id;
+    let FillRates { rows, counted, fields } = blocking(&app.service.store, move |store| store.fill_rates(id)).await?;
+    let fields: Map<String, Value> = fields.into_iter().map(|(path, values)| (path, values.into())).collect();
+    found(json!({"rows": rows, "counted_rows": counted, "fields": fields}))
 }
 
 #[derive(Deserialize)]

@@ -40,6 +40,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
     if let Some(all) = components.get_mut("schemas").and_then(Value::as_object_mut) {
         all.extend(alert_routes::schemas());
         all.extend(endpoint_schemas::schemas());
+        all.insert("FillRates".to_owned(), source_routes::fill_rates());
     }
     json!({
         "openapi": "3.1.0",

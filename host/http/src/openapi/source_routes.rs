@@ -1,5 +1,7 @@
 //! The routes that manage sources.
 
+use serde_json::{Value, json};
+
 use super::route::{Gives, LIST_REFUSALS, QUERY_REFUSALS, Route, SAVE_REFUSALS, Takes, Who, route};
 
 /// All routes of sources.
@@ -67,6 +69,19 @@ pub(super) const ROUTES: &[Route] = &[
         )
     },
     Route {
+        description: "From the footers of up to 100 segments, those with the most rows, and the rows in memory. Fields of single values only. \
+                      A value that has no column of its own is not counted, so that a rare field may have 0.",
+        parameters: &["source"],
+        success: &[(200, Gives::Json("FillRates"))],
+        ..route(
+            "/api/sources/{source}/fill-rates",
+            "get",
+            "show_fill_rates",
+            Who::Private,
+            "How often the fields of a source have a value",
+        )
+    },
+    Route {
         parameters: &["source", "limit"],
         success: &[(200, Gives::JsonRows)],
         refusals: QUERY_REFUSALS,
@@ -79,3 +94,17 @@ pub(super) const ROUTES: &[Route] = &[
         )
     },
 ];
+
+/// The schema of how often fields have a value.
+pub(super) fn fill_rates() -> Value {
+    let count = json!({"type": "integer", "minimum": 0});
+    json!({
+        "type": "object",
+        "properties": {
+            "rows": {"type": "integer", "minimum": 0, "description": "Of the source."},
+            "counted_rows": {"type": "integer", "minimum": 0, "description": "Those that were looked at."},
+            "fields": {"type": "object", "additionalProperties": count, "description": "Of the counted rows those that have a value, by path."},
+        },
+        "required": ["rows", "counted_rows", "fields"],
+    })
+}

@@ -82,6 +82,18 @@ impl Footer {
         let file = self.metadata.file_metadata();
         parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
     }
+
+    /// How many values that are not NULL each column of the file has, by the names that lead to it; `None` if the file does
+    /// not say so of some column.
+    pub(crate) fn value_counts(&self) -> Option<HashMap<Vec<String>, u64>> {
+        let mut counts = HashMap::new();
+        for column in self.metadata.row_groups().iter().flat_map(|group| group.columns()) {
+            let nulls = column.statistics()?.null_count_opt()?;
+            let values = u64::try_from(column.num_values()).ok()?.saturating_sub(nulls);
+            *counts.entry(column.column_path().parts().to_vec()).or_default() += values;
+        }
+        Some(counts)
+    }
 }
 
 /// Checks a whole file: every byte, if it has checksums, and that its footer can be read.

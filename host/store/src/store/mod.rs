@@ -1,11 +1,12 @@
 //! The public store: opening a data folder, and what callers do with it.
 //!
 //! [`Store`] holds the parts; its methods are in the modules below, by subject: `ingest`, `sources` (create, rename,
-//! delete), `describe`, `stats`. `load` reads the sources from the catalog.
+//! delete), `describe`, `fill_rates`, `stats`. `load` reads the sources from the catalog.
 //!
 //! Uses: every other module of the crate.
 
 pub(crate) mod describe;
+pub(crate) mod fill_rates;
 mod follow;
 mod ingest;
 mod load;

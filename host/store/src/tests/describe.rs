@@ -108,3 +108,45 @@ async fn the_store_counts() {
     store.flush().await.unwrap_err();
     assert_eq!(store.stats().failed_flushes, 1);
 }
+
+#[tokio::test]
+async fn the_values_of_fields_are_counted_wherever_rows_lie() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let id = store.create_source("s").unwrap().id;
+    assert_eq!(store.fill_rates(id).unwrap().rows, 0);
+    let event = |n: i64| {
+        let mut metadata =
+            json!({"always": n, "some": (n % 2 == 0).then_some("x"), "tags": ["a"], "many": [{"x": 1}, {"x": 2}]});
+        if n % 4 == 0 {
+            metadata["inner"] = json!({"value": true, "other": (n % 8 == 0).then_some(1.5)});
+        }
+        json!({"timestamp": n, "event_message": "m", "metadata": metadata})
+    };
+    let expected = |rows: u64| {
+        let fields = [
+            ("id", 1),
+            ("timestamp", 1),
+            ("event_message", 1),
+            ("metadata.always", 1),
+            ("metadata.some", 2),
+            ("metadata.inner.value", 4),
+            ("metadata.inner.other", 8),
+        ];
+        fields.map(|(path, every)| (path.to_owned(), rows / every)).to_vec()
+    };
+    for part in 1..=3_u64 {
+        let first = 800 * (part as i64 - 1);
+        store.ingest("s", (first..first + 800).map(event).collect()).await.unwrap();
+        let mut found = store.fill_rates(id).unwrap();
+        assert_eq!((found.rows, found.counted), (part * 800, part * 800));
+        let mut fields = expected(part * 800);
+        found.fields.sort();
+        fields.sort();
+        assert_eq!(found.fields, fields);
+        // The last part stays in memory.
+        if part < 3 {
+            store.flush().await.unwrap();
+        }
+    }
+}
