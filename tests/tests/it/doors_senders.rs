@@ -1,4 +1,4 @@
-//! Bodies and heads as senders write them that are no package to install here: Fluent Bit, Vector, Filebeat, Logstash,
+//! Bodies and heads as senders write them that are no package to install here: Vector, Filebeat, Logstash,
 //! Promtail, Datadog's agent. They are made after the documents of their protocols and outputs.
 
 use serde_json::{Value, json};
@@ -36,12 +36,6 @@ fn bulk_requests_of_the_usual_shippers_are_taken() {
     let server = Server::start();
     let json = ("content-type", "application/json");
     let ndjson = ("content-type", "application/x-ndjson");
-    // Fluent Bit: the time of the record, the line in `log`.
-    let fluent_bit = lines(&[
-        json!({"create": {"_index": SOURCE}}),
-        json!({"@timestamp": "2025-11-20T10:15:02.123456Z", "log": "fluent-bit", "stream": "stdout"}),
-    ]);
-    assert_eq!(send(&server, "/_bulk", &[ndjson, ("user-agent", "Fluent-Bit")], &fluent_bit), 200);
     // Vector: the type of older versions, gzip.
     let vector = lines(&[
         json!({"create": {"_index": SOURCE, "_type": "_doc"}}),
@@ -65,7 +59,7 @@ fn bulk_requests_of_the_usual_shippers_are_taken() {
         json!({"@timestamp": "2025-11-20T10:15:02.123456Z", "@version": "1", "message": "logstash", "event": {"original": "logstash"}}),
     ]);
     assert_eq!(send(&server, "/_bulk", &[json], &logstash), 200);
-    let expected = ["filebeat", "fluent-bit", "logstash", "vector"];
+    let expected = ["filebeat", "logstash", "vector"];
     let expected = expected.map(|message| json!({"event_message": message, "timestamp": TIME}));
     assert_eq!(rows(&server, "event_message, timestamp"), expected);
 }
@@ -74,26 +68,14 @@ fn bulk_requests_of_the_usual_shippers_are_taken() {
 fn pushes_of_the_usual_shippers_are_taken() {
     let server = Server::start();
     let tenant = ("x-scope-orgid", SOURCE);
-    // Fluent Bit: the record is the line.
-    let fluent_bit = json!({"streams": [{
-        "stream": {"job": "fluent-bit"}, "values": [["1763633702123456789", "{\"log\":\"a\"}"]],
-    }]});
-    let headers = [("content-type", "application/json"), ("user-agent", "Fluent-Bit"), tenant];
-    assert_eq!(send(&server, "/loki/api/v1/push", &headers, fluent_bit.to_string().as_bytes()), 204);
     // Vector: with structured metadata.
     let vector = json!({"streams": [{
         "stream": {"source": "vector"}, "values": [["1763633702123456789", "b", {"trace_id": "t"}]],
     }]});
     let packed = [("content-type", "application/json"), ("content-encoding", "gzip"), tenant];
     assert_eq!(send(&server, "/loki/api/v1/push", &packed, &gzip(vector.to_string().as_bytes())), 204);
-    let found = rows(&server, "event_message, timestamp, m.job as job, m.trace_id as trace");
-    assert_eq!(
-        found,
-        [
-            json!({"event_message": "b", "timestamp": TIME, "job": null, "trace": "t"}),
-            json!({"event_message": "{\"log\":\"a\"}", "timestamp": TIME, "job": "fluent-bit", "trace": null}),
-        ]
-    );
+    let found = rows(&server, "event_message, timestamp, m.source as origin, m.trace_id as trace");
+    assert_eq!(found, [json!({"event_message": "b", "timestamp": TIME, "origin": "vector", "trace": "t"})]);
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod damage;
 mod demo;
 mod doors;
 mod doors_bulk;
+mod doors_fluent_bit;
 mod doors_loki;
 mod doors_senders;
 mod errors;
