@@ -60,6 +60,7 @@ mod tests;
 mod text_codec;
 mod type_codec;
 
+pub use batch_bytes::BatchBytes;
 pub use bounds::MAX_PLAN_BYTES;
 pub use cut::{Cut, CutOptions, cut};
 pub use cut_carrier::CutCarrier;
