@@ -23,6 +23,7 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use tidegate_sql::OwnOperator;
 use tidegate_store::{ScanDescription, is_source_union, source_union};
+use uuid::Uuid;
 
 use crate::assignment::{Weight, tasks};
 use crate::cut_report::{CutReport, LeafReport, TaskReport};
@@ -73,8 +74,16 @@ pub fn cut(
     if names.is_empty() {
         return Ok(stays(Stay::NoWorkers));
     }
-    let mut cutter =
-        Cutter { workers, names, options, context, report: CutReport::default(), parts: HashMap::new(), scans: 0 };
+    let mut cutter = Cutter {
+        workers,
+        statement: Uuid::new_v4(),
+        names,
+        options,
+        context,
+        report: CutReport::default(),
+        parts: HashMap::new(),
+        scans: 0,
+    };
     let made = cutter.closed(plan, false)?;
     if cutter.scans == 0 {
         return Ok(stays(Stay::NoSegments));
@@ -93,6 +102,7 @@ pub fn cut(
 
 struct Cutter<'c> {
     workers: &'c Arc<dyn Workers>,
+    statement: Uuid,
     names: Vec<Arc<str>>,
     options: CutOptions,
     context: &'c TaskContext,
@@ -224,7 +234,7 @@ impl Cutter<'_> {
             let tasks = tasks.next().unwrap_or_default();
             self.report.leaves.push(self.leaf_report(plan, reads, &tasks));
             let equivalences = plan.properties().equivalence_properties().clone();
-            branches.push(RemoteLeaf::of(Arc::clone(self.workers), tasks.into(), equivalences));
+            branches.push(RemoteLeaf::of(Arc::clone(self.workers), self.statement, tasks.into(), equivalences));
         }
         let union = source_union(branches)?;
         let union = match &piece.spread {

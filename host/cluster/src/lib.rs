@@ -24,9 +24,9 @@
 //! - `type_codec`, `text_codec`, `logical_check`, `array_subquery_codec`, `engine_functions`, `function_codec`: functions
 //! - `scan_codec`, `expr_check`, `operator_check`, `local_leaves`
 //! - `encoder`, `decoder`, `held_segments`; `batch_bytes`: rows on the wire
-//! - `rendezvous`, `task`, `remote_leaf`, `stay`, `cut_report`, `assignment`, `piece`, `cut`, `cut_carrier`: which parts of
+//! - `worker_failure`, `rendezvous`, `task`, `remote_leaf`, `stay`, `cut_report`, `assignment`, `piece`, `cut`, `cut_carrier`: which parts of
 //!   a plan go to workers, and what stands in their place
-//! - `local_workers`: workers in this process
+//! - `task_runner`: running a task here; `local_workers`: workers in this process
 
 mod array_subquery_codec;
 mod assignment;
@@ -54,11 +54,13 @@ mod rendezvous;
 mod scan_codec;
 mod stay;
 mod task;
+mod task_runner;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests;
 mod text_codec;
 mod type_codec;
+mod worker_failure;
 
 pub use batch_bytes::BatchBytes;
 pub use bounds::MAX_PLAN_BYTES;
@@ -72,4 +74,6 @@ pub use held_segments::held_segments;
 pub use local_leaves::LocalLeaves;
 pub use local_workers::LocalWorkers;
 pub use stay::Stay;
-pub use task::{Task, TaskBounds, TaskRows, TaskRun, Workers};
+pub use task::{CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
+pub use task_runner::TaskRunner;
+pub use worker_failure::WorkerFailure;

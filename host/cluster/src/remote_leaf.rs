@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
@@ -17,15 +16,18 @@ use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricB
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
-use tidegate_functions::context::{failed, time_left};
+use tidegate_functions::context::{ExecutionContext, failed, time_left};
 use tidegate_sql::StatementCost;
+use uuid::Uuid;
 
-use crate::task::{Task, TaskBounds, TaskRows, TaskRun, Workers};
+use crate::task::{CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
+use crate::worker_failure::WorkerFailure;
 
 /// The rows of tasks, whose partitions follow one another. A task is started when the first of its partitions is read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct RemoteLeaf {
     workers: Arc<dyn Workers>,
+    statement: Uuid,
     tasks: Arc<[Task]>,
     properties: Arc<PlanProperties>,
     runs: Arc<Runs>,
@@ -40,7 +42,7 @@ struct Runs {
 /// A task that runs; what was taken of its rows is `None`.
 struct Started {
     partitions: Vec<Option<TaskRows>>,
-    cost: Box<dyn Fn() -> StatementCost + Send + Sync>,
+    cost: CostSoFar,
 }
 
 impl fmt::Debug for Started {
@@ -50,14 +52,19 @@ impl fmt::Debug for Started {
 }
 
 impl RemoteLeaf {
-    /// The rows of tasks, of which there is at least one, with the orders and equivalences that each partition of each
-    /// task has.
-    pub(crate) fn of(workers: Arc<dyn Workers>, tasks: Arc<[Task]>, equivalences: EquivalenceProperties) -> Arc<Self> {
+    /// The rows of tasks of a statement, of which there is at least one, with the orders and equivalences that each
+    /// partition of each task has.
+    pub(crate) fn of(
+        workers: Arc<dyn Workers>,
+        statement: Uuid,
+        tasks: Arc<[Task]>,
+        equivalences: EquivalenceProperties,
+    ) -> Arc<Self> {
         let partitions = tasks.iter().map(|task| task.partitions).sum();
         let partitioning = Partitioning::UnknownPartitioning(partitions);
         let properties =
             PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, Boundedness::Bounded);
-        Arc::new(Self { workers, tasks, properties: Arc::new(properties), runs: Arc::default() })
+        Arc::new(Self { workers, statement, tasks, properties: Arc::new(properties), runs: Arc::default() })
     }
 
     /// The task that has a partition of the operator, and which of the task's partitions it is.
@@ -74,33 +81,36 @@ impl RemoteLeaf {
 }
 
 /// The rows of a partition of a task, which is started if it does not run yet.
-fn rows(
-    runs: &Runs,
-    workers: &dyn Workers,
-    tasks: &[Task],
-    at: (usize, usize),
-    context: &TaskContext,
-) -> Result<TaskRows> {
-    let (place, partition) = at;
-    let Some(task) = tasks.get(place) else { return internal_err!("there is no task {place}") };
-    let mut started = runs.started.lock().unwrap_or_else(PoisonError::into_inner);
+fn rows(leaf: &RemoteLeaf, (place, partition): (usize, usize), context: &TaskContext) -> Result<TaskRows> {
+    let Some(task) = leaf.tasks.get(place) else { return internal_err!("there is no task {place}") };
+    let mut started = leaf.runs.started.lock().unwrap_or_else(PoisonError::into_inner);
     let run = match started.entry(place) {
         Entry::Occupied(run) => run.into_mut(),
         Entry::Vacant(place) => {
-            let memory = match context.memory_pool().memory_limit() {
-                MemoryLimit::Finite(bytes) => bytes,
-                MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+            let execution = context.session_config().get_extension::<ExecutionContext>();
+            let home = execution.as_deref().and_then(ExecutionContext::memory);
+            let Some(home) = home else { return internal_err!("a task is read outside of a statement") };
+            let bounds = TaskBounds {
+                statement: leaf.statement,
+                memory: home.limit(),
+                batch_rows: context.session_config().batch_size(),
+                time: time_left(),
             };
-            let bounds = TaskBounds { memory, batch_rows: context.session_config().batch_size(), time: time_left() };
-            let TaskRun { partitions, cost } = workers.run(task, &bounds).map_err(failed)?;
+            let TaskRun { partitions, cost } = leaf.workers.run(task, &bounds, home).map_err(of_worker)?;
             if partitions.len() != task.partitions {
-                return internal_err!("a task has {} partitions instead of {}", partitions.len(), task.partitions);
+                let why = format!("a task has {} partitions instead of {}", partitions.len(), task.partitions);
+                return Err(of_worker(WorkerFailure::Nonsense(why)));
             }
             place.insert(Started { partitions: partitions.into_iter().map(Some).collect(), cost })
         }
     };
     let rows = run.partitions.get_mut(partition).and_then(Option::take);
     rows.map_or_else(|| internal_err!("a partition of a task is read twice"), Ok)
+}
+
+/// The failure of a worker as one of the statement.
+fn of_worker(failure: WorkerFailure) -> DataFusionError {
+    failed(failure.into_failure())
 }
 
 impl DisplayAs for RemoteLeaf {
@@ -136,21 +146,13 @@ impl ExecutionPlan for RemoteLeaf {
 
     /// Each run has tasks of its own.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self {
-            workers: Arc::clone(&self.workers),
-            tasks: Arc::clone(&self.tasks),
-            properties: Arc::clone(&self.properties),
-            runs: Arc::default(),
-        }))
+        Ok(Arc::new(Self { runs: Arc::default(), ..self.as_ref().clone() }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Some(at) = self.place(partition) else { return internal_err!("no task has partition {partition}") };
-        let (runs, workers, tasks) = (Arc::clone(&self.runs), Arc::clone(&self.workers), Arc::clone(&self.tasks));
-        let stream = async move {
-            let rows = rows(&runs, workers.as_ref(), &tasks, at, &context)?;
-            Ok::<_, DataFusionError>(rows.map_err(failed))
-        };
+        let leaf = self.clone();
+        let stream = async move { Ok::<_, DataFusionError>(rows(&leaf, at, &context)?.map_err(of_worker)) };
         let rows = futures::stream::once(stream).try_flatten().boxed();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), rows))))
     }

@@ -96,8 +96,8 @@ impl Default for EngineOptions {
     }
 }
 
-/// Plans and runs statements.
-#[derive(Debug)]
+/// Plans and runs statements. Clones share their memory.
+#[derive(Debug, Clone)]
 pub struct Engine {
     state: SessionState,
     /// The same without the rule [`TAKES_PROJECTIONS_IN`] and with unions of no order; see [`Engine::operators`].
@@ -302,16 +302,16 @@ impl Engine {
             .and_then(|plan| self.carried(plan))
             .and_then(with_own_operators)
             .map_err(|error| correlated::of_planning(error, &logical))?;
+        let memory = self.memory_of_statement(memory);
         let Run { task, context } = self.new_run(&budget, memory, batch::rows(&logical, &physical))?;
         let cost = cost::RunningCost::new(Arc::clone(&physical), Arc::clone(&context));
         let stream = execute_stream(physical, task).planned()?;
         Ok(ResultStream { columns: columns.into(), stream, context, cost, _budget: budget })
     }
 
-    /// What belongs to one run: memory of at most so many bytes, and never more than any statement may hold; batches of so
-    /// many rows; the execution context, which stops with the current one of the thread.
-    fn new_run(&self, budget: &PlanningBudget, memory: usize, rows: usize) -> Result<Run> {
-        let memory = Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), memory.min(self.statement_memory)));
+    /// What belongs to one run: its memory; batches of so many rows; the execution context, which stops with the current
+    /// one of the thread.
+    fn new_run(&self, budget: &PlanningBudget, memory: Arc<StatementMemory>, rows: usize) -> Result<Run> {
         let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
         let context = ExecutionContext::of_run(memory, Arc::clone(budget.patterns()));
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(pool).build().planned()?;
