@@ -8,7 +8,7 @@ use std::future::Future;
 
 use bytes::{Buf, Bytes};
 use prost::Message;
-use tidegate_cluster::BatchBytes;
+use tidegate_cluster::{BatchBytes, WorkerFailure};
 use tidegate_model::Failure;
 
 use crate::failure_message::FailureMessage;
@@ -35,10 +35,8 @@ const END: u8 = 6;
 pub(crate) enum Frame {
     /// The task runs.
     Started(StartedMessage),
-    /// The worker does not do it; the statement is not at fault. Nothing follows.
-    Refused(RefusedMessage),
-    /// The statement has failed. Nothing follows.
-    Failed(FailureMessage),
+    /// It has failed. Nothing follows.
+    Failed(WorkerFailure),
     /// What the task has cost so far.
     Cost(CostMessage),
     /// Rows of a partition.
@@ -76,12 +74,12 @@ pub(crate) fn started(message: &StartedMessage) -> Bytes {
     small(STARTED, message)
 }
 
-pub(crate) fn refused(message: &RefusedMessage) -> Bytes {
-    small(REFUSED, message)
-}
-
-pub(crate) fn failed(failure: &Failure) -> Bytes {
-    small(FAILED, &FailureMessage::from(failure))
+/// A failure, of the worker or of the statement. Nothing follows.
+pub(crate) fn failed(failure: &WorkerFailure) -> Bytes {
+    match RefusedMessage::of(failure) {
+        Ok(refused) => small(REFUSED, &refused),
+        Err(failure) => small(FAILED, &FailureMessage::from(failure)),
+    }
 }
 
 pub(crate) fn cost(cost: &CostMessage) -> Bytes {
@@ -146,8 +144,11 @@ impl<C: Chunks> FrameReader<C> {
         let frame = match kind {
             ROWS => return Ok(Some(Frame::Rows(BatchBytes { message, body: body.into(), rows }))),
             STARTED => StartedMessage::decode(message.as_slice()).map(Frame::Started),
-            REFUSED => RefusedMessage::decode(message.as_slice()).map(Frame::Refused),
-            FAILED => FailureMessage::decode(message.as_slice()).map(Frame::Failed),
+            REFUSED => RefusedMessage::decode(message.as_slice()).map(|refused| Frame::Failed(refused.into())),
+            FAILED => {
+                let failure = FailureMessage::decode(message.as_slice()).map(Failure::from);
+                failure.map(|failure| Frame::Failed(WorkerFailure::of_run(failure)))
+            }
             COST => CostMessage::decode(message.as_slice()).map(Frame::Cost),
             END => CostMessage::decode(message.as_slice()).map(Frame::End),
             _ => return Err(FrameError::Nonsense("a frame is of no known kind")),
@@ -206,7 +207,7 @@ mod tests {
     }
 
     fn all() -> Vec<u8> {
-        let rows = BatchBytes { message: vec![1; 30], body: vec![2; 100].into(), rows: 5 };
+        let rows = BatchBytes { message: vec![1; 30], body: vec![2_u8; 100].into(), rows: 5 };
         let cost_message = CostMessage::default().later(CostMessage::default());
         [
             started(&StartedMessage { id: vec![1; 16], partitions: 3 }).to_vec(),
@@ -214,8 +215,8 @@ mod tests {
             rows_head(&rows),
             rows.body.to_vec(),
             end(&cost_message).to_vec(),
-            failed(&Failure::new(Code::InvalidValue, "no")).to_vec(),
-            refused(&RefusedMessage { is_busy: true, why: "full".to_owned() }).to_vec(),
+            failed(&WorkerFailure::Statement(Failure::new(Code::InvalidValue, "no"))).to_vec(),
+            failed(&WorkerFailure::Busy("full".to_owned())).to_vec(),
         ]
         .concat()
     }
@@ -228,11 +229,12 @@ mod tests {
             while let Some(frame) = reader.next(&mut |_| Ok(())).await.unwrap() {
                 frames.push(frame);
             }
-            let [Frame::Started(started), Frame::Cost(_), Frame::Rows(rows), Frame::End(_), Frame::Failed(_), Frame::Refused(_)] =
+            let [Frame::Started(started), Frame::Cost(_), Frame::Rows(rows), Frame::End(_), Frame::Failed(failed), Frame::Failed(_)] =
                 frames.as_slice()
             else {
                 panic!("{frames:?}");
             };
+            assert!(!failed.is_of_worker(), "{failed}");
             assert_eq!((started.partitions, rows.rows, rows.body.as_slice()), (3, 5, [2; 100].as_slice()));
         }
     }

@@ -15,22 +15,35 @@
 //! The files, each of which uses only those before it:
 //!
 //! - `failure_message`, `messages`, `frames`: what is on the wire
-//! - `transport`: connections
+//! - `abort`, `transport`: connections
 //! - `segment_source`, `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`, `server`: the worker
+//! - `address`, `link`, `member`, `remote_task`, `remote_workers`: the coordinator
 
+mod abort;
+mod address;
 mod failure_message;
 mod frames;
+mod link;
+mod member;
 mod messages;
+mod remote_task;
+mod remote_workers;
 mod routes;
 mod running_task;
 mod segment_source;
 mod server;
 mod task_bodies;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
+mod tests;
 mod transport;
 mod worker;
 mod worker_metrics;
 
+pub use address::WorkerAddress;
+pub use member::{Outcome, WorkerView};
+pub use remote_workers::RemoteWorkers;
 pub use segment_source::SegmentSource;
 pub use server::{WorkerListeners, serve};
-pub use transport::Accept;
+pub use transport::{Accept, Connect};
 pub use worker::{Worker, WorkerOptions};

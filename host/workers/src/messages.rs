@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use prost::Message;
+use prost::{Message, Oneof};
 use serde::{Deserialize, Serialize};
-use tidegate_cluster::MAX_PLAN_BYTES;
+use tidegate_cluster::{MAX_PLAN_BYTES, Task, TaskBounds, WorkerFailure};
+use tidegate_model::{Failure, number, size};
 use tidegate_sql::StatementCost;
 use tidegate_store::SegmentName;
 use uuid::Uuid;
@@ -56,6 +57,9 @@ pub(crate) struct TaskMessage {
     pub(crate) partitions: u32,
     #[prost(message, repeated, tag = "7")]
     pub(crate) segments: Vec<SegmentMessage>,
+    /// The 16 bytes of the number of the statement.
+    #[prost(bytes = "vec", tag = "8")]
+    pub(crate) statement: Vec<u8>,
 }
 
 /// A segment that a task reads.
@@ -95,6 +99,28 @@ impl SegmentMessage {
 }
 
 impl TaskMessage {
+    /// The message of a task.
+    pub(crate) fn of(task: &Task, bounds: &TaskBounds) -> Self {
+        let TaskBounds { statement, memory, batch_rows, time } = *bounds;
+        Self {
+            protocol: PROTOCOL,
+            build: BUILD.to_owned(),
+            memory: number(memory),
+            batch_rows: number(batch_rows),
+            time: time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            partitions: u32::try_from(task.partitions).unwrap_or(u32::MAX),
+            segments: task.plan.segments.iter().map(|(source, name)| SegmentMessage::of(source, name)).collect(),
+            statement: statement.as_bytes().to_vec(),
+        }
+    }
+
+    /// The bounds of the task.
+    pub(crate) fn bounds(&self) -> Result<TaskBounds, Unreadable> {
+        let statement = Uuid::from_slice(&self.statement).map_err(|_| Unreadable("a statement has no number"))?;
+        let (memory, batch_rows) = (size(self.memory), size(self.batch_rows));
+        Ok(TaskBounds { statement, memory, batch_rows, time: self.time.map(Duration::from_millis) })
+    }
+
     /// The body of a task.
     pub(crate) fn body(&self, plan: &[u8]) -> Result<Bytes, Unreadable> {
         let header = self.encode_to_vec();
@@ -124,11 +150,6 @@ impl TaskMessage {
     pub(crate) fn is_of_this_build(&self) -> bool {
         self.protocol == PROTOCOL && self.build == BUILD
     }
-
-    /// How long the task may take.
-    pub(crate) fn time_limit(&self) -> Option<Duration> {
-        self.time.map(Duration::from_millis)
-    }
 }
 
 /// A task that was started.
@@ -144,11 +165,46 @@ pub(crate) struct StartedMessage {
 /// Why a worker does not do what it was asked, which is not the statement's fault.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RefusedMessage {
-    /// Whether it is because of what the worker has to do already.
-    #[prost(bool, tag = "1")]
-    pub(crate) is_busy: bool,
+    #[prost(oneof = "RefusedKind", tags = "1, 2, 3")]
+    kind: Option<RefusedKind>,
+}
+
+/// The kinds of [`WorkerFailure`] that are of the worker, with their texts.
+#[derive(Clone, PartialEq, Oneof)]
+enum RefusedKind {
+    #[prost(string, tag = "1")]
+    Gone(String),
     #[prost(string, tag = "2")]
-    pub(crate) why: String,
+    Busy(String),
+    #[prost(string, tag = "3")]
+    Nonsense(String),
+}
+
+impl RefusedMessage {
+    /// The message for a failure of the worker.
+    ///
+    /// # Errors
+    /// The failure of the statement, if it is one.
+    pub(crate) fn of(failure: &WorkerFailure) -> Result<Self, &Failure> {
+        let kind = match failure {
+            WorkerFailure::Gone(why) => RefusedKind::Gone(why.clone()),
+            WorkerFailure::Busy(why) => RefusedKind::Busy(why.clone()),
+            WorkerFailure::Nonsense(why) => RefusedKind::Nonsense(why.clone()),
+            WorkerFailure::Statement(failure) => return Err(failure),
+        };
+        Ok(Self { kind: Some(kind) })
+    }
+}
+
+impl From<RefusedMessage> for WorkerFailure {
+    fn from(message: RefusedMessage) -> Self {
+        match message.kind {
+            Some(RefusedKind::Gone(why)) => Self::Gone(why),
+            Some(RefusedKind::Busy(why)) => Self::Busy(why),
+            Some(RefusedKind::Nonsense(why)) => Self::Nonsense(why),
+            None => Self::Nonsense("it refuses without a reason".to_owned()),
+        }
+    }
 }
 
 /// What a task has cost so far.
@@ -215,6 +271,7 @@ mod tests {
             time: Some(250),
             partitions: 2,
             segments: vec![SegmentMessage::of("a source", &name)],
+            statement: vec![3; 16],
         }
     }
 
@@ -224,6 +281,8 @@ mod tests {
         let (message, plan) = TaskMessage::read(&body).unwrap();
         assert_eq!((message.clone(), plan.as_ref()), (task(), b"plan".as_slice()));
         assert!(message.is_of_this_build());
+        let bounds = message.bounds().unwrap();
+        assert_eq!((bounds.memory, bounds.time), (usize::MAX, Some(Duration::from_millis(250))));
         let (source, name) = message.segments[0].name().unwrap();
         assert_eq!((source.as_ref(), name.rows, name.checksum), ("a source", 3, Some(5)));
     }
@@ -241,5 +300,16 @@ mod tests {
         assert!(TaskMessage::read(&large).is_err());
         let short = SegmentMessage { id: vec![1; 15], ..task().segments[0].clone() };
         assert!(short.name().is_err());
+        assert!(TaskMessage { statement: vec![1; 17], ..task() }.bounds().is_err());
+    }
+
+    #[test]
+    fn failures_of_workers_are_the_same_again() {
+        let why = || "a reason".to_owned();
+        for failure in [WorkerFailure::Gone(why()), WorkerFailure::Busy(why()), WorkerFailure::Nonsense(why())] {
+            let bytes = RefusedMessage::of(&failure).unwrap().encode_to_vec();
+            assert_eq!(WorkerFailure::from(RefusedMessage::decode(bytes.as_slice()).unwrap()), failure);
+        }
+        assert!(matches!(RefusedMessage { kind: None }.into(), WorkerFailure::Nonsense(_)));
     }
 }

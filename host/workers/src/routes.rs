@@ -11,13 +11,15 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Version};
+use tidegate_cluster::WorkerFailure;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use crate::abort::AbortOnDrop;
 use crate::frames;
-use crate::messages::{MAX_TASK, RefusedMessage, STATUS, TASKS, TaskMessage};
+use crate::messages::{MAX_TASK, STATUS, TASKS};
 use crate::task_bodies::{PartitionBody, TaskBody};
-use crate::worker::{AbortOnDrop, NotStarted, Worker};
+use crate::worker::Worker;
 use crate::worker_metrics;
 
 /// How long the body of a task may take to arrive.
@@ -100,53 +102,44 @@ fn partition(path: &str) -> Option<(Uuid, usize)> {
 /// `POST /v1/tasks`.
 async fn start(worker: Arc<Worker>, request: Request<Incoming>) -> Answer {
     let room = worker.body_room();
+    let nonsense = |why: &str| WorkerFailure::Nonsense(why.to_owned());
     let read = async {
         let mut body = request.into_body();
         let mut bytes = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else { return Err(NotStarted::refused("the task is not whole")) };
+            let Ok(frame) = frame else { return Err(nonsense("the task is not whole")) };
             let Ok(data) = frame.into_data() else { continue };
             if bytes.len().saturating_add(data.len()) > MAX_TASK {
-                return Err(NotStarted::refused("the task has too many bytes"));
+                return Err(nonsense("the task has too many bytes"));
             }
-            room.try_grow(data.len()).map_err(|_| {
-                NotStarted::Refused(RefusedMessage { is_busy: true, why: "the worker's memory is taken".to_owned() })
-            })?;
+            room.try_grow(data.len()).map_err(|_| WorkerFailure::Busy("its memory is taken".to_owned()))?;
             bytes.extend_from_slice(&data);
         }
         Ok(bytes.freeze())
     };
-    let body = match tokio::time::timeout(BODY_TIMEOUT, read).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(refused)) => return not_started(&refused),
-        Err(_) => return text(StatusCode::REQUEST_TIMEOUT, "the task came too slowly\n"),
+    let body = tokio::time::timeout(BODY_TIMEOUT, read).await;
+    let started = match body.unwrap_or_else(|_| Err(nonsense("the task came too slowly"))) {
+        Ok(body) => worker.start_task(body, room).await,
+        Err(failure) => Err(failure),
     };
-    let time = TaskMessage::read(&body).ok().and_then(|(message, _)| message.time_limit());
-    match worker.start_task(body, room).await {
-        Ok(task) => answer(StatusCode::OK, FRAMES, TaskBody::new(worker, task, time)),
-        Err(why) => not_started(&why),
-    }
-}
-
-fn not_started(why: &NotStarted) -> Answer {
-    match why {
-        NotStarted::Refused(refused) => {
-            tracing::debug!(refused.why, "a task is refused");
-            single(frames::refused(refused))
+    match started {
+        Ok((task, time)) => answer(StatusCode::OK, FRAMES, TaskBody::new(worker, task, time)),
+        Err(failure) => {
+            tracing::debug!(%failure, "a task is not started");
+            single(frames::failed(&failure))
         }
-        NotStarted::Failed(failure) => single(frames::failed(failure)),
     }
 }
 
 /// `GET /v1/tasks/ID/partitions/N`.
 fn rows(worker: &Worker, id: Uuid, partition: usize) -> Answer {
-    let refused = |why: &str| single(frames::refused(&RefusedMessage { is_busy: false, why: why.to_owned() }));
+    let refused = |why: &str| single(frames::failed(&WorkerFailure::Nonsense(why.to_owned())));
     let Some(task) = worker.task(id) else { return refused("the worker runs no such task") };
     let Some(rows) = task.take(partition) else { return refused("the task has no such partition, or not any more") };
     let (to, from) = mpsc::channel(IN_FLIGHT);
     match worker.compute(task.send(rows, to)) {
         Ok(sender) => answer(StatusCode::OK, FRAMES, PartitionBody::new(from, AbortOnDrop(sender))),
-        Err(why) => not_started(&why),
+        Err(failure) => single(frames::failed(&failure)),
     }
 }
 

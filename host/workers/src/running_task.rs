@@ -7,7 +7,7 @@ use bytes::Bytes;
 use datafusion::arrow::buffer::Buffer;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use futures::StreamExt;
-use tidegate_cluster::BatchBytes;
+use tidegate_cluster::{BatchBytes, WorkerFailure};
 use tidegate_functions::context::Stop;
 use tidegate_functions::wording::{out_of_memory, timed_out};
 use tidegate_model::{Code, Failure, number};
@@ -27,6 +27,26 @@ pub(crate) enum Ended {
     Late,
     /// The worker ends.
     Closing,
+}
+
+impl Ended {
+    /// As the failure that is sent.
+    pub(crate) fn failure(self) -> WorkerFailure {
+        match self {
+            Self::Left | Self::Closing => WorkerFailure::Busy("the worker is shutting down".to_owned()),
+            Self::Late => WorkerFailure::Statement(timed_out()),
+        }
+    }
+}
+
+/// The failure of operators on a worker. What a worker cannot read, another one may.
+pub(crate) fn of_run(failure: Failure) -> WorkerFailure {
+    match failure.code {
+        Code::DataUnavailable | Code::DataDamaged => {
+            WorkerFailure::Gone(format!("it cannot read its segments: {}", failure.message))
+        }
+        _ => WorkerFailure::of_run(failure),
+    }
 }
 
 /// What all tasks of a worker have sent.
@@ -104,8 +124,7 @@ impl RunningTask {
             biased;
             why = self.ended() => match why {
                 Ended::Left => return,
-                Ended::Late => frames::failed(&timed_out()),
-                Ended::Closing => frames::failed(&Failure::new(Code::Overloaded, "a worker is shutting down")),
+                Ended::Late | Ended::Closing => frames::failed(&why.failure()),
             },
             sent = self.send_rows(rows, &to) => match sent {
                 Ok(true) => frames::end(&self.cost()),
@@ -118,13 +137,12 @@ impl RunningTask {
     }
 
     /// Sends rows; whether all of them were taken. What the operators hold is gone when it returns.
-    async fn send_rows(&self, mut rows: OperatorRows, to: &mpsc::Sender<Vec<Bytes>>) -> Result<bool, Failure> {
+    async fn send_rows(&self, mut rows: OperatorRows, to: &mpsc::Sender<Vec<Bytes>>) -> Result<bool, WorkerFailure> {
         while let Some(batch) = rows.next().await {
-            let batch = BatchBytes::of(&batch?).map_err(|error| {
-                Failure::new(Code::Internal, format!("a worker cannot send its part of the statement: {error}"))
-            })?;
+            let batch = batch.map_err(of_run)?;
+            let batch = BatchBytes::of(&batch).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
             let held = MemoryConsumer::new("sent rows").register(&self.memory);
-            held.try_grow(batch.len()).map_err(|error| out_of_memory(&error.to_string()))?;
+            held.try_grow(batch.len()).map_err(|error| of_run(out_of_memory(&error.to_string())))?;
             self.sent.rows.fetch_add(number(batch.rows), Ordering::Relaxed);
             self.sent.bytes.fetch_add(number(batch.len()), Ordering::Relaxed);
             let head = frames::rows_head(&batch);

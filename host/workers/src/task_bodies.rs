@@ -10,15 +10,14 @@ use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
 use futures::FutureExt;
 use http_body::{Body, Frame};
-use tidegate_functions::wording::timed_out;
-use tidegate_model::{Code, Failure};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use crate::abort::AbortOnDrop;
 use crate::frames;
 use crate::messages::StartedMessage;
 use crate::running_task::{Ended, RunningTask};
-use crate::worker::{AbortOnDrop, Worker};
+use crate::worker::Worker;
 
 /// How often a task says what it has cost so far.
 const COST_INTERVAL: Duration = Duration::from_secs(1);
@@ -89,12 +88,7 @@ impl Body for TaskBody {
         let Some(ended) = &mut self.ended else { return Poll::Ready(None) };
         if let Poll::Ready(why) = ended.poll_unpin(cx) {
             self.ended = None;
-            let failure = match why {
-                Ended::Left => return Poll::Ready(None),
-                Ended::Late => timed_out(),
-                Ended::Closing => Failure::new(Code::Overloaded, "a worker is shutting down"),
-            };
-            return Poll::Ready(Some(Ok(Frame::data(frames::failed(&failure)))));
+            return Poll::Ready(Some(Ok(Frame::data(frames::failed(&why.failure())))));
         }
         ready!(self.ticks.poll_tick(cx));
         Poll::Ready(Some(Ok(Frame::data(frames::cost(&self.lease.task.cost())))))

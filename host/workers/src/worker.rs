@@ -2,22 +2,22 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
-use tidegate_cluster::{LocalLeaves, PlanError, decode};
-use tidegate_functions::context::{ExecutionContext, Stop};
-use tidegate_model::{Code, Failure, size};
-use tidegate_sql::{Engine, EngineOptions, RunBounds};
+use tidegate_cluster::{TaskRunner, WorkerFailure};
+use tidegate_model::{Code, Failure};
+use tidegate_sql::{Engine, EngineOptions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::messages::{BUILD, PROTOCOL, RefusedMessage, TaskMessage, Unreadable, WorkerStatus};
-use crate::running_task::{Ended, RunningTask, SentCounts};
+use crate::abort::AbortOnDrop;
+use crate::messages::{BUILD, PROTOCOL, TaskMessage, Unreadable, WorkerStatus};
+use crate::running_task::{Ended, RunningTask, SentCounts, of_run};
 use crate::segment_source::SegmentSource;
 
 /// The stack of a thread that computes, in bytes: plans are walked by recursion. Only what is used is allocated.
@@ -32,31 +32,6 @@ pub struct WorkerOptions {
     pub tasks: usize,
     /// Threads that compute.
     pub threads: usize,
-}
-
-/// Why a task is not started.
-#[derive(Debug)]
-pub(crate) enum NotStarted {
-    /// The worker does not do it, and the statement is not at fault.
-    Refused(RefusedMessage),
-    /// The statement has failed.
-    Failed(Failure),
-}
-
-impl NotStarted {
-    fn busy(why: impl Into<String>) -> Self {
-        Self::Refused(RefusedMessage { is_busy: true, why: why.into() })
-    }
-
-    pub(crate) fn refused(why: impl Into<String>) -> Self {
-        Self::Refused(RefusedMessage { is_busy: false, why: why.into() })
-    }
-}
-
-impl From<Unreadable> for NotStarted {
-    fn from(unreadable: Unreadable) -> Self {
-        Self::refused(unreadable.to_string())
-    }
 }
 
 /// What a worker has done since its start.
@@ -74,7 +49,7 @@ pub(crate) struct WorkerCounts {
 /// A worker.
 #[derive(Debug)]
 pub struct Worker {
-    engine: Arc<Engine>,
+    runner: TaskRunner,
     /// What bodies of tasks hold while they are read.
     bodies: Arc<dyn MemoryPool>,
     memory_limit: usize,
@@ -105,7 +80,7 @@ impl Worker {
             .map_err(|error| Failure::new(Code::Internal, format!("the threads cannot be started: {error}")))?;
         Ok(Arc::new(Self {
             bodies: engine.memory(),
-            engine: Arc::new(engine),
+            runner: TaskRunner::new(engine),
             memory_limit: options.engine.total_memory,
             segments,
             compute: Some(compute),
@@ -120,7 +95,7 @@ impl Worker {
 
     /// Bytes that its tasks hold now.
     pub fn memory_held(&self) -> usize {
-        self.engine.memory_held()
+        self.runner.memory_held()
     }
 
     /// Tasks that run now: each counts until the last of what it held is gone.
@@ -165,13 +140,13 @@ impl Worker {
         self: &Arc<Self>,
         body: Bytes,
         room: MemoryReservation,
-    ) -> Result<Arc<RunningTask>, NotStarted> {
+    ) -> Result<(Arc<RunningTask>, Option<Duration>), WorkerFailure> {
         let started = self.try_start(body, room).await;
         let count = match &started {
             Ok(_) => &self.counts.started,
-            Err(NotStarted::Refused(refused)) if refused.is_busy => &self.counts.busy,
-            Err(NotStarted::Refused(_)) => &self.counts.refused,
-            Err(NotStarted::Failed(_)) => &self.counts.failed,
+            Err(WorkerFailure::Busy(_)) => &self.counts.busy,
+            Err(WorkerFailure::Gone(_) | WorkerFailure::Nonsense(_)) => &self.counts.refused,
+            Err(WorkerFailure::Statement(_)) => &self.counts.failed,
         };
         count.fetch_add(1, Ordering::Relaxed);
         started
@@ -181,67 +156,54 @@ impl Worker {
         self: &Arc<Self>,
         body: Bytes,
         room: MemoryReservation,
-    ) -> Result<Arc<RunningTask>, NotStarted> {
-        let (message, plan) = TaskMessage::read(&body)?;
+    ) -> Result<(Arc<RunningTask>, Option<Duration>), WorkerFailure> {
+        let nonsense = |unreadable: Unreadable| WorkerFailure::Nonsense(unreadable.to_string());
+        let (message, plan) = TaskMessage::read(&body).map_err(nonsense)?;
         if !message.is_of_this_build() {
             let (protocol, build) = (message.protocol, &message.build);
             let why = format!("the task is of build {build} (protocol {protocol}), the worker of {BUILD} ({PROTOCOL})");
-            return Err(NotStarted::refused(why));
+            return Err(WorkerFailure::Nonsense(why));
         }
+        let bounds = message.bounds().map_err(nonsense)?;
+        let names = message.segments.iter().map(|segment| segment.name()).collect::<Result<Vec<_>, _>>();
+        let names = names.map_err(nonsense)?;
         if self.is_draining() {
-            return Err(NotStarted::busy("the worker is shutting down"));
+            return Err(Ended::Closing.failure());
         }
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            return Err(NotStarted::busy(format!("the worker runs {} tasks already", self.max_tasks)));
+            return Err(WorkerFailure::Busy(format!("it runs {} tasks already", self.max_tasks)));
         };
         let worker = Arc::clone(self);
         let started = self.compute(async move {
-            let names = message.segments.iter().map(|segment| segment.name()).collect::<Result<Vec<_>, _>>()?;
-            let stop = Stop::after(message.time_limit().unwrap_or(Duration::MAX));
-            let held = worker.segments.hold(names).await.map_err(|failure| NotStarted::refused(failure.message))?;
-            let refused = OnceLock::new();
-            let bounds = RunBounds { memory: size(message.memory), batch_rows: size(message.batch_rows) };
-            let run = ExecutionContext::of_request(stop.clone()).enter(|| {
-                let plan = |context: &_| {
-                    decode(&plan, &held, context, &LocalLeaves::default()).map_err(|error| {
-                        let failure = Failure::new(Code::Internal, error.to_string());
-                        let _ = refused.set(error);
-                        failure
-                    })
-                };
-                worker.engine.run_operators(plan, bounds)
+            let held = worker.segments.hold(names).await.map_err(of_run)?;
+            let run = worker.runner.run(&plan, &held, &bounds).map_err(|failure| match failure {
+                WorkerFailure::Statement(failure) => of_run(failure),
+                other => other,
             });
-            drop(room);
-            let run = run.map_err(|failure| match refused.into_inner() {
-                Some(PlanError::Refused(why) | PlanError::Unsendable(why)) => NotStarted::refused(why),
-                None => NotStarted::Failed(failure),
-            })?;
+            drop((body, plan, room));
+            let (run, stop) = run?;
             if u32::try_from(run.partitions.len()) != Ok(message.partitions) {
-                return Err(NotStarted::refused("the plan has another number of partitions"));
+                return Err(WorkerFailure::Nonsense("the plan has another number of partitions".to_owned()));
             }
             Ok(RunningTask::new(run, stop, Arc::clone(&worker.sent), place))
         })?;
         let mut started = AbortOnDrop(started);
         let task = (&mut started.0).await.unwrap_or_else(|error| {
             tracing::error!(%error, "the start of a task broke off");
-            Err(NotStarted::refused("the task could not be started; the worker's log has the details"))
+            Err(WorkerFailure::Nonsense("the start of the task broke off".to_owned()))
         })?;
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).insert(task.id, Arc::clone(&task));
-        // The worker may have ended while the task was started.
-        if self.compute.is_none() {
-            task.end(Ended::Closing);
-        }
-        Ok(task)
+        Ok((task, bounds.time))
     }
 
     /// Does work on the threads that compute.
     pub(crate) fn compute<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<JoinHandle<T>, NotStarted> {
+    ) -> Result<JoinHandle<T>, WorkerFailure> {
         match &self.compute {
             Some(compute) => Ok(compute.spawn(work)),
-            None => Err(NotStarted::busy("the worker is shutting down")),
+            None => Err(Ended::Closing.failure()),
         }
     }
 
@@ -263,15 +225,5 @@ impl Drop for Worker {
         if let Some(compute) = self.compute.take() {
             compute.shutdown_background();
         }
-    }
-}
-
-/// A task of the runtime that is aborted when this is dropped.
-#[derive(Debug)]
-pub(crate) struct AbortOnDrop<T>(pub(crate) JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
