@@ -26,10 +26,12 @@
 //! - `encoder`, `decoder`, `held_segments`; `batch_bytes`: rows on the wire
 //! - `worker_failure`, `rendezvous`, `task`, `remote_leaf`, `stay`, `cut_report`, `assignment`, `piece`, `cut`, `cut_carrier`: which parts of
 //!   a plan go to workers, and what stands in their place
-//! - `task_runner`: running a task here; `local_workers`: workers in this process
+//! - `task_runner`: running a task here; `attempts`, `failover`: elsewhere after a failure; `local_workers`: workers in
+//!   this process
 
 mod array_subquery_codec;
 mod assignment;
+mod attempts;
 mod batch_bytes;
 mod bounds;
 mod cut;
@@ -40,6 +42,7 @@ mod encoder;
 mod engine_functions;
 mod error;
 mod expr_check;
+mod failover;
 mod function_codec;
 mod function_message;
 mod held_segments;
@@ -70,10 +73,11 @@ pub use cut_report::{CutReport, LeafReport, TaskReport};
 pub use decoder::decode;
 pub use encoder::{EncodedPlan, encode};
 pub use error::PlanError;
+pub use failover::Failover;
 pub use held_segments::held_segments;
 pub use local_leaves::LocalLeaves;
 pub use local_workers::LocalWorkers;
 pub use stay::Stay;
-pub use task::{CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
+pub use task::{Attempt, AttemptsSoFar, CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
 pub use task_runner::TaskRunner;
 pub use worker_failure::WorkerFailure;

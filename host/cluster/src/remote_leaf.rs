@@ -96,7 +96,7 @@ fn rows(leaf: &RemoteLeaf, (place, partition): (usize, usize), context: &TaskCon
                 batch_rows: context.session_config().batch_size(),
                 time: time_left(),
             };
-            let TaskRun { partitions, cost } = leaf.workers.run(task, &bounds, home).map_err(of_worker)?;
+            let TaskRun { partitions, cost, .. } = leaf.workers.run(task, &bounds, home).map_err(of_worker)?;
             if partitions.len() != task.partitions {
                 let why = format!("a task has {} partitions instead of {}", partitions.len(), task.partitions);
                 return Err(of_worker(WorkerFailure::Nonsense(why)));

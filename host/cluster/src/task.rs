@@ -55,18 +55,38 @@ pub type TaskRows = BoxStream<'static, Result<RecordBatch, WorkerFailure>>;
 /// What a task has cost so far.
 pub type CostSoFar = Box<dyn Fn() -> StatementCost + Send + Sync>;
 
+/// One attempt to run a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The name of the worker; `None` is this machine.
+    pub worker: Option<Arc<str>>,
+    /// Why it did not go well; `None` also while it goes on. For operators, not for callers.
+    pub failure: Option<String>,
+}
+
+/// The attempts to run a task so far.
+pub type AttemptsSoFar = Box<dyn Fn() -> Vec<Attempt> + Send + Sync>;
+
 /// A task that runs. When all of its rows were dropped, it ends, and what it held is given back.
 pub struct TaskRun {
     /// The rows of each partition, as many as the task has.
     pub partitions: Vec<TaskRows>,
     /// What the task has cost so far, also after its end.
     pub cost: CostSoFar,
+    /// Where it ran, if that may be elsewhere than the task says; none if not.
+    pub attempts: AttemptsSoFar,
 }
 
 impl TaskRun {
     /// A task with the rows of its partitions, and what it costs.
     pub fn new(partitions: Vec<TaskRows>, cost: impl Fn() -> StatementCost + Send + Sync + 'static) -> Self {
-        Self { partitions, cost: Box::new(cost) }
+        Self { partitions, cost: Box::new(cost), attempts: Box::new(Vec::new) }
+    }
+
+    /// The same task, which may run elsewhere.
+    #[must_use]
+    pub fn with_attempts(self, attempts: impl Fn() -> Vec<Attempt> + Send + Sync + 'static) -> Self {
+        Self { attempts: Box::new(attempts), ..self }
     }
 }
 

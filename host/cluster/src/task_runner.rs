@@ -94,3 +94,42 @@ impl TaskRunner {
         memory
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use datafusion::arrow::datatypes::Schema;
+    use datafusion::execution::memory_pool::MemoryConsumer;
+    use datafusion::physical_plan::ExecutionPlan;
+    use datafusion::physical_plan::empty::EmptyExec;
+    use tidegate_sql::EngineOptions;
+
+    use super::*;
+
+    #[test]
+    fn tasks_of_one_statement_share_its_memory() {
+        let engine = Engine::new(&EngineOptions { statement_memory: 3000, ..EngineOptions::default() }).unwrap();
+        let runner = TaskRunner::new(engine);
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
+        let plan = crate::encode(&plan, &Default::default(), None).unwrap().bytes;
+        let memory = |statement: u128, memory: usize| {
+            let bounds = TaskBounds { statement: Uuid::from_u128(statement), memory, batch_rows: 100, time: None };
+            runner.run(&plan, &HeldSegments::default(), &bounds).unwrap().0.memory
+        };
+        let (one, same, other) = (memory(1, 1000), memory(1, 1000), memory(2, 1000));
+        let held = |pool| MemoryConsumer::new("test").register(pool);
+        let held = [held(&one), held(&same), held(&other)];
+        held[0].try_grow(600).unwrap();
+        assert!(held[1].try_grow(600).is_err() && held[1].try_grow(400).is_ok());
+        held[2].try_grow(1000).unwrap();
+        assert_eq!(runner.memory_held(), 2000);
+        drop(held);
+        drop((one, same, other));
+        assert_eq!(runner.memory_held(), 0);
+        // A worker lets no statement have more than it lets any.
+        let one = memory(1, 1 << 30);
+        let held = MemoryConsumer::new("test").register(&one);
+        assert!(held.try_grow(3001).is_err() && held.try_grow(3000).is_ok());
+        assert_eq!(runner.statements.lock().unwrap().len(), 1, "statements that ended are forgotten");
+    }
+}

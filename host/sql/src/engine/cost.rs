@@ -28,6 +28,19 @@ pub struct StatementCost {
     pub memory: u64,
 }
 
+impl StatementCost {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            statements: self.statements.saturating_add(other.statements),
+            rows_read: self.rows_read.saturating_add(other.rows_read),
+            bytes_read: self.bytes_read.saturating_add(other.bytes_read),
+            memory: self.memory.max(other.memory),
+        }
+    }
+}
+
 /// Adds up the costs of the statements of one request.
 #[derive(Debug, Default)]
 pub struct CostCounter {
