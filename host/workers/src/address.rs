@@ -64,7 +64,9 @@ mod tests {
         for text in ["127.0.0.1:4100", "[::1]:4100", "workers:4100", "workers.tidegate.svc.cluster.local:4100"] {
             assert_eq!(text.parse::<WorkerAddress>().unwrap().to_string(), text);
         }
-        for text in ["", "workers", ":4100", "workers:", "workers:0", "workers:70000", "::1:4100", "300.1.1.1:4100", "a b:1"] {
+        for text in
+            ["", "workers", ":4100", "workers:", "workers:0", "workers:70000", "::1:4100", "300.1.1.1:4100", "a b:1"]
+        {
             assert!(text.parse::<WorkerAddress>().is_err(), "{text}");
         }
     }

@@ -229,8 +229,14 @@ mod tests {
             while let Some(frame) = reader.next(&mut |_| Ok(())).await.unwrap() {
                 frames.push(frame);
             }
-            let [Frame::Started(started), Frame::Cost(_), Frame::Rows(rows), Frame::End(_), Frame::Failed(failed), Frame::Failed(_)] =
-                frames.as_slice()
+            let [
+                Frame::Started(started),
+                Frame::Cost(_),
+                Frame::Rows(rows),
+                Frame::End(_),
+                Frame::Failed(failed),
+                Frame::Failed(_),
+            ] = frames.as_slice()
             else {
                 panic!("{frames:?}");
             };

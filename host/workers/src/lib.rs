@@ -16,7 +16,7 @@
 //!
 //! - `failure_message`, `messages`, `frames`: what is on the wire
 //! - `abort`, `transport`: connections
-//! - `segment_source`, `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`, `server`: the worker
+//! - `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`, `server`: the worker
 //! - `address`, `link`, `member`, `remote_task`, `remote_workers`: the coordinator
 
 mod abort;
@@ -30,7 +30,6 @@ mod remote_task;
 mod remote_workers;
 mod routes;
 mod running_task;
-mod segment_source;
 mod server;
 mod task_bodies;
 #[cfg(test)]
@@ -43,7 +42,6 @@ mod worker_metrics;
 pub use address::WorkerAddress;
 pub use member::{Outcome, WorkerView};
 pub use remote_workers::RemoteWorkers;
-pub use segment_source::SegmentSource;
 pub use server::{WorkerListeners, serve};
-pub use transport::{Accept, Connect};
+pub use transport::{Accept, Connect, PROTOCOLS, is_loopback};
 pub use worker::{Worker, WorkerOptions};

@@ -3,7 +3,6 @@
 //! Both ends are the same build: a worker of another one is not used. So messages have no optional parts for older peers,
 //! only a number of the protocol and the version of the build, which are compared first.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -65,9 +64,9 @@ pub(crate) struct TaskMessage {
 /// A segment that a task reads.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SegmentMessage {
-    /// The name of its source.
-    #[prost(string, tag = "1")]
-    source: String,
+    /// The 16 bytes of the id of its source.
+    #[prost(bytes = "vec", tag = "1")]
+    source: Vec<u8>,
     /// The 16 bytes of its id.
     #[prost(bytes = "vec", tag = "2")]
     id: Vec<u8>,
@@ -80,10 +79,10 @@ pub(crate) struct SegmentMessage {
 }
 
 impl SegmentMessage {
-    pub(crate) fn of(source: &str, name: &SegmentName) -> Self {
-        let SegmentName { id, bytes, rows, checksum } = name;
+    fn of(name: &SegmentName) -> Self {
+        let SegmentName { source, id, bytes, rows, checksum } = name;
         Self {
-            source: source.to_owned(),
+            source: source.as_bytes().to_vec(),
             id: id.as_bytes().to_vec(),
             bytes: *bytes,
             rows: *rows,
@@ -91,10 +90,10 @@ impl SegmentMessage {
         }
     }
 
-    pub(crate) fn name(&self) -> Result<(Arc<str>, SegmentName), Unreadable> {
-        let id = Uuid::from_slice(&self.id).map_err(|_| Unreadable("a segment has no id"))?;
-        let name = SegmentName { id, bytes: self.bytes, rows: self.rows, checksum: self.checksum };
-        Ok((self.source.as_str().into(), name))
+    pub(crate) fn name(&self) -> Result<SegmentName, Unreadable> {
+        let Self { source, id, bytes, rows, checksum } = self;
+        let read = |id: &[u8]| Uuid::from_slice(id).map_err(|_| Unreadable("a segment has no id"));
+        Ok(SegmentName { source: read(source)?, id: read(id)?, bytes: *bytes, rows: *rows, checksum: *checksum })
     }
 }
 
@@ -109,7 +108,7 @@ impl TaskMessage {
             batch_rows: number(batch_rows),
             time: time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             partitions: u32::try_from(task.partitions).unwrap_or(u32::MAX),
-            segments: task.plan.segments.iter().map(|(source, name)| SegmentMessage::of(source, name)).collect(),
+            segments: task.plan.segments.iter().map(|(_, name)| SegmentMessage::of(name)).collect(),
             statement: statement.as_bytes().to_vec(),
         }
     }
@@ -262,7 +261,8 @@ mod tests {
     use super::*;
 
     fn task() -> TaskMessage {
-        let name = SegmentName { id: Uuid::from_bytes([7; 16]), bytes: 10, rows: 3, checksum: Some(5) };
+        let (source, id) = (Uuid::from_bytes([8; 16]), Uuid::from_bytes([7; 16]));
+        let name = SegmentName { source, id, bytes: 10, rows: 3, checksum: Some(5) };
         TaskMessage {
             protocol: PROTOCOL,
             build: BUILD.to_owned(),
@@ -270,7 +270,7 @@ mod tests {
             batch_rows: 8192,
             time: Some(250),
             partitions: 2,
-            segments: vec![SegmentMessage::of("a source", &name)],
+            segments: vec![SegmentMessage::of(&name)],
             statement: vec![3; 16],
         }
     }
@@ -283,8 +283,8 @@ mod tests {
         assert!(message.is_of_this_build());
         let bounds = message.bounds().unwrap();
         assert_eq!((bounds.memory, bounds.time), (usize::MAX, Some(Duration::from_millis(250))));
-        let (source, name) = message.segments[0].name().unwrap();
-        assert_eq!((source.as_ref(), name.rows, name.checksum), ("a source", 3, Some(5)));
+        let name = message.segments[0].name().unwrap();
+        assert_eq!((name.source, name.rows, name.checksum), (Uuid::from_bytes([8; 16]), 3, Some(5)));
     }
 
     #[test]

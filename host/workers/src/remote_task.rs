@@ -186,9 +186,14 @@ impl Reading {
         }
         self.room.free();
         let read = match self.deadline {
-            Some(deadline) => tokio::time::timeout_at(deadline, self.read())
-                .await
-                .unwrap_or_else(|_| Err(WorkerFailure::Statement(timed_out()))),
+            Some(deadline) => match tokio::time::timeout_at(deadline, self.read()).await {
+                // The worker cuts what it sends when the time is over.
+                Err(_) => Err(WorkerFailure::Statement(timed_out())),
+                Ok(Err(failure)) if failure.is_of_worker() && Instant::now() >= deadline => {
+                    Err(WorkerFailure::Statement(timed_out()))
+                }
+                Ok(read) => read,
+            },
             None => self.read().await,
         };
         match &read {

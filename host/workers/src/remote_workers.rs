@@ -21,7 +21,7 @@ const LOOKUP_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct RemoteWorkers {
     known: Arc<Known>,
-    _lookups: Vec<AbortOnDrop<()>>,
+    _background: Vec<AbortOnDrop<()>>,
 }
 
 /// The workers that are known now.
@@ -73,8 +73,9 @@ impl RemoteWorkers {
             let known = Arc::clone(&known);
             AbortOnDrop(tokio::spawn(async move { known.look_up(host, port).await }))
         });
-        let lookups = lookups.collect();
-        Ok(Arc::new(Self { known, _lookups: lookups }))
+        let certificates = AbortOnDrop(tokio::spawn(Connect::clone(&known.connect).watch()));
+        let background = lookups.chain([certificates]).collect();
+        Ok(Arc::new(Self { known, _background: background }))
     }
 
     /// All workers that are known, and names that have no address.

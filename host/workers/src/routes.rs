@@ -137,8 +137,9 @@ fn rows(worker: &Worker, id: Uuid, partition: usize) -> Answer {
     let Some(task) = worker.task(id) else { return refused("the worker runs no such task") };
     let Some(rows) = task.take(partition) else { return refused("the task has no such partition, or not any more") };
     let (to, from) = mpsc::channel(IN_FLIGHT);
+    let queue = task.open(from);
     match worker.compute(task.send(rows, to)) {
-        Ok(sender) => answer(StatusCode::OK, FRAMES, PartitionBody::new(from, AbortOnDrop(sender))),
+        Ok(sender) => answer(StatusCode::OK, FRAMES, PartitionBody::new(queue, AbortOnDrop(sender))),
         Err(failure) => single(frames::failed(&failure)),
     }
 }

@@ -37,7 +37,7 @@ const MAX_RESET_STREAMS: usize = 1 << 14;
 /// How much of the body of a request may be on its way.
 const WINDOW: u32 = 256 << 10;
 /// How much of an answer is taken from its task before the connection takes it.
-const SEND_BUFFER: usize = 256 << 10;
+const SEND_BUFFER: usize = 64 << 10;
 /// How often the worker looks whether its last task has ended, while it waits for that.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -58,6 +58,7 @@ pub struct WorkerListeners {
 pub async fn serve(worker: Arc<Worker>, listeners: WorkerListeners, stop: impl Future<Output = ()>) {
     let WorkerListeners { tasks, accept, probes, grace } = listeners;
     let mut serving = JoinSet::new();
+    serving.spawn(accept.clone().watch());
     serving.spawn(accept_all(tasks, Arc::clone(&worker), Some(accept)));
     if let Some(probes) = probes {
         serving.spawn(accept_all(probes, Arc::clone(&worker), None));

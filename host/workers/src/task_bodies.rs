@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use futures::future::BoxFuture;
+use bytes::Bytes;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use http_body::{Body, Frame};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::abort::AbortOnDrop;
 use crate::frames;
 use crate::messages::StartedMessage;
-use crate::running_task::{Ended, RunningTask};
+use crate::running_task::{Ended, Queue, RunningTask};
 use crate::worker::Worker;
 
 /// How often a task says what it has cost so far.
@@ -78,10 +77,7 @@ impl Body for TaskBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
@@ -97,15 +93,13 @@ impl Body for TaskBody {
 
 /// The rows of a partition. What sends them ends when this is dropped.
 pub(crate) struct PartitionBody {
-    from: mpsc::Receiver<Vec<Bytes>>,
-    /// What was received and not handed on, the next one last.
-    next: Vec<Bytes>,
+    queue: Queue,
     _sender: AbortOnDrop<()>,
 }
 
 impl PartitionBody {
-    pub(crate) fn new(from: mpsc::Receiver<Vec<Bytes>>, sender: AbortOnDrop<()>) -> Self {
-        Self { from, next: Vec::new(), _sender: sender }
+    pub(crate) fn new(queue: Queue, sender: AbortOnDrop<()>) -> Self {
+        Self { queue, _sender: sender }
     }
 }
 
@@ -113,23 +107,7 @@ impl Body for PartitionBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        loop {
-            while let Some(bytes) = self.next.pop() {
-                if bytes.has_remaining() {
-                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
-                }
-            }
-            match ready!(self.from.poll_recv(cx)) {
-                Some(mut bytes) => {
-                    bytes.reverse();
-                    self.next = bytes;
-                }
-                None => return Poll::Ready(None),
-            }
-        }
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.queue.poll_piece(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }

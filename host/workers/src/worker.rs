@@ -10,6 +10,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 use tidegate_cluster::{TaskRunner, WorkerFailure};
 use tidegate_model::{Code, Failure};
 use tidegate_sql::{Engine, EngineOptions};
+use tidegate_store::SegmentFiles;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -18,7 +19,6 @@ use uuid::Uuid;
 use crate::abort::AbortOnDrop;
 use crate::messages::{BUILD, PROTOCOL, TaskMessage, Unreadable, WorkerStatus};
 use crate::running_task::{Ended, RunningTask, SentCounts, of_run};
-use crate::segment_source::SegmentSource;
 
 /// The stack of a thread that computes, in bytes: plans are walked by recursion. Only what is used is allocated.
 const STACK: usize = 64 << 20;
@@ -53,7 +53,7 @@ pub struct Worker {
     /// What bodies of tasks hold while they are read.
     bodies: Arc<dyn MemoryPool>,
     memory_limit: usize,
-    segments: Arc<dyn SegmentSource>,
+    segments: SegmentFiles,
     /// Always set, except while `self` is dropped.
     compute: Option<Runtime>,
     places: Arc<Semaphore>,
@@ -69,7 +69,7 @@ impl Worker {
     ///
     /// # Errors
     /// If its engine or its threads cannot be started.
-    pub fn start(options: &WorkerOptions, segments: Arc<dyn SegmentSource>) -> Result<Arc<Self>, Failure> {
+    pub fn start(options: &WorkerOptions, segments: SegmentFiles) -> Result<Arc<Self>, Failure> {
         let engine = Engine::new(&options.engine)?;
         let compute = Builder::new_multi_thread()
             .worker_threads(options.threads.max(1))
@@ -175,7 +175,7 @@ impl Worker {
         };
         let worker = Arc::clone(self);
         let started = self.compute(async move {
-            let held = worker.segments.hold(names).await.map_err(of_run)?;
+            let held = worker.segments.hold(names).await.map_err(|error| of_run(error.failure()))?;
             let run = worker.runner.run(&plan, &held, &bounds).map_err(|failure| match failure {
                 WorkerFailure::Statement(failure) => of_run(failure),
                 other => other,

@@ -12,9 +12,9 @@ use tidegate_sql::Stop;
 use tokio::net::TcpListener;
 
 use super::support::{Cluster, store};
+use crate::Outcome;
 use crate::frames;
 use crate::messages::{BUILD, CostMessage, PROTOCOL, STATUS, StartedMessage, WorkerStatus};
-use crate::Outcome;
 
 /// What a fake worker answers to the start of a task, and to the request for a partition.
 #[derive(Debug, Clone)]

@@ -3,14 +3,15 @@
 
 use std::time::{Duration, Instant};
 
+use datafusion::execution::memory_pool::MemoryPool;
 use futures::{StreamExt, TryStreamExt};
+use tidegate_cluster::WorkerFailure;
 use tidegate_model::Code;
-use tidegate_sql::Stop;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::support::{Cluster, Served, worker_options};
-use crate::{Connect, Outcome, RemoteWorkers, WorkerAddress, WorkerOptions};
+use crate::{Connect, Outcome, RemoteWorkers, WorkerAddress, WorkerOptions, WorkerView};
 
 const ALL: &str = "SELECT * FROM t ORDER BY timestamp DESC";
 
@@ -29,7 +30,7 @@ async fn failures_keep_their_code_and_text() {
         assert_eq!(got.code, Code::InvalidValue, "{got}");
         cluster.idle().await;
     }
-    cluster.counted(Outcome::Failed, 3).await;
+    cluster.counted(Outcome::Failed, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,16 +60,15 @@ async fn what_nobody_reads_ends_and_gives_its_memory_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_lasts_however_many_statements_end_early() {
     let cluster = Cluster::large().await;
-    let mut reading = cluster.run(&cluster.cut, ALL).await.unwrap();
-    assert!(reading.next().await.unwrap().is_ok());
-    for _ in 0..400 {
+    let (reading, _) = cluster.begun(ALL, None).await;
+    for _ in 0..150 {
         let mut rows = cluster.run(&cluster.cut, "SELECT * FROM t ORDER BY event_message").await.unwrap();
         assert!(rows.next().await.unwrap().unwrap().num_rows() > 0);
         drop(rows);
         drop(cluster.run(&cluster.cut, ALL).await.unwrap());
     }
     let rest: Vec<_> = reading.try_collect().await.unwrap();
-    assert!(!rest.is_empty());
+    assert!(rest.len() > 3);
     assert_eq!(cluster.count(Outcome::Gone), 0);
     cluster.idle().await;
 }
@@ -77,17 +77,27 @@ async fn a_connection_lasts_however_many_statements_end_early() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_takes_nothing_is_cut_by_the_time() {
     let cluster = Cluster::large().await;
-    let stop = Stop::after(Duration::from_millis(700));
-    let reading = stop
-        .cover(async {
-            let mut rows = cluster.run(&cluster.cut, "SELECT * FROM t ORDER BY event_message").await.unwrap();
-            assert!(rows.next().await.unwrap().unwrap().num_rows() > 0);
-            rows
-        })
-        .await;
+    let (mut rows, home) = cluster.begun(ALL, Some(Duration::from_millis(700))).await;
+    assert!(cluster.served.iter().any(|served| served.worker.tasks() > 0));
     tokio::time::sleep(Duration::from_millis(800)).await;
+    // The task is gone with all that it had; a little is still on its way to the reader, who could take it.
+    let began = Instant::now();
+    while cluster.served.iter().any(|served| served.worker.tasks() > 0) {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let held: usize = cluster.served.iter().map(|served| served.worker.memory_held()).sum();
+    assert!(held < 256 << 10, "{held}");
+    let ended = loop {
+        match rows.next().await {
+            Some(Ok(_)) => {}
+            Some(Err(failure)) => break failure,
+            None => panic!("a short answer"),
+        }
+    };
+    assert!(matches!(&ended, WorkerFailure::Statement(failure) if failure.code == Code::Timeout), "{ended}");
+    assert_eq!(home.reserved(), 0);
     cluster.idle().await;
-    drop(reading);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,8 +110,7 @@ async fn a_coordinator_that_is_gone_leaves_nothing() {
     runtime.spawn(async move {
         let other = Cluster::over(store, tempfile::tempdir().unwrap(), &addresses, 2);
         other.usable(3).await;
-        let mut rows = other.run(&other.cut, "SELECT * FROM t ORDER BY event_message").await.unwrap();
-        rows.next().await.unwrap().unwrap();
+        let _rows = other.begun(ALL, None).await;
         let _ = reads.send(());
         std::future::pending::<()>().await;
     });
@@ -116,20 +125,18 @@ async fn a_coordinator_that_is_gone_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_gone_is_no_end_of_the_rows() {
     let mut cluster = Cluster::large().await;
-    let mut rows = cluster.run(&cluster.cut, ALL).await.unwrap();
-    assert!(rows.next().await.unwrap().is_ok());
-    // All of them: rows of some may have come already.
+    let (rows, _) = cluster.begun(ALL, None).await;
     let mut addresses = Vec::new();
     for served in std::mem::take(&mut cluster.served) {
         addresses.push(served.address);
         served.kill().await;
     }
     let failure = rows.try_collect::<Vec<_>>().await.unwrap_err();
-    assert_eq!((failure.code, failure.code.status()), (Code::DataUnavailable, 503), "{failure}");
+    assert!(matches!(failure, WorkerFailure::Gone(_)), "{failure}");
     cluster.usable(0).await;
     // They come back.
     for address in addresses {
-        cluster.served.push(Served::start(&cluster.store, &worker_options(), address).await);
+        cluster.served.push(Served::start(cluster.folder.path(), &worker_options(), address).await);
     }
     cluster.usable(3).await;
     assert_eq!(cluster.rows(&cluster.cut, ALL).await.unwrap(), 4500);
@@ -169,18 +176,18 @@ async fn a_statement_that_needs_too_much_on_a_worker_fails_as_it_does_here() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_ends_lets_its_tasks_end() {
     let mut cluster = Cluster::large().await;
-    let mut rows = cluster.run(&cluster.cut, ALL).await.unwrap();
-    let first = rows.next().await.unwrap().unwrap().num_rows();
+    let (rows, _) = cluster.begun(ALL, None).await;
     for served in &mut cluster.served {
         served.drain();
     }
     cluster.usable(0).await;
-    assert!(cluster.workers.views().iter().all(|view| view.unusable.as_deref() == Some("it is shutting down")));
+    let leaves = |view: &WorkerView| view.unusable.as_deref() == Some("it is shutting down");
+    assert_eq!(cluster.workers.views().iter().filter(|view| leaves(view)).count(), 1, "the one that runs the task");
     // Nothing is cut any more.
     assert_eq!(cluster.rows(&cluster.cut, ALL).await.unwrap(), 4500);
     assert!(!cluster.was_cut());
     let rest: Vec<_> = rows.try_collect().await.unwrap();
-    assert_eq!(first + rest.iter().map(|batch| batch.num_rows()).sum::<usize>(), 4500);
+    assert!(rest.len() > 3);
     for served in std::mem::take(&mut cluster.served) {
         served.stop().await;
     }
@@ -218,7 +225,8 @@ async fn workers_on_other_machines_need_tls() {
 async fn names_of_workers_are_looked_up() {
     let mut cluster = Cluster::new().await;
     let port = cluster.served[0].address.port();
-    let addresses = [WorkerAddress::Named("localhost".into(), port), WorkerAddress::Named("no.such.name.invalid".into(), 1)];
+    let addresses =
+        [WorkerAddress::Named("localhost".into(), port), WorkerAddress::Named("no.such.name.invalid".into(), 1)];
     cluster.workers = RemoteWorkers::start(&addresses, Connect::Loopback).unwrap();
     cluster.usable(1).await;
     let views = cluster.workers.views();

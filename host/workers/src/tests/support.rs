@@ -1,17 +1,20 @@
 //! A store with segments, and workers over it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use datafusion::catalog::TableProvider;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use serde_json::json;
-use tidegate_cluster::{CutCarrier, CutOptions, CutReport, Task, TaskBounds, TaskRun, WorkerFailure, Workers};
+use tidegate_cluster::{
+    CutCarrier, CutOptions, CutReport, Task, TaskBounds, TaskRows, TaskRun, WorkerFailure, Workers,
+};
 use tidegate_functions::context::StatementMemory;
 use tidegate_model::{Arguments, Failure};
 use tidegate_sql::{Binding, Engine, EngineOptions, ResultStream, Sources};
-use tidegate_store::{Store, StoreOptions};
+use tidegate_store::{SegmentFiles, Store, StoreOptions};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -38,8 +41,9 @@ pub(super) struct Served {
 }
 
 impl Served {
-    pub(super) async fn start(store: &Arc<Store>, options: &WorkerOptions, address: SocketAddr) -> Self {
-        let worker = Worker::start(options, Arc::clone(store) as _).unwrap();
+    pub(super) async fn start(folder: &Path, options: &WorkerOptions, address: SocketAddr) -> Self {
+        let segments = SegmentFiles::folder(&folder.join("data")).unwrap();
+        let worker = Worker::start(options, segments).unwrap();
         let tasks = TcpListener::bind(address).await.unwrap();
         let address = tasks.local_addr().unwrap();
         let listeners =
@@ -95,7 +99,7 @@ pub(super) struct Cluster {
     pub(super) cut: Engine,
     pub(super) whole: Engine,
     pub(super) last: Arc<Mutex<CutReport>>,
-    _folder: tempfile::TempDir,
+    pub(super) folder: tempfile::TempDir,
 }
 
 /// Segments and a batch in memory, of 500 rows each, with texts of about `length` bytes.
@@ -133,14 +137,14 @@ impl Cluster {
 
     /// With rows that do not all fit on the way to their reader.
     pub(super) async fn large() -> Self {
-        Self::with(8, 2, 20_000, &worker_options()).await
+        Self::with(8, 2, 3_000, &worker_options()).await
     }
 
     pub(super) async fn with(segments: i64, partitions: usize, length: usize, options: &WorkerOptions) -> Self {
         let (store, folder) = store(segments, length).await;
         let mut served = Vec::new();
         for _ in 0..3 {
-            served.push(Served::start(&store, options, ([127, 0, 0, 1], 0).into()).await);
+            served.push(Served::start(folder.path(), options, ([127, 0, 0, 1], 0).into()).await);
         }
         let addresses: Vec<SocketAddr> = served.iter().map(|served| served.address).collect();
         let mut cluster = Self::over(store, folder, &addresses, partitions);
@@ -167,7 +171,7 @@ impl Cluster {
         let engine = engine_options(partitions);
         let whole = Engine::new(&engine).unwrap();
         let cut = Engine::new(&engine).unwrap().with_carrier(Arc::new(carrier));
-        Self { store, served: Vec::new(), workers, spy, cut, whole, last, _folder: folder }
+        Self { store, served: Vec::new(), workers, spy, cut, whole, last, folder }
     }
 
     /// Waits until so many workers can be used.
@@ -188,6 +192,17 @@ impl Cluster {
     pub(super) async fn rows(&self, engine: &Engine, sql: &str) -> Result<usize, Failure> {
         let batches: Vec<_> = self.run(engine, sql).await?.try_collect().await?;
         Ok(batches.iter().map(|batch| batch.num_rows()).sum())
+    }
+
+    /// A partition of a task of the statement whose first rows have come, in small batches, so that it runs on.
+    pub(super) async fn begun(&self, sql: &str, time: Option<Duration>) -> (TaskRows, Arc<StatementMemory>) {
+        self.rows(&self.cut, sql).await.unwrap();
+        let (task, bounds, home) = self.spy.tasks.lock().unwrap().pop().unwrap();
+        let bounds = TaskBounds { batch_rows: 10, time, ..bounds };
+        let mut run = self.workers.run(&task, &bounds, &home).unwrap();
+        let mut rows = run.partitions.swap_remove(0);
+        assert_eq!(rows.next().await.unwrap().unwrap().num_rows(), 10);
+        (rows, home)
     }
 
     /// Whether the last statement was cut.
