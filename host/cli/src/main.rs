@@ -15,6 +15,7 @@ mod sample;
 mod serve;
 mod tail;
 mod token;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Run the service on a fresh folder with sample logs, and print requests to try
     Demo(demo::Arguments),
+    /// Run parts of statements for servers
+    Worker(worker::Arguments),
     /// Copy a data folder, also while a server runs in it
     Backup(backup::BackupArguments),
     /// Make a data folder of a copy
@@ -70,6 +73,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
+        Command::Worker(arguments) => worker::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
