@@ -13,6 +13,7 @@ mod import;
 mod outcome;
 mod sample;
 mod serve;
+mod slow_queries;
 mod tail;
 mod token;
 mod worker;
@@ -61,6 +62,8 @@ enum Command {
     /// The alerts of an endpoint on a server: their state, their test, their secret
     #[command(subcommand)]
     Alert(alert::Command),
+    /// List the slowest queries of the last hour on a server, with what they cost and what workers did
+    SlowQueries(slow_queries::Arguments),
     /// Make, list and revoke access tokens
     Token(token::Arguments),
     /// Work with the log query language
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Author(command) => author::run(&command),
         Command::CompileComponent(arguments) => compile::run(&arguments),
         Command::Alert(command) => alert::run(&command),
+        Command::SlowQueries(arguments) => slow_queries::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Lql(command) => commands::lql(&command),
         Command::Redact => commands::redact(),

@@ -24,8 +24,9 @@
 //! - `type_codec`, `text_codec`, `logical_check`, `array_subquery_codec`, `engine_functions`, `function_codec`: functions
 //! - `scan_codec`, `expr_check`, `operator_check`, `local_leaves`
 //! - `encoder`, `decoder`, `held_segments`; `batch_bytes`: rows on the wire
-//! - `worker_failure`, `rendezvous`, `task`, `remote_leaf`, `stay`, `cut_report`, `assignment`, `piece`, `cut`, `cut_carrier`: which parts of
-//!   a plan go to workers, and what stands in their place
+//! - `worker_failure`, `rendezvous`, `task`, `task_figures`, `stay`, `cut_report`, `remote_leaf`, `running_cut`,
+//!   `assignment`, `piece`, `cut`, `cut_carrier`: which parts of a plan go to workers, what stands in their place, and the
+//!   report of it
 //! - `task_runner`: running a task here; `attempts`, `failover`: elsewhere after a failure; `local_workers`: workers in
 //!   this process
 
@@ -54,9 +55,11 @@ mod operator_check;
 mod piece;
 mod remote_leaf;
 mod rendezvous;
+mod running_cut;
 mod scan_codec;
 mod stay;
 mod task;
+mod task_figures;
 mod task_runner;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
@@ -69,7 +72,7 @@ pub use batch_bytes::BatchBytes;
 pub use bounds::MAX_PLAN_BYTES;
 pub use cut::{Cut, CutOptions, cut};
 pub use cut_carrier::CutCarrier;
-pub use cut_report::{CutReport, LeafReport, TaskReport};
+pub use cut_report::{AttemptReport, CutReport, LeafReport, RunReport, TaskReport};
 pub use decoder::decode;
 pub use encoder::{EncodedPlan, encode};
 pub use error::PlanError;
@@ -77,6 +80,7 @@ pub use failover::Failover;
 pub use held_segments::held_segments;
 pub use local_leaves::LocalLeaves;
 pub use local_workers::LocalWorkers;
+pub use running_cut::RunningCut;
 pub use stay::Stay;
 pub use task::{Attempt, AttemptsSoFar, CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
 pub use task_runner::TaskRunner;

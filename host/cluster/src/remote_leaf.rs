@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -12,7 +12,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
@@ -20,7 +20,9 @@ use tidegate_functions::context::{ExecutionContext, failed, time_left};
 use tidegate_sql::StatementCost;
 use uuid::Uuid;
 
-use crate::task::{CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
+use crate::cut_report::{AttemptReport, RunReport};
+use crate::task::{Attempt, AttemptsSoFar, CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
+use crate::task_figures::TaskFigures;
 use crate::worker_failure::WorkerFailure;
 
 /// The rows of tasks, whose partitions follow one another. A task is started when the first of its partitions is read.
@@ -30,19 +32,40 @@ pub(crate) struct RemoteLeaf {
     statement: Uuid,
     tasks: Arc<[Task]>,
     properties: Arc<PlanProperties>,
-    runs: Arc<Runs>,
+    runs: Arc<TaskRuns>,
 }
 
 /// The tasks of one run of the operator.
 #[derive(Debug, Default)]
-struct Runs {
+pub(crate) struct TaskRuns {
     started: Mutex<HashMap<usize, Started>>,
+}
+
+impl TaskRuns {
+    fn started(&self) -> MutexGuard<'_, HashMap<usize, Started>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the task at a place has done so far; `None` if it was not started.
+    pub(crate) fn report(&self, place: usize) -> Option<RunReport> {
+        let started = self.started();
+        let Started { cost, attempts, figures, partitions: _ } = started.get(&place)?;
+        let StatementCost { rows_read, bytes_read, memory, .. } = cost();
+        let attempts = attempts().into_iter().map(|Attempt { worker, failure }| AttemptReport {
+            worker: worker.map(|worker| worker.to_string()),
+            failure,
+        });
+        let (taken, rows_sent, attempts) = (figures.taken(), figures.rows(), attempts.collect());
+        Some(RunReport { taken, rows_sent, rows_read, bytes_read, memory, attempts })
+    }
 }
 
 /// A task that runs; what was taken of its rows is `None`.
 struct Started {
     partitions: Vec<Option<TaskRows>>,
     cost: CostSoFar,
+    attempts: AttemptsSoFar,
+    figures: Arc<TaskFigures>,
 }
 
 impl fmt::Debug for Started {
@@ -67,6 +90,11 @@ impl RemoteLeaf {
         Arc::new(Self { workers, statement, tasks, properties: Arc::new(properties), runs: Arc::default() })
     }
 
+    /// Its tasks, when it runs.
+    pub(crate) fn runs(&self) -> Arc<TaskRuns> {
+        Arc::clone(&self.runs)
+    }
+
     /// The task that has a partition of the operator, and which of the task's partitions it is.
     fn place(&self, partition: usize) -> Option<(usize, usize)> {
         let mut before = 0;
@@ -83,7 +111,7 @@ impl RemoteLeaf {
 /// The rows of a partition of a task, which is started if it does not run yet.
 fn rows(leaf: &RemoteLeaf, (place, partition): (usize, usize), context: &TaskContext) -> Result<TaskRows> {
     let Some(task) = leaf.tasks.get(place) else { return internal_err!("there is no task {place}") };
-    let mut started = leaf.runs.started.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut started = leaf.runs.started();
     let run = match started.entry(place) {
         Entry::Occupied(run) => run.into_mut(),
         Entry::Vacant(place) => {
@@ -96,12 +124,14 @@ fn rows(leaf: &RemoteLeaf, (place, partition): (usize, usize), context: &TaskCon
                 batch_rows: context.session_config().batch_size(),
                 time: time_left(),
             };
-            let TaskRun { partitions, cost, .. } = leaf.workers.run(task, &bounds, home).map_err(of_worker)?;
+            let TaskRun { partitions, cost, attempts } = leaf.workers.run(task, &bounds, home).map_err(of_worker)?;
             if partitions.len() != task.partitions {
                 let why = format!("a task has {} partitions instead of {}", partitions.len(), task.partitions);
                 return Err(of_worker(WorkerFailure::Nonsense(why)));
             }
-            place.insert(Started { partitions: partitions.into_iter().map(Some).collect(), cost })
+            let figures = TaskFigures::new(partitions.len());
+            let partitions = partitions.into_iter().map(|rows| Some(figures.counted(rows))).collect();
+            place.insert(Started { partitions, cost, attempts, figures })
         }
     };
     let rows = run.partitions.get_mut(partition).and_then(Option::take);
@@ -157,16 +187,19 @@ impl ExecutionPlan for RemoteLeaf {
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), rows))))
     }
 
-    /// What the scans of the tasks have read, under the names that scans use.
+    /// What the scans of the tasks have read, under the names that scans use, and the tasks.
     fn metrics(&self) -> Option<MetricsSet> {
-        let started = self.runs.started.lock().unwrap_or_else(PoisonError::into_inner);
-        let costs: Vec<StatementCost> = started.values().map(|task| (task.cost)()).collect();
+        let started = self.runs.started();
+        let all = started.values().map(|task| (task.cost)()).fold(StatementCost::default(), StatementCost::plus);
+        let moves = started.values().map(|task| (task.attempts)().len().saturating_sub(1)).sum();
         let metrics = ExecutionPlanMetricsSet::new();
-        let add = |count: Count, numbers: &mut dyn Iterator<Item = u64>| {
-            numbers.for_each(|number| count.add(usize::try_from(number).unwrap_or(usize::MAX)));
-        };
-        add(MetricBuilder::new(&metrics).output_rows(0), &mut costs.iter().map(|cost| cost.rows_read));
-        add(MetricBuilder::new(&metrics).counter("bytes_scanned", 0), &mut costs.iter().map(|cost| cost.bytes_read));
+        let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        MetricBuilder::new(&metrics).output_rows(0).add(whole(all.rows_read));
+        for (name, count) in
+            [("bytes_scanned", whole(all.bytes_read)), ("remote_tasks", started.len()), ("remote_moves", moves)]
+        {
+            MetricBuilder::new(&metrics).counter(name, 0).add(count);
+        }
         Some(metrics.clone_inner())
     }
 }

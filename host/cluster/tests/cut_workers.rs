@@ -11,7 +11,7 @@ use std::time::Duration;
 use cluster::{One, ROWS, Rows};
 use datafusion::arrow::array::AsArray;
 use futures::{StreamExt, TryStreamExt};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use tidegate_cluster::{CutCarrier, CutOptions, CutReport, LocalWorkers, Stay};
 use tidegate_model::{Arguments, Code, Failure};
 use tidegate_sql::{Binding, CostCounter, Engine, EngineOptions, ResultStream, Stop};
@@ -125,6 +125,35 @@ async fn what_workers_read_is_part_of_the_cost() {
     assert_eq!((costs[0].rows_read, costs[1].rows_read), (4500, 4500));
     assert_eq!(costs[0].bytes_read, costs[1].bytes_read);
     assert_eq!((costs[0].statements, costs[1].statements), (1, 1));
+}
+
+#[tokio::test]
+async fn the_cost_of_a_statement_says_what_each_task_did() {
+    let cluster = Cluster::new(CutOptions::ALL).await;
+    let counter = Arc::<CostCounter>::default();
+    let sql = ["SELECT SUM(n) AS s FROM t WHERE n >= 0", "SELECT id FROM t WHERE n < 100", "SELECT 1 AS one"];
+    for sql in sql {
+        let rows = cluster.run(&cluster.cut, sql).await.unwrap();
+        let _: Vec<_> = rows.counted_in(Arc::clone(&counter)).try_collect().await.unwrap();
+    }
+    let reports: Vec<Json> = counter.reports().iter().map(|report| serde_json::from_str(report).unwrap()).collect();
+    let tasks = |statement: usize| reports[statement]["remote"][0]["tasks"].as_array().unwrap();
+    assert_eq!((reports.len(), &reports[2]["local"][0]["reason"]), (3, &json!("no_segments")));
+    assert_eq!(counter.cost().tasks as usize, tasks(0).len() + tasks(1).len());
+    assert_eq!(counter.cost().moves, 0);
+    let sum = |statement: usize, field: &str| {
+        tasks(statement).iter().map(|task| task["ran"][field].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!((sum(0, "rows_read"), sum(1, "rows_sent")), (4000, 100));
+    assert!(sum(0, "bytes_read") > 0 && sum(0, "memory") > 0 && sum(0, "rows_sent") <= 6, "{}", reports[0]);
+    assert!(tasks(0).iter().all(|task| task["ran"]["milliseconds"].as_f64().unwrap() > 0.0));
+    // What was not read has no figures, and a statement that was dropped has those until then.
+    let counter = Arc::<CostCounter>::default();
+    let rows = cluster.run(&cluster.cut, sql[0]).await.unwrap().counted_in(Arc::clone(&counter));
+    drop(rows);
+    let report: Json = serde_json::from_str(&counter.reports()[0]).unwrap();
+    assert_eq!(report["remote"][0]["tasks"][0].get("ran"), None, "{report}");
+    assert_eq!((counter.cost().statements, counter.cost().tasks), (1, 0));
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 //! Statements whose workers fail: they run elsewhere, or end with an error that says so, and hold nothing afterwards.
-#![expect(clippy::unwrap_used, reason = "a failed test may panic")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 #[path = "cluster/mod.rs"]
 mod cluster;
@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use cluster::{ROWS, Rows};
 use futures::{StreamExt, TryStreamExt};
+use serde_json::Value as Json;
 use tidegate_cluster::{
     CutCarrier, CutOptions, Failover, LocalWorkers, Task, TaskBounds, TaskRun, WorkerFailure, Workers,
 };
 use tidegate_functions::context::StatementMemory;
 use tidegate_model::{Code, Failure};
-use tidegate_sql::{Engine, EngineOptions};
+use tidegate_sql::{CostCounter, Engine, EngineOptions};
 
 const COUNT: &str = "SELECT COUNT(*) AS c, SUM(n) AS s FROM t WHERE n >= 0";
 const SORTED: &str = "SELECT * FROM t WHERE n >= 0 ORDER BY event_message";
@@ -115,6 +116,28 @@ async fn without_workers_statements_run_here() {
         assert_eq!(test.faulty.tasks.swap(0, Ordering::Relaxed), 2 * tasks, "each on two workers");
         test.idle().await;
     }
+}
+
+#[tokio::test]
+async fn the_report_says_where_a_task_went() {
+    let test = Test::new().await;
+    test.with(Fault::Gone);
+    let counter = Arc::<CostCounter>::default();
+    let rows = test.engine.run(test.rows.plan(&test.engine, COUNT).unwrap(), None).await.unwrap();
+    let _: Vec<_> = rows.counted_in(Arc::clone(&counter)).try_collect().await.unwrap();
+    let report: Json = serde_json::from_str(&counter.reports()[0]).unwrap();
+    let tasks = report["remote"][0]["tasks"].as_array().unwrap();
+    for task in tasks {
+        let attempts = task["ran"]["attempts"].as_array().unwrap();
+        let workers: Vec<_> = attempts.iter().map(|attempt| &attempt["worker"]).collect();
+        assert!(workers.len() == 3 && *workers[0] == task["worker"] && workers[2].is_null(), "{task}");
+        assert!(
+            attempts[0]["failure"].as_str().unwrap().contains("by the test") && attempts[2].get("failure").is_none()
+        );
+        assert!(task["ran"]["rows_read"].as_u64().unwrap() > 0);
+    }
+    assert_eq!((counter.cost().tasks, counter.cost().moves), (tasks.len() as u64, 2 * tasks.len() as u64));
+    assert_eq!(counter.cost().rows_read, ROWS as u64);
 }
 
 /// What runs here counts in the memory of its statement.

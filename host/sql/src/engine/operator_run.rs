@@ -56,8 +56,7 @@ pub struct OperatorCost {
 impl OperatorCost {
     /// What the run has cost so far; it is no statement of its own.
     pub fn so_far(&self) -> StatementCost {
-        let (rows_read, bytes_read) = read_by(&self.plan);
-        StatementCost { statements: 0, rows_read, bytes_read, memory: number(self.context.peak_memory()) }
+        StatementCost { memory: number(self.context.peak_memory()), ..read_by(&self.plan) }
     }
 }
 
