@@ -220,7 +220,7 @@ pub(crate) struct CostMessage {
 
 impl CostMessage {
     pub(crate) fn of(cost: &StatementCost) -> Self {
-        let StatementCost { statements: _, rows_read, bytes_read, memory } = *cost;
+        let StatementCost { rows_read, bytes_read, memory, .. } = *cost;
         Self { rows_read, bytes_read, memory }
     }
 
@@ -236,7 +236,7 @@ impl CostMessage {
     /// As the cost of a part of a statement, which is no statement of its own.
     pub(crate) fn cost(self) -> StatementCost {
         let Self { rows_read, bytes_read, memory } = self;
-        StatementCost { statements: 0, rows_read, bytes_read, memory }
+        StatementCost { rows_read, bytes_read, memory, ..StatementCost::default() }
     }
 }
 

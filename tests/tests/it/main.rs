@@ -12,6 +12,7 @@ mod alerts;
 mod api_counts;
 mod cache;
 mod cancel;
+mod cluster;
 mod compaction;
 mod compile;
 mod components;
