@@ -16,7 +16,7 @@
 //! | `WindowMemory`, `PartialGroups`, `Yielding`, `StoppableExpr`, `WithinContext` | not at all: put on where the plan runs |
 //! | `OrderedLimit` | not at all: it exists only during optimization |
 //!
-//! Nothing of this is used by a server yet: no setting leads here.
+//! A server uses this if its settings name workers (`tidegate-workers`).
 //!
 //! The files, each of which uses only those before it:
 //!

@@ -34,7 +34,8 @@ const MAX_RESET_STREAMS: usize = 1 << 14;
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     send: SendRequest<Bytes>,
-    closed: watch::Receiver<bool>,
+    /// Why the connection is closed, when it is.
+    closed: watch::Receiver<Option<String>>,
 }
 
 impl Link {
@@ -60,19 +61,20 @@ impl Link {
         };
         let opened = tokio::time::timeout(CONNECT_TIMEOUT, opened).await;
         let (send, connection) = opened.unwrap_or_else(|_| Err("connecting takes too long".to_owned()))?;
-        let (closing, closed) = watch::channel(false);
+        let (closing, closed) = watch::channel(None);
         tokio::spawn(async move {
-            drive(connection).await;
-            closing.send_replace(true);
+            let why = drive(connection).await;
+            closing.send_replace(Some(why));
         });
         Ok(Self { send, closed })
     }
 
-    /// Waits until the connection is closed.
-    pub(crate) async fn closed(&self) {
+    /// Waits until the connection is closed. The reason.
+    pub(crate) async fn closed(&self) -> String {
         let mut closed = self.closed.clone();
         // An error says that its task is gone, and the connection with it.
-        let _ = closed.wait_for(|closed| *closed).await;
+        let why = closed.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        why.unwrap_or_else(|| "the connection broke".to_owned())
     }
 
     /// Asks the worker, and reads the frames of its answer.
@@ -128,18 +130,17 @@ impl Chunks for Answer {
     }
 }
 
-/// Drives a connection until it is closed, or the worker does not answer pings.
-async fn drive<T: AsyncRead + AsyncWrite + Unpin>(mut connection: Connection<T, Bytes>) {
+/// Drives a connection until it is closed, or the worker does not answer pings. The reason; with the connection all of its
+/// streams fail.
+async fn drive<T: AsyncRead + AsyncWrite + Unpin>(mut connection: Connection<T, Bytes>) -> String {
     let pings = connection.ping_pong();
     tokio::select! {
-        done = connection => {
-            if let Err(error) = done {
-                tracing::debug!(%error, "the connection to a worker broke");
-            }
-        }
-        () = unanswered(pings) => tracing::debug!("a worker does not answer pings"),
+        done = connection => match done {
+            Ok(()) => "it closed the connection".to_owned(),
+            Err(error) => format!("the connection broke: {error}"),
+        },
+        () = unanswered(pings) => "it does not answer".to_owned(),
     }
-    // With the connection all of its streams fail.
 }
 
 /// Pings until one is not answered.

@@ -17,6 +17,9 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(2);
 /// How long its answer may take.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long the end of a connection may take after its streams have failed.
+const CLOSING_TIME: Duration = Duration::from_millis(100);
+
 /// How a task of a statement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -169,11 +172,12 @@ impl Member {
                     None => State::Usable(link.clone()),
                     Some(why) => State::Unusable(why),
                 }),
-                Err(why) => return why,
+                // Where the connection broke, it says more than its streams.
+                Err(why) => return tokio::time::timeout(CLOSING_TIME, link.closed()).await.unwrap_or(why),
             }
             tokio::select! {
                 () = tokio::time::sleep(STATUS_INTERVAL) => {}
-                () = link.closed() => return "the connection broke, or the worker did not answer".to_owned(),
+                why = link.closed() => return why,
             }
         }
     }

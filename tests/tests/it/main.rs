@@ -13,6 +13,8 @@ mod api_counts;
 mod cache;
 mod cancel;
 mod cluster;
+mod cluster_document;
+mod cluster_tls;
 mod compaction;
 mod compile;
 mod components;
