@@ -13,8 +13,10 @@ mod import;
 mod outcome;
 mod sample;
 mod serve;
+mod slow_queries;
 mod tail;
 mod token;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -38,6 +40,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Run the service on a fresh folder with sample logs, and print requests to try
     Demo(demo::Arguments),
+    /// Run parts of statements for servers
+    Worker(worker::Arguments),
     /// Copy a data folder, also while a server runs in it
     Backup(backup::BackupArguments),
     /// Make a data folder of a copy
@@ -58,6 +62,8 @@ enum Command {
     /// The alerts of an endpoint on a server: their state, their test, their secret
     #[command(subcommand)]
     Alert(alert::Command),
+    /// List the slowest queries of the last hour on a server, with what they cost and what workers did
+    SlowQueries(slow_queries::Arguments),
     /// Make, list and revoke access tokens
     Token(token::Arguments),
     /// Work with the log query language
@@ -70,6 +76,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
+        Command::Worker(arguments) => worker::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
@@ -80,6 +87,7 @@ fn main() -> ExitCode {
         Command::Author(command) => author::run(&command),
         Command::CompileComponent(arguments) => compile::run(&arguments),
         Command::Alert(command) => alert::run(&command),
+        Command::SlowQueries(arguments) => slow_queries::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Lql(command) => commands::lql(&command),
         Command::Redact => commands::redact(),

@@ -126,7 +126,7 @@ async fn open(startup: Arc<Startup>, options: Options, address: SocketAddr) -> R
 }
 
 /// Notifies systemd, if it asks for notifications.
-fn tell(state: NotifyState) {
+pub(crate) fn tell(state: NotifyState) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!(%error, "systemd cannot be told");
     }
@@ -188,7 +188,7 @@ fn announce(tokens: &NewTokens) {
     println!("  public (sending logs):            {}", tokens.public);
 }
 
-async fn stopped() {
+pub(crate) async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {

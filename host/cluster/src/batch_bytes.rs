@@ -25,23 +25,31 @@ use datafusion::arrow::ipc::writer::{
 
 /// A batch as bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct BatchBytes {
-    message: Vec<u8>,
-    body: Buffer,
-    rows: usize,
+pub struct BatchBytes {
+    /// The message: where the values of each column lie in the body.
+    pub message: Vec<u8>,
+    /// The values.
+    pub body: Buffer,
+    /// How many rows it has.
+    pub rows: usize,
 }
 
 impl BatchBytes {
     /// How many bytes it holds.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.message.len() + self.body.len()
+    }
+
+    /// Whether it holds none, which a batch never does.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The bytes of a batch.
     ///
     /// # Errors
     /// If the format has no such columns.
-    pub(crate) fn of(batch: &RecordBatch) -> Result<Self, ArrowError> {
+    pub fn of(batch: &RecordBatch) -> Result<Self, ArrowError> {
         let columns = batch.columns().iter().map(compact).collect::<Result<_, _>>()?;
         let rows = batch.num_rows();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -60,7 +68,7 @@ impl BatchBytes {
     ///
     /// # Errors
     /// If the bytes are not such a batch.
-    pub(crate) fn batch(&self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    pub fn batch(&self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         // The reader trusts the places of buffers in the body, and fails without an error where one is not in it.
         let read = catch_unwind(AssertUnwindSafe(|| self.read(schema)));
         let batch = read.unwrap_or_else(|_| Err(unread("they are not whole")))?;

@@ -23,12 +23,14 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use tidegate_sql::OwnOperator;
 use tidegate_store::{ScanDescription, is_source_union, source_union};
+use uuid::Uuid;
 
 use crate::assignment::{Weight, tasks};
 use crate::cut_report::{CutReport, LeafReport, TaskReport};
 use crate::error::PlanError;
 use crate::piece::{Branch, Piece, has_subquery_value};
-use crate::remote_leaf::RemoteLeaf;
+use crate::remote_leaf::{RemoteLeaf, TaskRuns};
+use crate::running_cut::RunningCut;
 use crate::stay::Stay;
 use crate::task::{Task, Workers};
 
@@ -55,6 +57,15 @@ pub struct Cut {
     pub plan: Arc<dyn ExecutionPlan>,
     /// What was cut, and what was not and why.
     pub report: CutReport,
+    /// The tasks of each scan of the report.
+    pub(crate) runs: Vec<Arc<TaskRuns>>,
+}
+
+impl Cut {
+    /// The report, which tells what the tasks do while the plan runs.
+    pub fn running(&self) -> RunningCut {
+        RunningCut::new(self.report.clone(), self.runs.clone())
+    }
 }
 
 /// Cuts a plan as the engine of `tidegate-sql` hands it to a [`Carrier`](tidegate_sql::Carrier). `context` has the
@@ -69,12 +80,21 @@ pub fn cut(
     context: &TaskContext,
 ) -> Result<Cut> {
     let names = workers.names();
-    let stays = |stay| Cut { plan: Arc::clone(plan), report: CutReport::whole(stay) };
+    let stays = |stay| Cut { plan: Arc::clone(plan), report: CutReport::whole(stay), runs: Vec::new() };
     if names.is_empty() {
         return Ok(stays(Stay::NoWorkers));
     }
-    let mut cutter =
-        Cutter { workers, names, options, context, report: CutReport::default(), parts: HashMap::new(), scans: 0 };
+    let mut cutter = Cutter {
+        workers,
+        statement: Uuid::new_v4(),
+        names,
+        options,
+        context,
+        report: CutReport::default(),
+        runs: Vec::new(),
+        parts: HashMap::new(),
+        scans: 0,
+    };
     let made = cutter.closed(plan, false)?;
     if cutter.scans == 0 {
         return Ok(stays(Stay::NoSegments));
@@ -88,15 +108,18 @@ pub fn cut(
         tracing::debug!(%error, "a plan is not cut");
         return Ok(stays(Stay::OrderLost(error.strip_backtrace())));
     }
-    Ok(Cut { plan: made, report: cutter.report })
+    Ok(Cut { plan: made, report: cutter.report, runs: cutter.runs })
 }
 
 struct Cutter<'c> {
     workers: &'c Arc<dyn Workers>,
+    statement: Uuid,
     names: Vec<Arc<str>>,
     options: CutOptions,
     context: &'c TaskContext,
     report: CutReport,
+    /// The tasks of each scan of the report.
+    runs: Vec<Arc<TaskRuns>>,
     /// The plans of shared parts, by number.
     parts: HashMap<usize, Arc<dyn ExecutionPlan>>,
     /// How many scans of segments there are.
@@ -224,7 +247,9 @@ impl Cutter<'_> {
             let tasks = tasks.next().unwrap_or_default();
             self.report.leaves.push(self.leaf_report(plan, reads, &tasks));
             let equivalences = plan.properties().equivalence_properties().clone();
-            branches.push(RemoteLeaf::of(Arc::clone(self.workers), tasks.into(), equivalences));
+            let leaf = RemoteLeaf::of(Arc::clone(self.workers), self.statement, tasks.into(), equivalences);
+            self.runs.push(leaf.runs());
+            branches.push(leaf);
         }
         let union = source_union(branches)?;
         let union = match &piece.spread {
@@ -255,8 +280,10 @@ impl Cutter<'_> {
             bytes: task.bytes,
             rows: task.rows,
             plan_bytes: task.plan.bytes.len(),
+            ran: None,
         };
-        LeafReport { source: reads.source.to_string(), operators, tasks: tasks.iter().map(task).collect() }
+        let tasks = tasks.iter().map(task).collect();
+        LeafReport { source: reads.source.to_string(), operators, tasks, left_out: 0 }
     }
 }
 

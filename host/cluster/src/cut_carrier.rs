@@ -6,9 +6,9 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
-use tidegate_sql::Carrier;
+use tidegate_sql::{Carried, Carrier};
 
-use crate::cut::{Cut, CutOptions, cut};
+use crate::cut::{CutOptions, cut};
 use crate::cut_report::CutReport;
 use crate::task::Workers;
 
@@ -37,9 +37,9 @@ impl fmt::Debug for CutCarrier {
 }
 
 impl Carrier for CutCarrier {
-    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
-        let Cut { plan, report } = cut(&plan, &self.workers, self.options, task)?;
-        (self.told)(&report);
-        Ok(plan)
+    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
+        let cut = cut(&plan, &self.workers, self.options, task)?;
+        (self.told)(&cut.report);
+        Ok(Carried { report: Some(Arc::new(cut.running())), plan: cut.plan })
     }
 }

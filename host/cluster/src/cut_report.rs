@@ -1,6 +1,8 @@
 //! What was cut of a statement, for people and for programs.
 
+use std::cmp::Reverse;
 use std::fmt;
+use std::time::Duration;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -17,6 +19,9 @@ pub struct CutReport {
     /// Why other scans are read by the coordinator; not of rows in memory, which always are.
     #[serde(rename = "local")]
     pub stays: Vec<Stay>,
+    /// Scans that were left out of this report.
+    #[serde(skip_serializing_if = "is_none")]
+    pub left_out: usize,
 }
 
 /// One scan of a source that goes to workers.
@@ -28,6 +33,9 @@ pub struct LeafReport {
     pub operators: Vec<String>,
     /// One for each worker that has some of the segments.
     pub tasks: Vec<TaskReport>,
+    /// Tasks that were left out of this report: those that took least.
+    #[serde(skip_serializing_if = "is_none")]
+    pub left_out: usize,
 }
 
 /// What a worker does of a scan.
@@ -45,12 +53,68 @@ pub struct TaskReport {
     pub rows: u64,
     /// The length of the plan that is sent.
     pub plan_bytes: usize,
+    /// What it did; `None` if it was not started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ran: Option<RunReport>,
+}
+
+/// What a task did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunReport {
+    /// From its start until its last row, or until nobody read it any more. As JSON in milliseconds.
+    #[serde(rename = "milliseconds", serialize_with = "milliseconds")]
+    pub taken: Duration,
+    /// Rows that it sent.
+    pub rows_sent: u64,
+    /// Rows that its scan looked at.
+    pub rows_read: u64,
+    /// Bytes of segments that it read.
+    pub bytes_read: u64,
+    /// The most bytes that the statement held on the worker.
+    pub memory: u64,
+    /// Where it ran, one after the other, if its worker failed or may have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<AttemptReport>,
+}
+
+/// An attempt to run a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AttemptReport {
+    /// The worker; `None` is the coordinator.
+    pub worker: Option<String>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+fn milliseconds<S: Serializer>(taken: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((taken.as_secs_f64() * 1e4).round() / 10.0)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 impl CutReport {
     /// Of a statement that stays whole for one reason.
     pub(crate) fn whole(stay: Stay) -> Self {
-        Self { leaves: Vec::new(), stays: vec![stay] }
+        Self { stays: vec![stay], ..Self::default() }
+    }
+
+    /// The report with at most so many scans, and so many tasks of each: those that took longest.
+    pub(crate) fn shortened(mut self, most: usize) -> Self {
+        for leaf in &mut self.leaves {
+            leaf.left_out = leaf.tasks.len().saturating_sub(most);
+            if leaf.left_out > 0 {
+                leaf.tasks.sort_by_key(|task| Reverse(task.ran.as_ref().map(|ran| ran.taken)));
+                leaf.tasks.truncate(most);
+            }
+        }
+        self.left_out = self.leaves.len().saturating_sub(most) + self.stays.len().saturating_sub(most);
+        self.leaves.truncate(most);
+        self.stays.truncate(most);
+        self
     }
 
     /// Whether workers have something to do.
@@ -70,9 +134,9 @@ impl Serialize for Stay {
 
 impl fmt::Display for CutReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for LeafReport { source, operators, tasks } in &self.leaves {
+        for LeafReport { source, operators, tasks, left_out: _ } in &self.leaves {
             writeln!(f, "source `{source}`: workers run {}", operators.join(" over "))?;
-            for TaskReport { worker, segments, partitions, bytes, rows, plan_bytes } in tasks {
+            for TaskReport { worker, segments, partitions, bytes, rows, plan_bytes, ran: _ } in tasks {
                 writeln!(
                     f,
                     "  {worker}: {segments} segments in {partitions} partitions, {bytes} bytes, {rows} rows; a plan of \

@@ -16,7 +16,7 @@
 //! | `WindowMemory`, `PartialGroups`, `Yielding`, `StoppableExpr`, `WithinContext` | not at all: put on where the plan runs |
 //! | `OrderedLimit` | not at all: it exists only during optimization |
 //!
-//! Nothing of this is used by a server yet: no setting leads here.
+//! A server uses this if its settings name workers (`tidegate-workers`).
 //!
 //! The files, each of which uses only those before it:
 //!
@@ -24,12 +24,15 @@
 //! - `type_codec`, `text_codec`, `logical_check`, `array_subquery_codec`, `engine_functions`, `function_codec`: functions
 //! - `scan_codec`, `expr_check`, `operator_check`, `local_leaves`
 //! - `encoder`, `decoder`, `held_segments`; `batch_bytes`: rows on the wire
-//! - `rendezvous`, `task`, `remote_leaf`, `stay`, `cut_report`, `assignment`, `piece`, `cut`, `cut_carrier`: which parts of
-//!   a plan go to workers, and what stands in their place
-//! - `local_workers`: workers in this process
+//! - `worker_failure`, `rendezvous`, `task`, `task_figures`, `stay`, `cut_report`, `remote_leaf`, `running_cut`,
+//!   `assignment`, `piece`, `cut`, `cut_carrier`: which parts of a plan go to workers, what stands in their place, and the
+//!   report of it
+//! - `task_runner`: running a task here; `attempts`, `failover`: elsewhere after a failure; `local_workers`: workers in
+//!   this process
 
 mod array_subquery_codec;
 mod assignment;
+mod attempts;
 mod batch_bytes;
 mod bounds;
 mod cut;
@@ -40,6 +43,7 @@ mod encoder;
 mod engine_functions;
 mod error;
 mod expr_check;
+mod failover;
 mod function_codec;
 mod function_message;
 mod held_segments;
@@ -51,24 +55,33 @@ mod operator_check;
 mod piece;
 mod remote_leaf;
 mod rendezvous;
+mod running_cut;
 mod scan_codec;
 mod stay;
 mod task;
+mod task_figures;
+mod task_runner;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests;
 mod text_codec;
 mod type_codec;
+mod worker_failure;
 
+pub use batch_bytes::BatchBytes;
 pub use bounds::MAX_PLAN_BYTES;
 pub use cut::{Cut, CutOptions, cut};
 pub use cut_carrier::CutCarrier;
-pub use cut_report::{CutReport, LeafReport, TaskReport};
+pub use cut_report::{AttemptReport, CutReport, LeafReport, RunReport, TaskReport};
 pub use decoder::decode;
 pub use encoder::{EncodedPlan, encode};
 pub use error::PlanError;
+pub use failover::Failover;
 pub use held_segments::held_segments;
 pub use local_leaves::LocalLeaves;
 pub use local_workers::LocalWorkers;
+pub use running_cut::RunningCut;
 pub use stay::Stay;
-pub use task::{Task, TaskBounds, TaskRows, TaskRun, Workers};
+pub use task::{Attempt, AttemptsSoFar, CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
+pub use task_runner::TaskRunner;
+pub use worker_failure::WorkerFailure;

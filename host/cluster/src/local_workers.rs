@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -13,15 +12,15 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use futures::channel::mpsc::{self, Receiver, Sender};
 use futures::{SinkExt, StreamExt};
-use tidegate_functions::context::{ExecutionContext, Stop};
+use tidegate_functions::context::{StatementMemory, Stop};
 use tidegate_functions::wording::out_of_memory;
-use tidegate_model::{Code, Failure};
-use tidegate_sql::{Engine, EngineOptions, OperatorRows, OperatorRun, RunBounds};
+use tidegate_model::Failure;
+use tidegate_sql::{Engine, EngineOptions, OperatorRows, OperatorRun};
 
 use crate::batch_bytes::BatchBytes;
-use crate::decoder::decode;
-use crate::local_leaves::LocalLeaves;
 use crate::task::{Task, TaskBounds, TaskRows, TaskRun, Workers};
+use crate::task_runner::TaskRunner;
+use crate::worker_failure::WorkerFailure;
 
 /// Batches of a partition that were sent and not read: one in the channel, and one that its sender may always add.
 const IN_FLIGHT: usize = 1;
@@ -29,7 +28,7 @@ const IN_FLIGHT: usize = 1;
 /// Workers in this process, each with an engine of its own.
 #[derive(Debug)]
 pub struct LocalWorkers {
-    engines: Vec<(Arc<str>, Engine)>,
+    runners: Vec<(Arc<str>, TaskRunner)>,
 }
 
 impl LocalWorkers {
@@ -38,44 +37,32 @@ impl LocalWorkers {
     /// # Errors
     /// If an engine cannot be set up.
     pub fn new(count: usize, options: &EngineOptions) -> Result<Self, Failure> {
-        let engine = |number| Ok((format!("worker-{number}").into(), Engine::new(options)?));
-        Ok(Self { engines: (0..count).map(engine).collect::<Result<_, _>>()? })
+        let runner = |number| Ok((format!("worker-{number}").into(), TaskRunner::new(Engine::new(options)?)));
+        Ok(Self { runners: (0..count).map(runner).collect::<Result<_, _>>()? })
     }
 
     /// Bytes that the tasks of all workers hold now.
     pub fn memory_held(&self) -> usize {
-        self.engines.iter().map(|(_, engine)| engine.memory_held()).sum()
+        self.runners.iter().map(|(_, runner)| runner.memory_held()).sum()
     }
 }
 
 impl Workers for LocalWorkers {
     fn names(&self) -> Vec<Arc<str>> {
-        self.engines.iter().map(|(name, _)| Arc::clone(name)).collect()
+        self.runners.iter().map(|(name, _)| Arc::clone(name)).collect()
     }
 
-    fn run(&self, task: &Task, bounds: &TaskBounds) -> Result<TaskRun, Failure> {
-        let engine = self.engines.iter().find(|(name, _)| *name == task.worker);
-        let Some((_, engine)) = engine else { return Err(failure("there is no such worker")) };
-        let stop = Stop::after(bounds.time.unwrap_or(Duration::MAX));
+    fn run(&self, task: &Task, bounds: &TaskBounds, _: &Arc<StatementMemory>) -> Result<TaskRun, WorkerFailure> {
+        let runner = self.runners.iter().find(|(name, _)| *name == task.worker);
+        let Some((_, runner)) = runner else { return Err(WorkerFailure::Gone("there is no such worker".to_owned())) };
         let named = task.plan.segments.iter().map(|(_, name)| name);
         let held = task.held.only(named);
-        let run_bounds = RunBounds { memory: bounds.memory, batch_rows: bounds.batch_rows };
-        let run = ExecutionContext::of_request(stop.clone()).enter(|| {
-            let plan = |context: &_| {
-                let plan = decode(&task.plan.bytes, &held, context, &LocalLeaves::default());
-                plan.map_err(|error| failure(&error.to_string()))
-            };
-            engine.run_operators(plan, run_bounds)
-        })?;
+        let (run, stop) = runner.run(&task.plan.bytes, &held, bounds)?;
         let OperatorRun { partitions, cost, memory } = run;
         let stops = Arc::new(StopsWhenDropped(stop));
         let partitions = partitions.into_iter().map(|rows| received(rows, &memory, &stops, task)).collect();
-        Ok(TaskRun { partitions, cost: Box::new(move || cost.so_far()) })
+        Ok(TaskRun::new(partitions, move || cost.so_far()))
     }
-}
-
-fn failure(message: &str) -> Failure {
-    Failure::new(Code::Internal, format!("a worker cannot run its part of the statement: {message}"))
 }
 
 /// Asks a task to stop when nobody reads its rows any more: what computes for long asks for it.
@@ -105,12 +92,13 @@ impl fmt::Debug for Sent {
 }
 
 /// Sends the rows of a partition until they end, fail, or nobody reads them.
-async fn sent(mut rows: OperatorRows, memory: Arc<dyn MemoryPool>, mut to: Sender<Result<Sent, Failure>>) {
+async fn sent(mut rows: OperatorRows, memory: Arc<dyn MemoryPool>, mut to: Sender<Result<Sent, WorkerFailure>>) {
     let ended = async {
         while let Some(batch) = rows.next().await {
-            let bytes = BatchBytes::of(&batch?).map_err(|error| failure(&error.to_string()))?;
+            let batch = batch.map_err(WorkerFailure::of_run)?;
+            let bytes = BatchBytes::of(&batch).map_err(|error| WorkerFailure::Nonsense(error.to_string()))?;
             let held = MemoryConsumer::new("sent rows").register(&memory);
-            held.try_grow(bytes.len()).map_err(|error| out_of_memory(&error.to_string()))?;
+            held.try_grow(bytes.len()).map_err(|error| WorkerFailure::of_run(out_of_memory(&error.to_string())))?;
             if to.send(Ok(Sent::Rows(bytes, held))).await.is_err() {
                 break;
             }
@@ -143,27 +131,27 @@ fn received(rows: OperatorRows, memory: &Arc<dyn MemoryPool>, stops: &Arc<StopsW
 }
 
 struct Reading {
-    from: Receiver<Result<Sent, Failure>>,
+    from: Receiver<Result<Sent, WorkerFailure>>,
     schema: SchemaRef,
     is_done: bool,
 }
 
 impl Reading {
     /// The next batch; `None` when the sender said that there are no more, and after a failure.
-    async fn next(&mut self) -> Option<Result<RecordBatch, Failure>> {
+    async fn next(&mut self) -> Option<Result<RecordBatch, WorkerFailure>> {
         if self.is_done {
             return None;
         }
         let read = match self.from.next().await {
             Some(Ok(Sent::Rows(bytes, _held))) => {
-                bytes.batch(&self.schema).map_err(|error| failure(&error.to_string()))
+                bytes.batch(&self.schema).map_err(|error| WorkerFailure::Nonsense(error.to_string()))
             }
             Some(Ok(Sent::End)) => {
                 self.is_done = true;
                 return None;
             }
             Some(Err(failure)) => Err(failure),
-            None => Err(failure("it ended without saying so")),
+            None => Err(WorkerFailure::Gone("it ended without saying so".to_owned())),
         };
         self.is_done = read.is_err();
         Some(read)

@@ -119,6 +119,9 @@ pub(crate) struct SegmentMessage {
     pub(crate) rows: u64,
     #[prost(uint32, optional, tag = "4")]
     pub(crate) checksum: Option<u32>,
+    /// The 16 bytes of the id of its source.
+    #[prost(bytes = "vec", tag = "5")]
+    pub(crate) source: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -3,44 +3,69 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
-use tidegate_functions::context::{failed, time_left};
+use tidegate_functions::context::{ExecutionContext, failed, time_left};
 use tidegate_sql::StatementCost;
+use uuid::Uuid;
 
-use crate::task::{Task, TaskBounds, TaskRows, TaskRun, Workers};
+use crate::cut_report::{AttemptReport, RunReport};
+use crate::task::{Attempt, AttemptsSoFar, CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
+use crate::task_figures::TaskFigures;
+use crate::worker_failure::WorkerFailure;
 
 /// The rows of tasks, whose partitions follow one another. A task is started when the first of its partitions is read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct RemoteLeaf {
     workers: Arc<dyn Workers>,
+    statement: Uuid,
     tasks: Arc<[Task]>,
     properties: Arc<PlanProperties>,
-    runs: Arc<Runs>,
+    runs: Arc<TaskRuns>,
 }
 
 /// The tasks of one run of the operator.
 #[derive(Debug, Default)]
-struct Runs {
+pub(crate) struct TaskRuns {
     started: Mutex<HashMap<usize, Started>>,
+}
+
+impl TaskRuns {
+    fn started(&self) -> MutexGuard<'_, HashMap<usize, Started>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the task at a place has done so far; `None` if it was not started.
+    pub(crate) fn report(&self, place: usize) -> Option<RunReport> {
+        let started = self.started();
+        let Started { cost, attempts, figures, partitions: _ } = started.get(&place)?;
+        let StatementCost { rows_read, bytes_read, memory, .. } = cost();
+        let attempts = attempts().into_iter().map(|Attempt { worker, failure }| AttemptReport {
+            worker: worker.map(|worker| worker.to_string()),
+            failure,
+        });
+        let (taken, rows_sent, attempts) = (figures.taken(), figures.rows(), attempts.collect());
+        Some(RunReport { taken, rows_sent, rows_read, bytes_read, memory, attempts })
+    }
 }
 
 /// A task that runs; what was taken of its rows is `None`.
 struct Started {
     partitions: Vec<Option<TaskRows>>,
-    cost: Box<dyn Fn() -> StatementCost + Send + Sync>,
+    cost: CostSoFar,
+    attempts: AttemptsSoFar,
+    figures: Arc<TaskFigures>,
 }
 
 impl fmt::Debug for Started {
@@ -50,14 +75,24 @@ impl fmt::Debug for Started {
 }
 
 impl RemoteLeaf {
-    /// The rows of tasks, of which there is at least one, with the orders and equivalences that each partition of each
-    /// task has.
-    pub(crate) fn of(workers: Arc<dyn Workers>, tasks: Arc<[Task]>, equivalences: EquivalenceProperties) -> Arc<Self> {
+    /// The rows of tasks of a statement, of which there is at least one, with the orders and equivalences that each
+    /// partition of each task has.
+    pub(crate) fn of(
+        workers: Arc<dyn Workers>,
+        statement: Uuid,
+        tasks: Arc<[Task]>,
+        equivalences: EquivalenceProperties,
+    ) -> Arc<Self> {
         let partitions = tasks.iter().map(|task| task.partitions).sum();
         let partitioning = Partitioning::UnknownPartitioning(partitions);
         let properties =
             PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, Boundedness::Bounded);
-        Arc::new(Self { workers, tasks, properties: Arc::new(properties), runs: Arc::default() })
+        Arc::new(Self { workers, statement, tasks, properties: Arc::new(properties), runs: Arc::default() })
+    }
+
+    /// Its tasks, when it runs.
+    pub(crate) fn runs(&self) -> Arc<TaskRuns> {
+        Arc::clone(&self.runs)
     }
 
     /// The task that has a partition of the operator, and which of the task's partitions it is.
@@ -74,33 +109,38 @@ impl RemoteLeaf {
 }
 
 /// The rows of a partition of a task, which is started if it does not run yet.
-fn rows(
-    runs: &Runs,
-    workers: &dyn Workers,
-    tasks: &[Task],
-    at: (usize, usize),
-    context: &TaskContext,
-) -> Result<TaskRows> {
-    let (place, partition) = at;
-    let Some(task) = tasks.get(place) else { return internal_err!("there is no task {place}") };
-    let mut started = runs.started.lock().unwrap_or_else(PoisonError::into_inner);
+fn rows(leaf: &RemoteLeaf, (place, partition): (usize, usize), context: &TaskContext) -> Result<TaskRows> {
+    let Some(task) = leaf.tasks.get(place) else { return internal_err!("there is no task {place}") };
+    let mut started = leaf.runs.started();
     let run = match started.entry(place) {
         Entry::Occupied(run) => run.into_mut(),
         Entry::Vacant(place) => {
-            let memory = match context.memory_pool().memory_limit() {
-                MemoryLimit::Finite(bytes) => bytes,
-                MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+            let execution = context.session_config().get_extension::<ExecutionContext>();
+            let home = execution.as_deref().and_then(ExecutionContext::memory);
+            let Some(home) = home else { return internal_err!("a task is read outside of a statement") };
+            let bounds = TaskBounds {
+                statement: leaf.statement,
+                memory: home.limit(),
+                batch_rows: context.session_config().batch_size(),
+                time: time_left(),
             };
-            let bounds = TaskBounds { memory, batch_rows: context.session_config().batch_size(), time: time_left() };
-            let TaskRun { partitions, cost } = workers.run(task, &bounds).map_err(failed)?;
+            let TaskRun { partitions, cost, attempts } = leaf.workers.run(task, &bounds, home).map_err(of_worker)?;
             if partitions.len() != task.partitions {
-                return internal_err!("a task has {} partitions instead of {}", partitions.len(), task.partitions);
+                let why = format!("a task has {} partitions instead of {}", partitions.len(), task.partitions);
+                return Err(of_worker(WorkerFailure::Nonsense(why)));
             }
-            place.insert(Started { partitions: partitions.into_iter().map(Some).collect(), cost })
+            let figures = TaskFigures::new(partitions.len());
+            let partitions = partitions.into_iter().map(|rows| Some(figures.counted(rows))).collect();
+            place.insert(Started { partitions, cost, attempts, figures })
         }
     };
     let rows = run.partitions.get_mut(partition).and_then(Option::take);
     rows.map_or_else(|| internal_err!("a partition of a task is read twice"), Ok)
+}
+
+/// The failure of a worker as one of the statement.
+fn of_worker(failure: WorkerFailure) -> DataFusionError {
+    failed(failure.into_failure())
 }
 
 impl DisplayAs for RemoteLeaf {
@@ -136,35 +176,30 @@ impl ExecutionPlan for RemoteLeaf {
 
     /// Each run has tasks of its own.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self {
-            workers: Arc::clone(&self.workers),
-            tasks: Arc::clone(&self.tasks),
-            properties: Arc::clone(&self.properties),
-            runs: Arc::default(),
-        }))
+        Ok(Arc::new(Self { runs: Arc::default(), ..self.as_ref().clone() }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Some(at) = self.place(partition) else { return internal_err!("no task has partition {partition}") };
-        let (runs, workers, tasks) = (Arc::clone(&self.runs), Arc::clone(&self.workers), Arc::clone(&self.tasks));
-        let stream = async move {
-            let rows = rows(&runs, workers.as_ref(), &tasks, at, &context)?;
-            Ok::<_, DataFusionError>(rows.map_err(failed))
-        };
+        let leaf = self.clone();
+        let stream = async move { Ok::<_, DataFusionError>(rows(&leaf, at, &context)?.map_err(of_worker)) };
         let rows = futures::stream::once(stream).try_flatten().boxed();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), rows))))
     }
 
-    /// What the scans of the tasks have read, under the names that scans use.
+    /// What the scans of the tasks have read, under the names that scans use, and the tasks.
     fn metrics(&self) -> Option<MetricsSet> {
-        let started = self.runs.started.lock().unwrap_or_else(PoisonError::into_inner);
-        let costs: Vec<StatementCost> = started.values().map(|task| (task.cost)()).collect();
+        let started = self.runs.started();
+        let all = started.values().map(|task| (task.cost)()).fold(StatementCost::default(), StatementCost::plus);
+        let moves = started.values().map(|task| (task.attempts)().len().saturating_sub(1)).sum();
         let metrics = ExecutionPlanMetricsSet::new();
-        let add = |count: Count, numbers: &mut dyn Iterator<Item = u64>| {
-            numbers.for_each(|number| count.add(usize::try_from(number).unwrap_or(usize::MAX)));
-        };
-        add(MetricBuilder::new(&metrics).output_rows(0), &mut costs.iter().map(|cost| cost.rows_read));
-        add(MetricBuilder::new(&metrics).counter("bytes_scanned", 0), &mut costs.iter().map(|cost| cost.bytes_read));
+        let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        MetricBuilder::new(&metrics).output_rows(0).add(whole(all.rows_read));
+        for (name, count) in
+            [("bytes_scanned", whole(all.bytes_read)), ("remote_tasks", started.len()), ("remote_moves", moves)]
+        {
+            MetricBuilder::new(&metrics).counter(name, 0).add(count);
+        }
         Some(metrics.clone_inner())
     }
 }

@@ -10,6 +10,7 @@ use datafusion::physical_expr::projection::{ProjectionExpr, ProjectionExprs};
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalSortExprNode};
 use tidegate_store::{FileDescription, ScanDescription, SegmentName};
+use uuid::Uuid;
 
 use crate::bounds::MAX_PARTITIONS;
 use crate::error::{PlanError, refused, unsendable};
@@ -59,7 +60,8 @@ pub(crate) fn encoded(
         schema: Some(schema.as_ref().try_into()?),
         segments: segments
             .iter()
-            .map(|SegmentName { id, bytes, rows, checksum }| SegmentMessage {
+            .map(|SegmentName { source, id, bytes, rows, checksum }| SegmentMessage {
+                source: source.as_bytes().to_vec(),
                 id: id.as_bytes().to_vec(),
                 bytes: *bytes,
                 rows: *rows,
@@ -159,10 +161,11 @@ pub(crate) fn decoded(
 }
 
 fn decoded_segment(message: &SegmentMessage) -> Result<SegmentName> {
-    let SegmentMessage { id, bytes, rows, checksum } = message;
-    match id.as_slice().try_into() {
-        Ok(id) => Ok(SegmentName { id: uuid::Uuid::from_bytes(id), bytes: *bytes, rows: *rows, checksum: *checksum }),
-        Err(_) => refused("the id of a segment cannot be read"),
+    let SegmentMessage { id, bytes, rows, checksum, source } = message;
+    // Both are numbers of 16 bytes, so that the place of a file is always one that a store makes.
+    match (Uuid::from_slice(source), Uuid::from_slice(id)) {
+        (Ok(source), Ok(id)) => Ok(SegmentName { source, id, bytes: *bytes, rows: *rows, checksum: *checksum }),
+        _ => refused("the id of a segment cannot be read"),
     }
 }
 

@@ -7,11 +7,13 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use futures::stream::BoxStream;
-use tidegate_model::Failure;
+use tidegate_functions::context::StatementMemory;
 use tidegate_sql::StatementCost;
 use tidegate_store::HeldSegments;
+use uuid::Uuid;
 
 use crate::encoder::EncodedPlan;
+use crate::worker_failure::WorkerFailure;
 
 /// What one worker runs: a plan over segments of one source.
 #[derive(Debug, Clone)]
@@ -32,10 +34,13 @@ pub struct Task {
     pub rows: u64,
 }
 
-/// What a task may use.
+/// What a task may use on its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskBounds {
-    /// Bytes that its operators may hold.
+    /// The statement, by a random number: all tasks of one statement on one worker share its memory there.
+    pub statement: Uuid,
+    /// Bytes that all tasks of the statement may hold together on one worker: what the statement may hold on the
+    /// coordinator. A worker may have a lower limit of its own.
     pub memory: usize,
     /// Rows of a batch.
     pub batch_rows: usize,
@@ -44,14 +49,45 @@ pub struct TaskBounds {
 }
 
 /// The rows of one partition of a task. It ends without a failure only if the worker said that there are no more rows.
-pub type TaskRows = BoxStream<'static, Result<RecordBatch, Failure>>;
+/// Nothing comes after a failure.
+pub type TaskRows = BoxStream<'static, Result<RecordBatch, WorkerFailure>>;
+
+/// What a task has cost so far.
+pub type CostSoFar = Box<dyn Fn() -> StatementCost + Send + Sync>;
+
+/// One attempt to run a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The name of the worker; `None` is this machine.
+    pub worker: Option<Arc<str>>,
+    /// Why it did not go well; `None` also while it goes on. For operators, not for callers.
+    pub failure: Option<String>,
+}
+
+/// The attempts to run a task so far.
+pub type AttemptsSoFar = Box<dyn Fn() -> Vec<Attempt> + Send + Sync>;
 
 /// A task that runs. When all of its rows were dropped, it ends, and what it held is given back.
 pub struct TaskRun {
     /// The rows of each partition, as many as the task has.
     pub partitions: Vec<TaskRows>,
-    /// What the task has cost so far.
-    pub cost: Box<dyn Fn() -> StatementCost + Send + Sync>,
+    /// What the task has cost so far, also after its end.
+    pub cost: CostSoFar,
+    /// Where it ran, if that may be elsewhere than the task says; none if not.
+    pub attempts: AttemptsSoFar,
+}
+
+impl TaskRun {
+    /// A task with the rows of its partitions, and what it costs.
+    pub fn new(partitions: Vec<TaskRows>, cost: impl Fn() -> StatementCost + Send + Sync + 'static) -> Self {
+        Self { partitions, cost: Box::new(cost), attempts: Box::new(Vec::new) }
+    }
+
+    /// The same task, which may run elsewhere.
+    #[must_use]
+    pub fn with_attempts(self, attempts: impl Fn() -> Vec<Attempt> + Send + Sync + 'static) -> Self {
+        Self { attempts: Box::new(attempts), ..self }
+    }
 }
 
 impl fmt::Debug for TaskRun {
@@ -65,9 +101,11 @@ pub trait Workers: fmt::Debug + Send + Sync {
     /// The names of the workers, by which segments are shared out. A worker that comes back has the same name.
     fn names(&self) -> Vec<Arc<str>>;
 
-    /// Starts a task, within a runtime. Its partitions are read in any order, and none waits for another one to be read.
+    /// Starts a task, within a runtime and in the execution context of its statement. Its partitions are read in any
+    /// order, and none waits for another one to be read. `home` is the memory of the statement on this machine: what is held
+    /// here of rows that nobody has taken yet counts there.
     ///
     /// # Errors
     /// If the worker does not take the task, also if it is gone. What fails later comes with the rows, with its code and place.
-    fn run(&self, task: &Task, bounds: &TaskBounds) -> Result<TaskRun, Failure>;
+    fn run(&self, task: &Task, bounds: &TaskBounds, home: &Arc<StatementMemory>) -> Result<TaskRun, WorkerFailure>;
 }

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use prost::Message;
 use serde_json::json;
 use tidegate_model::Arguments;
-use tidegate_sql::{Binding, Carrier, Engine, EngineOptions, Sources};
+use tidegate_sql::{Binding, Carried, Carrier, Engine, EngineOptions, Sources};
 use tidegate_store::{HeldSegments, ScanDescription, Store, StoreOptions};
 
 use crate::bounds::MAX_DEPTH;
@@ -84,10 +84,10 @@ type Planned = (Arc<dyn ExecutionPlan>, Arc<TaskContext>);
 struct Kept(Mutex<Vec<Planned>>);
 
 impl Carrier for Kept {
-    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> EngineResult<Arc<dyn ExecutionPlan>> {
+    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> EngineResult<Carried> {
         let context = TaskContext::default().with_session_config(task.session_config().clone());
         self.0.lock().unwrap().push((Arc::clone(&plan), Arc::new(context.with_runtime(task.runtime_env()))));
-        Ok(plan)
+        Ok(plan.into())
     }
 }
 

@@ -6,6 +6,8 @@
 mod cuts;
 #[path = "cut/mod.rs"]
 mod engine;
+#[path = "../../sql/tests/property/excuse.rs"]
+mod excuse;
 #[path = "../../sql/tests/property/tape.rs"]
 mod tape;
 

@@ -2,57 +2,31 @@
 //! back, and the report tells what was cut.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+#[path = "cluster/mod.rs"]
+mod cluster;
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cluster::{One, ROWS, Rows};
 use datafusion::arrow::array::AsArray;
-use datafusion::catalog::TableProvider;
 use futures::{StreamExt, TryStreamExt};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use tidegate_cluster::{CutCarrier, CutOptions, CutReport, LocalWorkers, Stay};
 use tidegate_model::{Arguments, Code, Failure};
-use tidegate_sql::{Binding, CostCounter, Engine, EngineOptions, ResultStream, Sources, Stop};
+use tidegate_sql::{Binding, CostCounter, Engine, EngineOptions, ResultStream, Stop};
 use tidegate_store::{Store, StoreOptions};
 
-struct One(Arc<dyn TableProvider>);
-
-impl Sources for One {
-    fn table(&self, _: &str) -> Option<Arc<dyn TableProvider>> {
-        Some(Arc::clone(&self.0))
-    }
-    fn names(&self) -> Vec<String> {
-        vec!["t".to_owned()]
-    }
-}
-
 struct Cluster {
-    store: Arc<Store>,
+    rows: Rows,
     workers: Arc<LocalWorkers>,
     cut: Engine,
     whole: Engine,
     last: Arc<Mutex<CutReport>>,
-    _folder: tempfile::TempDir,
 }
 
 impl Cluster {
-    /// Eight segments and a batch in memory, of 500 rows each.
     async fn new(options: CutOptions) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let settings =
-            StoreOptions { manual_flush: true, durable: false, row_group_rows: 50, ..StoreOptions::default() };
-        let store = Store::open(&folder.path().join("data"), settings).unwrap();
-        store.create_source("t").unwrap();
-        for part in 0..9_i64 {
-            let rows = (0..500).map(|n| {
-                let number = part * 500 + n;
-                json!({"id": format!("{number:05}"), "timestamp": 1_763_600_000_000_000 + number * 1_000_000,
-                       "event_message": format!("row {number} of a text that takes some room"), "n": number})
-            });
-            store.ingest("t", rows.collect()).await.unwrap();
-            if part < 8 {
-                store.flush().await.unwrap();
-            }
-        }
         let engine = EngineOptions { partitions: 2, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
         let (workers, last) = (Arc::new(LocalWorkers::new(3, &engine).unwrap()), Arc::<Mutex<CutReport>>::default());
         let told = Arc::clone(&last);
@@ -61,13 +35,11 @@ impl Cluster {
         });
         let whole = Engine::new(&engine).unwrap();
         let cut = Engine::new(&engine).unwrap().with_carrier(Arc::new(carrier));
-        Self { store, workers, cut, whole, last, _folder: folder }
+        Self { rows: Rows::new().await, workers, cut, whole, last }
     }
 
     async fn run(&self, engine: &Engine, sql: &str) -> Result<ResultStream, Failure> {
-        let (sources, arguments) = (One(self.store.table("t").unwrap()), Arguments::new());
-        let plan = engine.plan(sql, Binding::new(&sources, &arguments, 1_763_633_702_000_000))?;
-        engine.run(plan, Some(100_000)).await
+        engine.run(self.rows.plan(engine, sql)?, Some(100_000)).await
     }
 
     async fn rows(&self, engine: &Engine, sql: &str) -> Result<usize, Failure> {
@@ -82,11 +54,7 @@ impl Cluster {
 
     /// Waits until the workers hold nothing.
     async fn idle(&self) {
-        let began = Instant::now();
-        while self.workers.memory_held() > 0 {
-            assert!(began.elapsed() < Duration::from_secs(20), "{} bytes are held", self.workers.memory_held());
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        cluster::wait(|| self.workers.memory_held() == 0).await;
     }
 }
 
@@ -122,7 +90,7 @@ async fn what_nobody_reads_ends_and_gives_its_memory_back() {
         // Nothing of it was read.
         drop(cluster.run(&cluster.cut, sql).await.unwrap());
         cluster.idle().await;
-        assert_eq!(cluster.rows(&cluster.cut, sql).await.unwrap(), 4500);
+        assert_eq!(cluster.rows(&cluster.cut, sql).await.unwrap(), ROWS);
         cluster.idle().await;
     }
 }
@@ -157,6 +125,35 @@ async fn what_workers_read_is_part_of_the_cost() {
     assert_eq!((costs[0].rows_read, costs[1].rows_read), (4500, 4500));
     assert_eq!(costs[0].bytes_read, costs[1].bytes_read);
     assert_eq!((costs[0].statements, costs[1].statements), (1, 1));
+}
+
+#[tokio::test]
+async fn the_cost_of_a_statement_says_what_each_task_did() {
+    let cluster = Cluster::new(CutOptions::ALL).await;
+    let counter = Arc::<CostCounter>::default();
+    let sql = ["SELECT SUM(n) AS s FROM t WHERE n >= 0", "SELECT id FROM t WHERE n < 100", "SELECT 1 AS one"];
+    for sql in sql {
+        let rows = cluster.run(&cluster.cut, sql).await.unwrap();
+        let _: Vec<_> = rows.counted_in(Arc::clone(&counter)).try_collect().await.unwrap();
+    }
+    let reports: Vec<Json> = counter.reports().iter().map(|report| serde_json::from_str(report).unwrap()).collect();
+    let tasks = |statement: usize| reports[statement]["remote"][0]["tasks"].as_array().unwrap();
+    assert_eq!((reports.len(), &reports[2]["local"][0]["reason"]), (3, &json!("no_segments")));
+    assert_eq!(counter.cost().tasks as usize, tasks(0).len() + tasks(1).len());
+    assert_eq!(counter.cost().moves, 0);
+    let sum = |statement: usize, field: &str| {
+        tasks(statement).iter().map(|task| task["ran"][field].as_u64().unwrap()).sum::<u64>()
+    };
+    assert_eq!((sum(0, "rows_read"), sum(1, "rows_sent")), (4000, 100));
+    assert!(sum(0, "bytes_read") > 0 && sum(0, "memory") > 0 && sum(0, "rows_sent") <= 6, "{}", reports[0]);
+    assert!(tasks(0).iter().all(|task| task["ran"]["milliseconds"].as_f64().unwrap() > 0.0));
+    // What was not read has no figures, and a statement that was dropped has those until then.
+    let counter = Arc::<CostCounter>::default();
+    let rows = cluster.run(&cluster.cut, sql[0]).await.unwrap().counted_in(Arc::clone(&counter));
+    drop(rows);
+    let report: Json = serde_json::from_str(&counter.reports()[0]).unwrap();
+    assert_eq!(report["remote"][0]["tasks"][0].get("ran"), None, "{report}");
+    assert_eq!((counter.cost().statements, counter.cost().tasks), (1, 0));
 }
 
 #[tokio::test]

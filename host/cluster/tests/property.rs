@@ -12,6 +12,8 @@
 mod cuts;
 #[path = "carried/mod.rs"]
 mod engine;
+#[path = "../../sql/tests/property/excuse.rs"]
+mod excuse;
 #[path = "../../sql/tests/property/grammar.rs"]
 mod grammar;
 #[path = "../../sql/tests/property/naive.rs"]

@@ -13,7 +13,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use shipped::{Logs, logs, queries, rows};
 use tidegate_cluster::{LocalLeaves, PlanError, decode, encode};
-use tidegate_sql::{Carrier, Engine, EngineOptions, SavedQuery};
+use tidegate_sql::{Carried, Carrier, Engine, EngineOptions, SavedQuery};
 use tidegate_store::{HeldSegments, Store};
 
 /// Encodes and decodes plans, over the segments that the store has under the names in the plan.
@@ -26,14 +26,14 @@ struct OverStore {
 }
 
 impl Carrier for OverStore {
-    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> EngineResult<Arc<dyn ExecutionPlan>> {
+    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> EngineResult<Carried> {
         let mut leaves = LocalLeaves::default();
         let encoded = match encode(&plan, task.session_config().options(), Some(&mut leaves)) {
             Ok(encoded) => encoded,
             Err(PlanError::Unsendable(why)) => {
                 eprintln!("stays: {why}");
                 self.stayed.fetch_add(1, Ordering::Relaxed);
-                return Ok(plan);
+                return Ok(plan.into());
             }
             Err(error) => panic!("{error}"),
         };
@@ -48,7 +48,7 @@ impl Carrier for OverStore {
         }
         let again = decode(&encoded.bytes, &held, task, &leaves).unwrap_or_else(|error| panic!("{error}"));
         self.travelled.fetch_add(1, Ordering::Relaxed);
-        Ok(again)
+        Ok(again.into())
     }
 }
 

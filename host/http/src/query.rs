@@ -135,12 +135,15 @@ pub(crate) async fn query(
 /// It is for private tokens: how many rows were looked at tells about rows of others, which a caller with pinned
 /// parameters must not learn.
 fn write_cost(cost: StatementCost, headers: &mut HeaderMap) {
-    let StatementCost { statements, rows_read, bytes_read, memory } = cost;
+    let StatementCost { statements, rows_read, bytes_read, memory, tasks, moves } = cost;
     if statements == 0 {
         return;
     }
     // A dictionary of RFC 9651.
-    let text = format!("statements={statements}, rows-read={rows_read}, bytes-read={bytes_read}, memory={memory}");
+    let mut text = format!("statements={statements}, rows-read={rows_read}, bytes-read={bytes_read}, memory={memory}");
+    if tasks > 0 {
+        text.push_str(&format!(", tasks={tasks}, moves={moves}"));
+    }
     if let Ok(value) = HeaderValue::try_from(text) {
         headers.insert(COST, value);
     }

@@ -14,6 +14,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tidegate_store::StoreStats;
+use tidegate_workers::WorkerView;
 
 use crate::app::App;
 
@@ -73,15 +74,23 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let damage = damage(&app.service.store.stats());
     let status = if damage.is_empty() { "ok" } else { "degraded" };
     warnings.extend(damage.iter().map(Problem::json));
-    Json(json!({
+    let mut body = json!({
         "status": status,
         "running": running,
         "places": places,
         "waiting": waiting,
         "unchecked_endpoints": unchecked,
         "warnings": warnings,
-    }))
-    .into_response()
+    });
+    if let (Some(workers), Some(body)) = (&app.service.workers, body.as_object_mut()) {
+        body.insert("workers".to_owned(), workers.views().iter().map(worker).collect());
+    }
+    Json(body).into_response()
+}
+
+/// A worker. One that is not used does not make the service unready: statements run without it.
+fn worker(view: &WorkerView) -> Value {
+    json!({"name": view.name.as_ref(), "used": view.unusable.is_none(), "reason": view.unusable})
 }
 
 /// The damage to the stored logs. All other logs are served, so the service stays ready and says that it is degraded.

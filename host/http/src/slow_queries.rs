@@ -1,7 +1,7 @@
 //! The slowest queries of the last hour, with their text and their cost, for operators.
 //!
 //! They are held in memory and begin anew with the process: at most [`MOST`] of them, with at most [`LONGEST`] bytes of
-//! text each. Only private tokens see them, because the text of a query may name whatever its caller looked for.
+//! text and 64 KiB of what workers did each. Only private tokens see them, because the text of a query may name whatever its caller looked for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -45,6 +45,8 @@ pub(crate) struct SlowQuery {
     /// Whether `text` is only the beginning.
     cut: bool,
     cost: StatementCost,
+    /// What of its statements ran on workers, as JSON objects.
+    workers: Vec<Arc<str>>,
 }
 
 /// What the request log knows about the end of a query.
@@ -87,6 +89,7 @@ impl SlowQueries {
             text: text.map(|text| text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default().to_owned()),
             cut: text.is_some_and(|text| text.len() > LONGEST),
             cost,
+            workers: query.record.workers(),
         };
         self.take(query.arrived, taken, made);
     }
@@ -113,6 +116,7 @@ impl SlowQueries {
         drop(slowest);
         known.sort_by_key(|one| std::cmp::Reverse(one.taken));
         let shown = known.into_iter().map(|one| {
+            let workers = one.workers.iter().map(|report| serde_json::from_str(report).unwrap_or_default());
             json!({
                 "arrived_at": time(one.arrived),
                 "milliseconds": (one.taken.as_secs_f64() * 1e4).round() / 10.0,
@@ -127,6 +131,9 @@ impl SlowQueries {
                 "rows_read": one.cost.rows_read,
                 "bytes_read": one.cost.bytes_read,
                 "memory": one.cost.memory,
+                "tasks": one.cost.tasks,
+                "moves": one.cost.moves,
+                "workers": workers.collect::<Vec<Value>>(),
             })
         });
         shown.collect()
@@ -150,6 +157,7 @@ mod tests {
             text: None,
             cut: false,
             cost: StatementCost::default(),
+            workers: Vec::new(),
         }
     }
 

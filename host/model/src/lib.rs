@@ -5,6 +5,7 @@
 //! without knowing each other.
 
 mod alert;
+mod code_names;
 mod errors;
 mod failure;
 mod limit_set;

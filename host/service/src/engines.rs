@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use tidegate_cluster::{CutCarrier, CutOptions, Failover};
 use tidegate_runtime::{Runtime, RuntimeOptions};
 use tidegate_sql::{Engine, EngineOptions};
+use tidegate_workers::RemoteWorkers;
 
 use crate::compute::Compute;
 use crate::start_error::StartError;
@@ -25,7 +27,12 @@ impl Engines {
     ///
     /// # Errors
     /// What does not start.
-    pub(crate) fn start(runtime: RuntimeOptions, partitions: usize) -> Result<Self, StartError> {
+    /// With workers, the engine has them run what can be cut off statements.
+    pub(crate) fn start(
+        runtime: RuntimeOptions,
+        partitions: usize,
+        workers: Option<(Arc<RemoteWorkers>, CutOptions)>,
+    ) -> Result<Self, StartError> {
         let limits = &runtime.limits;
         let engine = Engine::new(&EngineOptions {
             partitions,
@@ -35,6 +42,13 @@ impl Engines {
             narrow: tidegate_store::narrowed,
         })
         .map_err(StartError::setup("the query engine"))?;
+        let engine = match workers {
+            Some((workers, options)) => {
+                let workers = Arc::new(Failover::new(workers, &engine));
+                engine.with_carrier(Arc::new(CutCarrier::new(workers, options, |_| {})))
+            }
+            None => engine,
+        };
         // One memory pool: what guests hold and what statements hold is counted together.
         let runtime = Runtime::new(RuntimeOptions { memory: Some(engine.memory()), ..runtime })?;
         let compute = Compute::start().map_err(StartError::Threads)?;

@@ -12,6 +12,7 @@ pub mod answer;
 mod blocking;
 pub mod cache;
 mod clock;
+pub mod cluster_options;
 mod component_kinds;
 mod compute;
 mod deadline;

@@ -11,6 +11,7 @@ use tidegate_model::{Errors, Limits};
 use tidegate_runtime::{Compilation, CompileCommand};
 use tidegate_store::StoreOptions;
 
+use crate::cluster_options::ClusterOptions;
 use crate::door_options::DoorOptions;
 use crate::networks::Network;
 use crate::syslog_options::SyslogOptions;
@@ -50,6 +51,8 @@ pub struct Options {
     pub alerts: AlertOptions,
     /// The export of traces.
     pub traces: TraceOptions,
+    /// Workers that run parts of statements.
+    pub cluster: ClusterOptions,
     /// The endpoints of packs, in the order in which they are saved. An endpoint that reads another comes after it.
     pub packs: Vec<PackEndpoint>,
 }
@@ -74,6 +77,7 @@ impl Options {
             components: ComponentOptions::default(),
             alerts: AlertOptions::default(),
             traces: TraceOptions::default(),
+            cluster: ClusterOptions::default(),
             packs: Vec::new(),
         }
     }

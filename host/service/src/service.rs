@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_runtime::{ArtefactOptions, RuntimeOptions};
 use tidegate_sql::EngineOptions;
 use tidegate_store::{Ingested, Store, StoreError};
+use tidegate_workers::RemoteWorkers;
 
 use crate::admission::Admission;
 use crate::alerts::{self, Alerts};
@@ -63,6 +64,8 @@ pub struct Service {
     pub rates: RateLimiter,
     /// The threads on which requests compute.
     pub compute: Arc<Compute>,
+    /// The workers, if there are any.
+    pub workers: Option<Arc<RemoteWorkers>>,
     recheck: Recheck,
 }
 
@@ -95,8 +98,10 @@ impl Service {
             prepared_bytes: options.components.code_memory,
             ..RuntimeOptions::default()
         };
-        let engines = Engines::start(runtime, EngineOptions::default().partitions)?;
-        let service = Self::over(options, store, tokens, &engines, clock).await?;
+        let workers = options.cluster.start()?;
+        let cut = workers.clone().map(|workers| (workers, options.cluster.cut()));
+        let engines = Engines::start(runtime, EngineOptions::default().partitions, cut)?;
+        let service = Self::over(options, store, tokens, &engines, workers, clock).await?;
         seed::sources(&service.store)?;
         service.registry.fill(service.store.catalog().endpoint_entries()?);
         seed::endpoints(&service.registrar).await?;
@@ -121,6 +126,7 @@ impl Service {
         store: Arc<Store>,
         tokens: Tokens,
         engines: &Engines,
+        workers: Option<Arc<RemoteWorkers>>,
         clock: Clock,
     ) -> Result<Arc<Self>, StartError> {
         let Engines { engine, runtime, compute } = engines.clone();
@@ -183,6 +189,7 @@ impl Service {
             alerts,
             tokens,
             compute,
+            workers,
         }))
     }
 

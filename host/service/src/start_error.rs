@@ -4,6 +4,8 @@ use tidegate_model::Failure;
 use tidegate_runtime::RuntimeError;
 use tidegate_store::StoreError;
 
+use crate::cluster_options::ClusterError;
+
 /// Why a service does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -35,6 +37,9 @@ pub enum StartError {
     /// One token would be both.
     #[error("the private and the public access token are the same: who sends logs would manage everything")]
     SameToken,
+    /// The workers cannot be used.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// A token from the environment is too weak to be one.
     #[error("the {0} access token is shorter than 16 characters; use at least 128 random bits")]
     WeakToken(&'static str),
@@ -44,7 +49,7 @@ impl StartError {
     /// Whether trying again cannot help, or would hide a mistake from who makes it at a terminal.
     pub fn is_final(&self) -> bool {
         match self {
-            Self::WeakToken(_) | Self::SameToken | Self::Store(StoreError::Locked(_)) => true,
+            Self::WeakToken(_) | Self::SameToken | Self::Cluster(_) | Self::Store(StoreError::Locked(_)) => true,
             // What is refused once is refused again; a full disk is not.
             Self::Pack { failure, .. } => failure.code.status() < 500,
             _ => false,

@@ -55,7 +55,7 @@ use crate::resolve::{self, Output, ResolvedStatement};
 use crate::saved_query::SavedQuery;
 use crate::text;
 use crate::types::Type;
-pub use carrier::Carrier;
+pub use carrier::{Carried, Carrier, CarrierReport};
 pub use cost::{CostCounter, StatementCost};
 pub use followed::PreparedPlan;
 pub use narrow::Narrow;
@@ -96,8 +96,8 @@ impl Default for EngineOptions {
     }
 }
 
-/// Plans and runs statements.
-#[derive(Debug)]
+/// Plans and runs statements. Clones share their memory.
+#[derive(Debug, Clone)]
 pub struct Engine {
     state: SessionState,
     /// The same without the rule [`TAKES_PROJECTIONS_IN`] and with unions of no order; see [`Engine::operators`].
@@ -296,22 +296,23 @@ impl Engine {
             }
             None => logical,
         };
+        let mut report = None;
         let physical = ExecutionContext::of_planning(&budget)
             .scope(self.physical(&logical))
             .await
-            .and_then(|plan| self.carried(plan))
+            .and_then(|plan| self.carried(plan, &mut report))
             .and_then(with_own_operators)
             .map_err(|error| correlated::of_planning(error, &logical))?;
+        let memory = self.memory_of_statement(memory);
         let Run { task, context } = self.new_run(&budget, memory, batch::rows(&logical, &physical))?;
-        let cost = cost::RunningCost::new(Arc::clone(&physical), Arc::clone(&context));
+        let cost = cost::RunningCost::new(Arc::clone(&physical), Arc::clone(&context), report);
         let stream = execute_stream(physical, task).planned()?;
         Ok(ResultStream { columns: columns.into(), stream, context, cost, _budget: budget })
     }
 
-    /// What belongs to one run: memory of at most so many bytes, and never more than any statement may hold; batches of so
-    /// many rows; the execution context, which stops with the current one of the thread.
-    fn new_run(&self, budget: &PlanningBudget, memory: usize, rows: usize) -> Result<Run> {
-        let memory = Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), memory.min(self.statement_memory)));
+    /// What belongs to one run: its memory; batches of so many rows; the execution context, which stops with the current
+    /// one of the thread.
+    fn new_run(&self, budget: &PlanningBudget, memory: Arc<StatementMemory>, rows: usize) -> Result<Run> {
         let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
         let context = ExecutionContext::of_run(memory, Arc::clone(budget.patterns()));
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(pool).build().planned()?;
@@ -321,11 +322,16 @@ impl Engine {
         Ok(Run { task: Arc::new(task), context })
     }
 
-    fn carried(&self, plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
-        match &self.carrier {
-            Some(carrier) => carrier.carry(plan, &TaskContext::from(&self.state)),
-            None => Ok(plan),
-        }
+    /// The operators that run in the place of these; `report` is given what is said of them.
+    fn carried(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        report: &mut Option<Arc<dyn CarrierReport>>,
+    ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+        let Some(carrier) = &self.carrier else { return Ok(plan) };
+        let carried = carrier.carry(plan, &TaskContext::from(&self.state))?;
+        *report = carried.report;
+        Ok(carried.plan)
     }
 
     /// The plan as operators, with parts that several of them read computed once.

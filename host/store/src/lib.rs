@@ -30,7 +30,8 @@
 //! - `shred`: events to columns; `memory`: sorted batches of rows that no segment holds yet
 //! - `segment`: Parquet files with checksums
 //! - `source`: one source, its rows in memory and its segments, and the swap between them
-//! - `wal`: the write-ahead log and its thread; `scan`: tables for queries
+//! - `wal`: the write-ahead log and its thread; `scan`: tables for queries; `segment_files`: segments that are read
+//!   without a catalog
 //! - `background`: flush and retention; `recovery`: what a start settles
 //! - `maintenance`: backup, verify, repair; `store`: the public [`Store`]
 
@@ -52,6 +53,7 @@ mod recovery;
 mod scan;
 mod schema;
 mod segment;
+mod segment_files;
 mod shred;
 mod source;
 mod source_info;
@@ -88,6 +90,7 @@ pub use scan::{
     held_segments::HeldSegments,
     table::{FollowedTable, narrowed},
 };
+pub use segment_files::{SegmentError, SegmentFiles};
 pub use source::{
     feed::{ColumnsVersion, NewRows},
     following::Feed,

@@ -11,7 +11,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 pub(crate) use no_shadow::Shadow;
 use tidegate_cluster::{LocalLeaves, PlanError, decode, encode, held_segments};
-use tidegate_sql::{Carrier, Engine, EngineOptions, OwnOperator};
+use tidegate_sql::{Carried, Carrier, Engine, EngineOptions, OwnOperator};
 
 pub(crate) fn engine(options: &EngineOptions) -> Engine {
     Engine::new(options).unwrap().with_carrier(Arc::new(ThereAndBack))
@@ -37,12 +37,14 @@ fn changes(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
 }
 
 impl Carrier for ThereAndBack {
-    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried> {
         let options = task.session_config().options();
         let mut leaves = LocalLeaves::default();
         let encoded = match encode(&plan, options, Some(&mut leaves)) {
             Ok(encoded) => encoded,
-            Err(PlanError::Unsendable(why)) if STAYS.iter().any(|known| why.starts_with(known)) => return Ok(plan),
+            Err(PlanError::Unsendable(why)) if STAYS.iter().any(|known| why.starts_with(known)) => {
+                return Ok(plan.into());
+            }
             Err(error) => panic!("{error}\n{}", shown(&plan)),
         };
         let again = decode(&encoded.bytes, &held_segments(&plan), task, &leaves)
@@ -54,6 +56,6 @@ impl Carrier for ThereAndBack {
             let twice = encode(&again, options, Some(&mut kept)).unwrap_or_else(|error| panic!("{error}"));
             assert!(twice.bytes == encoded.bytes, "encoded again it is another plan\n{}", shown(&plan));
         }
-        Ok(again)
+        Ok(again.into())
     }
 }

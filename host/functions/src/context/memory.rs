@@ -33,6 +33,11 @@ impl StatementMemory {
         Self { all, limit, held: AtomicUsize::new(0), peak: AtomicUsize::new(0), made }
     }
 
+    /// The most bytes that it may hold.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// The most bytes that were held at a time.
     pub fn peak(&self) -> usize {
         self.peak.load(Ordering::Relaxed)

@@ -99,7 +99,8 @@ impl ExecutionContext {
         self.memory().map_or(0, |memory| memory.peak())
     }
 
-    fn memory(&self) -> Option<&Arc<StatementMemory>> {
+    /// The memory that the statement counts in; `None` for a request without one.
+    pub fn memory(&self) -> Option<&Arc<StatementMemory>> {
         match &self.phase {
             Phase::Request => None,
             Phase::Planning(budget) => Some(budget.memory()),

@@ -4,6 +4,7 @@
 //! codes of failures. Names of endpoints, sources and tokens are left out, because the page needs no token.
 
 mod alerts;
+mod cluster;
 mod doors;
 mod figures;
 mod follow;
@@ -28,6 +29,7 @@ use tidegate_service::follow::FollowNumbers;
 use tidegate_store::StoreStats;
 
 use self::alerts::AlertMetrics;
+use self::cluster::ClusterMetrics;
 use self::doors::DoorMetrics;
 use self::figures::Figures;
 pub(crate) use self::syslog::OpenSyslog;
@@ -115,6 +117,7 @@ pub(crate) struct Metrics {
     /// The figures of syslog over TCP and TLS.
     pub(crate) syslog: SyslogMetrics,
     alerts: AlertMetrics,
+    cluster: ClusterMetrics,
     follow: Figures<FollowNumbers>,
     unusable: Gauge,
     memory: Gauge,
@@ -160,6 +163,7 @@ impl Metrics {
             doors: DoorMetrics::register(&mut registry),
             syslog: SyslogMetrics::register(&mut registry),
             alerts: AlertMetrics::register(&mut registry),
+            cluster: ClusterMetrics::register(&mut registry),
             follow: Figures::register(&mut registry, &follow::TOTALS, &follow::LEVELS),
             unusable: Gauge::default(),
             memory: Gauge::default(),
@@ -336,6 +340,7 @@ impl Metrics {
         set(&self.cache_bytes, size(bytes));
         self.store.measure(&service.store.stats());
         self.alerts.measure(service);
+        self.cluster.measure(service);
         self.follow.measure(&service.following.numbers());
         set(&self.unusable, service.registry.unusable().0);
         set(&self.memory, resident_memory().unwrap_or(0));

@@ -7,7 +7,7 @@ use tidegate_service::tokens::Access;
 use super::answers::Described;
 use super::{
     alert_routes, door_routes, endpoint_routes, endpoint_schemas, operation_routes, request_routes, source_routes,
-    token_routes,
+    token_routes, worker_schemas,
 };
 use super::{endpoints, route::Route, schemas};
 
@@ -41,6 +41,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
         all.extend(alert_routes::schemas());
         all.extend(endpoint_schemas::schemas());
         all.insert("FillRates".to_owned(), source_routes::fill_rates());
+        all.extend(worker_schemas::schemas());
     }
     json!({
         "openapi": "3.1.0",

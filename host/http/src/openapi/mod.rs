@@ -8,7 +8,7 @@
 //! - `route`: a fixed route; `request_routes`, `door_routes`, `endpoint_routes`, `alert_routes`, `source_routes`, `token_routes` and
 //!   `operation_routes`: all of them, by subject;
 //! - `follow_routes`: what following a query adds to its routes;
-//! - `schemas`, `endpoint_schemas`: what they take and answer;
+//! - `schemas`, `endpoint_schemas`, `worker_schemas`: what they take and answer;
 //! - `endpoints`: an operation for each saved endpoint;
 //! - `answers`: what the endpoints answer, planned at most once a minute;
 //! - `columns`: the schema of a row.
@@ -32,5 +32,6 @@ mod route;
 mod schemas;
 mod source_routes;
 mod token_routes;
+mod worker_schemas;
 
 pub(crate) use columns::RowSchemas;

@@ -42,7 +42,8 @@ pub(super) fn answer_headers(errors: Errors) -> Value {
         },
         "x-tidegate-cost": {
             "description": "For private tokens, where statements ran for this answer and it is not sent while its rows are \
-                            read: statements=N, rows-read=N, bytes-read=N, memory=N (bytes, the most of one statement).",
+                            read: statements=N, rows-read=N, bytes-read=N, memory=N (bytes, the most of one statement); \
+                            where workers ran parts of them, tasks=N, moves=N (to other machines, after a failure).",
             "schema": {"type": "string"},
         },
     });
@@ -361,7 +362,10 @@ fn schemas() -> Value {
             "rows_read": {"type": "integer", "minimum": 0, "description": "Rows of sources that were looked at; those that statistics leave out are not."},
             "bytes_read": {"type": "integer", "minimum": 0, "description": "Bytes of segments."},
             "memory": {"type": "integer", "minimum": 0, "description": "The most bytes that one statement held at a time."},
-        }), &["arrived_at", "milliseconds", "endpoint", "status", "statements", "rows_read", "bytes_read", "memory"]),
+            "tasks": {"type": "integer", "minimum": 0, "description": "Parts of its statements that were given to workers."},
+            "moves": {"type": "integer", "minimum": 0, "description": "How often such a part ran elsewhere because a worker failed."},
+            "workers": {"type": "array", "items": shown("StatementWorkers"), "description": "Where the scans of its statements ran, of the first ones, up to 64 KiB; empty on a server without workers."},
+        }), &["arrived_at", "milliseconds", "endpoint", "status", "statements", "rows_read", "bytes_read", "memory", "tasks", "moves", "workers"]),
         "EndpointVersion": object(endpoint, &["id", "name", "version"]),
         "SourceFields": closed(source_fields.clone(), &[]),
         "NewSource": closed(source_fields, &["name"]),

@@ -63,6 +63,11 @@ impl RunRecord {
     pub fn cost(&self) -> StatementCost {
         self.cost.cost()
     }
+
+    /// What of its statements ran on workers, each a JSON object; none on a server without workers.
+    pub fn workers(&self) -> Vec<Arc<str>> {
+        self.cost.reports()
+    }
 }
 
 /// How much later than a request's time its [`Stop`] ends the work. It is later than [`GRACE`], so that another part,

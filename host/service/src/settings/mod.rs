@@ -7,6 +7,7 @@
 mod macros;
 mod admission;
 mod alerts;
+mod cluster;
 mod compaction;
 mod doors;
 mod follow;
@@ -22,6 +23,7 @@ use tidegate_model::{LIMITS, Part, Section, SettingError, Unit, number};
 use crate::options::Options;
 use admission::{ADMISSION, CACHE, COMPONENTS, RATE};
 use alerts::ALERTS;
+use cluster::CLUSTER;
 use compaction::COMPACTION;
 use doors::DOORS;
 use follow::FOLLOW;
@@ -118,6 +120,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         of: |o: &Options| &o.traces,
         of_mut: |o| &mut o.traces,
     },
+    &Part {
+        name: "cluster",
+        what: "workers that run parts of statements (tidegate worker); without them every statement runs in this process",
+        settings: CLUSTER,
+        of: |o| o,
+        of_mut: |o| o,
+    },
 ];
 
 /// Checks the settings against each other, when all are set.
@@ -134,6 +143,7 @@ pub fn validate(options: &Options) -> Result<(), SettingError> {
         return Err(SettingError::Contradiction(message));
     }
     options.syslog.check(certificate.is_some()).map_err(SettingError::Contradiction)?;
+    options.cluster.check().map_err(SettingError::Contradiction)?;
     let ingest = &options.ingest;
     for (least, what, most, of) in [
         (options.store.max_event_bytes, "event_bytes", ingest.max_body, "max_body"),

@@ -52,6 +52,8 @@ fn every_setting_sets_one_thing_of_its_own() {
         ("networks", "10.0.0.0/8"),
         ("source", "other"),
         ("time_zone", "Europe/Berlin"),
+        ("workers", "10.0.0.1:4100, workers:4100"),
+        ("tls_ca", "ca.pem"),
     ];
     let all = |options: &Options| -> Vec<String> {
         let of = |section: &&dyn Section<Options>| -> Vec<String> {
@@ -85,6 +87,8 @@ fn texts_without_their_form_are_refused() {
         ("syslog", "listen", "514"),
         ("syslog", "networks", "all"),
         ("syslog", "time_zone", "Berlin"),
+        ("cluster", "workers", "10.0.0.1"),
+        ("cluster", "workers", "10.0.0.1:4100 10.0.0.2:4100"),
         ("server", "errors", "200"),
         ("ingest", "key_in_query", "yes"),
         ("doors", "loki_source", "two\nlines"),

@@ -167,7 +167,7 @@ impl Workbench {
             ..RuntimeOptions::default()
         };
         // With one partition, batches and the order of rows do not depend on the number of processors.
-        let engines = Engines::start(runtime, 1)?;
+        let engines = Engines::start(runtime, 1, None)?;
         Ok(Self { engines, options })
     }
 
@@ -194,7 +194,7 @@ impl Workbench {
         let options = Options { data_dir: folder.path().join("data"), ..self.options.clone() };
         let store = Store::open(&options.data_dir, options.store.clone())?;
         let tokens = Tokens::open(store.catalog(), &options)?;
-        let service = Service::over(options, store, tokens, &self.engines, Clock::Frozen(scene.now)).await?;
+        let service = Service::over(options, store, tokens, &self.engines, None, Clock::Frozen(scene.now)).await?;
         for (source, events) in scene.logs {
             fill(&service, source, events).await?;
         }

@@ -14,5 +14,26 @@ pub trait Carrier: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// If the statement cannot run.
-    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Arc<dyn ExecutionPlan>>;
+    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> Result<Carried>;
+}
+
+/// What runs in the place of the operators of a statement.
+#[derive(Debug)]
+pub struct Carried {
+    /// The operators.
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// What runs elsewhere, if there is something to say.
+    pub report: Option<Arc<dyn CarrierReport>>,
+}
+
+impl From<Arc<dyn ExecutionPlan>> for Carried {
+    fn from(plan: Arc<dyn ExecutionPlan>) -> Self {
+        Self { plan, report: None }
+    }
+}
+
+/// What of one statement runs elsewhere. It becomes part of what the statement costs.
+pub trait CarrierReport: fmt::Debug + Send + Sync {
+    /// What is known now, as a JSON object: asked for when the statement has ended.
+    fn json(&self) -> String;
 }

@@ -4,14 +4,14 @@
 //! when its last row has come, or when it is dropped before that.
 
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_plan::ExecutionPlan;
 use tidegate_functions::context::ExecutionContext;
 use tidegate_model::number;
 
+use super::carrier::CarrierReport;
 use super::shared_rows::SharedRows;
 
 /// What statements cost together.
@@ -26,33 +26,61 @@ pub struct StatementCost {
     pub bytes_read: u64,
     /// The most bytes that one of the statements held at a time.
     pub memory: u64,
+    /// Tasks that were given to workers.
+    pub tasks: u64,
+    /// How often a task went elsewhere because its worker failed.
+    pub moves: u64,
+}
+
+impl StatementCost {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            statements: self.statements.saturating_add(other.statements),
+            rows_read: self.rows_read.saturating_add(other.rows_read),
+            bytes_read: self.bytes_read.saturating_add(other.bytes_read),
+            memory: self.memory.max(other.memory),
+            tasks: self.tasks.saturating_add(other.tasks),
+            moves: self.moves.saturating_add(other.moves),
+        }
+    }
 }
 
 /// Adds up the costs of the statements of one request.
 #[derive(Debug, Default)]
-pub struct CostCounter {
-    statements: AtomicU64,
-    rows_read: AtomicU64,
-    bytes_read: AtomicU64,
-    memory: AtomicU64,
+pub struct CostCounter(Mutex<Costs>);
+
+#[derive(Debug, Default)]
+struct Costs {
+    all: StatementCost,
+    reports: Vec<Arc<str>>,
 }
+
+/// The most bytes of reports of one request that are kept.
+const MOST_REPORTED: usize = 64 << 10;
 
 impl CostCounter {
     /// The costs of the statements that have ended so far.
     pub fn cost(&self) -> StatementCost {
-        StatementCost {
-            statements: self.statements.load(Ordering::Relaxed),
-            rows_read: self.rows_read.load(Ordering::Relaxed),
-            bytes_read: self.bytes_read.load(Ordering::Relaxed),
-            memory: self.memory.load(Ordering::Relaxed),
-        }
+        self.costs().all
     }
 
-    fn add(&self, cost: StatementCost) {
-        self.statements.fetch_add(cost.statements, Ordering::Relaxed);
-        self.rows_read.fetch_add(cost.rows_read, Ordering::Relaxed);
-        self.bytes_read.fetch_add(cost.bytes_read, Ordering::Relaxed);
-        self.memory.fetch_max(cost.memory, Ordering::Relaxed);
+    /// What ran elsewhere of the statements that have ended so far, each a JSON object
+    /// ([`CarrierReport`](super::CarrierReport)); the first, up to 64 KiB together.
+    pub fn reports(&self) -> Vec<Arc<str>> {
+        self.costs().reports.clone()
+    }
+
+    fn add(&self, cost: StatementCost, report: Option<String>) {
+        let mut costs = self.costs();
+        costs.all = costs.all.plus(cost);
+        let reported: usize = costs.reports.iter().map(|report| report.len()).sum();
+        costs.reports.extend(report.filter(|report| reported + report.len() <= MOST_REPORTED).map(Arc::from));
+    }
+
+    fn costs(&self) -> MutexGuard<'_, Costs> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,12 +88,18 @@ impl CostCounter {
 pub(super) struct RunningCost {
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<ExecutionContext>,
+    /// What of it runs elsewhere.
+    report: Option<Arc<dyn CarrierReport>>,
     counter: Option<Arc<CostCounter>>,
 }
 
 impl RunningCost {
-    pub(super) fn new(plan: Arc<dyn ExecutionPlan>, context: Arc<ExecutionContext>) -> Self {
-        Self { plan, context, counter: None }
+    pub(super) fn new(
+        plan: Arc<dyn ExecutionPlan>,
+        context: Arc<ExecutionContext>,
+        report: Option<Arc<dyn CarrierReport>>,
+    ) -> Self {
+        Self { plan, context, report, counter: None }
     }
 
     pub(super) fn count_in(&mut self, counter: Arc<CostCounter>) {
@@ -75,8 +109,9 @@ impl RunningCost {
     /// Adds the cost, once.
     pub(super) fn ended(&mut self) {
         let Some(counter) = self.counter.take() else { return };
-        let (rows_read, bytes_read) = read_by(&self.plan);
-        counter.add(StatementCost { statements: 1, rows_read, bytes_read, memory: number(self.context.peak_memory()) });
+        let cost = read_by(&self.plan);
+        let cost = StatementCost { statements: 1, memory: number(self.context.peak_memory()), ..cost };
+        counter.add(cost, self.report.as_ref().map(|report| report.json()));
     }
 }
 
@@ -86,9 +121,9 @@ impl Drop for RunningCost {
     }
 }
 
-/// The rows and bytes that the scans of a plan have read so far.
-pub(super) fn read_by(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
-    let (mut rows, mut bytes) = (0_u64, 0_u64);
+/// What the scans of a plan have read so far, and the tasks of those that workers run.
+pub(super) fn read_by(plan: &Arc<dyn ExecutionPlan>) -> StatementCost {
+    let mut all = StatementCost::default();
     let mut parts = HashSet::new();
     let mut plans = vec![Arc::clone(plan)];
     while let Some(plan) = plans.pop() {
@@ -101,11 +136,16 @@ pub(super) fn read_by(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
             } else if let Some(metrics) = node.metrics().filter(|_| node.children().is_empty()) {
                 let sum = |name: &str| metrics.sum_by_name(name).map_or(0, |value| number(value.as_usize()));
                 let handed_on = number(metrics.output_rows().unwrap_or(0));
-                rows = rows.saturating_add(handed_on).saturating_add(sum("pushdown_rows_pruned"));
-                bytes = bytes.saturating_add(sum("bytes_scanned"));
+                all = all.plus(StatementCost {
+                    rows_read: handed_on.saturating_add(sum("pushdown_rows_pruned")),
+                    bytes_read: sum("bytes_scanned"),
+                    tasks: sum("remote_tasks"),
+                    moves: sum("remote_moves"),
+                    ..StatementCost::default()
+                });
             }
             Ok(TreeNodeRecursion::Continue)
         });
     }
-    (rows, bytes)
+    all
 }

@@ -136,7 +136,7 @@ impl Engine {
         let task = TaskContext::from(&self.in_order).with_session_config(config).with_runtime(Arc::new(runtime));
         // Each run counts in metrics of its own: those of operators that run again and again would grow without bound.
         let physical = reset_plan_states(Arc::clone(physical)).planned()?;
-        let cost = RunningCost::new(Arc::clone(&physical), Arc::clone(&context));
+        let cost = RunningCost::new(Arc::clone(&physical), Arc::clone(&context), None);
         let stream = execute_stream(physical, Arc::new(task)).planned()?;
         Ok(ResultStream { columns: Arc::clone(columns), stream, context, cost, _budget: Arc::clone(budget) })
     }

@@ -14,7 +14,7 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{Stream, StreamExt};
-use tidegate_functions::context::{ExecutionContext, PlanningBudget};
+use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory};
 use tidegate_model::number;
 
 use super::cost::{StatementCost, read_by};
@@ -22,10 +22,10 @@ use super::{Engine, Run, batch, with_own_operators};
 use crate::fail::{Planning, Result, from_running};
 
 /// What a run of operators may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct RunBounds {
-    /// Bytes that its operators may hold, and no more than the engine lets any statement hold.
-    pub memory: usize,
+    /// What its operators hold counts here. Several runs of one statement share it.
+    pub memory: Arc<StatementMemory>,
     /// Rows of a batch; fewer where rows are wide.
     pub batch_rows: usize,
 }
@@ -56,8 +56,7 @@ pub struct OperatorCost {
 impl OperatorCost {
     /// What the run has cost so far; it is no statement of its own.
     pub fn so_far(&self) -> StatementCost {
-        let (rows_read, bytes_read) = read_by(&self.plan);
-        StatementCost { statements: 0, rows_read, bytes_read, memory: number(self.context.peak_memory()) }
+        StatementCost { memory: number(self.context.peak_memory()), ..read_by(&self.plan) }
     }
 }
 
@@ -116,6 +115,19 @@ impl Engine {
         let partitions = partitions.collect::<Result<_>>()?;
         let memory = Arc::clone(task.memory_pool());
         Ok(OperatorRun { partitions, cost: OperatorCost { plan, context }, memory })
+    }
+
+    /// The same engine for parts of statements that came from elsewhere: its statements are not changed before they run.
+    /// All that both run together may hold what this one may.
+    #[must_use]
+    pub fn for_parts(&self) -> Self {
+        Self { carrier: None, ..self.clone() }
+    }
+
+    /// Memory for one statement: at most so many bytes, and never more than any statement may hold, within what all may hold
+    /// together.
+    pub fn memory_of_statement(&self, bytes: usize) -> Arc<StatementMemory> {
+        Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), bytes.min(self.statement_memory)))
     }
 
     /// Bytes that all statements of this engine hold now.

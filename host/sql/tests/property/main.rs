@@ -18,6 +18,7 @@
 mod cuts;
 #[path = "../dialect/engine.rs"]
 mod engine;
+mod excuse;
 mod grammar;
 mod naive;
 mod records;

@@ -143,7 +143,8 @@ impl ScanDescription {
             };
             let Some(row_groups) = &file.row_groups else { return Ok(made) };
             let known: usize = segment.runs.iter().map(|run| run.groups).sum();
-            if known != row_groups.len() {
+            // Of a segment that was held without a catalog that is not known yet: its reader compares them.
+            if segment.has_runs && known != row_groups.len() {
                 return plan_err!("segment {} has other row groups", name.id);
             }
             let access = |is_read: &bool| if *is_read { RowGroupAccess::Scan } else { RowGroupAccess::Skip };

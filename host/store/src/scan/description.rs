@@ -24,6 +24,8 @@ use crate::segment::handle::Segment;
 /// A segment as another machine knows it: if any of these differs, it is another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentName {
+    /// The id of its source: the name of the folder that has its file.
+    pub source: Uuid,
     /// Its id, unique among all segments of a store.
     pub id: Uuid,
     /// The length of its file.
@@ -36,8 +38,8 @@ pub struct SegmentName {
 
 impl SegmentName {
     pub(crate) fn of(segment: &Segment) -> SegmentName {
-        let Segment { id, bytes, rows, checksum, .. } = segment;
-        SegmentName { id: *id, bytes: *bytes, rows: *rows as u64, checksum: *checksum }
+        let Segment { source, id, bytes, rows, checksum, .. } = segment;
+        SegmentName { source: *source, id: *id, bytes: *bytes, rows: *rows as u64, checksum: *checksum }
     }
 }
 

@@ -13,7 +13,7 @@
 use std::{fmt, sync::Arc};
 
 use datafusion::{
-    common::{internal_datafusion_err, tree_node::TreeNodeRecursion},
+    common::{exec_err, internal_datafusion_err, tree_node::TreeNodeRecursion},
     datasource::{
         listing::PartitionedFile,
         physical_plan::{FileScanConfig, FileSource, ParquetSource, parquet::ParquetAccessPlan},
@@ -136,6 +136,11 @@ impl Preparation {
         let mut reader =
             self.index.readers.create_reader(self.index.partition, file.clone(), None, &self.index.metrics)?;
         let footer = reader.get_metadata(None).await?;
+        if let Some(access) = file.extension::<ParquetAccessPlan>()
+            && access.len() != footer.num_row_groups()
+        {
+            return exec_err!("a file of the scan has other row groups than its plan");
+        }
         if let Some(ids) = file.extension::<IdSearch>() {
             match ids.pruned(reader.as_mut(), &footer, file.extension::<ParquetAccessPlan>()).await? {
                 Some(access) => file = file.with_extension(access),

@@ -109,7 +109,12 @@ impl AsyncFileReader for SegmentReader {
         async move {
             let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
             let (store, source) = (&self.store, &self.source);
-            self.inner.get_metadata(Some(&options)).await.map_err(|error| named(store, source, &error))
+            let footer = self.inner.get_metadata(Some(&options)).await;
+            let footer = footer.and_then(|footer| {
+                let is_whole = usize::try_from(footer.file_metadata().num_rows()) == Ok(store.segment.rows);
+                is_whole.then_some(footer).ok_or_else(|| ParquetError::General("it has other rows".to_owned()))
+            });
+            footer.map_err(|error| named(store, source, &error))
         }
         .boxed()
     }

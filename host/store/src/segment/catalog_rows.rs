@@ -48,7 +48,7 @@ pub(crate) fn register(conn: &Connection, source_key: i64, segment: &Segment, sc
 }
 
 /// The segments of a source, as the catalog names them. Of each file only the presence and the length are checked.
-pub(crate) fn load(conn: &Connection, source_key: i64, folder: &Path) -> Result<Vec<Arc<Segment>>> {
+pub(crate) fn load(conn: &Connection, source_key: i64, source: Uuid, folder: &Path) -> Result<Vec<Arc<Segment>>> {
     let mut statement = conn.prepare_cached(
         "SELECT id, rows, bytes, min_time, max_time, projects, created_at, checksum, first_seq, last_seq, runs
          FROM segments
@@ -58,6 +58,7 @@ pub(crate) fn load(conn: &Connection, source_key: i64, folder: &Path) -> Result<
         let id: Uuid = row.get(0)?;
         let segment = Segment {
             id,
+            source,
             path: folder.join(segment_file(id)),
             rows: row.get::<_, i64>(1)? as usize,
             bytes: row.get::<_, i64>(2)? as u64,

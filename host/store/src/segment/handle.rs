@@ -23,6 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) id: Uuid,
+    pub(crate) source: Uuid,
     pub(crate) path: PathBuf,
     pub(crate) rows: usize,
     pub(crate) bytes: u64,
@@ -83,10 +84,38 @@ impl Segment {
         self.note_damage(&reason);
     }
 
+    /// A segment of which nothing is known but its file.
+    pub(crate) fn of_file(
+        source: Uuid,
+        id: Uuid,
+        path: PathBuf,
+        bytes: u64,
+        rows: usize,
+        checksum: Option<u32>,
+    ) -> Segment {
+        Segment {
+            id,
+            source,
+            path,
+            rows,
+            bytes,
+            min_time: i64::MIN,
+            max_time: i64::MAX,
+            runs: vec![Run { rows, groups: 0, min_time: i64::MIN, max_time: i64::MAX, projects: RunProjects::Any }],
+            has_runs: false,
+            created_at: 0,
+            checksum,
+            seqs: None,
+            damage: OnceLock::new(),
+            removal: AtomicU8::new(FileRemoval::Keep as u8),
+        }
+    }
+
     /// A segment from its file and its footer.
     pub(crate) fn of_entry(id: Uuid, path: PathBuf, bytes: u64, checksum: u32, entry: &FooterEntry) -> Segment {
         Segment {
             id,
+            source: entry.source,
             path,
             rows: entry.rows,
             bytes,

@@ -38,7 +38,7 @@ pub(crate) fn load_sources(
         let shape: Shape = serde_json::from_str(row.get_ref(3)?.as_str().unwrap_or_default())
             .map_err(|e| StoreError::corrupt(format!("the schema of source `{}`", info.name), e))?;
         let folder = paths::source_folder(dir, info.id);
-        let segments = catalog_rows::load(conn, key, &folder)?;
+        let segments = catalog_rows::load(conn, key, info.id, &folder)?;
         let seen = ColumnAges::of_text(row.get_ref(7)?.as_str_or_null().ok().flatten());
         let source = Source::new(info, key, shape, segments, options, Arc::clone(unflushed)).with_seen(seen);
         sources.push(Arc::new(source));

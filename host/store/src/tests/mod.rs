@@ -28,6 +28,7 @@ mod retention;
 mod scan;
 mod schedules;
 mod schema;
+mod segment_files;
 mod sources;
 mod text_search;
 

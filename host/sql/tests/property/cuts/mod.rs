@@ -19,6 +19,7 @@ use std::cell::RefCell;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
+use crate::excuse::is_excused;
 use crate::tape::Tape;
 use grammar::{Compare, Facts, Statement};
 use world::{World, bag};
@@ -138,6 +139,7 @@ async fn compare(world: &World, statement: &Statement, partitions: usize) -> Res
     };
     let (expected, got) = match (expected, got) {
         (Ok(expected), Ok(got)) => (expected, got),
+        (Ok(_), Err(failure)) if is_excused(&failure) => return Ok(()),
         (Err(one), Err(other)) if one.code == other.code && one.message == other.message => {
             return Err(format!("the statement is not one that runs: {sql}\n{one}"));
         }

@@ -1,0 +1,156 @@
+//! `tidegate worker`: runs parts of statements for servers until SIGTERM or Ctrl-C.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use sd_notify::NotifyState;
+use tidegate_model::{Limits, Unit, number, size};
+use tidegate_service::Options;
+use tidegate_sql::EngineOptions;
+use tidegate_store::SegmentFiles;
+use tidegate_tls::{ServerTls, TlsFiles};
+use tidegate_workers::{Accept, PROTOCOLS, Worker, WorkerListeners, WorkerOptions, is_loopback};
+
+use crate::outcome::Outcome;
+use crate::serve::{listen, start_logging, stopped, tell};
+
+/// The least memory of a worker, in bytes.
+const LEAST_MEMORY: u64 = 16 << 20;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Where to listen for servers: an address and a port
+    #[arg(long, env = "TIDEGATE_WORKER_LISTEN", default_value = "127.0.0.1:4100")]
+    listen: SocketAddr,
+    /// Where the segments are: the data folder of the server, which is only read
+    #[arg(long, env = "TIDEGATE_WORKER_STORE")]
+    store: PathBuf,
+    /// The certificate of this worker and those that signed it, in PEM; needed beyond this machine; read again when it changes
+    #[arg(long, env = "TIDEGATE_WORKER_TLS_CERTIFICATE", requires_all = ["tls_key", "tls_client_ca"])]
+    tls_certificate: Option<PathBuf>,
+    /// The private key of that certificate, in PEM, not encrypted
+    #[arg(long, env = "TIDEGATE_WORKER_TLS_KEY", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Certificates in PEM that sign those of servers: nothing is done for who has none
+    #[arg(long, env = "TIDEGATE_WORKER_TLS_CLIENT_CA", requires = "tls_certificate")]
+    tls_client_ca: Option<PathBuf>,
+    /// Where to answer GET /health, /ready and /metrics without TLS, and nothing else; they are answered at --listen too
+    #[arg(long, env = "TIDEGATE_WORKER_PROBE_LISTEN")]
+    probe_listen: Option<SocketAddr>,
+    /// Memory that all tasks together may hold, such as "2 GiB"
+    #[arg(long, env = "TIDEGATE_WORKER_MEMORY", value_parser = memory, default_value_t = Memory(number(Limits::default().total_memory)))]
+    memory: Memory,
+    /// Threads that compute; as many as there are processors unless set
+    #[arg(long, env = "TIDEGATE_WORKER_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Tasks at once; a server runs what is over it elsewhere
+    #[arg(long, env = "TIDEGATE_WORKER_TASKS", value_parser = clap::value_parser!(u16).range(1..=10_000), default_value_t = 64)]
+    tasks: u16,
+    /// Seconds that running tasks may go on after SIGTERM
+    #[arg(long, env = "TIDEGATE_WORKER_GRACE", default_value_t = 30)]
+    grace: u32,
+    /// Which log lines are written
+    #[arg(long, env = "TIDEGATE_WORKER_LOG_LEVEL", default_value = "info")]
+    log_level: String,
+}
+
+/// A number of bytes, written with a unit.
+#[derive(Debug, Clone, Copy)]
+struct Memory(u64);
+
+impl std::fmt::Display for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&Unit::Bytes.show(self.0))
+    }
+}
+
+fn memory(text: &str) -> Result<Memory, String> {
+    let bytes = Unit::Bytes.read(text).ok_or_else(|| format!("write {}", Unit::Bytes.how()))?;
+    if bytes < LEAST_MEMORY {
+        return Err(format!("it must be {} at least", Unit::Bytes.show(LEAST_MEMORY)));
+    }
+    Ok(Memory(bytes))
+}
+
+pub(crate) fn run(arguments: Arguments) -> Outcome {
+    let mut options = Options::default();
+    options.server.log_level.clone_from(&arguments.log_level);
+    start_logging(&options)?;
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::warn!(%error, "the limit of open files cannot be raised");
+    }
+    let accept = accept(&arguments)?;
+    let segments = SegmentFiles::folder(&arguments.store)?;
+    let worker = Worker::start(&worker_options(&arguments), segments)?;
+    // Computing has threads of its own.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(serve(worker, accept, &arguments))
+}
+
+/// How servers are let in.
+fn accept(arguments: &Arguments) -> Result<Accept, Box<dyn Error>> {
+    let files = (&arguments.tls_certificate, &arguments.tls_key, &arguments.tls_client_ca);
+    match files {
+        (Some(certificate), Some(key), Some(authority)) => {
+            let (certificate, key, authority) = (certificate.clone(), key.clone(), Some(authority.clone()));
+            let files = TlsFiles { certificate, key, authority, protocols: PROTOCOLS, tickets: 2 };
+            Ok(Accept::Tls(Arc::new(ServerTls::server(files)?)))
+        }
+        _ if is_loopback(arguments.listen) => Ok(Accept::Loopback),
+        _ => {
+            let listen = arguments.listen;
+            let message = format!(
+                "{listen} can be reached from other machines: that needs --tls-certificate, --tls-key and --tls-client-ca"
+            );
+            Err(message.into())
+        }
+    }
+}
+
+fn worker_options(arguments: &Arguments) -> WorkerOptions {
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let threads = arguments.threads.map_or(processors, usize::from);
+    let memory = size(arguments.memory.0);
+    let engine = EngineOptions {
+        partitions: threads,
+        // A task brings the bound of its statement.
+        statement_memory: memory,
+        total_memory: memory,
+        narrow: tidegate_store::narrowed,
+        ..EngineOptions::default()
+    };
+    WorkerOptions { engine, tasks: usize::from(arguments.tasks), threads }
+}
+
+async fn serve(worker: Arc<Worker>, accept: Accept, arguments: &Arguments) -> Outcome {
+    let tasks = listen(arguments.listen).await?;
+    let probes = match arguments.probe_listen {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    let address = tasks.local_addr()?;
+    let probes_at = probes.as_ref().map(|probes| probes.local_addr()).transpose()?;
+    tracing::info!(%address, ?probes_at, memory = %arguments.memory, "listening for tasks");
+    tell(NotifyState::Ready);
+    let grace = Duration::from_secs(u64::from(arguments.grace));
+    tidegate_workers::serve(worker, WorkerListeners { tasks, accept, probes, grace }, stopped()).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_as_it_is_written() {
+        for text in ["2 GiB", "64 MiB"] {
+            assert_eq!(memory(text).map(|memory| memory.to_string()), Ok(text.to_owned()));
+        }
+        assert!(memory("1 MiB").is_err() && memory("much").is_err());
+    }
+}

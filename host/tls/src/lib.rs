@@ -1,0 +1,20 @@
+//! Certificates in files, for the HTTP interface, for syslog, and between servers and workers.
+//!
+//! Certificates are replaced every few weeks, by programs that know nothing of the service. So the service checks their
+//! files periodically, and uses changed ones for new connections; open connections keep the certificate that they
+//! started with. Files that cannot be used change nothing: the log says why, and the previous certificate stays in use.
+//! Files are compared by content, because not all file systems and programs update modification times and links
+//! reliably.
+//!
+//! The files, each of which uses only those before it: `error`, `files` (what they have), `configs` (what is made of it),
+//! `reloaded`.
+
+mod configs;
+mod error;
+mod files;
+mod reloaded;
+
+pub use configs::{client, server};
+pub use error::TlsError;
+pub use files::{Contents, TlsFiles};
+pub use reloaded::{ClientTls, Reloaded, ServerTls};

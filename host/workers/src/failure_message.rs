@@ -1,0 +1,83 @@
+//! Failures of statements between machines, with all that a caller is told of them.
+
+use prost::Message;
+use tidegate_model::{Code, Failure, Position, Quota};
+
+/// The most failures in another one.
+const MAX_OTHERS: usize = 64;
+
+/// A failure.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FailureMessage {
+    /// The name of its code.
+    #[prost(string, tag = "1")]
+    code: String,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(string, optional, tag = "3")]
+    location: Option<String>,
+    /// The name of its quota.
+    #[prost(string, optional, tag = "4")]
+    quota: Option<String>,
+    #[prost(uint64, optional, tag = "5")]
+    line: Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    column: Option<u64>,
+    #[prost(uint64, optional, tag = "7")]
+    retry_after: Option<u64>,
+    /// Without others of their own.
+    #[prost(message, repeated, tag = "8")]
+    others: Vec<FailureMessage>,
+}
+
+impl From<&Failure> for FailureMessage {
+    fn from(failure: &Failure) -> Self {
+        let Failure { code, message, location, quota, position, retry_after, others } = failure;
+        Self {
+            code: code.name().to_owned(),
+            message: message.clone(),
+            location: location.clone(),
+            quota: quota.map(|quota| quota.name().to_owned()),
+            line: position.map(|position| position.line),
+            column: position.map(|position| position.column),
+            retry_after: *retry_after,
+            others: others.iter().take(MAX_OTHERS).map(|other| Self { others: Vec::new(), ..other.into() }).collect(),
+        }
+    }
+}
+
+impl From<FailureMessage> for Failure {
+    fn from(sent: FailureMessage) -> Self {
+        let quotas = [Quota::Rows, Quota::Bytes, Quota::Statements, Quota::Memory];
+        let quota = sent.quota.and_then(|name| quotas.into_iter().find(|quota| quota.name() == name));
+        let position = sent.line.zip(sent.column).map(|(line, column)| Position { line, column });
+        let flat = |other| Failure { others: Vec::new(), ..Self::from(other) };
+        Self {
+            code: Code::named(&sent.code).unwrap_or(Code::Internal),
+            message: sent.message,
+            location: sent.location,
+            quota,
+            position,
+            retry_after: sent.retry_after,
+            others: sent.others.into_iter().take(MAX_OTHERS).map(flat).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_the_same_again() {
+        let other = Failure::new(Code::UnknownColumn, "another").about("column");
+        let place = Some(Position { line: 3, column: 9 });
+        let mut failure = Failure::new(Code::LimitExceeded, "too much").quota(Quota::Memory).at(place).retry_after(7);
+        failure.others.push(other);
+        let bytes = FailureMessage::from(&failure).encode_to_vec();
+        assert_eq!(Failure::from(FailureMessage::decode(bytes.as_slice()).unwrap()), failure);
+        let unknown = FailureMessage { code: "a code of tomorrow".to_owned(), ..FailureMessage::from(&failure) };
+        assert_eq!(Failure::from(unknown).code, Code::Internal);
+    }
+}

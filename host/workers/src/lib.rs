@@ -1,0 +1,47 @@
+//! Worker processes: tasks of statements, over the network.
+//!
+//! A coordinator cuts a statement (`tidegate-cluster`) and sends its tasks to workers, which run them over the segments
+//! that the tasks name. Connections are HTTP/2, and TLS with certificates on both sides between machines.
+//!
+//! | Request | Answer |
+//! |---|---|
+//! | `POST /v1/tasks` | the id of the task, then what it costs, as long as it runs: whoever drops the answer ends the task |
+//! | `GET /v1/tasks/ID/partitions/N` | the rows of a partition, and that there are no more |
+//! | `GET /v1/worker` | version, tasks, memory |
+//!
+//! Rows wait on the worker until they are asked for: at most three batches of a partition are made and not read, and
+//! count in the memory of the task.
+//!
+//! The files, each of which uses only those before it:
+//!
+//! - `failure_message`, `messages`, `frames`: what is on the wire
+//! - `abort`, `transport`: connections
+//! - `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`, `server`: the worker
+//! - `address`, `link`, `member`, `remote_task`, `remote_workers`: the coordinator
+
+mod abort;
+mod address;
+mod failure_message;
+mod frames;
+mod link;
+mod member;
+mod messages;
+mod remote_task;
+mod remote_workers;
+mod routes;
+mod running_task;
+mod server;
+mod task_bodies;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
+mod tests;
+mod transport;
+mod worker;
+mod worker_metrics;
+
+pub use address::WorkerAddress;
+pub use member::{Outcome, WorkerView};
+pub use remote_workers::RemoteWorkers;
+pub use server::{WorkerListeners, serve};
+pub use transport::{Accept, Connect, PROTOCOLS, is_loopback};
+pub use worker::{Worker, WorkerOptions};

@@ -1,0 +1,168 @@
+//! The routes of a worker.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Version};
+use tidegate_cluster::WorkerFailure;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use crate::abort::AbortOnDrop;
+use crate::frames;
+use crate::messages::{MAX_TASK, STATUS, TASKS};
+use crate::task_bodies::{PartitionBody, TaskBody};
+use crate::worker::Worker;
+use crate::worker_metrics;
+
+/// How long the body of a task may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Batches of a partition that wait to be sent, beside the one that is being sent and the one that is made next.
+const IN_FLIGHT: usize = 1;
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+const FRAMES: &str = "application/octet-stream";
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+fn answer<B>(status: StatusCode, kind: &'static str, body: B) -> Answer
+where
+    B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
+{
+    let mut answer = Response::new(body.boxed_unsync());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+fn text(status: StatusCode, text: &'static str) -> Answer {
+    answer(status, TEXT, Full::from(text))
+}
+
+fn single(frame: Bytes) -> Answer {
+    answer(StatusCode::OK, FRAMES, Full::new(frame))
+}
+
+/// Answers what probes and operators ask: nothing of it starts work.
+pub(crate) fn probe(worker: &Worker, method: &Method, path: &str) -> Answer {
+    if method != Method::GET {
+        return text(StatusCode::NOT_FOUND, "there is no such route\n");
+    }
+    match path {
+        "/health" => answer(StatusCode::OK, JSON, Full::from(r#"{"status":"ok"}"#)),
+        "/ready" if worker.is_draining() => answer(
+            StatusCode::SERVICE_UNAVAILABLE,
+            JSON,
+            Full::from(
+                r#"{"status":"not_ready","problems":[{"what":"draining","message":"the worker is shutting down"}]}"#,
+            ),
+        ),
+        "/ready" => answer(StatusCode::OK, JSON, Full::from(r#"{"status":"ok"}"#)),
+        "/metrics" => answer(StatusCode::OK, METRICS, Full::from(worker_metrics::page(worker))),
+        _ => text(StatusCode::NOT_FOUND, "there is no such route\n"),
+    }
+}
+
+/// Answers a request of a coordinator, or of whoever probes.
+pub(crate) async fn route(worker: Arc<Worker>, request: Request<Incoming>) -> Answer {
+    let path = request.uri().path().to_owned();
+    match (request.method(), path.as_str()) {
+        (&Method::GET, STATUS) => match serde_json::to_vec(&worker.status()) {
+            Ok(status) => answer(StatusCode::OK, JSON, Full::from(status)),
+            Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the status cannot be written\n"),
+        },
+        // The end of a connection of HTTP/1 is not seen while an answer waits for rows.
+        (_, path) if path.starts_with(TASKS) && request.version() != Version::HTTP_2 => {
+            text(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "tasks need HTTP/2\n")
+        }
+        (&Method::POST, TASKS) => start(worker, request).await,
+        (&Method::GET, path) => match partition(path) {
+            Some((id, partition)) => rows(&worker, id, partition),
+            None => probe(&worker, request.method(), path),
+        },
+        _ => text(StatusCode::NOT_FOUND, "there is no such route\n"),
+    }
+}
+
+/// The task and the partition that a path names.
+fn partition(path: &str) -> Option<(Uuid, usize)> {
+    let (id, partition) = path.strip_prefix(TASKS)?.strip_prefix('/')?.split_once("/partitions/")?;
+    Some((Uuid::parse_str(id).ok()?, partition.parse().ok()?))
+}
+
+/// `POST /v1/tasks`.
+async fn start(worker: Arc<Worker>, request: Request<Incoming>) -> Answer {
+    let room = worker.body_room();
+    let nonsense = |why: &str| WorkerFailure::Nonsense(why.to_owned());
+    let read = async {
+        let mut body = request.into_body();
+        let mut bytes = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return Err(nonsense("the task is not whole")) };
+            let Ok(data) = frame.into_data() else { continue };
+            if bytes.len().saturating_add(data.len()) > MAX_TASK {
+                return Err(nonsense("the task has too many bytes"));
+            }
+            room.try_grow(data.len()).map_err(|_| WorkerFailure::Busy("its memory is taken".to_owned()))?;
+            bytes.extend_from_slice(&data);
+        }
+        Ok(bytes.freeze())
+    };
+    let body = tokio::time::timeout(BODY_TIMEOUT, read).await;
+    let started = match body.unwrap_or_else(|_| Err(nonsense("the task came too slowly"))) {
+        Ok(body) => worker.start_task(body, room).await,
+        Err(failure) => Err(failure),
+    };
+    match started {
+        Ok((task, time)) => answer(StatusCode::OK, FRAMES, TaskBody::new(worker, task, time)),
+        Err(failure) => {
+            tracing::debug!(%failure, "a task is not started");
+            single(frames::failed(&failure))
+        }
+    }
+}
+
+/// `GET /v1/tasks/ID/partitions/N`.
+fn rows(worker: &Worker, id: Uuid, partition: usize) -> Answer {
+    let refused = |why: &str| single(frames::failed(&WorkerFailure::Nonsense(why.to_owned())));
+    let Some(task) = worker.task(id) else { return refused("the worker runs no such task") };
+    let Some(rows) = task.take(partition) else { return refused("the task has no such partition, or not any more") };
+    let (to, from) = mpsc::channel(IN_FLIGHT);
+    let queue = task.open(from);
+    match worker.compute(task.send(rows, to)) {
+        Ok(sender) => answer(StatusCode::OK, FRAMES, PartitionBody::new(queue, AbortOnDrop(sender))),
+        Err(failure) => single(frames::failed(&failure)),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_partitions() {
+        let id = Uuid::from_bytes([9; 16]);
+        assert_eq!(partition(&format!("/v1/tasks/{id}/partitions/12")).unwrap(), (id, 12));
+        for path in [
+            "/v1/tasks",
+            "/v1/tasks/",
+            "/v1/tasks/x/partitions/1",
+            &format!("/v1/tasks/{id}/partitions/"),
+            &format!("/v1/tasks/{id}/partitions/-1"),
+            &format!("/v1/tasks/{id}/partitions/1/2"),
+            &format!("/v2/tasks/{id}/partitions/1"),
+        ] {
+            assert!(partition(path).is_none(), "{path}");
+        }
+    }
+}

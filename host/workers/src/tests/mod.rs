@@ -1,0 +1,6 @@
+//! Workers over a network of this machine.
+
+mod hostile;
+mod network;
+mod support;
+mod tasks;

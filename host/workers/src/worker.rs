@@ -1,0 +1,229 @@
+//! A worker: an engine that runs tasks, within bounds of its own, on threads of its own.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use tidegate_cluster::{TaskRunner, WorkerFailure};
+use tidegate_model::{Code, Failure};
+use tidegate_sql::{Engine, EngineOptions};
+use tidegate_store::SegmentFiles;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::abort::AbortOnDrop;
+use crate::messages::{BUILD, PROTOCOL, TaskMessage, Unreadable, WorkerStatus};
+use crate::running_task::{Ended, RunningTask, SentCounts, of_run};
+
+/// The stack of a thread that computes, in bytes: plans are walked by recursion. Only what is used is allocated.
+const STACK: usize = 64 << 20;
+
+/// The bounds of a worker.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// Its engine: memory of one task and of all together, partitions.
+    pub engine: EngineOptions,
+    /// Tasks at once.
+    pub tasks: usize,
+    /// Threads that compute.
+    pub threads: usize,
+}
+
+/// What a worker has done since its start.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerCounts {
+    pub(crate) started: AtomicU64,
+    /// Because of its own bounds, or because it ends.
+    pub(crate) busy: AtomicU64,
+    /// What cannot be understood, or is of another version.
+    pub(crate) refused: AtomicU64,
+    /// Statements that failed before their first row.
+    pub(crate) failed: AtomicU64,
+}
+
+/// A worker.
+#[derive(Debug)]
+pub struct Worker {
+    runner: TaskRunner,
+    /// What bodies of tasks hold while they are read.
+    bodies: Arc<dyn MemoryPool>,
+    memory_limit: usize,
+    segments: SegmentFiles,
+    /// Always set, except while `self` is dropped.
+    compute: Option<Runtime>,
+    places: Arc<Semaphore>,
+    max_tasks: usize,
+    tasks: Mutex<HashMap<Uuid, Arc<RunningTask>>>,
+    draining: AtomicBool,
+    pub(crate) counts: WorkerCounts,
+    pub(crate) sent: Arc<SentCounts>,
+}
+
+impl Worker {
+    /// A worker over segments.
+    ///
+    /// # Errors
+    /// If its engine or its threads cannot be started.
+    pub fn start(options: &WorkerOptions, segments: SegmentFiles) -> Result<Arc<Self>, Failure> {
+        let engine = Engine::new(&options.engine)?;
+        let compute = Builder::new_multi_thread()
+            .worker_threads(options.threads.max(1))
+            .thread_stack_size(STACK)
+            .thread_name("tidegate-compute")
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::new(Code::Internal, format!("the threads cannot be started: {error}")))?;
+        Ok(Arc::new(Self {
+            bodies: engine.memory(),
+            runner: TaskRunner::new(engine),
+            memory_limit: options.engine.total_memory,
+            segments,
+            compute: Some(compute),
+            places: Arc::new(Semaphore::new(options.tasks)),
+            max_tasks: options.tasks,
+            tasks: Mutex::default(),
+            draining: AtomicBool::new(false),
+            counts: WorkerCounts::default(),
+            sent: Arc::default(),
+        }))
+    }
+
+    /// Bytes that its tasks hold now.
+    pub fn memory_held(&self) -> usize {
+        self.runner.memory_held()
+    }
+
+    /// Tasks that run now: each counts until the last of what it held is gone.
+    pub fn tasks(&self) -> usize {
+        self.max_tasks.saturating_sub(self.places.available_permits())
+    }
+
+    pub(crate) fn status(&self) -> WorkerStatus {
+        WorkerStatus {
+            protocol: PROTOCOL,
+            build: BUILD.to_owned(),
+            draining: self.is_draining(),
+            tasks: self.tasks(),
+            max_tasks: self.max_tasks,
+            memory_held: self.memory_held(),
+            memory_limit: self.memory_limit,
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Takes no new tasks from now on.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Ends all tasks.
+    pub(crate) fn close(&self) {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.values().for_each(|task| task.end(Ended::Closing));
+    }
+
+    /// A reservation for the body of a task.
+    pub(crate) fn body_room(&self) -> MemoryReservation {
+        MemoryConsumer::new("task").register(&self.bodies)
+    }
+
+    /// Starts a task. `room` is that of its body.
+    pub(crate) async fn start_task(
+        self: &Arc<Self>,
+        body: Bytes,
+        room: MemoryReservation,
+    ) -> Result<(Arc<RunningTask>, Option<Duration>), WorkerFailure> {
+        let started = self.try_start(body, room).await;
+        let count = match &started {
+            Ok(_) => &self.counts.started,
+            Err(WorkerFailure::Busy(_)) => &self.counts.busy,
+            Err(WorkerFailure::Gone(_) | WorkerFailure::Nonsense(_)) => &self.counts.refused,
+            Err(WorkerFailure::Statement(_)) => &self.counts.failed,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        started
+    }
+
+    async fn try_start(
+        self: &Arc<Self>,
+        body: Bytes,
+        room: MemoryReservation,
+    ) -> Result<(Arc<RunningTask>, Option<Duration>), WorkerFailure> {
+        let nonsense = |unreadable: Unreadable| WorkerFailure::Nonsense(unreadable.to_string());
+        let (message, plan) = TaskMessage::read(&body).map_err(nonsense)?;
+        if !message.is_of_this_build() {
+            let (protocol, build) = (message.protocol, &message.build);
+            let why = format!("the task is of build {build} (protocol {protocol}), the worker of {BUILD} ({PROTOCOL})");
+            return Err(WorkerFailure::Nonsense(why));
+        }
+        let bounds = message.bounds().map_err(nonsense)?;
+        let names = message.segments.iter().map(|segment| segment.name()).collect::<Result<Vec<_>, _>>();
+        let names = names.map_err(nonsense)?;
+        if self.is_draining() {
+            return Err(Ended::Closing.failure());
+        }
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            return Err(WorkerFailure::Busy(format!("it runs {} tasks already", self.max_tasks)));
+        };
+        let worker = Arc::clone(self);
+        let started = self.compute(async move {
+            let held = worker.segments.hold(names).await.map_err(|error| of_run(error.failure()))?;
+            let run = worker.runner.run(&plan, &held, &bounds).map_err(|failure| match failure {
+                WorkerFailure::Statement(failure) => of_run(failure),
+                other => other,
+            });
+            drop((body, plan, room));
+            let (run, stop) = run?;
+            if u32::try_from(run.partitions.len()) != Ok(message.partitions) {
+                return Err(WorkerFailure::Nonsense("the plan has another number of partitions".to_owned()));
+            }
+            Ok(RunningTask::new(run, stop, Arc::clone(&worker.sent), place))
+        })?;
+        let mut started = AbortOnDrop(started);
+        let task = (&mut started.0).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "the start of a task broke off");
+            Err(WorkerFailure::Nonsense("the start of the task broke off".to_owned()))
+        })?;
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).insert(task.id, Arc::clone(&task));
+        Ok((task, bounds.time))
+    }
+
+    /// Does work on the threads that compute.
+    pub(crate) fn compute<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<JoinHandle<T>, WorkerFailure> {
+        match &self.compute {
+            Some(compute) => Ok(compute.spawn(work)),
+            None => Err(Ended::Closing.failure()),
+        }
+    }
+
+    /// The task with this id, if it runs.
+    pub(crate) fn task(&self, id: Uuid) -> Option<Arc<RunningTask>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).get(&id).map(Arc::clone)
+    }
+
+    /// Forgets a task and ends it.
+    pub(crate) fn end_task(&self, task: &RunningTask, why: Ended) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).remove(&task.id);
+        task.end(why);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Code that is asynchronous cannot wait for threads.
+        if let Some(compute) = self.compute.take() {
+            compute.shutdown_background();
+        }
+    }
+}
