@@ -106,7 +106,7 @@ fn fill(server: &Server, flushed: bool) {
             let number = part * ROWS + n;
             let time = start / 3_600_000_000 * 3_600_000_000 + number as i64 * 500_000;
             json!({
-                "id": format!("{number:08}"), "timestamp": iso(time), "project": if n % 5 == 0 { "p2" } else { "p1" },
+                "id": format!("{number:08}"), "timestamp": iso(time), "project": if n.is_multiple_of(5) { "p2" } else { "p1" },
                 "event_message": format!("GET | {} | /path/{}?n={number}", 200 + number % 4 * 100, number % 7),
                 "metadata": {"request": {"method": "GET", "path": format!("/path/{}", number % 7)},
                              "response": {"status_code": 200 + number % 4 * 100, "origin_time": number % 50}},
