@@ -1,6 +1,7 @@
-//! Failures of statements between machines, with all that a caller is told of them.
+//! Failures between machines: of statements, with all that a caller is told of them, and of workers.
 
-use prost::Message;
+use prost::{Message, Oneof};
+use tidegate_cluster::WorkerFailure;
 use tidegate_model::{Code, Failure, Position, Quota};
 
 /// The most failures in another one.
@@ -64,6 +65,51 @@ impl From<FailureMessage> for Failure {
     }
 }
 
+/// Why a worker does not do what it was asked, which is not the statement's fault.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct RefusedMessage {
+    #[prost(oneof = "RefusedKind", tags = "1, 2, 3")]
+    kind: Option<RefusedKind>,
+}
+
+/// The kinds of [`WorkerFailure`] that are of the worker, with their texts.
+#[derive(Clone, PartialEq, Oneof)]
+enum RefusedKind {
+    #[prost(string, tag = "1")]
+    Gone(String),
+    #[prost(string, tag = "2")]
+    Busy(String),
+    #[prost(string, tag = "3")]
+    Nonsense(String),
+}
+
+impl RefusedMessage {
+    /// The message for a failure of the worker.
+    ///
+    /// # Errors
+    /// The failure of the statement, if it is one.
+    pub(crate) fn of(failure: &WorkerFailure) -> Result<Self, &Failure> {
+        let kind = match failure {
+            WorkerFailure::Gone(why) => RefusedKind::Gone(why.clone()),
+            WorkerFailure::Busy(why) => RefusedKind::Busy(why.clone()),
+            WorkerFailure::Nonsense(why) => RefusedKind::Nonsense(why.clone()),
+            WorkerFailure::Statement(failure) => return Err(failure),
+        };
+        Ok(Self { kind: Some(kind) })
+    }
+}
+
+impl From<RefusedMessage> for WorkerFailure {
+    fn from(message: RefusedMessage) -> Self {
+        match message.kind {
+            Some(RefusedKind::Gone(why)) => Self::Gone(why),
+            Some(RefusedKind::Busy(why)) => Self::Busy(why),
+            Some(RefusedKind::Nonsense(why)) => Self::Nonsense(why),
+            None => Self::Nonsense("it refuses without a reason".to_owned()),
+        }
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
@@ -79,5 +125,15 @@ mod tests {
         assert_eq!(Failure::from(FailureMessage::decode(bytes.as_slice()).unwrap()), failure);
         let unknown = FailureMessage { code: "a code of tomorrow".to_owned(), ..FailureMessage::from(&failure) };
         assert_eq!(Failure::from(unknown).code, Code::Internal);
+    }
+
+    #[test]
+    fn failures_of_workers_are_the_same_again() {
+        let why = || "a reason".to_owned();
+        for failure in [WorkerFailure::Gone(why()), WorkerFailure::Busy(why()), WorkerFailure::Nonsense(why())] {
+            let bytes = RefusedMessage::of(&failure).unwrap().encode_to_vec();
+            assert_eq!(WorkerFailure::from(RefusedMessage::decode(bytes.as_slice()).unwrap()), failure);
+        }
+        assert!(matches!(RefusedMessage { kind: None }.into(), WorkerFailure::Nonsense(_)));
     }
 }

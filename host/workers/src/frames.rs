@@ -11,8 +11,8 @@ use prost::Message;
 use tidegate_cluster::{BatchBytes, WorkerFailure};
 use tidegate_model::Failure;
 
-use crate::failure_message::FailureMessage;
-use crate::messages::{CostMessage, RefusedMessage, StartedMessage};
+use crate::failure_message::{FailureMessage, RefusedMessage};
+use crate::messages::{CostMessage, StartedMessage};
 
 /// Kind (1 byte), rows (8), length of the message (4), length of the body (8); numbers begin with their lowest byte.
 const HEAD: usize = 21;

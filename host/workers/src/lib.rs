@@ -16,7 +16,7 @@
 //!
 //! - `failure_message`, `messages`, `frames`: what is on the wire
 //! - `abort`, `transport`: connections
-//! - `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`, `server`: the worker
+//! - `task_state`, `partition_queue`, `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`, `server`: the worker
 //! - `address`, `link`, `member`, `remote_task`, `remote_workers`: the coordinator
 
 mod abort;
@@ -26,12 +26,14 @@ mod frames;
 mod link;
 mod member;
 mod messages;
+mod partition_queue;
 mod remote_task;
 mod remote_workers;
 mod routes;
 mod running_task;
 mod server;
 mod task_bodies;
+mod task_state;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests;

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use prost::{Message, Oneof};
+use prost::Message;
 use serde::{Deserialize, Serialize};
-use tidegate_cluster::{MAX_PLAN_BYTES, Task, TaskBounds, WorkerFailure};
-use tidegate_model::{Failure, number, size};
+use tidegate_cluster::{MAX_PLAN_BYTES, Task, TaskBounds};
+use tidegate_model::{number, size};
 use tidegate_sql::StatementCost;
 use tidegate_store::SegmentName;
 use uuid::Uuid;
@@ -161,51 +161,6 @@ pub(crate) struct StartedMessage {
     pub(crate) partitions: u32,
 }
 
-/// Why a worker does not do what it was asked, which is not the statement's fault.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct RefusedMessage {
-    #[prost(oneof = "RefusedKind", tags = "1, 2, 3")]
-    kind: Option<RefusedKind>,
-}
-
-/// The kinds of [`WorkerFailure`] that are of the worker, with their texts.
-#[derive(Clone, PartialEq, Oneof)]
-enum RefusedKind {
-    #[prost(string, tag = "1")]
-    Gone(String),
-    #[prost(string, tag = "2")]
-    Busy(String),
-    #[prost(string, tag = "3")]
-    Nonsense(String),
-}
-
-impl RefusedMessage {
-    /// The message for a failure of the worker.
-    ///
-    /// # Errors
-    /// The failure of the statement, if it is one.
-    pub(crate) fn of(failure: &WorkerFailure) -> Result<Self, &Failure> {
-        let kind = match failure {
-            WorkerFailure::Gone(why) => RefusedKind::Gone(why.clone()),
-            WorkerFailure::Busy(why) => RefusedKind::Busy(why.clone()),
-            WorkerFailure::Nonsense(why) => RefusedKind::Nonsense(why.clone()),
-            WorkerFailure::Statement(failure) => return Err(failure),
-        };
-        Ok(Self { kind: Some(kind) })
-    }
-}
-
-impl From<RefusedMessage> for WorkerFailure {
-    fn from(message: RefusedMessage) -> Self {
-        match message.kind {
-            Some(RefusedKind::Gone(why)) => Self::Gone(why),
-            Some(RefusedKind::Busy(why)) => Self::Busy(why),
-            Some(RefusedKind::Nonsense(why)) => Self::Nonsense(why),
-            None => Self::Nonsense("it refuses without a reason".to_owned()),
-        }
-    }
-}
-
 /// What a task has cost so far.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct CostMessage {
@@ -301,15 +256,5 @@ mod tests {
         let short = SegmentMessage { id: vec![1; 15], ..task().segments[0].clone() };
         assert!(short.name().is_err());
         assert!(TaskMessage { statement: vec![1; 17], ..task() }.bounds().is_err());
-    }
-
-    #[test]
-    fn failures_of_workers_are_the_same_again() {
-        let why = || "a reason".to_owned();
-        for failure in [WorkerFailure::Gone(why()), WorkerFailure::Busy(why()), WorkerFailure::Nonsense(why())] {
-            let bytes = RefusedMessage::of(&failure).unwrap().encode_to_vec();
-            assert_eq!(WorkerFailure::from(RefusedMessage::decode(bytes.as_slice()).unwrap()), failure);
-        }
-        assert!(matches!(RefusedMessage { kind: None }.into(), WorkerFailure::Nonsense(_)));
     }
 }

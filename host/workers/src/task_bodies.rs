@@ -15,7 +15,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use crate::abort::AbortOnDrop;
 use crate::frames;
 use crate::messages::StartedMessage;
-use crate::running_task::{Ended, Queue, RunningTask};
+use crate::partition_queue::Queue;
+use crate::running_task::RunningTask;
+use crate::task_state::Ended;
 use crate::worker::Worker;
 
 /// How often a task says what it has cost so far.

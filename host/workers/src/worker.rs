@@ -18,7 +18,8 @@ use uuid::Uuid;
 
 use crate::abort::AbortOnDrop;
 use crate::messages::{BUILD, PROTOCOL, TaskMessage, Unreadable, WorkerStatus};
-use crate::running_task::{Ended, RunningTask, SentCounts, of_run};
+use crate::running_task::{RunningTask, SentCounts};
+use crate::task_state::{Ended, of_run};
 
 /// The stack of a thread that computes, in bytes: plans are walked by recursion. Only what is used is allocated.
 const STACK: usize = 64 << 20;

@@ -306,7 +306,17 @@ fn schemas() -> Value {
             "future_times": count,
             "errors": {"type": "array", "items": object(json!({"index": count, "message": text}), &["index", "message"])},
         }), &["message"]),
-        "Health": object(json!({"status": text}), &["status"]),
+        "Health": object(json!({
+            "status": text,
+            "workers": {
+                "type": "array",
+                "description": "Of GET /ready on a server with workers: which are used, and why one is not.",
+                "items": object(
+                    json!({"name": text, "used": {"type": "boolean"}, "reason": {"type": ["string", "null"]}}),
+                    &["name", "used", "reason"],
+                ),
+            },
+        }), &["status"]),
         "OpenApi": object(json!({"openapi": text, "paths": {"type": "object"}}), &["openapi", "paths"]),
         "Parameter": closed(json!({
             "name": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
