@@ -112,6 +112,31 @@ fn mutations(folder: &str, check: fn(&[u8])) {
 }
 
 #[test]
+fn plans_of_the_corpus() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/plans");
+    let is_update = std::env::var_os("TIDEGATE_UPDATE").is_some();
+    if is_update {
+        std::fs::create_dir_all(&folder).unwrap();
+    }
+    for (name, bytes) in tidegate_fuzz::plan_seeds() {
+        assert!(tidegate_fuzz::is_plan(&bytes), "{name}");
+        let file = folder.join(name);
+        if is_update {
+            std::fs::write(&file, &bytes).unwrap();
+        }
+        // The plan of today may be another one; what counts is that the corpus still has plans.
+        let is_plan = std::fs::read(&file).is_ok_and(|bytes| tidegate_fuzz::is_plan(&bytes));
+        assert!(is_plan, "corpus/plans/{name} is no plan any more: run this test with TIDEGATE_UPDATE=1");
+    }
+    assert!(replay_bytes("corpus/plans", tidegate_fuzz::plans) > 0);
+}
+
+#[test]
+fn plans_that_once_failed() {
+    replay_bytes("regressions/plans", tidegate_fuzz::plans);
+}
+
+#[test]
 fn bodies_of_the_corpus() {
     assert!(replay_bytes("corpus/doors", tidegate_fuzz::doors) > 0);
 }

@@ -12,9 +12,10 @@ use crate::{Outcome, built, cargo, root, run, say, this};
 
 /// Set for the calls that come from cargo.
 const WRAPPER: &str = "TIDEGATE_FUZZ_COMPILER";
-const TARGETS: [&str; 5] = ["sql", "lql", "upload", "doors", "syslog"];
+const TARGETS: [&str; 6] = ["sql", "lql", "upload", "doors", "syslog", "plans"];
 /// The crates whose code is to be explored.
-const INSTRUMENTED: [&str; 11] = [
+const INSTRUMENTED: [&str; 13] = [
+    "tidegate_cluster",
     "tidegate_sql",
     "tidegate_lql",
     "tidegate_compiler",
@@ -26,6 +27,7 @@ const INSTRUMENTED: [&str; 11] = [
     "upload",
     "doors",
     "syslog",
+    "plans",
 ];
 const FLAGS: [&str; 6] = [
     "-Cpasses=sancov-module",
@@ -101,9 +103,9 @@ fn build() -> Outcome {
         .env(WRAPPER, "1"))
 }
 
-/// The longest input: a text of a few lines, a component of a few functions.
+/// The longest input: a text of a few lines, a component of a few functions, a plan of a few operators.
 fn longest(target: &str) -> usize {
-    if target == "upload" { 16 << 10 } else { 2 << 10 }
+    if target == "upload" || target == "plans" { 16 << 10 } else { 2 << 10 }
 }
 
 /// Runs a target. What it finds on the way is kept in the target folder; a text that breaks a promise
