@@ -82,6 +82,20 @@ pub enum StoreError {
         /// The operating system's answer.
         source: std::io::Error,
     },
+    /// The address of a store of segments cannot be one.
+    #[error("`{url}` is no address of a store of segments: {reason}")]
+    BadUrl {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// An object store cannot be used with its settings.
+    #[error("the object store cannot be used: {reason}")]
+    ObjectStore {
+        /// The library's answer.
+        reason: String,
+    },
     /// SQLite refused.
     #[error("catalog: {0}")]
     Sqlite(#[source] rusqlite::Error),

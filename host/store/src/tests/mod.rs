@@ -21,6 +21,8 @@ mod follow;
 mod id_search;
 mod memory;
 mod mixed_fields;
+mod object_server;
+mod objects;
 mod once;
 mod order;
 mod repair;
