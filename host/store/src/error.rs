@@ -96,6 +96,18 @@ pub enum StoreError {
         /// The library's answer.
         reason: String,
     },
+    /// The object store has the segments of another store.
+    #[error(
+        "the object store at this address has the segments of another data folder (catalog {other}): give each data \
+         folder an address of its own; if the other one is lost for good and its copies are not needed, delete \
+         {object} there"
+    )]
+    OtherOwner {
+        /// The catalog whose segments are there.
+        other: String,
+        /// The object that says so.
+        object: String,
+    },
     /// SQLite refused.
     #[error("catalog: {0}")]
     Sqlite(#[source] rusqlite::Error),
@@ -166,6 +178,18 @@ impl StoreError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StoreError {
         let what = what.into();
         move |source| StoreError::Io { what, source }
+    }
+
+    /// Whether a segment was certainly not registered when registering it ended so.
+    pub(crate) fn changed_nothing(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Sqlite(_)
+                | StoreError::DiskFull(_)
+                | StoreError::CommitFailed(_)
+                | StoreError::ObjectStore { .. }
+                | StoreError::OtherOwner { .. }
+        )
     }
 
     /// A stored value that does not have the form in which it was written.

@@ -93,7 +93,7 @@ pub use scan::{
     held_segments::HeldSegments,
     table::{FollowedTable, narrowed},
 };
-pub use segment_files::{SegmentCache, SegmentError, SegmentFiles};
+pub use segment_files::{SegmentCache, SegmentError, SegmentFiles, is_store_url};
 pub use source::{
     feed::{ColumnsVersion, NewRows},
     following::Feed,

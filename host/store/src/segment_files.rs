@@ -25,7 +25,7 @@ use crate::{
     error::{Result, StoreError},
     objects::{
         block_reader::{BLOCK_BYTES, BlockReader},
-        client::RequestLimits,
+        client::{RequestLimits, environment},
         counters::ObjectStats,
         url::StoreUrl,
     },
@@ -42,6 +42,11 @@ const MOST_KNOWN: usize = 16_384;
 
 /// Segments whose checksums are asked for at a time.
 const OPENED_AT_ONCE: usize = 8;
+
+/// Whether a text is an address that [`SegmentFiles::open`] understands. Nothing is looked up.
+pub fn is_store_url(url: &str) -> bool {
+    StoreUrl::parse(url).is_ok()
+}
 
 /// Why a segment cannot be read, in words without paths.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -136,9 +141,7 @@ impl SegmentFiles {
     /// [`StoreError::BadUrl`], [`StoreError::ObjectStore`] if the environment contradicts itself, [`StoreError::Io`], and
     /// [`StoreError::Locked`] if another process uses the cache. The store itself is not asked for anything yet.
     pub fn open(url: &str, cache: &SegmentCache) -> Result<SegmentFiles> {
-        let settings =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        SegmentFiles::open_with(url, cache, settings, RequestLimits::default(), BLOCK_BYTES)
+        SegmentFiles::open_with(url, cache, environment(), RequestLimits::default(), BLOCK_BYTES)
     }
 
     pub(crate) fn open_with(
@@ -148,11 +151,11 @@ impl SegmentFiles {
         limits: RequestLimits,
         block_bytes: u64,
     ) -> Result<SegmentFiles> {
-        let (bucket, prefix) = match StoreUrl::parse(url)? {
-            StoreUrl::Folder(folder) => return SegmentFiles::folder(&folder),
-            StoreUrl::Bucket { bucket, prefix } => (bucket, prefix),
-        };
-        let reader = BlockReader::open((&bucket, prefix), settings, limits, (&cache.folder, cache.bytes, block_bytes))?;
+        let url = StoreUrl::parse(url)?;
+        if let StoreUrl::Folder(folder) = &url {
+            return SegmentFiles::folder(folder);
+        }
+        let reader = BlockReader::open(&url, settings, limits, (&cache.folder, cache.bytes, block_bytes))?;
         let runtime = RuntimeEnvBuilder::new().with_metadata_cache_limit(1 << 20).build();
         let runtime = runtime.map_err(|error| StoreError::ObjectStore { reason: error.to_string() })?;
         let place = Place::Objects(Objects { reader: Arc::new(reader), runtime });

@@ -21,7 +21,6 @@ use futures::{
     future::{BoxFuture, Shared, WeakShared},
     stream,
 };
-use object_store::path::Path as ObjectPath;
 use uuid::Uuid;
 
 use crate::{
@@ -33,6 +32,7 @@ use crate::{
         counters::{ObjectStats, add},
         io_runtime::{EndedWhenDropped, IoRuntime},
         object_error::ObjectError,
+        url::StoreUrl,
     },
 };
 
@@ -97,19 +97,19 @@ struct Part {
 }
 
 impl BlockReader {
-    /// The objects of a bucket, with a cache of at most `most_bytes` in a folder. Settings are as for
+    /// The objects at an address, with a cache of at most `most_bytes` in a folder. Settings are as for
     /// [`ObjectClient::open`].
     ///
     /// # Errors
     /// Those of [`ObjectClient::open`] and [`BlockCache::open`].
     pub(crate) fn open(
-        (bucket, prefix): (&str, ObjectPath),
+        url: &StoreUrl,
         settings: impl IntoIterator<Item = (String, String)>,
         limits: RequestLimits,
         (folder, most_bytes, block_bytes): (&Path, u64, u64),
     ) -> Result<BlockReader> {
         let runtime = IoRuntime::start().map_err(StoreError::io("starting the thread of the object store"))?;
-        let client = ObjectClient::open(bucket, prefix, settings, limits, &runtime)?;
+        let client = ObjectClient::open(url, settings, limits, &runtime)?;
         let cache = BlockCache::open(folder, most_bytes, block_bytes, Arc::clone(&client.counters))?;
         let inner = Inner { client, cache, running: Mutex::default(), fetches: AtomicU64::new(0) };
         Ok(BlockReader { inner: Arc::new(inner), runtime })
@@ -153,7 +153,9 @@ impl BlockReader {
         let mut found: Vec<Vec<Bytes>> = vec![Vec::new(); ranges.len()];
         let collected = read.try_for_each(|parts| {
             for (place, bytes) in parts {
-                found.get_mut(place).map(|found| found.push(bytes));
+                if let Some(found) = found.get_mut(place) {
+                    found.push(bytes);
+                }
             }
             futures::future::ready(Ok(()))
         });
@@ -183,7 +185,7 @@ impl BlockReader {
                     };
                     break within.iter().map(copy).collect::<Option<Vec<_>>>().ok_or(ObjectError::BeyondEnd)?;
                 }
-                Origin::Disk => match self.from_disk(object, number, &within).await {
+                Origin::Disk => match self.read_disk(object, number, &within).await {
                     Some(read) => {
                         add(&self.inner.client.counters.hits, 1);
                         break read;
@@ -196,7 +198,7 @@ impl BlockReader {
         Ok(parts.into_iter().map(|part| part.range).zip(bytes).collect())
     }
 
-    async fn from_disk(&self, object: &Object, number: u32, within: &[Range<u64>]) -> Option<Vec<Bytes>> {
+    async fn read_disk(&self, object: &Object, number: u32, within: &[Range<u64>]) -> Option<Vec<Bytes>> {
         let key = BlockKey { segment: object.segment, number };
         let length = self.inner.length(object, number);
         if let Some(read) = self.inner.cache.read_now(&key, length, within) {

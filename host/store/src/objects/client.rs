@@ -7,6 +7,7 @@ use object_store::{
     BackoffConfig, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt, RetryConfig,
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
     client::{HttpError, SpawnedReqwestConnector},
+    local::LocalFileSystem,
     path::Path,
 };
 use tokio::sync::Semaphore;
@@ -19,6 +20,7 @@ use crate::{
         counters::{Counters, add},
         io_runtime::IoRuntime,
         object_error::{ObjectError, first_of},
+        url::StoreUrl,
     },
 };
 
@@ -52,10 +54,10 @@ impl Default for RequestLimits {
 /// An answer without an error that has not all of its bytes.
 const CUT: ObjectError = ObjectError::Refused("the object store cuts its answers");
 
-/// A prefix of a bucket.
+/// The objects at an address.
 pub(crate) struct ObjectClient {
-    store: Arc<dyn ObjectStore>,
-    prefix: Path,
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) prefix: Path,
     places: Semaphore,
     limits: RequestLimits,
     pub(crate) counters: Arc<Counters>,
@@ -69,18 +71,25 @@ impl fmt::Debug for ObjectClient {
 }
 
 impl ObjectClient {
-    /// A bucket. `settings` are those of the environment: `AWS_ACCESS_KEY_ID` and the others that AWS documents,
-    /// `AWS_ENDPOINT_URL` for other stores, and `AWS_ALLOW_HTTP=true` for one without TLS.
+    /// The objects at an address. `settings` are those of the environment: `AWS_ACCESS_KEY_ID` and the others that AWS
+    /// documents, `AWS_ENDPOINT_URL` for other stores, and `AWS_ALLOW_HTTP=true` for one without TLS.
     ///
     /// # Errors
-    /// [`StoreError::BadUrl`] if there is no such bucket by its form, [`StoreError::ObjectStore`] if the settings contradict.
+    /// [`StoreError::ObjectStore`] if the settings contradict each other, or if there is no such folder.
     pub(crate) fn open(
-        bucket: &str,
-        prefix: Path,
+        url: &StoreUrl,
         settings: impl IntoIterator<Item = (String, String)>,
         limits: RequestLimits,
         runtime: &IoRuntime,
     ) -> Result<ObjectClient> {
+        let refused = |error: object_store::Error| StoreError::ObjectStore { reason: error.to_string() };
+        let (bucket, prefix) = match url {
+            StoreUrl::Folder(folder) => {
+                let store = Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(refused)?);
+                return Ok(ObjectClient::new(store, Path::default(), limits));
+            }
+            StoreUrl::Bucket { bucket, prefix } => (bucket, prefix),
+        };
         let options = ClientOptions::new().with_connect_timeout(limits.connect_time).with_timeout(limits.try_time);
         let retry = RetryConfig {
             backoff: BackoffConfig::default(),
@@ -97,20 +106,21 @@ impl ObjectClient {
         }
         let connector = SpawnedReqwestConnector::new(runtime.handle().clone());
         let store = builder.with_bucket_name(bucket).with_retry(retry).with_http_connector(connector).build();
-        let store = store.map_err(|error| StoreError::ObjectStore { reason: error.to_string() })?;
-        Ok(ObjectClient {
-            store: Arc::new(store),
-            prefix,
-            places: Semaphore::new(limits.at_once),
-            limits,
-            counters: Arc::default(),
-        })
+        Ok(ObjectClient::new(Arc::new(store.map_err(refused)?), prefix.clone(), limits))
+    }
+
+    fn new(store: Arc<dyn ObjectStore>, prefix: Path, limits: RequestLimits) -> ObjectClient {
+        ObjectClient { store, prefix, places: Semaphore::new(limits.at_once), limits, counters: Arc::default() }
+    }
+
+    /// Where the segments of all sources are.
+    pub(crate) fn folder(&self) -> Path {
+        self.prefix.clone().join("segments")
     }
 
     /// Where a segment is.
     pub(crate) fn place(&self, source: Uuid, segment: Uuid) -> Path {
-        let folder = self.prefix.clone().join("segments").join(source.to_string());
-        folder.join(paths::segment_file(segment))
+        self.folder().join(source.to_string()).join(paths::segment_file(segment))
     }
 
     /// Bytes of an object that has `size` bytes.
@@ -167,4 +177,9 @@ impl ObjectClient {
             }
         }
     }
+}
+
+/// The settings of the environment.
+pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }

@@ -6,7 +6,7 @@
 //!
 //! [`url`] says which store, [`object_error`] why it does not give an object, [`io_runtime`] runs requests, [`client`]
 //! makes them within bounds, [`block_index`] knows which blocks are on disk, [`block_cache`] holds them, [`block_reader`]
-//! reads ranges of an object through both, and [`counters`] says what that took.
+//! reads ranges of an object through both, [`copies`] puts segments there and deletes them, and [`counters`] says what that took.
 //!
 //! Uses: `data_folder`.
 
@@ -14,6 +14,7 @@ pub(crate) mod block_cache;
 pub(crate) mod block_index;
 pub(crate) mod block_reader;
 pub(crate) mod client;
+pub(crate) mod copies;
 pub(crate) mod counters;
 pub(crate) mod io_runtime;
 pub(crate) mod object_error;

@@ -10,6 +10,7 @@ mod alerts;
 mod backup;
 mod catalog;
 mod compaction;
+mod copies;
 mod crash;
 mod damage;
 mod describe;

@@ -37,6 +37,8 @@ pub(super) struct Request {
     pub(super) method: String,
     /// The name of the object, without the bucket.
     pub(super) object: String,
+    query: String,
+    is_create: bool,
     range: Option<(usize, usize)>,
 }
 
@@ -44,6 +46,8 @@ type Faults = Box<dyn FnMut(&Request) -> Option<Fault> + Send>;
 
 struct State {
     objects: Mutex<BTreeMap<String, Bytes>>,
+    /// The parts of uploads by upload and number.
+    parts: Mutex<BTreeMap<(String, usize), Vec<u8>>>,
     faults: Mutex<Faults>,
     requests: AtomicUsize,
     running: AtomicUsize,
@@ -62,6 +66,7 @@ impl ObjectServer {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State {
             objects: Mutex::default(),
+            parts: Mutex::default(),
             faults: Mutex::new(Box::new(|_| None)),
             requests: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
@@ -130,7 +135,7 @@ impl ObjectServer {
 /// Answers the requests of a connection.
 fn serve(connection: &TcpStream, state: &State) {
     let mut reader = BufReader::new(connection);
-    while let Some((request, _body)) = read_request(&mut reader) {
+    while let Some((request, sent)) = read_request(&mut reader) {
         state.requests.fetch_add(1, Ordering::SeqCst);
         let running = state.running.fetch_add(1, Ordering::SeqCst) + 1;
         state.most_running.fetch_max(running, Ordering::SeqCst);
@@ -138,7 +143,7 @@ fn serve(connection: &TcpStream, state: &State) {
         if let Some(Fault::Slow(time)) = fault {
             std::thread::sleep(time);
         }
-        let (status, headers, body) = answer(&request, fault, state);
+        let (status, headers, body) = answer(&request, sent, fault, state);
         state.running.fetch_sub(1, Ordering::SeqCst);
         let length = body.len();
         let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n{headers}\r\n");
@@ -170,7 +175,7 @@ fn read_request(reader: &mut BufReader<&TcpStream>) -> Option<(Request, Vec<u8>)
     let first = line()?;
     let mut words = first.split(' ');
     let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let (mut range, mut length) = (None, 0);
+    let (mut range, mut length, mut is_create) = (None, 0, false);
     loop {
         let header = line()?;
         let Some((name, value)) = header.split_once(": ") else { break };
@@ -179,20 +184,88 @@ fn read_request(reader: &mut BufReader<&TcpStream>) -> Option<(Request, Vec<u8>)
                 let (start, end) = value.strip_prefix("bytes=")?.split_once('-')?;
                 range = Some((start.parse().ok()?, end.parse().ok()?));
             }
+            "if-none-match" => is_create = true,
             "content-length" => length = value.parse().ok()?,
             _ => {}
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let object = path.trim_start_matches('/').split_once('/').map_or("", |(_, object)| object);
-    Some((Request { method, object: object.to_owned(), range }, body))
+    let (path, query) = path.split_once('?').unwrap_or((&path, ""));
+    let (object, query) =
+        (path.trim_start_matches('/').split_once('/').map_or("", |(_, object)| object), query.to_owned());
+    Some((Request { method, object: object.to_owned(), query, is_create, range }, body))
 }
 
-fn answer(request: &Request, fault: Option<Fault>, state: &State) -> (u16, String, Bytes) {
+/// The answer to a request that changes something or lists objects; `None` if it only reads one.
+fn changed(request: &Request, sent: Vec<u8>, state: &State) -> Option<(u16, String, Bytes)> {
+    let mut objects = state.objects.lock().unwrap();
+    let value = |name: &str| {
+        let pair = request.query.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name));
+        pair.map(|(_, value)| value.replace("%2F", "/"))
+    };
+    let said = || "etag: \"one\"\r\n".to_owned();
+    let answer = match (request.method.as_str(), value("uploadId")) {
+        ("PUT", Some(upload)) => {
+            state.parts.lock().unwrap().insert((upload, value("partNumber").unwrap().parse().unwrap()), sent);
+            (200, said(), Bytes::new())
+        }
+        ("PUT", None) if request.is_create && objects.contains_key(&request.object) => {
+            (412, String::new(), "<Error><Code>PreconditionFailed</Code></Error>".into())
+        }
+        ("PUT", None) => {
+            objects.insert(request.object.clone(), sent.into());
+            (200, said(), Bytes::new())
+        }
+        ("POST", None) if request.query.starts_with("delete") => {
+            let body = String::from_utf8(sent).unwrap();
+            let keys = body.split("<Key>").skip(1).map(|key| key.split_once("</Key>").unwrap().0);
+            let deleted = keys.map(|key| {
+                objects.remove(key);
+                format!("<Deleted><Key>{key}</Key></Deleted>")
+            });
+            let body = format!("<DeleteResult>{}</DeleteResult>", deleted.collect::<String>());
+            (200, String::new(), body.into())
+        }
+        ("POST", None) => {
+            let upload = state.requests.load(Ordering::SeqCst);
+            let body =
+                format!("<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>");
+            (200, String::new(), body.into())
+        }
+        ("POST", Some(upload)) => {
+            let parts = state.parts.lock().unwrap();
+            let of_upload = parts.iter().filter(|((of, _), _)| *of == upload).map(|(_, part)| part.as_slice());
+            objects.insert(request.object.clone(), of_upload.collect::<Vec<_>>().concat().into());
+            let body = "<CompleteMultipartUploadResult><ETag>one</ETag></CompleteMultipartUploadResult>";
+            (200, String::new(), body.into())
+        }
+        ("DELETE", None) => {
+            let status = objects.remove(&request.object).map_or(404, |_| 204);
+            (status, String::new(), Bytes::new())
+        }
+        ("DELETE", Some(_)) => (204, String::new(), Bytes::new()),
+        ("GET", None) if request.query.contains("list-type=2") => {
+            let prefix = value("prefix").unwrap_or_default();
+            let listed = objects.iter().filter(|(name, _)| name.starts_with(&prefix)).map(|(name, bytes)| {
+                let (size, when) = (bytes.len(), "2026-11-23T00:00:00.000Z");
+                format!("<Contents><Key>{name}</Key><Size>{size}</Size><LastModified>{when}</LastModified></Contents>")
+            });
+            let body = format!("<ListBucketResult>{}</ListBucketResult>", listed.collect::<String>());
+            (200, String::new(), body.into())
+        }
+        _ => return None,
+    };
+    Some(answer)
+}
+
+fn answer(request: &Request, sent: Vec<u8>, fault: Option<Fault>, state: &State) -> (u16, String, Bytes) {
     if let Some(Fault::Status(status)) = fault {
         let code = if status == 503 { "SlowDown" } else { "InternalError" };
         return (status, String::new(), format!("<Error><Code>{code}</Code></Error>").into());
+    }
+    if let Some(answer) = changed(request, sent, state) {
+        return answer;
     }
     let Some(found) = state.objects.lock().unwrap().get(&request.object).cloned() else {
         return (404, String::new(), "<Error><Code>NoSuchKey</Code></Error>".into());

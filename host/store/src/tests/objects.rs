@@ -24,6 +24,7 @@ use crate::{
         block_reader::{BlockReader, Object},
         client::RequestLimits,
         object_error::ObjectError,
+        url::StoreUrl,
     },
 };
 
@@ -35,8 +36,8 @@ fn limits() -> RequestLimits {
 }
 
 fn reader(server: &ObjectServer, folder: &Path, most_bytes: u64) -> BlockReader {
-    let bucket = ("bucket", "logs".into());
-    BlockReader::open(bucket, server.settings(), limits(), (folder, most_bytes, BLOCK)).unwrap()
+    let url = StoreUrl::parse("s3://bucket/logs").unwrap();
+    BlockReader::open(&url, server.settings(), limits(), (folder, most_bytes, BLOCK)).unwrap()
 }
 
 fn files(server: &ObjectServer, folder: &Path) -> SegmentFiles {
