@@ -150,6 +150,11 @@ fn problems(app: &App) -> Vec<Problem> {
                        server's log has the details";
         problems.push(Problem::new("store", message));
     }
+    if stats.objects_failing {
+        let message = "segments cannot be put into the object store; new events stay in memory and in the write-ahead log \
+                       until they can, reads go on, and the server's log has the reason";
+        problems.push(Problem::new("objects", message));
+    }
     if stats.checkpoint_failing {
         let message = "the write-ahead log cannot be moved into the catalog, and grows until it can; the server's log \
                        has the details";

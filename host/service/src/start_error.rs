@@ -49,7 +49,10 @@ impl StartError {
     /// Whether trying again cannot help, or would hide a mistake from who makes it at a terminal.
     pub fn is_final(&self) -> bool {
         match self {
-            Self::WeakToken(_) | Self::SameToken | Self::Cluster(_) | Self::Store(StoreError::Locked(_)) => true,
+            Self::WeakToken(_)
+            | Self::SameToken
+            | Self::Cluster(_)
+            | Self::Store(StoreError::Locked(_) | StoreError::BadUrl { .. } | StoreError::OtherOwner { .. }) => true,
             // What is refused once is refused again; a full disk is not.
             Self::Pack { failure, .. } => failure.code.status() < 500,
             _ => false,

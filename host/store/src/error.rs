@@ -82,6 +82,32 @@ pub enum StoreError {
         /// The operating system's answer.
         source: std::io::Error,
     },
+    /// The address of a store of segments cannot be one.
+    #[error("`{url}` is no address of a store of segments: {reason}")]
+    BadUrl {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// An object store cannot be used with its settings.
+    #[error("the object store cannot be used: {reason}")]
+    ObjectStore {
+        /// The library's answer.
+        reason: String,
+    },
+    /// The object store has the segments of another store.
+    #[error(
+        "the object store at this address has the segments of another data folder (catalog {other}): give each data \
+         folder an address of its own; if the other one is lost for good and its copies are not needed, delete \
+         {object} there"
+    )]
+    OtherOwner {
+        /// The catalog whose segments are there.
+        other: String,
+        /// The object that says so.
+        object: String,
+    },
     /// SQLite refused.
     #[error("catalog: {0}")]
     Sqlite(#[source] rusqlite::Error),
@@ -152,6 +178,18 @@ impl StoreError {
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> StoreError {
         let what = what.into();
         move |source| StoreError::Io { what, source }
+    }
+
+    /// Whether a segment was certainly not registered when registering it ended so.
+    pub(crate) fn changed_nothing(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Sqlite(_)
+                | StoreError::DiskFull(_)
+                | StoreError::CommitFailed(_)
+                | StoreError::ObjectStore { .. }
+                | StoreError::OtherOwner { .. }
+        )
     }
 
     /// A stored value that does not have the form in which it was written.

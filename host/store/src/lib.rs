@@ -25,6 +25,7 @@
 //! - `error`, `options`, `source_info`, `field_names`, `clock`, `uuid_text`, `metrics`: shared types;
 //!   `handover`: where threads meet, for the tests of their order
 //! - `data_folder`: paths, syncing, locking; `catalog`: the SQLite database
+//! - `objects`: segments in an object store, and a cache of their blocks
 //! - `ingest`: JSON to normalised events
 //! - `schema`: the logical schema; `arrays`: Arrow builders and conversions; `overflow`: values without a column
 //! - `shred`: events to columns; `memory`: sorted batches of rows that no segment holds yet
@@ -47,6 +48,7 @@ mod ingest;
 mod maintenance;
 mod memory;
 mod metrics;
+mod objects;
 mod options;
 mod overflow;
 mod recovery;
@@ -82,6 +84,7 @@ pub use maintenance::{
     verify::{Finding, VerifyReport, verify},
 };
 pub use metrics::stats::StoreStats;
+pub use objects::counters::ObjectStats;
 pub use options::StoreOptions;
 pub use recovery::quarantine::SetAside;
 pub use scan::{
@@ -90,7 +93,7 @@ pub use scan::{
     held_segments::HeldSegments,
     table::{FollowedTable, narrowed},
 };
-pub use segment_files::{SegmentError, SegmentFiles};
+pub use segment_files::{SegmentCache, SegmentError, SegmentFiles, is_store_url};
 pub use source::{
     feed::{ColumnsVersion, NewRows},
     following::Feed,

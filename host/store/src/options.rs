@@ -58,6 +58,9 @@ pub struct StoreOptions {
     pub compaction_memory: usize,
     /// Percent of the time in which compaction may work, 1 to 100, on one thread. It works less while queries wait.
     pub compaction_percent: u32,
+    /// The address of an object store that gets a copy of each segment before the catalog names the segment, as in
+    /// [`SegmentFiles::open`](crate::SegmentFiles::open); empty for none.
+    pub copies_url: String,
     /// The retention of sources without limits of their own: 90 days, however many bytes. Applied once a minute in the
     /// background, unless `manual_flush` is set.
     pub retention: Retention,
@@ -99,6 +102,7 @@ impl Default for StoreOptions {
             compaction_fan_in: 8,
             compaction_memory: 256 << 20,
             compaction_percent: 50,
+            copies_url: String::new(),
             retention: Retention { max_age: Some(Duration::from_hours(24 * 90)), max_bytes: None },
             durable: true,
             zstd_level: 1,

@@ -46,6 +46,7 @@ mod logs_all;
 mod lql;
 mod management;
 mod many;
+mod object_copies;
 mod openapi;
 mod operation;
 mod otlp;

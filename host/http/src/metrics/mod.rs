@@ -8,6 +8,7 @@ mod cluster;
 mod doors;
 mod figures;
 mod follow;
+mod objects;
 pub(crate) mod page;
 mod store;
 mod syslog;
@@ -112,6 +113,7 @@ pub(crate) struct Metrics {
     anonymous: Gauge,
     crowded_connections: Counter,
     store: Figures<StoreStats>,
+    objects: Figures<StoreStats>,
     /// The figures by door.
     pub(crate) doors: DoorMetrics,
     /// The figures of syslog over TCP and TLS.
@@ -160,6 +162,7 @@ impl Metrics {
             anonymous: Gauge::default(),
             crowded_connections: Counter::default(),
             store: Figures::register(&mut registry, &store::TOTALS, &store::LEVELS),
+            objects: Figures::register(&mut registry, &objects::TOTALS, &objects::LEVELS),
             doors: DoorMetrics::register(&mut registry),
             syslog: SyslogMetrics::register(&mut registry),
             alerts: AlertMetrics::register(&mut registry),
@@ -338,7 +341,9 @@ impl Metrics {
         let (entries, bytes) = service.cache.size();
         set(&self.cache_entries, size(entries));
         set(&self.cache_bytes, size(bytes));
-        self.store.measure(&service.store.stats());
+        let stats = service.store.stats();
+        self.store.measure(&stats);
+        self.objects.measure(&stats);
         self.alerts.measure(service);
         self.cluster.measure(service);
         self.follow.measure(&service.following.numbers());

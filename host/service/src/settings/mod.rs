@@ -13,6 +13,7 @@ mod doors;
 mod follow;
 mod ingest;
 mod server;
+mod storage;
 mod syslog;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use doors::DOORS;
 use follow::FOLLOW;
 use ingest::{INGEST, STORE};
 use server::SERVER;
+use storage::STORAGE;
 use syslog::SYSLOG;
 use traces::TRACES;
 
@@ -75,6 +77,13 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
         name: "compaction",
         what: "how small segments become large ones in the background",
         settings: COMPACTION,
+        of: |o: &Options| &o.store,
+        of_mut: |o| &mut o.store,
+    },
+    &Part {
+        name: "storage",
+        what: "where segments are kept besides the data folder",
+        settings: STORAGE,
         of: |o: &Options| &o.store,
         of_mut: |o| &mut o.store,
     },

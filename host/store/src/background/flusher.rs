@@ -25,6 +25,7 @@ use crate::{
     error::{Result, StoreError},
     handover::{self, StoreThread},
     memory::mem_batch::MemBatch,
+    objects::copies::ObjectCopies,
     options::StoreOptions,
     schema::shape::Shape,
     segment::{
@@ -94,10 +95,11 @@ impl Flusher {
         (data, catalog): (PathBuf, Uuid),
         sources: Arc<Sources>,
         writer: Arc<Writer>,
+        copies: Option<Arc<ObjectCopies>>,
         options: StoreOptions,
     ) -> Result<Flusher> {
         let Queue { sender, receiver, awake } = queue;
-        let run = FlushThread { data, catalog, sources, writer, options, abandoned: Mutex::default() };
+        let run = FlushThread { data, catalog, sources, writer, copies, options, abandoned: Mutex::default() };
         let thread = thread::Builder::new()
             .name("store-flush".to_owned())
             .spawn(handover::thread(StoreThread::Flush, move || run.run(&receiver, &awake)))
@@ -135,6 +137,8 @@ struct FlushThread {
     catalog: Uuid,
     sources: Arc<Sources>,
     writer: Arc<Writer>,
+    /// Where segments are put before they are registered, if anywhere.
+    copies: Option<Arc<ObjectCopies>>,
     options: StoreOptions,
     /// Segments that were not registered, by the key of their source. Their files may be there, or come back after a
     /// power cut, when their rows are in another segment.
@@ -219,6 +223,8 @@ impl FlushThread {
             return Ok(());
         }
         gone.sync()?;
+        // Without its tombstone nothing would say that the copy is to go.
+        self.copies.as_ref().map_or(Ok(()), |copies| copies.delete(gone.dropped()))?;
         self.writer.transact(move |tx| gone.forget(tx))
     }
 
@@ -246,7 +252,7 @@ impl FlushThread {
                 return Err(disk_failure::refine(error, &self.data));
             }
         };
-        match self.register(source, &segment, &shape, batch) {
+        match self.copy(&segment).and_then(|()| self.register(source, &segment, &shape, batch)) {
             Ok(()) => {
                 tracing::debug!(source = info.name, segment = %segment.id, rows = segment.rows, "flushed");
                 self.writer.counters().flushed();
@@ -263,11 +269,19 @@ impl FlushThread {
                 source.abort_flush();
                 // After a transaction that was rolled back, the file belongs to nobody. After one whose outcome is
                 // unknown it may be registered, and the next start decides.
-                if matches!(error, StoreError::Sqlite(_) | StoreError::DiskFull(_) | StoreError::CommitFailed(_)) {
+                if error.changed_nothing() {
                     segment.remove_on_drop(FileRemoval::File);
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Puts a segment where copies are kept: before the catalog names it, so that whoever is told its name finds it there.
+    fn copy(&self, segment: &Segment) -> Result<()> {
+        match (&self.copies, segment.path()) {
+            (Some(copies), Some(path)) => copies.put(segment.source, segment.id, path, segment.bytes),
+            _ => Ok(()),
         }
     }
 

@@ -7,6 +7,7 @@
 //! Uses: `source`, `segment`, `wal`, `data_folder`, `metrics`, `recovery` (the list of the quarantine).
 
 pub(crate) mod compaction;
+pub(crate) mod copying;
 pub(crate) mod dropped;
 pub(crate) mod flusher;
 pub(crate) mod retention;

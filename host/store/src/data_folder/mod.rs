@@ -3,7 +3,7 @@
 //! Everything that depends on the file system and not on the meaning of a file is here, so that the rest of the
 //! crate does not repeat it: the layout ([`paths`]), creation and access mode ([`create`], [`private`]), syncing
 //! ([`sync`]), the lock against a second process ([`lock`]), a folder that appears only when it is complete
-//! ([`atomic_folder`]), and the distinction between a full and a broken disk ([`disk_failure`]).
+//! ([`atomic_folder`]), reading what the kernel has in memory ([`page_cache`]), and the distinction between a full and a broken disk ([`disk_failure`]).
 //!
 //! Uses: errors only.
 
@@ -11,6 +11,7 @@ pub(crate) mod atomic_folder;
 pub(crate) mod create;
 pub(crate) mod disk_failure;
 pub(crate) mod lock;
+pub(crate) mod page_cache;
 pub(crate) mod paths;
 pub(crate) mod private;
 pub(crate) mod sync;

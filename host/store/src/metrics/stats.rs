@@ -67,6 +67,19 @@ pub struct StoreStats {
     pub lost_transactions: u64,
     /// Events in them that were in no segment, if known.
     pub lost_events: Option<u64>,
+    /// Segments that were put into the object store.
+    pub object_puts: u64,
+    /// Bytes of them.
+    pub object_put_bytes: u64,
+    /// Attempts to put a segment that failed; they are repeated.
+    pub failed_object_puts: u64,
+    /// Copies of dropped segments that were deleted from the object store.
+    pub deleted_objects: u64,
+    /// Now: segments that are to be in the object store and are not there yet.
+    pub missing_objects: u64,
+    /// Now: the last attempt to put a segment into the object store failed. New events stay in memory and in the write-ahead
+    /// log.
+    pub objects_failing: bool,
     /// Now: the last checkpoint failed, and the write-ahead log grows.
     pub checkpoint_failing: bool,
 }

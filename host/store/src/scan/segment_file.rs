@@ -9,7 +9,7 @@ use datafusion::{
     error::Result,
     scalar::ScalarValue,
 };
-use object_store::{ObjectMeta, path::Path as ObjectPath};
+use object_store::ObjectMeta;
 
 use crate::{field_names::TIMESTAMP, scan::segment_reader::SegmentOfFile, segment::handle::Segment};
 
@@ -22,7 +22,7 @@ pub(crate) fn segment_file(
     times: (i64, i64),
 ) -> Result<PartitionedFile> {
     let meta = ObjectMeta {
-        location: ObjectPath::from_absolute_path(&segment.path)?,
+        location: segment.location()?,
         // Segments never change, so that the footer cache may use any constant.
         last_modified: chrono::DateTime::UNIX_EPOCH,
         size: segment.bytes,

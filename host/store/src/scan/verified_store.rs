@@ -29,7 +29,8 @@ use object_store::{
 };
 
 use crate::{
-    scan::page_cache,
+    data_folder::page_cache,
+    objects::object_error::{ObjectError, first_of},
     segment::{
         checksum::{
             file::check_root,
@@ -86,6 +87,10 @@ fn damaged(wrong: Damage) -> Error {
     Error::Generic { store: "segment", source: Box::new(wrong) }
 }
 
+fn refused(error: ObjectError) -> Error {
+    Error::Generic { store: "segment", source: Box::new(error) }
+}
+
 impl VerifiedStore {
     pub(crate) fn new(inner: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>, segment: Arc<Segment>) -> Self {
         VerifiedStore {
@@ -105,11 +110,16 @@ impl VerifiedStore {
 
     /// Records why the segment cannot be read.
     fn note(&self, error: &Error) {
-        if let Some(wrong) = of_kind::<Damage>(error) {
+        if let Some(wrong) = first_of::<Damage>(error) {
             self.segment.note_damage(&wrong.0);
+        } else if let Some(refused) = first_of::<ObjectError>(error) {
+            match refused.is_damage() {
+                true => self.segment.note_damage(&refused.to_string()),
+                false => drop(self.transient.set(refused.to_string())),
+            }
         } else if matches!(error, Error::NotFound { .. }) {
             self.segment.note_damage("its file is missing");
-        } else if let Some(io) = of_kind::<io::Error>(error) {
+        } else if let Some(io) = first_of::<io::Error>(error) {
             match io.kind() {
                 io::ErrorKind::UnexpectedEof => self.segment.note_damage("its file is shorter than the catalog says"),
                 _ if io.raw_os_error() == Some(EIO) => self.segment.note_damage("the disk cannot read it"),
@@ -134,8 +144,9 @@ impl VerifiedStore {
         let key = Path::from(format!("{location}.checksums"));
         let kept = self.cache.get(&key).and_then(|entry| {
             let CachedTable(checksums) = entry.file_metadata.as_any().downcast_ref()?;
-            // Nobody names a segment with another root, except who sends plans to a process that reads without a catalog.
-            (Some(checksums.root) == self.segment.checksum).then(|| Arc::clone(checksums))
+            // Nobody names a segment otherwise, except who sends plans to a process that reads without a catalog.
+            let is_same = (Some(checksums.root), checksums.size) == (self.segment.checksum, self.segment.bytes);
+            is_same.then(|| Arc::clone(checksums))
         });
         let checksums = match kept {
             Some(checksums) => checksums,
@@ -153,6 +164,16 @@ impl VerifiedStore {
             }
         };
         Ok(Some(Arc::clone(self.checksums.get_or_init(|| checksums))))
+    }
+
+    /// Compares the root of the checksums in the file with that of the segment, and keeps them.
+    ///
+    /// # Errors
+    /// Why it cannot be read now, as [`Self::transient`] says it, or else is damaged, as the segment says.
+    pub(crate) async fn check_root(&self) -> Result<()> {
+        let location = self.segment.location()?;
+        // Reads of nothing read the table first.
+        self.get_ranges(&location, &[]).await.map(drop)
     }
 
     async fn read_table(&self, location: &Path) -> Result<ChecksumTable> {
@@ -175,7 +196,10 @@ impl VerifiedStore {
 
     /// Bytes that are not checked yet.
     async fn unchecked(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let file = self.file.get_or_init(|| File::open(&self.segment.path).ok());
+        if let Some((reader, object)) = self.segment.object() {
+            return reader.ranges(&object, ranges).await.map_err(refused);
+        }
+        let file = self.file.get_or_init(|| File::open(self.segment.path()?).ok());
         match file.as_ref().and_then(|file| page_cache::read(file, ranges)) {
             Some(read) => Ok(read),
             None => self.inner.get_ranges(location, ranges).await,
@@ -216,18 +240,6 @@ impl VerifiedStore {
     }
 }
 
-/// The first error of a type in a chain of causes.
-fn of_kind<T: std::error::Error + 'static>(error: &Error) -> Option<&T> {
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(current) = next {
-        if let Some(found) = current.downcast_ref() {
-            return Some(found);
-        }
-        next = current.source();
-    }
-    None
-}
-
 /// The ranges to read for `ranges`: whole units; those that overlap are joined. Each of `ranges` lies in one run.
 fn runs(checksums: &ChecksumTable, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut wide: Vec<Range<u64>> = ranges.iter().map(|range| checksums.widen(range)).collect();
@@ -249,7 +261,15 @@ fn runs(checksums: &ChecksumTable, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 #[async_trait]
 impl ObjectStore for VerifiedStore {
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let read = self.ranges(location, ranges).await;
+        let mut read = self.ranges(location, ranges).await;
+        if let Err(error) = &read
+            && first_of::<Damage>(error).is_some()
+            && let Some((reader, object)) = self.segment.object()
+        {
+            // What is kept on disk may be damaged, and the object whole.
+            reader.forget(object.segment);
+            read = self.ranges(location, ranges).await;
+        }
         if let Err(error) = &read {
             self.note(error);
         }

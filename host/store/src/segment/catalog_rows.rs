@@ -14,7 +14,7 @@ use crate::{
     error::{Result, StoreError},
     schema::run_projects::RunProjects,
     segment::{
-        handle::{FileRemoval, Segment},
+        handle::{FileRemoval, Segment, SegmentPlace},
         run::Run,
     },
 };
@@ -59,7 +59,7 @@ pub(crate) fn load(conn: &Connection, source_key: i64, source: Uuid, folder: &Pa
         let segment = Segment {
             id,
             source,
-            path: folder.join(segment_file(id)),
+            place: SegmentPlace::File(folder.join(segment_file(id))),
             rows: row.get::<_, i64>(1)? as usize,
             bytes: row.get::<_, i64>(2)? as u64,
             min_time: row.get(3)?,

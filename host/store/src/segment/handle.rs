@@ -2,19 +2,30 @@
 
 use std::{
     fs, io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicU8, Ordering},
     },
 };
 
+use object_store::path::Path as ObjectPath;
 use uuid::Uuid;
 
 use crate::{
+    data_folder::paths,
+    objects::block_reader::{BlockReader, Object},
     schema::run_projects::RunProjects,
     segment::{footer_entry::FooterEntry, run::Run},
 };
+
+/// Where the bytes of a segment lie.
+#[derive(Debug)]
+pub(crate) enum SegmentPlace {
+    File(PathBuf),
+    /// An object, which is read through a cache.
+    Object(Arc<BlockReader>),
+}
 
 /// What the catalog says of a segment: enough to plan a query without opening the file.
 ///
@@ -24,7 +35,7 @@ use crate::{
 pub(crate) struct Segment {
     pub(crate) id: Uuid,
     pub(crate) source: Uuid,
-    pub(crate) path: PathBuf,
+    pub(crate) place: SegmentPlace,
     pub(crate) rows: usize,
     pub(crate) bytes: u64,
     pub(crate) min_time: i64,
@@ -71,24 +82,52 @@ impl Segment {
         let _ = self.damage.set(reason.to_owned());
     }
 
+    /// Its file; `None` if it is an object.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.place {
+            SegmentPlace::File(path) => Some(path),
+            SegmentPlace::Object(_) => None,
+        }
+    }
+
+    /// Its object, and who reads it; `None` if it is a file.
+    pub(crate) fn object(&self) -> Option<(&Arc<BlockReader>, Object)> {
+        match &self.place {
+            SegmentPlace::File(_) => None,
+            SegmentPlace::Object(reader) => {
+                Some((reader, Object { segment: self.id, source: self.source, bytes: self.bytes }))
+            }
+        }
+    }
+
+    /// The name by which what was read of it is kept in memory. No two segments of a process have the same.
+    pub(crate) fn location(&self) -> Result<ObjectPath, object_store::path::Error> {
+        match &self.place {
+            SegmentPlace::File(path) => ObjectPath::from_absolute_path(path),
+            SegmentPlace::Object(_) => {
+                Ok(ObjectPath::from("objects").join(self.source.to_string()).join(paths::segment_file(self.id)))
+            }
+        }
+    }
+
     /// Records damage if the file is missing or has another length than the catalog says.
     pub(crate) fn check_length(&self) {
-        let reason = match fs::metadata(&self.path) {
+        let Some(path) = self.path() else { return };
+        let reason = match fs::metadata(path) {
             Ok(file) if file.len() == self.bytes => return,
             Ok(file) => format!("its file has {} bytes, the catalog says {}", file.len(), self.bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => "its file is missing".to_owned(),
             // The first query that needs the file will find out.
             Err(_) => return,
         };
-        tracing::error!(segment = %self.id, path = %self.path.display(), reason, "a segment is damaged");
+        tracing::error!(segment = %self.id, path = %path.display(), reason, "a segment is damaged");
         self.note_damage(&reason);
     }
 
     /// A segment of which nothing is known but its file.
     pub(crate) fn of_file(
-        source: Uuid,
-        id: Uuid,
-        path: PathBuf,
+        (source, id): (Uuid, Uuid),
+        place: SegmentPlace,
         bytes: u64,
         rows: usize,
         checksum: Option<u32>,
@@ -96,7 +135,7 @@ impl Segment {
         Segment {
             id,
             source,
-            path,
+            place,
             rows,
             bytes,
             min_time: i64::MIN,
@@ -116,7 +155,7 @@ impl Segment {
         Segment {
             id,
             source: entry.source,
-            path,
+            place: SegmentPlace::File(path),
             rows: entry.rows,
             bytes,
             min_time: entry.min_time,
@@ -145,14 +184,15 @@ impl Drop for Segment {
         if removal == FileRemoval::Keep as u8 {
             return;
         }
-        if let Err(error) = fs::remove_file(&self.path)
+        let Some(path) = self.path() else { return };
+        if let Err(error) = fs::remove_file(path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
             // The next start finds a file that no catalog names, and deletes it because of its tombstone.
-            tracing::warn!(path = %self.path.display(), %error, "a dropped segment's file stays for now");
+            tracing::warn!(path = %path.display(), %error, "a dropped segment's file stays for now");
         }
         if removal == FileRemoval::FileAndFolder as u8
-            && let Some(folder) = self.path.parent()
+            && let Some(folder) = path.parent()
         {
             // Fails while there are other files in it.
             let _ = fs::remove_dir(folder);

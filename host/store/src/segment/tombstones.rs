@@ -28,7 +28,8 @@ const REPLACED_MICROS: i64 = 3_600_000_000;
 /// Tombstones of files that do not exist any more.
 #[derive(Debug, Default)]
 pub(crate) struct GoneFiles {
-    tombstones: Vec<Uuid>,
+    /// The ids of what was dropped, and of its source; both are the same if that is a source.
+    tombstones: Vec<(Uuid, Uuid)>,
     /// The files (with an extension) and folders (without) that are gone, by the folder that had them.
     paths: BTreeMap<PathBuf, Vec<PathBuf>>,
 }
@@ -58,7 +59,7 @@ impl GoneFiles {
             } else {
                 continue;
             };
-            found.tombstones.push(id);
+            found.tombstones.push((id, source));
             found.paths.entry(above).or_default().push(path);
         }
         Ok(found)
@@ -66,6 +67,11 @@ impl GoneFiles {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.tombstones.is_empty()
+    }
+
+    /// The ids of what was dropped, and of its source; both are the same if that is a source.
+    pub(crate) fn dropped(&self) -> &[(Uuid, Uuid)] {
+        &self.tombstones
     }
 
     /// Makes the deletion of the files durable. It may take long, and so is not part of the transaction.
@@ -90,7 +96,7 @@ impl GoneFiles {
     /// Deletes the tombstones. [`Self::sync`] must have succeeded.
     pub(crate) fn forget(&self, conn: &Connection) -> Result<()> {
         let mut statement = conn.prepare_cached("DELETE FROM dropped WHERE id = ?1")?;
-        self.tombstones.iter().try_for_each(|id| statement.execute([id]).map(drop))?;
+        self.tombstones.iter().try_for_each(|(id, _)| statement.execute([id]).map(drop))?;
         Ok(())
     }
 }

@@ -57,7 +57,8 @@ impl Store {
         let mut segments: Vec<_> = snapshot.segments.iter().collect();
         segments.sort_by_key(|segment| std::cmp::Reverse(segment.rows));
         for segment in segments.into_iter().take(MOST_FOOTERS).filter(|segment| segment.damage().is_none()) {
-            let read = footer::read(&segment.path, segment.id, segment.checksum);
+            let Some(path) = segment.path() else { continue };
+            let read = footer::read(path, segment.id, segment.checksum);
             let values = read.map(|footer| footer.value_counts().map(|values| (values, footer.rows)));
             match values {
                 Ok(Some((values, rows))) => {

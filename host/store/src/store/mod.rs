@@ -27,6 +27,7 @@ use uuid::Uuid;
 use crate::{
     background::{
         compaction::Compactor,
+        copying::Copier,
         dropped::Dropped,
         flusher::{self, Flusher},
         settler::Settler,
@@ -34,6 +35,10 @@ use crate::{
     catalog::{Catalog, database},
     data_folder::{create::create_data_folder, lock::lock, paths, sync},
     error::{Result, StoreError},
+    objects::{
+        client::{RequestLimits, environment},
+        copies::ObjectCopies,
+    },
     options::StoreOptions,
     recovery::start::{self, Recovered},
     scan::table::SourceTable,
@@ -52,6 +57,8 @@ pub struct Store {
     flusher: Arc<Flusher>,
     compactor: Arc<Compactor>,
     settler: Arc<Settler>,
+    /// Where copies of segments are kept, and the thread that completes them.
+    pub(crate) copies: Option<(Arc<ObjectCopies>, Arc<Copier>)>,
     pub(crate) options: StoreOptions,
     /// What the start found.
     pub(crate) recovered: Recovered,
@@ -67,7 +74,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::CatalogMissing`] where there are segments and no catalog;
-    /// [`StoreError::Exposed`]; [`StoreError::Locked`] when another process has the folder; [`StoreError::Incompatible`],
+    /// [`StoreError::Exposed`]; [`StoreError::OtherOwner`] and [`StoreError::BadUrl`] for the address of copies; [`StoreError::Locked`] when another process has the folder; [`StoreError::Incompatible`],
     /// [`StoreError::Corrupt`], [`StoreError::Io`], [`StoreError::Sqlite`].
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Arc<Store>> {
         let dir = create_data_folder(dir)?;
@@ -100,6 +107,11 @@ impl Store {
             tracing::info!(rows = replayed, "recovered from the write-ahead log");
         }
 
+        let copies = match options.copies_url.as_str() {
+            "" => None,
+            url => Some(Arc::new(ObjectCopies::open(url, &dir, identity, environment(), RequestLimits::default())?)),
+        };
+
         let (queue, waker) = flusher::queue();
         let settler = Arc::new(Settler::start(Arc::clone(&sources), waker.clone(), options.clone())?);
         settler.wake_after_recovery();
@@ -116,11 +128,21 @@ impl Store {
             Arc::new(Writer::start(conn, dir.clone(), &options, committed)?)
         };
         let (of_flusher, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
-        let flusher = Flusher::start(queue, (dir.clone(), identity), of_flusher, of_writer, options.clone())?;
+        let identified = (dir.clone(), identity);
+        let flusher = Flusher::start(queue, identified, of_flusher, of_writer, copies.clone(), options.clone())?;
         let flusher = Arc::new(flusher);
         let (of_compactor, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
-        let compactor = Compactor::start((dir.clone(), identity), of_compactor, of_writer, options.clone())?;
+        let identified = (dir.clone(), identity);
+        let compactor = Compactor::start(identified, of_compactor, of_writer, copies.clone(), options.clone())?;
         let compactor = Arc::new(compactor);
+        let copies = match copies {
+            None => None,
+            Some(copies) => {
+                let (sources, of_copier) = (Arc::clone(&sources), Arc::clone(&copies));
+                let copier = Copier::start(dir.clone(), sources, of_copier, options.manual_flush)?;
+                Some((copies, Arc::new(copier)))
+            }
+        };
         Ok(Arc::new(Store {
             data: dir,
             sources,
@@ -129,6 +151,7 @@ impl Store {
             flusher,
             settler,
             compactor,
+            copies,
             options,
             recovered,
             _lock: lock,
@@ -204,7 +227,9 @@ impl Store {
         let (flusher, compactor, writer) =
             (Arc::clone(&self.flusher), Arc::clone(&self.compactor), Arc::clone(&self.writer));
         let settler = Arc::clone(&self.settler);
+        let copies = self.copies.clone();
         tokio::task::spawn_blocking(move || {
+            stop_copies(copies.as_ref());
             compactor.stop();
             settler.stop();
             flusher.stop();
@@ -220,9 +245,18 @@ impl Store {
     }
 }
 
+/// Ends what waits for the object store, so that no other thread does.
+fn stop_copies(copies: Option<&(Arc<ObjectCopies>, Arc<Copier>)>) {
+    if let Some((copies, copier)) = copies {
+        copies.stop();
+        copier.stop();
+    }
+}
+
 impl Drop for Store {
     fn drop(&mut self) {
         // Waits for the current commit or segment. The lock on the folder is released afterwards.
+        stop_copies(self.copies.as_ref());
         self.compactor.stop();
         self.settler.stop();
         self.flusher.stop();

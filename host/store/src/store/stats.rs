@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::{metrics::stats::StoreStats, source::Source, store::Store};
+use crate::{metrics::stats::StoreStats, objects::copies::CopyCounters, source::Source, store::Store};
 
 impl Store {
     /// What the store has done since it was opened and what it holds now. Reads counters; opens no file.
@@ -16,6 +16,15 @@ impl Store {
             lost_events: self.recovered.log.and_then(|log| log.events),
             ..self.writer.counters().totals()
         };
+        if let Some((copies, _)) = &self.copies {
+            let CopyCounters { puts, put_bytes, failed_puts, deleted, missing, is_failing } = &copies.counters;
+            stats.object_puts = puts.load(Ordering::Relaxed);
+            stats.object_put_bytes = put_bytes.load(Ordering::Relaxed);
+            stats.failed_object_puts = failed_puts.load(Ordering::Relaxed);
+            stats.deleted_objects = deleted.load(Ordering::Relaxed);
+            stats.missing_objects = missing.load(Ordering::Relaxed);
+            stats.objects_failing = is_failing.load(Ordering::Relaxed);
+        }
         for source in self.sources.all() {
             stats.sources += 1;
             stats.overflowing_sources += u64::from(source.overflows());

@@ -313,7 +313,7 @@ async fn damage_is_not_merged() {
     let before = all(&store, "s").await;
     let mut sorted: Vec<Arc<Segment>> = segments(&store).to_vec();
     sorted.sort_by_key(|segment| segment.seqs);
-    let (path, id) = (sorted[2].path.clone(), sorted[2].id);
+    let (path, id) = (sorted[2].path().unwrap().to_owned(), sorted[2].id);
     drop(sorted);
     let good = std::fs::read(&path).unwrap();
     let mut bad = good.clone();
@@ -383,7 +383,7 @@ async fn segments_of_older_versions_are_merged() {
     let merged = segments(&store);
     assert!(merged.len() == 1 && merged[0].runs.len() > 3, "{merged:?}");
     assert_eq!(all(&store, "s").await, before);
-    let entry = footer::read(&merged[0].path, merged[0].id, merged[0].checksum).unwrap().entry.unwrap();
+    let entry = footer::read(merged[0].path().unwrap(), merged[0].id, merged[0].checksum).unwrap().entry.unwrap();
     assert_eq!(entry.runs.as_ref(), Some(&merged[0].runs));
     // Each was written again with runs, and these were merged.
     assert_eq!((entry.replaces.len(), store.stats().merges), (4, 5));

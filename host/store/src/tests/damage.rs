@@ -40,6 +40,12 @@ pub(super) fn files(data: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// The files in a folder and in those below it.
+pub(super) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
 pub(super) fn flip(path: &Path, bit: usize) {
     let mut bytes = std::fs::read(path).unwrap();
     bytes[bit / 8] ^= 1 << (bit % 8);

@@ -114,7 +114,7 @@ fn read_plainly(snapshot: &Snapshot) -> Vec<u64> {
         add(batch.rows.column_by_name("id").unwrap());
     }
     for segment in snapshot.segments.iter() {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(&segment.path).unwrap()).unwrap();
+        let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(segment.path().unwrap()).unwrap()).unwrap();
         let mask = ProjectionMask::columns(builder.parquet_schema(), ["id"]);
         for batch in builder.with_projection(mask).build().unwrap() {
             add(batch.unwrap().column(0));

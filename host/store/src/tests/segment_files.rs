@@ -18,12 +18,15 @@ use super::{
 use crate::{ScanDescription, SegmentError, SegmentFiles, SegmentName, Store, StoreOptions};
 
 /// Small runs and row groups, so that a few hundred rows have many.
-fn small() -> StoreOptions {
+pub(super) fn small() -> StoreOptions {
     StoreOptions { run_rows: 20, row_group_rows: 16, trigram_rows: 1, ..manual() }
 }
 
 /// The plan of a frame, over segments that are held without a catalog, and how many scans it has of them.
-async fn elsewhere(frame: DataFrame, files: &SegmentFiles) -> (Arc<dyn ExecutionPlan>, SessionContext, usize) {
+pub(super) async fn elsewhere(
+    frame: DataFrame,
+    files: &SegmentFiles,
+) -> (Arc<dyn ExecutionPlan>, SessionContext, usize) {
     let context = super::context();
     let options = context.copied_config().options().as_ref().clone();
     let plan = frame.create_physical_plan().await.unwrap();
@@ -58,7 +61,7 @@ fn questions(store: &Store) -> Vec<DataFrame> {
     ]
 }
 
-async fn compare(store: &Store, files: &SegmentFiles) {
+pub(super) async fn compare(store: &Store, files: &SegmentFiles) {
     for frame in questions(store) {
         let expected = super::rows(frame.clone()).await;
         let (plan, context, scans) = elsewhere(frame, files).await;
@@ -88,7 +91,7 @@ async fn rows_are_those_that_the_store_reads() {
     compare(&store, &files).await;
 }
 
-fn names(store: &Store) -> Vec<SegmentName> {
+pub(super) fn names(store: &Store) -> Vec<SegmentName> {
     store.find("s").unwrap().segments().iter().map(|segment| SegmentName::of(segment)).collect()
 }
 

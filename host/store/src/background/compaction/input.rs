@@ -1,6 +1,6 @@
 //! A segment that is being merged: its rows by their number, read run by run.
 
-use std::{fs::File, sync::Arc};
+use std::{fs::File, path::PathBuf, sync::Arc};
 
 use datafusion::arrow::{array::RecordBatch, datatypes::SchemaRef};
 use parquet::{
@@ -26,6 +26,7 @@ const BATCH_ROWS: usize = 4 << 10;
 /// A segment whose bytes have been checked.
 pub(crate) struct Input {
     pub(crate) segment: Arc<Segment>,
+    path: PathBuf,
     metadata: ArrowReaderMetadata,
     runs: Vec<RunReader>,
 }
@@ -58,17 +59,17 @@ impl Input {
     /// Checks every byte of the segment. Damage is noted with the segment, so that it is not selected again.
     pub(crate) fn open(segment: &Arc<Segment>) -> Result<Input> {
         let unreadable = |reason: String| StoreError::corrupt(format!("segment {}", segment.id), reason);
-        footer::check(&segment.path, segment.id, segment.checksum).map_err(|refused| {
+        let path = segment.path().ok_or_else(|| unreadable("it is no file".to_owned()))?.to_owned();
+        footer::check(&path, segment.id, segment.checksum).map_err(|refused| {
             if refused.is_damage() {
                 segment.note_damage(&refused.reason());
             }
             unreadable(refused.reason())
         })?;
-        let file =
-            File::open(&segment.path).map_err(StoreError::io(format!("reading segment {}", segment.path.display())))?;
+        let file = File::open(&path).map_err(StoreError::io(format!("reading segment {}", path.display())))?;
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
             .map_err(|source| StoreError::Parquet { segment: segment.id, source })?;
-        let mut input = Input { segment: Arc::clone(segment), metadata, runs: Vec::new() };
+        let mut input = Input { segment: Arc::clone(segment), path, metadata, runs: Vec::new() };
         input.runs = input.run_readers().ok_or_else(|| unreadable("its runs are not those of its file".to_owned()))?;
         Ok(input)
     }
@@ -109,7 +110,7 @@ impl Input {
     }
 
     fn reader(&self, groups: Vec<usize>, columns: Option<&[&str]>) -> Result<ParquetRecordBatchReader> {
-        let Segment { id, path, .. } = self.segment.as_ref();
+        let (id, path) = (&self.segment.id, &self.path);
         let file = File::open(path).map_err(StoreError::io(format!("reading segment {}", path.display())))?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_batch_size(BATCH_ROWS)

@@ -39,6 +39,7 @@ use crate::{
     data_folder::{disk_failure, paths},
     error::{Result, StoreError},
     handover::{self, StoreThread},
+    objects::copies::ObjectCopies,
     options::StoreOptions,
     recovery::quarantine,
     segment::{
@@ -76,6 +77,7 @@ impl Compactor {
         (data, catalog): (PathBuf, Uuid),
         sources: Arc<Sources>,
         writer: Arc<Writer>,
+        copies: Option<Arc<ObjectCopies>>,
         options: StoreOptions,
     ) -> Result<Compactor> {
         let (queue, receiver) = std::sync::mpsc::channel();
@@ -85,6 +87,7 @@ impl Compactor {
             catalog,
             sources,
             writer,
+            copies,
             options,
             signals: Arc::clone(&signals),
             settled: HashMap::new(),
@@ -127,6 +130,8 @@ struct CompactThread {
     catalog: Uuid,
     sources: Arc<Sources>,
     writer: Arc<Writer>,
+    /// Where segments are put before they are registered, if anywhere.
+    copies: Option<Arc<ObjectCopies>>,
     options: StoreOptions,
     signals: Arc<Signals>,
     /// The segments of sources in which nothing was to be done. They are not held: their files must be deleted as soon as
@@ -255,7 +260,11 @@ impl CompactThread {
         };
         let (rows, bytes, segment) = (segment.rows, segment.bytes, Arc::new(segment));
         let ids: HashSet<Uuid> = replaced.iter().map(|segment| segment.id).collect();
-        match self.register(source, &segment, &columns, &ids) {
+        let copied = match (&self.copies, segment.path()) {
+            (Some(copies), Some(path)) => copies.put(segment.source, segment.id, path, segment.bytes),
+            _ => Ok(()),
+        };
+        match copied.and_then(|()| self.register(source, &segment, &columns, &ids)) {
             Ok(true) => {
                 source.replace_segments(&ids, segment);
                 self.writer.counters().merged(ids.len(), rows, bytes);
@@ -275,7 +284,7 @@ impl CompactThread {
             Err(error) => {
                 // After a transaction that was rolled back, the file belongs to nobody. After one whose outcome is
                 // unknown it may be registered, and the next start decides.
-                if matches!(error, StoreError::Sqlite(_) | StoreError::DiskFull(_) | StoreError::CommitFailed(_)) {
+                if error.changed_nothing() {
                     segment.remove_on_drop(FileRemoval::File);
                 }
                 Err(error)
