@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use sd_notify::NotifyState;
 use tidegate_model::{Limits, Unit, number, size};
 use tidegate_service::Options;
 use tidegate_sql::EngineOptions;
-use tidegate_store::SegmentFiles;
+use tidegate_store::{SegmentCache, SegmentFiles, is_store_url};
 use tidegate_tls::{ServerTls, TlsFiles};
 use tidegate_workers::{Accept, PROTOCOLS, Worker, WorkerListeners, WorkerOptions, is_loopback};
 
@@ -20,15 +20,23 @@ use crate::serve::{listen, start_logging, stopped, tell};
 
 /// The least memory of a worker, in bytes.
 const LEAST_MEMORY: u64 = 16 << 20;
+/// The least size of its cache, in bytes: some hundred blocks.
+const LEAST_CACHE: u64 = 256 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Where to listen for servers: an address and a port
     #[arg(long, env = "TIDEGATE_WORKER_LISTEN", default_value = "127.0.0.1:4100")]
     listen: SocketAddr,
-    /// Where the segments are: the data folder of the server, which is only read
+    /// Where the segments are: the data folder of the server, which is only read, or s3://BUCKET/PREFIX, its [storage] url
     #[arg(long, env = "TIDEGATE_WORKER_STORE")]
-    store: PathBuf,
+    store: String,
+    /// With s3://, the folder of this worker alone where it keeps what it has read; it may be deleted at any time
+    #[arg(long, env = "TIDEGATE_WORKER_CACHE")]
+    cache: Option<PathBuf>,
+    /// Disk that the cache may take, such as "100 GiB"
+    #[arg(long, env = "TIDEGATE_WORKER_CACHE_SIZE", value_parser = cache_size, default_value_t = ByteSize(10 << 30))]
+    cache_size: ByteSize,
     /// The certificate of this worker and those that signed it, in PEM; needed beyond this machine; read again when it changes
     #[arg(long, env = "TIDEGATE_WORKER_TLS_CERTIFICATE", requires_all = ["tls_key", "tls_client_ca"])]
     tls_certificate: Option<PathBuf>,
@@ -42,8 +50,8 @@ pub(crate) struct Arguments {
     #[arg(long, env = "TIDEGATE_WORKER_PROBE_LISTEN")]
     probe_listen: Option<SocketAddr>,
     /// Memory that all tasks together may hold, such as "2 GiB"
-    #[arg(long, env = "TIDEGATE_WORKER_MEMORY", value_parser = memory, default_value_t = Memory(number(Limits::default().total_memory)))]
-    memory: Memory,
+    #[arg(long, env = "TIDEGATE_WORKER_MEMORY", value_parser = memory, default_value_t = ByteSize(number(Limits::default().total_memory)))]
+    memory: ByteSize,
     /// Threads that compute; as many as there are processors unless set
     #[arg(long, env = "TIDEGATE_WORKER_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -60,20 +68,28 @@ pub(crate) struct Arguments {
 
 /// A number of bytes, written with a unit.
 #[derive(Debug, Clone, Copy)]
-struct Memory(u64);
+struct ByteSize(u64);
 
-impl std::fmt::Display for Memory {
+impl std::fmt::Display for ByteSize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&Unit::Bytes.show(self.0))
     }
 }
 
-fn memory(text: &str) -> Result<Memory, String> {
+fn memory(text: &str) -> Result<ByteSize, String> {
+    byte_size(text, LEAST_MEMORY)
+}
+
+fn cache_size(text: &str) -> Result<ByteSize, String> {
+    byte_size(text, LEAST_CACHE)
+}
+
+fn byte_size(text: &str, least: u64) -> Result<ByteSize, String> {
     let bytes = Unit::Bytes.read(text).ok_or_else(|| format!("write {}", Unit::Bytes.how()))?;
-    if bytes < LEAST_MEMORY {
-        return Err(format!("it must be {} at least", Unit::Bytes.show(LEAST_MEMORY)));
+    if bytes < least {
+        return Err(format!("it must be {} at least", Unit::Bytes.show(least)));
     }
-    Ok(Memory(bytes))
+    Ok(ByteSize(bytes))
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
@@ -84,11 +100,26 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }
     let accept = accept(&arguments)?;
-    let segments = SegmentFiles::folder(&arguments.store)?;
+    let segments = segments(&arguments)?;
     let worker = Worker::start(&worker_options(&arguments), segments)?;
     // Computing has threads of its own.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(serve(worker, accept, &arguments))
+}
+
+/// The segments that tasks may read.
+fn segments(arguments: &Arguments) -> Result<SegmentFiles, Box<dyn Error>> {
+    let Arguments { store, cache, cache_size, .. } = arguments;
+    if !is_store_url(store) {
+        if store.contains("://") {
+            return Err(format!("--store {store} is no address of an object store: write s3://BUCKET/PREFIX").into());
+        }
+        return Ok(SegmentFiles::folder(Path::new(store))?);
+    }
+    let Some(folder) = cache.clone() else {
+        return Err(format!("--store {store} needs --cache, a folder of this worker alone").into());
+    };
+    Ok(SegmentFiles::open(store, &SegmentCache { folder, bytes: cache_size.0 })?)
 }
 
 /// How servers are let in.

@@ -10,7 +10,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 use tidegate_cluster::{TaskRunner, WorkerFailure};
 use tidegate_model::{Code, Failure};
 use tidegate_sql::{Engine, EngineOptions};
-use tidegate_store::SegmentFiles;
+use tidegate_store::{ObjectStats, SegmentFiles};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -102,6 +102,11 @@ impl Worker {
     /// Tasks that run now: each counts until the last of what it held is gone.
     pub fn tasks(&self) -> usize {
         self.max_tasks.saturating_sub(self.places.available_permits())
+    }
+
+    /// What reading from an object store took.
+    pub(crate) fn reading(&self) -> ObjectStats {
+        self.segments.stats()
     }
 
     pub(crate) fn status(&self) -> WorkerStatus {
