@@ -84,6 +84,9 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }
     let accept = accept(&arguments)?;
+    if arguments.store.to_string_lossy().contains("://") {
+        return Err("--store takes a folder; object stores are not read yet".into());
+    }
     let segments = SegmentFiles::folder(&arguments.store)?;
     let worker = Worker::start(&worker_options(&arguments), segments)?;
     // Computing has threads of its own.

@@ -106,7 +106,7 @@ fn fill(server: &Server, flushed: bool) {
             let number = part * ROWS + n;
             let time = start / 3_600_000_000 * 3_600_000_000 + number as i64 * 500_000;
             json!({
-                "id": format!("{number:08}"), "timestamp": iso(time), "project": if n % 5 == 0 { "p2" } else { "p1" },
+                "id": format!("{number:08}"), "timestamp": iso(time), "project": if n.is_multiple_of(5) { "p2" } else { "p1" },
                 "event_message": format!("GET | {} | /path/{}?n={number}", 200 + number % 4 * 100, number % 7),
                 "metadata": {"request": {"method": "GET", "path": format!("/path/{}", number % 7)},
                              "response": {"status_code": 200 + number % 4 * 100, "origin_time": number % 50}},
@@ -237,6 +237,25 @@ fn workers_that_go_away_make_no_answer_wrong() {
     cluster.idle(LONG);
 }
 
+/// A worker over another folder has none of the segments: what it should read is read elsewhere.
+#[test]
+fn a_worker_over_another_folder_makes_no_answer_wrong() {
+    let mut cluster = Cluster::start(2, &[]);
+    cluster.fill();
+    let expected: Vec<Value> = STATEMENTS.iter().map(|sql| result(&cluster.server.sql(sql))).collect();
+    let (other, at) = (folder(), address(&cluster.workers[0]).to_owned());
+    std::fs::create_dir(other.path().join("data")).unwrap();
+    cluster.workers.remove(0).stop("-TERM");
+    cluster.used(1);
+    cluster.workers.push(worker(&other, &at, &[]));
+    cluster.used(2);
+    for (sql, expected) in STATEMENTS.iter().zip(&expected) {
+        assert_eq!(result(&cluster.server.sql(sql)), *expected, "{sql}");
+    }
+    assert!(cluster.tasks("gone") > 0.0, "{}", cluster.server.text("/metrics"));
+    cluster.idle(LONG);
+}
+
 fn signal(server: &Server, signal: &str) {
     let status = Command::new("kill").args([signal, &server.process().to_string()]).status().unwrap();
     assert!(status.success());
@@ -331,6 +350,8 @@ fn other_machines_need_tls() {
     assert!(told.contains("another machine") && told.contains("tls_ca"), "{told}");
     let told = refused(&["worker", "--store", &format!("{data}/missing")], &[]);
     assert!(told.contains("missing"), "{told}");
+    let told = refused(&["worker", "--store", "s3://bucket/logs"], &[]);
+    assert!(told.contains("object stores"), "{told}");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let told = refused(&["worker", "--listen", &taken.local_addr().unwrap().to_string(), "--store", data], &[]);
     assert!(told.contains("cannot listen"), "{told}");
