@@ -261,21 +261,28 @@ fn signal(server: &Server, signal: &str) {
     assert!(status.success());
 }
 
-/// Computes for minutes on workers.
-const SLOW: &str =
-    "select count(*) as c from edge_logs where regexp_contains(repeat(event_message, 20000), 'G.*T.*x.*y.*z')";
+/// A statement that computes for minutes on workers.
+fn slow() -> String {
+    let condition = |n: u32| format!("regexp_contains(repeat(event_message, 2000), '(G.*T.*)+x.*y{n}.*z')");
+    let conditions: Vec<String> = (0..80).map(condition).collect();
+    format!("select count(*) as c from edge_logs where {}", conditions.join(" or "))
+}
 
 /// Asks for a statement and waits until workers have tasks of it.
 fn ask(cluster: &Cluster) -> TcpStream {
     let mut stream = TcpStream::connect(address(&cluster.server)).unwrap();
-    let query = query_string(&[("project", "p1"), ("sql", SLOW)]);
+    let query = query_string(&[("project", "p1"), ("sql", &slow())]);
     let head = format!("GET /api/endpoints/query/logs.all?{query} HTTP/1.1\r\nhost: x\r\nx-api-key: {PRIVATE}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let began = Instant::now();
-    while !cluster.workers.iter().any(|worker| worker.metric("tidegate_worker_tasks") > 0.0) {
+    let runs = || cluster.workers.iter().any(|worker| worker.metric("tidegate_worker_tasks") > 0.0);
+    while !runs() {
         assert!(began.elapsed() < LONG, "no task is started");
         std::thread::sleep(Duration::from_millis(5));
     }
+    // They do not end by themselves.
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(runs());
     stream
 }
 
