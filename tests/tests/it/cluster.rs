@@ -237,26 +237,52 @@ fn workers_that_go_away_make_no_answer_wrong() {
     cluster.idle(LONG);
 }
 
+/// A worker over another folder has none of the segments: what it should read is read elsewhere.
+#[test]
+fn a_worker_over_another_folder_makes_no_answer_wrong() {
+    let mut cluster = Cluster::start(2, &[]);
+    cluster.fill();
+    let expected: Vec<Value> = STATEMENTS.iter().map(|sql| result(&cluster.server.sql(sql))).collect();
+    let (other, at) = (folder(), address(&cluster.workers[0]).to_owned());
+    std::fs::create_dir(other.path().join("data")).unwrap();
+    cluster.workers.remove(0).stop("-TERM");
+    cluster.used(1);
+    cluster.workers.push(worker(&other, &at, &[]));
+    cluster.used(2);
+    for (sql, expected) in STATEMENTS.iter().zip(&expected) {
+        assert_eq!(result(&cluster.server.sql(sql)), *expected, "{sql}");
+    }
+    assert!(cluster.tasks("gone") > 0.0, "{}", cluster.server.text("/metrics"));
+    cluster.idle(LONG);
+}
+
 fn signal(server: &Server, signal: &str) {
     let status = Command::new("kill").args([signal, &server.process().to_string()]).status().unwrap();
     assert!(status.success());
 }
 
-/// Computes for minutes on workers.
-const SLOW: &str =
-    "select count(*) as c from edge_logs where regexp_contains(repeat(event_message, 20000), 'G.*T.*x.*y.*z')";
+/// A statement that computes for minutes on workers.
+fn slow() -> String {
+    let condition = |n: u32| format!("regexp_contains(repeat(event_message, 2000), '(G.*T.*)+x.*y{n}.*z')");
+    let conditions: Vec<String> = (0..80).map(condition).collect();
+    format!("select count(*) as c from edge_logs where {}", conditions.join(" or "))
+}
 
 /// Asks for a statement and waits until workers have tasks of it.
 fn ask(cluster: &Cluster) -> TcpStream {
     let mut stream = TcpStream::connect(address(&cluster.server)).unwrap();
-    let query = query_string(&[("project", "p1"), ("sql", SLOW)]);
+    let query = query_string(&[("project", "p1"), ("sql", &slow())]);
     let head = format!("GET /api/endpoints/query/logs.all?{query} HTTP/1.1\r\nhost: x\r\nx-api-key: {PRIVATE}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let began = Instant::now();
-    while !cluster.workers.iter().any(|worker| worker.metric("tidegate_worker_tasks") > 0.0) {
+    let runs = || cluster.workers.iter().any(|worker| worker.metric("tidegate_worker_tasks") > 0.0);
+    while !runs() {
         assert!(began.elapsed() < LONG, "no task is started");
         std::thread::sleep(Duration::from_millis(5));
     }
+    // They do not end by themselves.
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(runs());
     stream
 }
 
@@ -331,6 +357,8 @@ fn other_machines_need_tls() {
     assert!(told.contains("another machine") && told.contains("tls_ca"), "{told}");
     let told = refused(&["worker", "--store", &format!("{data}/missing")], &[]);
     assert!(told.contains("missing"), "{told}");
+    let told = refused(&["worker", "--store", "s3://bucket/logs"], &[]);
+    assert!(told.contains("object stores"), "{told}");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let told = refused(&["worker", "--listen", &taken.local_addr().unwrap().to_string(), "--store", data], &[]);
     assert!(told.contains("cannot listen"), "{told}");
