@@ -92,9 +92,12 @@ impl Sources for One {
     }
 }
 
-/// Keeps the plans that pass, with what they were to run with.
+/// A plan, and what it was to run with.
+type Planned = (Arc<dyn ExecutionPlan>, Arc<TaskContext>);
+
+/// Keeps the plans that pass.
 #[derive(Debug, Default)]
-struct Kept(Mutex<Vec<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)>>);
+struct Kept(Mutex<Vec<Planned>>);
 
 impl Carrier for Kept {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> EngineResult<Carried> {
