@@ -1,7 +1,7 @@
 //! What must hold for any bytes that come to a worker as a plan.
 //!
-//! A plan names segments by id and checksum, which are others each time. Inputs have placeholders instead, of the same
-//! length ([`PLACEHOLDERS`] and [`checksum_placeholder`]), which are replaced before the plan is decoded. The lengths of
+//! A plan names segments by source, id and checksum, which are others each time. Inputs have placeholders instead, of the same
+//! length ([`SOURCE_PLACEHOLDER`], [`PLACEHOLDERS`] and [`checksum_placeholder`]), which are replaced before the plan is decoded. The lengths of
 //! the segments are the same each time.
 #![expect(clippy::expect_used, reason = "a world that cannot be made ends the run")]
 
@@ -19,6 +19,8 @@ use tidegate_model::Arguments;
 use tidegate_sql::{Binding, Carried, Carrier, Engine, EngineOptions, Sources};
 use tidegate_store::{HeldSegments, ScanDescription, Store, StoreOptions};
 
+/// The id of the source in inputs.
+const SOURCE_PLACEHOLDER: [u8; 16] = *b"tidegate-source1";
 /// The ids of the segments in inputs, in the order in which the segments were made.
 const PLACEHOLDERS: [[u8; 16]; 2] = [*b"tidegate-segmen1", *b"tidegate-segmen2"];
 
@@ -92,9 +94,12 @@ impl Sources for One {
     }
 }
 
-/// Keeps the plans that pass, with what they were to run with.
+/// A plan, and what it was to run with.
+type Planned = (Arc<dyn ExecutionPlan>, Arc<TaskContext>);
+
+/// Keeps the plans that pass.
 #[derive(Debug, Default)]
-struct Kept(Mutex<Vec<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)>>);
+struct Kept(Mutex<Vec<Planned>>);
 
 impl Carrier for Kept {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> EngineResult<Carried> {
@@ -162,7 +167,8 @@ impl Held {
         }
         names.sort_unstable_by_key(|name| name.rows);
         names.dedup();
-        let mut replacements = Vec::new();
+        let source = names.first().map(|name| name.source.as_bytes().to_vec()).unwrap_or_default();
+        let mut replacements = vec![(SOURCE_PLACEHOLDER.to_vec(), source)];
         for (number, (name, id)) in names.iter().zip(PLACEHOLDERS).enumerate() {
             replacements.push((id.to_vec(), name.id.as_bytes().to_vec()));
             replacements.push((checksum_placeholder(number), varint(name.checksum.expect("a checksum"))));

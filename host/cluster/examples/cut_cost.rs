@@ -60,9 +60,12 @@ impl Sources for Stored {
     }
 }
 
+/// A plan, and what it was to run with.
+type Planned = (Arc<dyn ExecutionPlan>, Arc<TaskContext>);
+
 /// Keeps the last plan that passes.
 #[derive(Debug, Default)]
-struct Kept(Mutex<Option<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)>>);
+struct Kept(Mutex<Option<Planned>>);
 
 impl Carrier for Kept {
     fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> EngineResult<Carried> {
@@ -119,11 +122,8 @@ async fn filled(folder: &Path, records: u64) -> Arc<Store> {
                 let lines = part.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
                 let events = lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect();
                 store.ingest(SOURCES[EDGE], events).await.unwrap();
-            }
-            for part in &mut generator.parts {
-                if part.records >= 1000 || part.bytes.len() > 1 << 20 {
-                    *part = generator::Part::default();
-                }
+                // The records of other sources are not measured.
+                generator.parts = Default::default();
             }
         }
         store.flush().await.unwrap();
