@@ -98,7 +98,7 @@ fn segments_have_copies_and_wait_where_they_cannot() {
             && segments(&data).iter().all(|segment| copied.contains(segment))
     });
     assert_eq!(server.call("GET", "/ready", &[], &[]).status, 200);
-    assert_eq!(server.stop("TERM"), Some(0));
+    assert_eq!(server.stop("-TERM"), Some(0));
 }
 
 #[test]

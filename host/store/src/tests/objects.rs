@@ -1,4 +1,5 @@
 //! Segments in an object store, which fails: the rows are right, or an error says why there are none.
+#![expect(clippy::single_range_in_vec_init, reason = "a list of ranges may have one")]
 
 use std::{
     collections::HashSet,
