@@ -44,7 +44,16 @@ pub(crate) fn clients() -> Outcome {
         send(&service, &python, &folder.join("otel_grpc.py"), &[part])?;
         send(&service, Path::new("node"), &scripts.join("doors.mjs"), &[part])?;
     }
-    syslog(&folder.join("syslog.py"))
+    syslog(&folder.join("syslog.py"))?;
+    object_store(&folder)
+}
+
+/// A server with copies of its segments in an object store, and workers that read them there.
+fn object_store(scripts: &Path) -> Outcome {
+    let python = python::environment("object-store", &scripts.join("object_store.txt"))?;
+    say("asking workers over an object store");
+    let (program, folder) = (built()?.join("tidegate"), built()?.join("object-store"));
+    run(Command::new(python).arg(scripts.join("object_store.py")).arg(program).arg(folder))
 }
 
 /// Senders of syslog. They stay while the service is stopped and started, so the script starts it.
