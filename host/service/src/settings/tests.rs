@@ -53,6 +53,7 @@ fn every_setting_sets_one_thing_of_its_own() {
         ("source", "other"),
         ("time_zone", "Europe/Berlin"),
         ("workers", "10.0.0.1:4100, workers:4100"),
+        ("url", "s3://bucket/prefix"),
         ("tls_ca", "ca.pem"),
     ];
     let all = |options: &Options| -> Vec<String> {
