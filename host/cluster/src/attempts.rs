@@ -11,7 +11,7 @@ use tidegate_sql::{OperatorRun, StatementCost};
 use uuid::Uuid;
 
 use crate::rendezvous::worker_of;
-use crate::task::{Attempt, CostSoFar, Task, TaskBounds, TaskRun, Workers};
+use crate::task::{Attempt, CostSoFar, Task, TaskBounds, TaskRows, TaskRun, Workers};
 use crate::task_runner::TaskRunner;
 use crate::worker_failure::WorkerFailure;
 
@@ -61,12 +61,12 @@ impl Attempts {
         }
     }
 
-    /// Starts the task at the first place that has not been tried and takes it. `before` is why the place before failed,
+    /// Starts the task at the first place that has not been tried and takes it: the rows of its partitions. `before` is why the place before failed,
     /// and what comes of it if there is no other place.
     ///
     /// # Errors
     /// A failure of the statement, or of the last place.
-    pub(crate) fn start(&mut self, before: Option<WorkerFailure>) -> Result<TaskRun, WorkerFailure> {
+    pub(crate) fn start(&mut self, before: Option<WorkerFailure>) -> Result<Vec<TaskRows>, WorkerFailure> {
         let mut last = before.unwrap_or_else(|| WorkerFailure::Gone("there is no worker".to_owned()));
         while let Some(worker) = self.next_place() {
             let mut bounds = self.bounds;
@@ -85,9 +85,9 @@ impl Attempts {
                 None => self.at_home(&bounds),
             };
             last = match run {
-                Ok(TaskRun { partitions, cost, attempts }) if partitions.len() == self.task.partitions => {
+                Ok(TaskRun { partitions, cost, .. }) if partitions.len() == self.task.partitions => {
                     self.costs.push(cost);
-                    return Ok(TaskRun { partitions, cost: Box::new(StatementCost::default), attempts });
+                    return Ok(partitions);
                 }
                 Ok(run) => {
                     let (count, expected) = (run.partitions.len(), self.task.partitions);

@@ -20,7 +20,7 @@ pub struct CutReport {
     #[serde(rename = "local")]
     pub stays: Vec<Stay>,
     /// Scans that were left out of this report.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
 }
 
@@ -34,7 +34,7 @@ pub struct LeafReport {
     /// One for each worker that has some of the segments.
     pub tasks: Vec<TaskReport>,
     /// Tasks that were left out of this report: those that took least.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
 }
 
@@ -92,7 +92,7 @@ fn milliseconds<S: Serializer>(taken: &Duration, serializer: S) -> Result<S::Ok,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_none(count: &usize) -> bool {
+fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 

@@ -40,7 +40,7 @@ impl Workers for Failover {
 
     fn run(&self, task: &Task, bounds: &TaskBounds, home: &Arc<StatementMemory>) -> Result<TaskRun, WorkerFailure> {
         let mut attempts = Attempts::of(Arc::clone(&self.0), task, *bounds, home);
-        let TaskRun { partitions, .. } = attempts.start(None)?;
+        let partitions = attempts.start(None)?;
         let count = partitions.len();
         let state = State {
             attempts,
@@ -100,7 +100,7 @@ impl Shared {
         if state.is_used {
             return Err(failure);
         }
-        let mut rows: Vec<_> = state.attempts.start(Some(failure))?.partitions.into_iter().map(Some).collect();
+        let mut rows: Vec<_> = state.attempts.start(Some(failure))?.into_iter().map(Some).collect();
         let mut waiting = Vec::new();
         for (rows, reader) in rows.iter_mut().zip(&state.readers) {
             match reader {

@@ -18,7 +18,7 @@ use crate::files::{Contents, TlsFiles};
 ///
 /// # Errors
 /// If the certificate, its key or the certificates that sign those of clients cannot be used.
-pub fn server(files: &TlsFiles, contents: &Contents) -> Result<Arc<ServerConfig>, TlsError> {
+pub(crate) fn server(files: &TlsFiles, contents: &Contents) -> Result<Arc<ServerConfig>, TlsError> {
     let (chain, private) = own(files, contents)?;
     let provider = Arc::new(default_provider());
     let verifier = match (&files.authority, &contents.authority) {
@@ -44,7 +44,7 @@ pub fn server(files: &TlsFiles, contents: &Contents) -> Result<Arc<ServerConfig>
 ///
 /// # Errors
 /// If the certificate, its key or the authority cannot be used.
-pub fn client(files: &TlsFiles, contents: &Contents) -> Result<Arc<ClientConfig>, TlsError> {
+pub(crate) fn client(files: &TlsFiles, contents: &Contents) -> Result<Arc<ClientConfig>, TlsError> {
     let (chain, private) = own(files, contents)?;
     let trusted = match (&files.authority, &contents.authority) {
         (Some(path), Some(contents)) => roots(path, contents)?,

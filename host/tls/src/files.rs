@@ -29,7 +29,7 @@ pub struct TlsFiles {
 
 /// The contents of the files.
 #[derive(Clone)]
-pub struct Contents {
+pub(crate) struct Contents {
     pub(crate) certificate: Vec<u8>,
     pub(crate) key: Vec<u8>,
     pub(crate) authority: Option<Vec<u8>>,

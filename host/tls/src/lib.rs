@@ -14,7 +14,6 @@ mod error;
 mod files;
 mod reloaded;
 
-pub use configs::{client, server};
 pub use error::TlsError;
-pub use files::{Contents, TlsFiles};
+pub use files::TlsFiles;
 pub use reloaded::{ClientTls, Reloaded, ServerTls};

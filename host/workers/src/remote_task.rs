@@ -80,7 +80,7 @@ pub(crate) fn start(
     let body = body.map_err(|unreadable| WorkerFailure::Nonsense(unreadable.to_string()))?;
     let home: Arc<dyn MemoryPool> = Arc::clone(home) as _;
     let room = MemoryConsumer::new("task").register(&home);
-    room.try_grow(body.len()).map_err(|error| WorkerFailure::Statement(out_of_memory(&error.to_string())))?;
+    room.try_grow(body.len()).map_err(|error| no_room(&error))?;
     let (starting, started) = watch::channel(None);
     let cost = Arc::<Mutex<CostMessage>>::default();
     let lease = {

@@ -105,7 +105,7 @@ impl Worker {
     }
 
     /// What reading from an object store took.
-    pub(crate) fn reading(&self) -> ObjectStats {
+    pub(crate) fn object_stats(&self) -> ObjectStats {
         self.segments.stats()
     }
 

@@ -50,21 +50,21 @@ pub(crate) fn page(worker: &Worker) -> String {
     bytes.inc_by(worker.sent.bytes.load(Ordering::Relaxed));
     registry.register("tidegate_worker_sent_rows", "Rows that tasks have sent", rows);
     registry.register_with_unit("tidegate_worker_sent", "Rows that tasks have sent", Unit::Bytes, bytes);
-    let reading = worker.reading();
+    let stats = worker.object_stats();
     for (name, help, count) in [
-        ("tidegate_worker_store_requests", "Requests to the object store", reading.requests),
+        ("tidegate_worker_store_requests", "Requests to the object store", stats.requests),
         (
             "tidegate_worker_store_failed_requests",
             "Requests to the object store that failed in the end",
-            reading.failed_requests,
+            stats.failed_requests,
         ),
-        ("tidegate_worker_store_fetched_bytes", "Bytes that came from the object store", reading.fetched_bytes),
-        ("tidegate_worker_cache_hits", "Blocks that were read from the cache on disk", reading.hits),
-        ("tidegate_worker_cache_misses", "Blocks that were fetched, because they were not there", reading.misses),
+        ("tidegate_worker_store_fetched_bytes", "Bytes that came from the object store", stats.fetched_bytes),
+        ("tidegate_worker_cache_hits", "Blocks that were read from the cache on disk", stats.hits),
+        ("tidegate_worker_cache_misses", "Blocks that were fetched, because they were not there", stats.misses),
         (
             "tidegate_worker_cache_damaged",
             "Segments whose blocks were thrown away, because a checksum was wrong",
-            reading.forgotten,
+            stats.forgotten,
         ),
     ] {
         let counter: Counter = Counter::default();
@@ -72,7 +72,7 @@ pub(crate) fn page(worker: &Worker) -> String {
         registry.register(name, help, counter);
     }
     let cached: Gauge = Gauge::default();
-    cached.set(i64::try_from(reading.cached_bytes).unwrap_or(i64::MAX));
+    cached.set(i64::try_from(stats.cached_bytes).unwrap_or(i64::MAX));
     registry.register("tidegate_worker_cache_bytes", "Bytes of the cache on disk", cached);
     let mut page = String::new();
     // Writing to a text never fails.

@@ -12,7 +12,6 @@ use crate::blocking::blocking;
 impl Alerts {
     /// Brings each alert whose next run lies behind the next point of its grid to that point.
     pub(super) async fn bring_forward(&self, now: i64) -> Result<(), Failure> {
-        // No point of a grid is farther away than its interval, and none is shorter than a minute.
         let waiting = blocking(&self.store, move |store| store.catalog().alerts_after(now)).await?;
         for record in waiting {
             let Ok(alert) = definition(&record.definition) else { continue };
