@@ -12,5 +12,12 @@ pub(crate) const METADATA: &str = "metadata";
 
 pub(crate) const OVERFLOW: &str = "_overflow";
 
-/// The column of tables of new rows that says which row it is; see [`crate::source::feed`].
-pub(crate) const POSITION: &str = "_tidegate_position";
+/// The column with the number of a row's call in the write-ahead log; see [`crate::memory::places`].
+pub(crate) const CALL: &str = "_tidegate_call";
+
+/// The column with the number of a row in its call.
+pub(crate) const ROW: &str = "_tidegate_row";
+
+/// The columns of the place of a row. They are part of batches and segments, and of no schema that a query sees. A field
+/// of an event with such a name gets no column.
+pub(crate) const PLACE: [&str; 2] = [CALL, ROW];

@@ -90,8 +90,10 @@ pub use recovery::quarantine::SetAside;
 pub use scan::{
     described_scan::{is_source_union, source_union},
     description::{FileDescription, ScanDescription, SegmentName},
+    followed_table::FollowedTable,
     held_segments::HeldSegments,
-    table::{FollowedTable, narrowed},
+    stored_calls::{StoredCalls, WantedCalls},
+    table::narrowed,
 };
 pub use segment_files::{SegmentCache, SegmentError, SegmentFiles, is_store_url};
 pub use source::{

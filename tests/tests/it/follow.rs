@@ -16,24 +16,30 @@ use crate::components::{guest, pack, put};
 const LONG: Duration = Duration::from_secs(60);
 /// How long nothing must happen.
 const QUIET: Duration = Duration::from_millis(400);
-const FILTER: &str = "SELECT id FROM edge_logs";
+pub(crate) const FILTER: &str = "SELECT id FROM edge_logs";
 
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Event {
-    name: String,
-    id: String,
-    data: Value,
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) data: Value,
 }
 
 /// One follower, read by a thread of its own.
-struct Follower {
+pub(crate) struct Follower {
     events: Receiver<Event>,
     head: String,
     _stream: TcpStream,
 }
 
 /// A query that is followed.
-fn follow_as(server: &Server, token: &str, endpoint: &str, last: &str, parameters: &[(&str, &str)]) -> Follower {
+pub(crate) fn follow_as(
+    server: &Server,
+    token: &str,
+    endpoint: &str,
+    last: &str,
+    parameters: &[(&str, &str)],
+) -> Follower {
     let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
     let path = format!("/api/endpoints/query/{endpoint}?{}", query_string(parameters));
     let last = if last.is_empty() { String::new() } else { format!("last-event-id: {last}\r\n") };
@@ -72,7 +78,7 @@ fn follow(server: &Server, parameters: &[(&str, &str)]) -> Follower {
 
 impl Follower {
     /// The next event that is no sign of life.
-    fn next(&self) -> Event {
+    pub(crate) fn next(&self) -> Event {
         loop {
             let event = self.events.recv_timeout(LONG).expect("an event in time");
             if event.name != "comment" {
@@ -82,7 +88,7 @@ impl Follower {
     }
 
     /// The ids in the next rows.
-    fn rows(&self, count: usize) -> Vec<String> {
+    pub(crate) fn rows(&self, count: usize) -> Vec<String> {
         let row = |_| {
             let event = self.next();
             assert_eq!(event.name, "", "{event:?}");
@@ -91,13 +97,13 @@ impl Follower {
         (0..count).map(row).collect()
     }
 
-    fn named(&self, name: &str) -> Event {
+    pub(crate) fn named(&self, name: &str) -> Event {
         let event = self.next();
         assert_eq!(event.name, name, "{event:?}");
         event
     }
 
-    fn is_quiet(&self) {
+    pub(crate) fn is_quiet(&self) {
         let end = Instant::now() + QUIET;
         while let Ok(event) = self.events.recv_timeout(end.saturating_duration_since(Instant::now())) {
             assert_eq!(event.name, "comment", "{event:?}");
@@ -109,7 +115,7 @@ impl Follower {
     }
 }
 
-fn ids(range: std::ops::Range<usize>) -> Vec<String> {
+pub(crate) fn ids(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|i| format!("e{i:05}")).collect()
 }
 
@@ -121,7 +127,7 @@ fn send(server: &Server, range: std::ops::Range<usize>) {
     server.send(EDGE, &json!(events));
 }
 
-fn wait(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn wait(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + LONG;
     while !done() {
         assert!(Instant::now() < end, "{what} does not come");
@@ -129,7 +135,7 @@ fn wait(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn token(server: &Server, rights: &Value) -> (String, String) {
+pub(crate) fn token(server: &Server, rights: &Value) -> (String, String) {
     let made = server.manage("POST", "/api/access-tokens", rights);
     let text = |name: &str| made.body[name].as_str().unwrap().to_owned();
     (text("id"), text("token"))

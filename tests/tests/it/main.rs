@@ -33,6 +33,7 @@ mod errors;
 mod errors_ok;
 mod exchange;
 mod follow;
+mod follow_again;
 mod formats;
 mod hints;
 mod hostile;

@@ -1,7 +1,7 @@
 //! The stream of one follower: the first rows, what it missed if it comes back, and then the rows of its hub.
 //!
 //! A follower holds what it is sending: its first rows, which were read before it begins, a piece of what it missed, or a
-//! chunk of the ring. Its token and its endpoint are checked every second.
+//! chunk of the ring. What it missed it reads by itself (`catch_up`). Its token and its endpoint are checked every second.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
-use tidegate_model::Failure;
 use tidegate_store::Feed;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -17,25 +16,13 @@ use tokio::time::Instant;
 use super::event::{self, End};
 use super::following::{Following, Membership, Seat};
 use super::position::{LastSeen, Position};
-use super::ring::{Batch, Cursor, Read};
-use super::statement::{in_time, look};
-use crate::admission::Permit;
-use crate::answer::{Reservation, TenantMemory, counted};
+use super::reach::Reach;
+use super::ring::{Cursor, Read};
 use crate::execution::QueryRequest;
-use crate::failures::of_store;
 use crate::tokens::Access;
 
 /// How often it is checked that the caller may still follow.
 const CHECK: Duration = Duration::from_secs(1);
-/// The rows and bytes that are looked at at once for those that were missed.
-const SLICE_ROWS: usize = 2 << 10;
-const SLICE_BYTES: usize = 1 << 20;
-/// The most bytes of missed rows that are sent at once, unless one row has more, and how many if there is no room for
-/// them.
-const MOST: usize = 1 << 20;
-const LEAST: usize = 64 << 10;
-/// The pause before another try where the server is busy.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// A checked request for following a query.
 #[derive(Debug)]
@@ -66,13 +53,17 @@ pub(super) struct Begin {
 /// One caller who follows a query.
 #[derive(Debug)]
 pub struct Follower {
-    following: Arc<Following>,
-    membership: Membership,
-    request: Arc<QueryRequest>,
+    pub(super) following: Arc<Following>,
+    pub(super) membership: Membership,
+    pub(super) request: Arc<QueryRequest>,
     access: Arc<Access>,
-    feed: Arc<Feed>,
-    queue: VecDeque<Bytes>,
-    after: Position,
+    pub(super) feed: Arc<Feed>,
+    pub(super) queue: VecDeque<Bytes>,
+    pub(super) after: Position,
+    /// How many stored rows are looked at at once.
+    pub(super) reach: Reach,
+    /// Whether it was told that stored rows may be missing, since it left the feed.
+    pub(super) gap_told: bool,
     /// None while it reads rows by itself that are not in the ring any more.
     cursor: Option<Cursor>,
     changes: watch::Receiver<u64>,
@@ -110,6 +101,8 @@ impl Follower {
             feed,
             queue,
             after,
+            reach: Reach::default(),
+            gap_told: false,
             cursor: None,
             ended: false,
             sent: 0,
@@ -167,7 +160,7 @@ impl Follower {
         }
     }
 
-    fn send(&mut self, events: Bytes, rows: u64) {
+    pub(super) fn send(&mut self, events: Bytes, rows: u64) {
         self.sent += rows;
         self.following.count_sent(rows);
         self.queue.push_back(events);
@@ -209,82 +202,5 @@ impl Follower {
         reads.sort_unstable();
         known.sort_unstable();
         (entry.version != endpoint.version || reads != known).then_some(End::Changed)
-    }
-
-    /// Reads some of the rows that the ring has no longer. They are known to the caller when they are on their way.
-    async fn catch_up(&mut self) -> Result<(), End> {
-        let (floor, before) = (self.feed.floor(), self.after.before());
-        if before < floor {
-            let message = "rows are missing that are kept no longer for followers; ask the query itself for them";
-            self.queue.push_back(event::gap(message).into());
-            self.after = Position::whole(floor);
-            return Ok(());
-        }
-        let following = Arc::clone(&self.following);
-        let executor = &following.executor;
-        let memory = executor.answers.of(self.request.tenant);
-        let room = room(&memory).await;
-        let place = executor.admission.enter(self.request.tenant).await;
-        let (Ok(mut held), Ok(place)) = (room, place) else {
-            tokio::time::sleep(PAUSE).await;
-            return Ok(());
-        };
-        let (place, most) = (Arc::new(place), held.bytes());
-        let work = self.read_missed(Arc::clone(&place), most);
-        let (batch, after) = executor.compute.run_in(place, async move { Ok(work.await) }).await??;
-        let (events, rows) = batch.into_events();
-        match events.len().checked_sub(held.bytes()) {
-            Some(more) if more > 0 => held.join(memory.take(more).await?),
-            _ => held.shrink(events.len()),
-        }
-        if rows > 0 {
-            self.send(counted(events.into(), Arc::new(held)), rows);
-        }
-        self.after = self.after.max(after);
-        Ok(())
-    }
-
-    /// Reads rows after the place of the caller, about `most` bytes of them, and the place up to which they are all.
-    fn read_missed(
-        &self,
-        place: Arc<Permit>,
-        most: usize,
-    ) -> impl Future<Output = Result<(Batch, Position), End>> + Send + 'static {
-        let (following, hub, feed) =
-            (Arc::clone(&self.following), Arc::clone(&self.membership.hub), Arc::clone(&self.feed));
-        let (request, after, before) = (Arc::clone(&self.request), self.after, self.after.before());
-        in_time(async move {
-            let mut batch = Batch::default();
-            // Read before the slice: the feed has all calls up to that one, and none of the source has a number between.
-            let last = *feed.last().borrow();
-            let rows = feed.slice(before, SLICE_ROWS, SLICE_BYTES).map_err(of_store)?;
-            let Some(rows) = rows.map(Arc::new) else { return Ok((batch, Position::whole(last.max(before)))) };
-            if rows.after() > before {
-                // The feed has given calls away meanwhile. The next try tells it.
-                return Ok((batch, after));
-            }
-            let executor = &following.executor;
-            let prepared = hub.prepared(executor, &rows, following.clock.now(), &place).await?;
-            let mut more = true;
-            look(executor, &request, &prepared, &rows, after, |position, json| {
-                batch.add(position, json);
-                more = batch.bytes() < most;
-                more
-            })
-            .await?;
-            let read = batch.last().filter(|_| !more).unwrap_or(Position::whole(rows.last()));
-            Ok((batch, read))
-        })
-    }
-}
-
-/// Room for missed rows: less of it where much is being sent.
-///
-/// # Errors
-/// There is none for now.
-async fn room(memory: &TenantMemory) -> Result<Reservation, Failure> {
-    match memory.take(MOST).await {
-        Ok(held) => Ok(held),
-        Err(_) => memory.take(LEAST).await,
     }
 }

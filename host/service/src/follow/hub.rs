@@ -71,7 +71,7 @@ impl Hub {
         if planned.table.source != self.source {
             return Err(End::Changed);
         }
-        let made = Arc::new(prepared(executor, &planned).await?);
+        let made = Arc::new(prepared(executor, &planned, &planned.table.table).await?);
         *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -97,7 +97,7 @@ impl Hub {
             let prepared = self.prepared(executor, rows, now, place).await?;
             let mut batch = Batch::default();
             let after = Position::whole(computed);
-            look(executor, &self.request, &prepared, rows, after, |position, json| {
+            look(executor, &self.request, &prepared, Arc::clone(rows), after, |position, json| {
                 batch.add(position, json);
                 if batch.is_full() {
                     self.ring.push(std::mem::take(&mut batch), most);

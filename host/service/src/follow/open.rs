@@ -20,6 +20,7 @@ use super::statement::{Planned, depends_on_time, planned};
 use crate::admission::Permit;
 use crate::answer::{LineWriter, counted};
 use crate::deadline::{GRACE, late};
+use crate::failures::of_store;
 
 /// How much later than a request's time its [`Stop`] ends the work.
 const STOP_DELAY: Duration = Duration::from_millis(1100);
@@ -90,13 +91,17 @@ async fn begin(
             let queue = first_rows(following, asked, &planned).await?;
             Begin { feed, after: Position::whole(now), queue }
         }
-        Some(seen) => resumed(*seen, now, feed),
+        Some(seen) => {
+            let is_foreign = executor.endpoints.store().is_foreign_call(seen.position.call).map_err(of_store)?;
+            resumed(*seen, now, is_foreign, feed)
+        }
     };
     Ok((membership, begin))
 }
 
-/// Where a caller goes on that comes back; `now` is the last call that the source has.
-fn resumed(seen: LastSeen, now: i64, feed: Arc<Feed>) -> Begin {
+/// Where a caller goes on that comes back; `now` is the last call that the source has. `is_foreign` tells that the catalog
+/// gave the number of its last call to none.
+fn resumed(seen: LastSeen, now: i64, is_foreign: bool, feed: Arc<Feed>) -> Begin {
     let mut queue = VecDeque::new();
     let LastSeen { position, left } = seen;
     if left > 0 {
@@ -104,12 +109,11 @@ fn resumed(seen: LastSeen, now: i64, feed: Arc<Feed>) -> Begin {
             "the stream broke off before {left} of its first rows were sent; ask the query itself for them"
         ))));
     }
-    let after = if position > Position::whole(now) {
+    let is_later = position > Position::whole(now);
+    if is_later || is_foreign {
         queue.push_back(Bytes::from(event::gap("the Last-Event-ID is none of this server; rows may be missing")));
-        Position::whole(now)
-    } else {
-        position
-    };
+    }
+    let after = if is_later { Position::whole(now) } else { position };
     Begin { feed, after, queue }
 }
 

@@ -4,6 +4,7 @@
 //! and, where one stored row makes several (UNNEST), which of them. `CALL` alone is all rows of the calls up to it.
 //! `CALL-LEFT` is one of the rows that are sent first, of which `LEFT` were still to come.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// A place in the order of commits: everything up to it is known.
@@ -17,6 +18,17 @@ pub(super) struct Position {
 impl Position {
     pub(super) fn row(call: i64, row: usize, part: u32) -> Self {
         Self { call, row: tidegate_model::number(row), part }
+    }
+
+    /// The place of the next row of an answer, which is made of this stored row. `None` if that comes before the one of
+    /// this row.
+    pub(super) fn next(self, call: i64, row: usize) -> Option<Self> {
+        let next = Self::row(call, row, 0);
+        match (self.call, self.row).cmp(&(next.call, next.row)) {
+            Ordering::Less => Some(next),
+            Ordering::Equal => Some(Self { part: self.part.saturating_add(1), ..self }),
+            Ordering::Greater => None,
+        }
     }
 
     /// The number after which calls may have rows that come later.
@@ -83,6 +95,15 @@ mod tests {
         for other in ["", "x", "1.2", "1.2.3.4", "-1", "1-", "1.-2.3", "+1", "1.2.4294967296", "9223372036854775808"] {
             assert_eq!(LastSeen::read(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn rows_that_are_made_of_one_are_numbered() {
+        let first = Position::row(7, 3, 0);
+        assert_eq!(first.next(7, 3), Some(Position::row(7, 3, 1)));
+        assert_eq!(first.next(7, 4), Some(Position::row(7, 4, 0)));
+        assert_eq!(first.next(8, 0), Some(Position::row(8, 0, 0)));
+        assert_eq!((first.next(7, 2), first.next(6, 9)), (None, None));
     }
 
     #[test]

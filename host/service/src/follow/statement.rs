@@ -1,15 +1,18 @@
-//! What is followed: the statement of a request, planned as any statement of that request is, and run over new rows.
+//! What is followed: the statement of a request, planned as any statement of that request is, and run over rows in the
+//! order of their places: new ones, or stored ones.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::array::{AsArray, PrimitiveArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
+use datafusion::catalog::TableProvider;
 use futures::StreamExt;
 use tidegate_model::{Code, Failure};
 use tidegate_runtime::Statement;
 use tidegate_sql::{Plan, PreparedPlan, Stop};
-use tidegate_store::{ColumnsVersion, FollowedTable, NewRows};
+use tidegate_store::{ColumnsVersion, FollowedTable};
 
 use super::position::Position;
 use crate::admission::Permit;
@@ -95,7 +98,7 @@ pub(super) fn depends_on_time(
     Ok(!other.plan.is_same(plan))
 }
 
-/// A statement that runs over new rows.
+/// A statement that runs over rows in the order of their places.
 #[derive(Debug)]
 pub(super) struct Prepared {
     plan: PreparedPlan,
@@ -103,13 +106,16 @@ pub(super) struct Prepared {
     pub(super) columns: ColumnsVersion,
 }
 
-/// Makes the operators of a planned statement.
+/// Makes the operators of a planned statement over a table with the columns of its followed one.
 ///
 /// # Errors
 /// The engine's.
-pub(super) async fn prepared(executor: &Executor, planned: &Planned) -> Result<Prepared, Failure> {
-    let table = Arc::clone(&planned.table.table);
-    let plan = executor.engine.prepare(&planned.plan, table, FollowedTable::POSITION).await?;
+pub(super) async fn prepared(
+    executor: &Executor,
+    planned: &Planned,
+    table: &Arc<dyn TableProvider>,
+) -> Result<Prepared, Failure> {
+    let plan = executor.engine.prepare(&planned.plan, Arc::clone(table), &FollowedTable::PLACE).await?;
     Ok(Prepared { plan, columns: planned.table.columns.clone() })
 }
 
@@ -118,16 +124,28 @@ pub(super) async fn prepared(executor: &Executor, planned: &Planned) -> Result<P
 /// # Errors
 /// The work's; [`Code::Timeout`].
 pub(super) async fn in_time<T, E: From<Failure>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-    let done = tokio::time::timeout(LOOK_TIME, Stop::after(LOOK_TIME).cover(work)).await;
+    within(LOOK_TIME, work).await
+}
+
+/// Does the work of one look in so much time.
+///
+/// # Errors
+/// As [`in_time`].
+pub(super) async fn within<T, E: From<Failure>>(
+    time: Duration,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let done = tokio::time::timeout(time, Stop::after(time).cover(work)).await;
     done.unwrap_or_else(|_| {
-        let seconds = LOOK_TIME.as_secs();
-        let message = format!("one look at new rows took longer than {seconds} s; make the condition simpler");
+        let seconds = time.as_secs();
+        let message = format!("one look at rows took longer than {seconds} s; make the condition simpler");
         Err(Failure::new(Code::Timeout, message).into())
     })
 }
 
-/// Runs a statement over new rows, within [`in_time`]. `take` gets the rows of its answer that come after `after`, in their
-/// order, and returns whether it takes more.
+/// Runs a statement over the rows of its table, within [`in_time`] or [`within`]. `slice` are the new rows, if the table is
+/// one of those. `take` gets the rows of the answer that come after `after`, in their order, and returns whether it takes
+/// more.
 ///
 /// # Errors
 /// What the statement fails with for one of the rows.
@@ -135,18 +153,18 @@ pub(super) async fn look(
     executor: &Executor,
     request: &QueryRequest,
     prepared: &Prepared,
-    rows: &Arc<NewRows>,
+    slice: Arc<impl Any + Send + Sync>,
     after: Position,
     mut take: impl FnMut(Position, &[u8]) -> bool,
 ) -> Result<(), Failure> {
     let mut writer = LineWriter::new(prepared.plan.columns(), request.redact)?;
     let memory = request.limits.statement_memory;
     let looking = async {
-        let mut batches = executor.engine.run_prepared(&prepared.plan, Arc::clone(rows), memory)?;
-        let (mut last, mut more) = (None::<(usize, u32)>, true);
+        let mut batches = executor.engine.run_prepared(&prepared.plan, slice, memory)?;
+        let (mut last, mut more) = (None::<Position>, true);
         while more && let Some(batch) = batches.next().await {
             let batch = batch?;
-            let places = places(&batch, rows, &mut last)?;
+            let places = places(&batch, &mut last)?;
             writer.write(&batch, |row, json| {
                 if let Some(place) = places.get(row).filter(|place| more && **place > after) {
                     more = take(*place, json);
@@ -160,24 +178,27 @@ pub(super) async fn look(
 }
 
 /// The places of the rows of a batch. Several may be made of one stored row.
-fn places(batch: &RecordBatch, rows: &NewRows, last: &mut Option<(usize, u32)>) -> Result<Vec<Position>, Failure> {
+fn places(batch: &RecordBatch, last: &mut Option<Position>) -> Result<Vec<Position>, Failure> {
     let lost = |what: &str| {
         tracing::error!(what, "the rows of a followed query cannot be told apart");
-        Failure::new(Code::Internal, "the new rows could not be read; the server's log has the details")
+        Failure::new(Code::Internal, "the rows could not be read; the server's log has the details")
     };
-    let numbers = batch.columns().last().and_then(|column| column.as_primitive_opt::<Int64Type>());
-    let numbers = numbers.ok_or_else(|| lost("a batch without numbers"))?;
-    let mut places = Vec::with_capacity(numbers.len());
-    for number in numbers {
-        let number = number.and_then(|number| usize::try_from(number).ok()).ok_or_else(|| lost("no number"))?;
-        let part = match *last {
-            Some((before, _)) if before > number => return Err(lost("rows in another order")),
-            Some((before, part)) if before == number => part.saturating_add(1),
-            _ => 0,
+    let [.., calls, rows] = batch.columns() else { return Err(lost("a batch without places")) };
+    let (Some(calls), Some(rows)) = (calls.as_primitive_opt::<Int64Type>(), rows.as_primitive_opt::<Int64Type>())
+    else {
+        return Err(lost("places that are no numbers"));
+    };
+    let numbers = |of: &PrimitiveArray<Int64Type>, at: usize| of.is_valid(at).then(|| of.value(at));
+    let mut places = Vec::with_capacity(calls.len());
+    for at in 0..calls.len() {
+        let row = numbers(rows, at).and_then(|row| usize::try_from(row).ok());
+        let (call, row) = numbers(calls, at).zip(row).ok_or_else(|| lost("a row without a place"))?;
+        let place = match *last {
+            Some(before) => before.next(call, row).ok_or_else(|| lost("rows in another order"))?,
+            None => Position::row(call, row, 0),
         };
-        *last = Some((number, part));
-        let (call, row) = rows.place(number);
-        places.push(Position::row(call, row, part));
+        *last = Some(place);
+        places.push(place);
     }
     Ok(places)
 }

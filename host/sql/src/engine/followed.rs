@@ -4,7 +4,7 @@
 //! the caller's: projections, conditions and UNNEST look at one row at a time, and all other operators at several. For
 //! such a plan there are two uses. [`Engine::newest`] gives the newest rows of its answer. [`Engine::prepare`] puts a
 //! table of new rows in the place of the stored one and makes the operators once; [`Engine::run_prepared`] runs them over
-//! each slice. Operators hold no state of a run, so nothing is planned then. In both, a column of the table is carried
+//! each slice. Operators hold no state of a run, so nothing is planned then. In both, columns of the table are carried
 //! through the plan beside the columns of the statement.
 
 use std::any::Any;
@@ -33,14 +33,18 @@ use crate::engine::shared_rows::SharedParts;
 use crate::fail::{Planning, Result};
 use crate::types::Type;
 
-/// The name under which a column is carried through a plan. No name of a resolved plan has a space at its begin.
-const CARRIED: &str = " carried";
+/// The name under which the `nth` column is carried through a plan. No name of a resolved plan has a space at its begin.
+fn carried_name(nth: usize) -> String {
+    format!(" carried {nth}")
+}
 
 /// A statement over new rows, ready to be run over any slice of them.
 #[derive(Debug)]
 pub struct PreparedPlan {
     physical: Arc<dyn ExecutionPlan>,
     columns: Arc<[(String, Type)]>,
+    /// How many of the columns are those of the statement; the others are carried.
+    own: usize,
     /// Rows of a batch.
     rows: usize,
     /// The memory of the plan counts while it is kept.
@@ -48,9 +52,9 @@ pub struct PreparedPlan {
 }
 
 impl PreparedPlan {
-    /// The names and types of the statement's columns, without the carried one.
+    /// The names and types of the statement's columns, without the carried ones.
     pub fn columns(&self) -> &[(String, Type)] {
-        self.columns.split_last().map_or(&[], |(_, own)| own)
+        self.columns.get(..self.own).unwrap_or_default()
     }
 }
 
@@ -80,7 +84,7 @@ impl Engine {
         plan.followed_table()?;
         let own = plan.logical.schema().columns();
         let build = || {
-            let carrying = carrying(&plan.logical, None, time)?;
+            let carrying = carrying(&plan.logical, None, &[time])?;
             let column = Expr::Column(carried(&carrying)?);
             let mut builder = LogicalPlanBuilder::from(carrying);
             if let Some(since) = since {
@@ -95,15 +99,15 @@ impl Engine {
         Ok(Plan { logical, columns: columns.clone(), budget: Arc::clone(budget), never_seen: Vec::new() })
     }
 
-    /// The statement over `table`, which has the columns of [`Plan::followed_table`] and one of the name `number`, an
-    /// integer. That is the last column of the rows. They come in the order of the table.
+    /// The statement over `table`, which has the columns of [`Plan::followed_table`] and those with the names `numbers`,
+    /// integers. They are the last columns of the rows, which come in the order of the table.
     ///
     /// # Errors
     /// As [`Plan::followed_table`].
-    pub async fn prepare(&self, plan: &Plan, table: Arc<dyn TableProvider>, number: &str) -> Result<PreparedPlan> {
+    pub async fn prepare(&self, plan: &Plan, table: Arc<dyn TableProvider>, numbers: &[&str]) -> Result<PreparedPlan> {
         plan.followed_table()?;
         let Plan { logical, columns, budget, .. } = plan;
-        let logical = carrying(logical, Some(&table), number).planned()?;
+        let logical = carrying(logical, Some(&table), numbers).planned()?;
         let make = async {
             let plan = security_barrier::without_needless(logical.clone())?;
             let optimized = self.in_order.optimize(&plan)?;
@@ -111,9 +115,11 @@ impl Engine {
         };
         let physical = ExecutionContext::of_planning(budget).scope(make).await;
         let physical = physical.and_then(with_own_operators).planned()?;
-        let columns = columns.iter().cloned().chain([(CARRIED.to_owned(), Type::Int64)]).collect();
+        let own = columns.len();
+        let carried = (0..numbers.len()).map(|nth| (carried_name(nth), Type::Int64));
+        let columns = columns.iter().cloned().chain(carried).collect();
         let rows = batch::rows(&logical, &physical);
-        Ok(PreparedPlan { physical, columns, rows, budget: Arc::clone(budget) })
+        Ok(PreparedPlan { physical, columns, own, rows, budget: Arc::clone(budget) })
     }
 
     /// Starts a prepared statement over the rows of `slice`, which its table knows. Its operators may hold `memory` bytes.
@@ -126,7 +132,7 @@ impl Engine {
         slice: Arc<S>,
         memory: usize,
     ) -> Result<ResultStream> {
-        let PreparedPlan { physical, columns, rows, budget } = plan;
+        let PreparedPlan { physical, columns, own: _, rows, budget } = plan;
         let memory = Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), memory.min(self.statement_memory)));
         let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
         let context = ExecutionContext::of_run(memory, Arc::clone(budget.patterns()));
@@ -224,20 +230,22 @@ fn carried(plan: &LogicalPlan) -> datafusion::error::Result<Column> {
     plan.schema().columns().pop().ok_or_else(|| DataFusionError::Plan("a plan without columns".to_owned()))
 }
 
-/// A plan that is a filter, with a column of its table as the last of its columns; over another table if there is one.
+/// A plan that is a filter, with columns of its table as the last of its columns; over another table if there is one.
 fn carrying(
     plan: &LogicalPlan,
     table: Option<&Arc<dyn TableProvider>>,
-    name: &str,
+    names: &[&str],
 ) -> datafusion::error::Result<LogicalPlan> {
     if let Some(input) = below_barrier(plan) {
-        return Ok(above_barrier(carrying(input, table, name)?));
+        return Ok(above_barrier(carrying(input, table, names)?));
     }
-    let input = |input: &LogicalPlan| Ok::<_, DataFusionError>(Arc::new(carrying(input, table, name)?));
+    let input = |input: &LogicalPlan| Ok::<_, DataFusionError>(Arc::new(carrying(input, table, names)?));
     Ok(match plan {
         LogicalPlan::Projection(projection) => {
             let input = input(&projection.input)?;
-            let exprs = projection.expr.iter().cloned().chain([Expr::Column(carried(&input)?)]).collect();
+            let columns = input.schema().columns();
+            let carried = columns.iter().skip(columns.len().saturating_sub(names.len())).cloned().map(Expr::Column);
+            let exprs = projection.expr.iter().cloned().chain(carried).collect();
             LogicalPlan::Projection(Projection::try_new(exprs, input)?)
         }
         LogicalPlan::Filter(filter) => {
@@ -246,24 +254,26 @@ fn carrying(
         LogicalPlan::SubqueryAlias(alias) => {
             LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(input(&alias.input)?, alias.alias.clone())?)
         }
-        LogicalPlan::Sort(sort) => return carrying(&sort.input, table, name),
+        LogicalPlan::Sort(sort) => return carrying(&sort.input, table, names),
         LogicalPlan::Unnest(unnest) => {
             let (columns, options) = (unnest.exec_columns.clone(), unnest.options.clone());
             LogicalPlan::Unnest(Unnest::try_new(input(&unnest.input)?, columns, options)?)
         }
         LogicalPlan::TableScan(scan) => {
             if let Some(view) = scan.source.get_logical_plan() {
-                let view = carrying(&view, table, name)?;
+                let view = carrying(&view, table, names)?;
                 return LogicalPlanBuilder::from(view).alias(scan.table_name.clone())?.build();
             }
             let own = scan.projected_schema.columns();
             let source = table.map_or_else(|| Arc::clone(&scan.source), |table| provider_as_source(Arc::clone(table)));
-            let column = Expr::Column(Column::new(Some(scan.table_name.clone()), name)).alias(CARRIED);
+            let carried = names.iter().enumerate().map(|(nth, name)| {
+                Expr::Column(Column::new(Some(scan.table_name.clone()), *name)).alias(carried_name(nth))
+            });
             let mut all = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?;
             for filter in &scan.filters {
                 all = all.filter(filter.clone())?;
             }
-            all.project(own.into_iter().map(Expr::Column).chain([column]))?.build()?
+            all.project(own.into_iter().map(Expr::Column).chain(carried))?.build()?
         }
         other => return Err(DataFusionError::Plan(format!("no filter: {}", other.display()))),
     })

@@ -15,7 +15,7 @@ use crate::{
     segment::handle::Segment,
     source::Source,
     source_info::Retention,
-    wal::writer::Writer,
+    wal::{numbering, writer::Writer},
 };
 
 /// Drops the segments of a source that are beyond its limits.
@@ -25,20 +25,26 @@ pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -
     if victims.is_empty() {
         return Ok(Dropped::default());
     }
-    let ids: Vec<Uuid> = victims.iter().map(|segment| segment.id).collect();
+    let last = |segment: &Segment| segment.seqs.map(|(_, last)| last);
+    let ids: Vec<(Uuid, Option<i64>)> = victims.iter().map(|segment| (segment.id, last(segment))).collect();
     let owner = Arc::clone(source);
     let done = writer.transact(move |tx| {
         owner.check()?;
         let mut forget = tx.prepare_cached("DELETE FROM segments WHERE id = ?1")?;
         let mut bury = tx.prepare_cached("INSERT OR IGNORE INTO dropped (id, source) VALUES (?1, ?2)")?;
         let mut forgotten = HashSet::new();
-        for id in ids {
+        let mut dropped = None;
+        for (id, last) in ids {
             // A merge may have put another segment in its place, which queries do not read yet: they need the old one
             // until then, and the next run decides about the new one.
             if forget.execute([id])? > 0 {
                 bury.execute([&id, &owner.id])?;
+                dropped = dropped.max(last);
                 forgotten.insert(id);
             }
+        }
+        if let Some(last) = dropped {
+            numbering::note_dropped(tx, owner.id, last)?;
         }
         Ok(forgotten)
     });

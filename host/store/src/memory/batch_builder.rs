@@ -6,7 +6,7 @@ use datafusion::error::DataFusionError;
 
 use crate::{
     ingest::tape_reader::stored_events,
-    memory::mem_batch::MemBatch,
+    memory::{mem_batch::MemBatch, places::Places},
     schema::shape::Shape,
     shred::{limits::ShapeLimits, misfits::Misfits, shredder::Shredder},
 };
@@ -29,12 +29,18 @@ pub(crate) fn build(
     caps: &ShapeLimits,
     memory: &mut Vec<Arc<MemBatch>>,
 ) -> datafusion::error::Result<(Arc<Shape>, Misfits)> {
-    let mut building =
-        BatchBuilder { shape: Arc::clone(shape), shredder: None, bytes: 0, seqs: None, misfits: Misfits::default() };
+    let mut building = BatchBuilder {
+        shape: Arc::clone(shape),
+        shredder: None,
+        bytes: 0,
+        seqs: None,
+        places: Places::default(),
+        misfits: Misfits::default(),
+    };
     for call in raw {
         // Events are parsed one at a time. Each counts as an equal part of the bytes of its call.
         let each = call.body.len() / call.rows.max(1);
-        for event in stored_events(&call.body, call.seq) {
+        for (row, event) in stored_events(&call.body, call.seq).enumerate() {
             let event = event.map_err(|error| DataFusionError::External(Box::new(error)))?;
             let new = || Shredder::new(&building.shape, caps.clone());
             let shredder = building.shredder.get_or_insert_with(new);
@@ -43,6 +49,7 @@ pub(crate) fn build(
             building.bytes += each;
             let (first, _) = building.seqs.unwrap_or((call.seq, call.seq));
             building.seqs = Some((first.min(call.seq), call.seq));
+            building.places.push(call.seq, row);
             if is_full {
                 building.end_batch(memory)?;
             }
@@ -58,6 +65,7 @@ struct BatchBuilder {
     shredder: Option<Shredder>,
     bytes: usize,
     seqs: Option<(i64, i64)>,
+    places: Places,
     misfits: Misfits,
 }
 
@@ -70,7 +78,8 @@ impl BatchBuilder {
         if let Some(grown) = grown {
             self.shape = Arc::new(grown);
         }
-        let seqs = self.seqs.take().unwrap_or_default();
+        let (seqs, places) = (self.seqs.take().unwrap_or_default(), mem::take(&mut self.places));
+        let rows = if self.shape.is_placed() { places.put(&rows)? } else { rows };
         memory.push(Arc::new(MemBatch::new(rows, bytes, seqs)?));
         Ok(())
     }

@@ -14,7 +14,7 @@ use tidegate_model::PRESENCE_FIELD;
 
 use crate::{
     arrays::list_values::own_values,
-    field_names::{ID, MESSAGE, OVERFLOW, TIMESTAMP},
+    field_names::{ID, MESSAGE, OVERFLOW, PLACE, TIMESTAMP},
     overflow::sparse_paths::SparsePaths,
     schema::json_pointer::push_pointer,
 };
@@ -73,7 +73,7 @@ pub(crate) fn choose(batches: &[&RecordBatch], json_bytes: usize) -> SparsePaths
     let mut slots: BTreeMap<String, usize> = BTreeMap::new();
     for batch in batches {
         for (column, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-            if column.name() != OVERFLOW {
+            if column.name() != OVERFLOW && !PLACE.contains(&column.name().as_str()) {
                 let mut pointer = String::new();
                 push_pointer(&mut pointer, column.name());
                 measure(array, pointer, &mut sums, &mut slots);

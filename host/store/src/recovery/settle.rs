@@ -136,9 +136,5 @@ pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Resul
 /// Lets the `seq` of the write-ahead log continue after a number, so that no later call gets a number that a segment
 /// which may come back was made of.
 pub(crate) fn skip_to(conn: &Connection, seq: i64) -> Result<()> {
-    let changed = conn.execute("UPDATE sqlite_sequence SET seq = max(seq, ?1) WHERE name = 'wal'", [seq])?;
-    if changed == 0 {
-        conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('wal', ?1)", [seq])?;
-    }
-    Ok(())
+    rows::skip_to(conn, seq)
 }

@@ -29,7 +29,7 @@ use datafusion::{
 };
 
 use crate::{
-    field_names::{OVERFLOW, POSITION},
+    field_names::{OVERFLOW, PLACE},
     overflow::{cache::OverflowCache, sparse_paths::SparsePaths},
     scan::adapted_path::{AdaptedPath, PathRead},
     schema::{
@@ -148,10 +148,11 @@ impl Adapter {
         get_field: Option<&ScalarFunctionExpr>,
     ) -> Result<Option<Arc<dyn PhysicalExpr>>> {
         let name = column.name();
-        if (name == OVERFLOW || name == POSITION) && keys.is_empty() {
+        let is_place = PLACE.contains(&name) && self.shape.is_placed();
+        if (name == OVERFLOW || is_place) && keys.is_empty() {
             return Ok(Some(match self.physical_column(name) {
                 Some((column, _)) => column,
-                None if name == POSITION => null(&DataType::Int64)?,
+                None if is_place => null(&DataType::Int64)?,
                 None => null(&DataType::Utf8View)?,
             }));
         }

@@ -10,6 +10,8 @@
 //! [`expr_adapter`] rewrites expressions over the table's schema to expressions over the columns of one file or
 //! batch; [`adapted_path`] is the expression for a path that is stored in another form than the table shows.
 //!
+//! [`followed_table`] is a table of new rows. [`stored_calls`] is a table of the rows of some calls, which [`place_order`] puts in the order of their commits.
+//!
 //! Uses: `schema`, `arrays`, `overflow`, `memory`, `segment`, `source`.
 
 pub(crate) mod adapted_path;
@@ -21,16 +23,19 @@ pub(crate) mod expr_adapter;
 pub(crate) mod file_groups;
 pub(crate) mod file_opening;
 pub(crate) mod file_schemas;
+pub(crate) mod followed_table;
 pub(crate) mod held_segments;
 pub(crate) mod id_search;
 pub(crate) mod memory_rows;
 pub(crate) mod memory_scan;
+pub(crate) mod place_order;
 pub(crate) mod prune;
 pub(crate) mod segment_file;
 pub(crate) mod segment_reader;
 pub(crate) mod segment_scan;
 pub(crate) mod source_union;
 pub(crate) mod split;
+pub(crate) mod stored_calls;
 pub(crate) mod table;
 pub(crate) mod trigram_reader;
 pub(crate) mod verified_store;

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use datafusion::{
     arrow::{
         compute::SortOptions,
-        datatypes::{DataType, Field, Schema, SchemaRef},
+        datatypes::SchemaRef,
     },
     catalog::{Session, TableProvider},
     common::{DFSchema, Statistics, stats::Precision},
@@ -27,16 +27,16 @@ use datafusion::{
     physical_plan::{ExecutionPlan, empty::EmptyExec},
 };
 use tidegate_model::TextCondition;
-use uuid::Uuid;
 
 use crate::{
-    field_names::{POSITION, TIMESTAMP},
+    field_names::{PLACE, TIMESTAMP},
     memory::mem_batch::MemBatch,
     scan::{
         expr_adapter::AdapterFactory,
         file_groups::{Share, grouped},
         id_search::IdSearch,
         memory_scan::{MemoryScan, in_chains},
+        place_order::CallRange,
         prune::{Pruning, SegmentPart},
         segment_file::segment_file,
         segment_reader::SegmentReaders,
@@ -44,62 +44,38 @@ use crate::{
         source_union::SourceUnion,
         trigram_reader::TextSearch,
     },
-    source::{Snapshot, feed::ColumnsVersion},
+    source::Snapshot,
     source_info::SourceInfo,
 };
 
 /// A snapshot of a source.
 #[derive(Debug)]
 pub(crate) struct SourceTable {
-    info: Arc<SourceInfo>,
+    pub(crate) info: Arc<SourceInfo>,
     pub(crate) snapshot: Snapshot,
     /// What each query of the table demands of texts, if it does.
     texts: Option<Arc<TextCondition>>,
-    /// Its rows are those that each task brings; see [`FollowedTable`].
-    followed: bool,
+    rows: TableRows,
+}
+
+/// Which rows a table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TableRows {
+    /// Those of the snapshot.
+    Stored,
+    /// Those that each task brings, [`NewRows`](crate::NewRows).
+    Followed,
+    /// Those of the snapshot that came with these calls, in the order of their places.
+    Calls(CallRange),
 }
 
 impl SourceTable {
     pub(crate) fn new(info: Arc<SourceInfo>, snapshot: Snapshot) -> SourceTable {
-        SourceTable { info, snapshot, texts: None, followed: false }
+        SourceTable::of_rows(info, snapshot, TableRows::Stored)
     }
-}
 
-/// A source as a table of the rows that were committed after a snapshot. It has no rows of its own: a plan over it reads
-/// those of the task that runs it, [`NewRows`](crate::NewRows), which is an extension of the session's configuration.
-/// So one plan is run over each slice of new rows.
-#[derive(Debug, Clone)]
-pub struct FollowedTable {
-    /// The columns of the snapshot, and last [`FollowedTable::POSITION`]: the number of the row in its slice.
-    pub table: Arc<dyn TableProvider>,
-    /// The source.
-    pub source: Uuid,
-    /// The number of the last call whose rows the snapshot has. Rows of later calls are not in it.
-    pub position: i64,
-    /// Which columns the snapshot has.
-    pub columns: ColumnsVersion,
-}
-
-impl FollowedTable {
-    /// The name of the column with the number of the row, an integer.
-    pub const POSITION: &str = POSITION;
-
-    /// The table of new rows that goes with a snapshot of a source, as [`Store::table`](crate::Store::table) gives it.
-    /// `None` if `table` is another one, or the source has a column of the name [`Self::POSITION`].
-    pub fn of(table: &dyn TableProvider) -> Option<FollowedTable> {
-        let SourceTable { info, snapshot, .. } = table.downcast_ref()?;
-        let Snapshot { source, position, .. } = *snapshot;
-        if snapshot.schema.column_with_name(POSITION).is_some() {
-            return None;
-        }
-        let own = Field::new(POSITION, DataType::Int64, true);
-        let fields = snapshot.schema.fields().iter().cloned().chain([Arc::new(own)]);
-        let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), snapshot.schema.metadata().clone());
-        let rows =
-            Snapshot { schema: Arc::new(schema), memory: Vec::new(), segments: Arc::default(), ..snapshot.clone() };
-        let table = SourceTable { info: Arc::clone(info), snapshot: rows, texts: None, followed: true };
-        let columns = ColumnsVersion(Arc::clone(&snapshot.shape));
-        Some(FollowedTable { table: Arc::new(table), source, position, columns })
+    pub(crate) fn of_rows(info: Arc<SourceInfo>, snapshot: Snapshot, rows: TableRows) -> SourceTable {
+        SourceTable { info, snapshot, texts: None, rows }
     }
 }
 
@@ -112,10 +88,10 @@ pub fn narrowed(
     schema: SchemaRef,
     texts: Option<TextCondition>,
 ) -> Option<Arc<dyn TableProvider>> {
-    let SourceTable { info, snapshot, followed, .. } = table.downcast_ref()?;
+    let SourceTable { info, snapshot, rows, .. } = table.downcast_ref()?;
     let snapshot = Snapshot { schema, ..snapshot.clone() };
     let (info, texts) = (Arc::clone(info), texts.map(Arc::new));
-    Some(Arc::new(SourceTable { info, snapshot, texts, followed: *followed }))
+    Some(Arc::new(SourceTable { info, snapshot, texts, rows: *rows }))
 }
 
 #[async_trait]
@@ -141,9 +117,35 @@ impl TableProvider for SourceTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if self.followed {
-            return self.scan_memory(state, Vec::new(), projection, limit);
+        match self.rows {
+            TableRows::Stored => self.scan_stored(state, projection, filters, limit),
+            TableRows::Followed => self.scan_memory(state, Vec::new(), projection, limit),
+            TableRows::Calls(calls) => {
+                let schema = &self.snapshot.schema;
+                let wanted = projection.cloned().unwrap_or_else(|| (0..schema.fields().len()).collect());
+                let mut read = wanted.clone();
+                for column in PLACE {
+                    let column = schema.index_of(column)?;
+                    if !read.contains(&column) {
+                        read.push(column);
+                    }
+                }
+                // A limit would count rows before they are in order.
+                let scan = self.scan_stored(state, Some(&read), filters, None)?;
+                calls.ordered(scan, wanted.len())
+            }
         }
+    }
+}
+
+impl SourceTable {
+    fn scan_stored(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = &self.snapshot.schema;
         let predicate = predicate(state, schema, filters)?;
         let Snapshot { shape, memory, segments, .. } = &self.snapshot;
@@ -164,9 +166,7 @@ impl TableProvider for SourceTable {
             _ => SourceUnion::of(inputs),
         }
     }
-}
 
-impl SourceTable {
     fn scan_segments(
         &self,
         state: &dyn Session,
@@ -235,7 +235,8 @@ impl SourceTable {
         let (shape, schema, order) = (Arc::clone(shape), Arc::clone(schema), newest_first(schema)?);
         let chains = in_chains(batches, state.config().target_partitions());
         let rows = MemoryScan::new(chains, shape, schema, projection, order, limit)?;
-        Ok(DataSourceExec::from_data_source(if self.followed { rows.followed() } else { rows }))
+        let is_followed = self.rows == TableRows::Followed;
+        Ok(DataSourceExec::from_data_source(if is_followed { rows.followed() } else { rows }))
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::{PRESENCE_FIELD, REST_FIELD, UNLIKE_FIELD};
 
 use crate::{
-    field_names::{ID, MESSAGE, METADATA, OVERFLOW, TIMESTAMP},
+    field_names::{CALL, ID, MESSAGE, METADATA, OVERFLOW, PLACE, TIMESTAMP},
     schema::{
         arrow_fields::{field, top_field},
         join::join_fields,
@@ -46,6 +46,12 @@ impl Shape {
         self.fields.overflow()
     }
 
+    /// Whether its rows may have places: releases that knew none gave columns to fields with the names of
+    /// [`PLACE`], and such a source keeps them.
+    pub(crate) fn is_placed(&self) -> bool {
+        PLACE.iter().all(|name| self.fields.find(name).is_none())
+    }
+
     /// The Arrow schema of the source's table. `_overflow` is the last column.
     pub(crate) fn schema(&self) -> SchemaRef {
         let columns = self.fields.iter().map(|(name, kind)| top_field(name, kind.logical_type()));
@@ -60,6 +66,9 @@ impl Shape {
     /// # Errors
     /// The path at which the two cannot be united, such as a record here and a number there.
     pub(crate) fn join(&mut self, other: &Shape) -> Result<(), String> {
+        if self.is_placed() != other.is_placed() {
+            return Err(CALL.to_owned());
+        }
         let mut grown = self.fields.clone();
         join_fields(&mut grown, &other.fields, "")?;
         self.fields = grown;

@@ -30,11 +30,33 @@ pub(crate) struct FooterEntry {
     pub(crate) created_at: i64,
     pub(crate) first_seq: i64,
     pub(crate) last_seq: i64,
+    /// Rows of calls after this number have their place; `None` if no row has, as in files of versions without places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) placed_after: Option<i64>,
     /// The segments that compaction made this one of. Empty for rows that came from memory.
     #[serde(default, with = "crate::uuid_text::list")]
     pub(crate) replaces: Vec<Uuid>,
     /// The logical schema of the source when the segment was written.
     pub(crate) shape: Shape,
+}
+
+/// What is known of the places of the rows of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowPlaces {
+    /// Another catalog numbered its calls. Its rows came with no call of this one.
+    Foreign,
+    /// Rows of calls after this number have their place.
+    After(i64),
+}
+
+impl FooterEntry {
+    /// Which rows have their place, for the catalog with this identity.
+    pub(crate) fn row_places(&self, catalog: Uuid) -> RowPlaces {
+        match self.placed_after {
+            _ if self.catalog != catalog => RowPlaces::Foreign,
+            after => RowPlaces::After(after.unwrap_or(i64::MAX)),
+        }
+    }
 }
 
 /// Where the rows of a segment come from.

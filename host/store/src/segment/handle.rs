@@ -16,7 +16,10 @@ use crate::{
     data_folder::paths,
     objects::block_reader::{BlockReader, Object},
     schema::run_projects::RunProjects,
-    segment::{footer_entry::FooterEntry, run::Run},
+    segment::{
+        footer_entry::{FooterEntry, RowPlaces},
+        run::Run,
+    },
 };
 
 /// Where the bytes of a segment lie.
@@ -50,6 +53,8 @@ pub(crate) struct Segment {
     pub(crate) checksum: Option<u32>,
     /// The first and last write-ahead row that it was made of; `None` for a file of a version that did not record them.
     pub(crate) seqs: Option<(i64, i64)>,
+    /// Which rows have their place, once that was asked for.
+    pub(crate) row_places: OnceLock<RowPlaces>,
     /// Why it cannot be read, once that was found.
     pub(crate) damage: OnceLock<String>,
     pub(crate) removal: AtomicU8,
@@ -145,6 +150,7 @@ impl Segment {
             created_at: 0,
             checksum,
             seqs: None,
+            row_places: OnceLock::new(),
             damage: OnceLock::new(),
             removal: AtomicU8::new(FileRemoval::Keep as u8),
         }
@@ -165,6 +171,7 @@ impl Segment {
             created_at: entry.created_at,
             checksum: Some(checksum),
             seqs: Some((entry.first_seq, entry.last_seq)),
+            row_places: OnceLock::new(),
             damage: OnceLock::new(),
             removal: AtomicU8::new(FileRemoval::Keep as u8),
         }

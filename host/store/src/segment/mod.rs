@@ -10,7 +10,7 @@
 //! [`handle`] is a segment that is in use: what the catalog says of it, and the lifetime of its file. [`cluster`]
 //! decides about runs and the order of rows, [`writer`] writes a segment, [`trigram`] is the index of texts in it,
 //! [`footer`] reads and checks a footer, [`catalog_rows`] inserts and loads the rows of the catalog's table `segments`,
-//! [`tombstones`] maintains the table `dropped`, [`file_error`] is the error of reading a file.
+//! [`row_places`] says which rows have their place, [`tombstones`] maintains the table `dropped`, [`file_error`] is the error of reading a file.
 //!
 //! What other modules rely on (a change of the layout, compaction or another place for the files must keep it or change
 //! it there too):
@@ -20,7 +20,8 @@
 //! - A file never changes and a path is never used again: the footer cache has paths as keys, and a backup copies files
 //!   while a server runs. A file that the copied catalog names must exist until it is copied.
 //! - `seqs` is the range of write-ahead rows that the segment replaces. `recovery::leftovers` completes a flush by it, and
-//!   `maintenance::repair` refuses a segment whose range overlaps that of another.
+//!   `maintenance::repair` refuses a segment whose range overlaps that of another. `scan::stored_calls` finds by it the
+//!   segments that have the rows of some calls.
 //! - `created_at` is the age for retention and for `source::column_ages`.
 //! - Registering a segment and deleting what it replaces is one transaction. The lists of `source` are changed after it.
 //!   What compaction replaces has a tombstone that names the new segment, for `maintenance::backup`.
@@ -37,6 +38,7 @@ pub(crate) mod file_error;
 pub(crate) mod footer;
 pub(crate) mod footer_entry;
 pub(crate) mod handle;
+pub(crate) mod row_places;
 pub(crate) mod run;
 pub(crate) mod tombstones;
 pub(crate) mod trigram;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use datafusion::arrow::{
-    array::{RecordBatch, UInt32Array},
+    array::{Array, RecordBatch, UInt32Array},
     compute::take_record_batch,
     datatypes::{Schema, SchemaRef},
 };
@@ -31,7 +31,7 @@ use crate::{
         sync::{create_folder, sync_folder},
     },
     error::{Result, StoreError},
-    field_names::{ID, MESSAGE, TIMESTAMP},
+    field_names::{CALL, ID, MESSAGE, PLACE, TIMESTAMP},
     memory::mem_batch::{MemBatch, times},
     options::StoreOptions,
     segment::{
@@ -70,6 +70,7 @@ pub(crate) fn write(
     let mut keys = ClusterKeys::default();
     keys.add(times(&rows), rows.column_by_name("project"));
     let Clustering { order, runs } = keys.cluster(options.run_rows, options.row_group_rows);
+    let is_placed = rows.column_by_name(CALL).is_some_and(|calls| calls.null_count() == 0);
     let entry = FooterEntry {
         catalog: origin.catalog,
         source: origin.source,
@@ -82,6 +83,7 @@ pub(crate) fn write(
         created_at: now_micros(),
         first_seq: batch.first_seq,
         last_seq: batch.last_seq,
+        placed_after: is_placed.then(|| batch.first_seq.saturating_sub(1)),
         replaces: Vec::new(),
         shape: origin.shape.clone(),
     };
@@ -213,7 +215,7 @@ fn properties(id: Uuid, entry: &FooterEntry, schema: &Schema, options: &StoreOpt
     let order = SortingColumn { column_idx: column as i32, descending: true, nulls_first: false };
     let said = serde_json::to_string(entry).map_err(|error| StoreError::corrupt("what a footer says", error))?;
     let level = ZstdLevel::try_new(options.zstd_level).map_err(parquet_error(id))?;
-    Ok(WriterProperties::builder()
+    let properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(concat!("tidegate ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(level))
@@ -243,6 +245,13 @@ fn properties(id: Uuid, entry: &FooterEntry, schema: &Schema, options: &StoreOpt
             KeyValue::new("tidegate.source_name".to_owned(), entry.source_name.clone()),
             KeyValue::new("tidegate.schema_version".to_owned(), "2".to_owned()),
             KeyValue::new(FOOTER_KEY.to_owned(), said),
-        ]))
-        .build())
+        ]));
+    // Neighbours have the same call or the next one, so that mostly only small differences are stored. The bounds of
+    // calls let a reader of the newest calls leave out pages, as those of times do.
+    let properties = PLACE.into_iter().map(ColumnPath::from).fold(properties, |properties, column| {
+        properties
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED)
+    });
+    Ok(properties.set_column_statistics_enabled(ColumnPath::from(CALL), EnabledStatistics::Page).build())
 }

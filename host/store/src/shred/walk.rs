@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tidegate_model::HIDDEN_FIELDS;
 
 use crate::{
-    field_names::{METADATA, OVERFLOW},
+    field_names::{METADATA, OVERFLOW, PLACE},
     ingest::tape::{Entries, Item, View},
     schema::{
         json_pointer::push_pointer,
@@ -101,7 +101,8 @@ impl<'v> EventWalk<'_, 'v> {
         value: Item<'v>,
         depth: usize,
     ) {
-        let unnameable = key.len() > MAX_KEY_BYTES || HIDDEN_FIELDS.contains(&key);
+        let is_place = depth == 0 && PLACE.contains(&key);
+        let unnameable = key.len() > MAX_KEY_BYTES || HIDDEN_FIELDS.contains(&key) || is_place;
         let found = classify(value);
         let too_deep =
             matches!(found, ValueClass::Record(_) | ValueClass::Records(_)) && depth + 1 >= self.cost.limits.depth;

@@ -1,12 +1,14 @@
 //! The feed of a source: its committed calls, for those who follow it.
 //!
 //! Followers read each call once, in the order of commits, whether or not its rows are in memory or in a segment by then.
-//! Rows in memory have neither that order nor their numbers any more (batches are sorted by time and joined), so a feed
+//! Rows in memory have that order no more (batches are sorted by time and joined), so a feed
 //! keeps the calls as they were committed. It does so only while somebody holds it, and gives the oldest away when it
-//! holds more than it may, except the newest call: whoever is fast enough gets every call, however large it is. [`crate::source::following`] makes columns of them.
+//! holds more than it may, except the newest call: whoever is fast enough gets every call, however large it is.
+//! [`crate::source::following`] makes columns of them. Whoever needs older calls reads them from memory and segments, by
+//! the places of their rows ([`crate::scan::stored_calls`]).
 //!
-//! A row is known by its place: the number of its call, which is that of its write-ahead row and never used twice, and
-//! its number in the call.
+//! A row is known by its place ([`crate::memory::places`]): the number of its call, which is that of its write-ahead row
+//! and never used twice, and its number in the call.
 
 use std::{
     collections::VecDeque,
@@ -67,13 +69,11 @@ impl Calls {
     }
 }
 
-/// Rows of a slice of calls as columns.
+/// Rows of a slice of calls as columns, with their places.
 #[derive(Debug)]
 pub struct NewRows {
     pub(super) batches: Vec<Arc<MemBatch>>,
     pub(super) columns: ColumnsVersion,
-    /// The number of each call, and the number of its first row in the slice.
-    pub(super) starts: Vec<(i64, usize)>,
     pub(super) rows: usize,
     pub(super) after: i64,
     pub(super) last: i64,
@@ -104,13 +104,6 @@ impl NewRows {
     /// The number of the last call of the slice.
     pub fn last(&self) -> i64 {
         self.last
-    }
-
-    /// The place of a row of the slice: the number of its call, and its own number in the call.
-    pub fn place(&self, row: usize) -> (i64, usize) {
-        let after = self.starts.partition_point(|(_, first)| *first <= row);
-        let start = after.checked_sub(1).and_then(|at| self.starts.get(at));
-        start.map_or((self.last, row), |(seq, first)| (*seq, row - first))
     }
 }
 

@@ -4,17 +4,12 @@
 
 use std::sync::{Arc, PoisonError};
 
-use datafusion::arrow::{
-    array::{ArrayRef, Int64Array, RecordBatch},
-    datatypes::{DataType, Field, Schema},
-};
 use tokio::sync::watch;
 
 use crate::{
     error::{Result, StoreError},
-    field_names::POSITION,
     ingest::tape_reader::stored_events,
-    memory::{batch_builder::RawCall, mem_batch::MemBatch},
+    memory::{batch_builder::RawCall, mem_batch::MemBatch, places::Places},
     schema::shape::Shape,
     shred::shredder::Shredder,
     source::{
@@ -87,39 +82,40 @@ impl Feed {
         ignored: bool,
     ) -> Result<Option<NewRows>> {
         let caps = self.source.caps().clone();
-        let (mut batches, mut starts, mut rows) = (Vec::new(), Vec::new(), 0);
-        let (mut shredder, mut bytes) = (None, 0);
+        let (mut batches, mut rows) = (Vec::new(), 0);
+        let (mut shredder, mut places, mut bytes) = (None, Places::default(), 0);
         for call in calls {
-            starts.push((call.seq, rows));
             let each = call.body.len() / call.rows.max(1);
-            for event in stored_events(&call.body, call.seq) {
+            for (row, event) in stored_events(&call.body, call.seq).enumerate() {
                 let own = shredder.get_or_insert_with(|| Shredder::new(&shape, caps.clone()));
                 own.add(event?.root());
+                places.push(call.seq, row);
                 rows += 1;
                 bytes += each;
-                if own.is_full() && !self.end_batch(&mut shredder, &mut bytes, rows, &mut batches)? && !ignored {
+                if own.is_full() && !self.end_batch(&mut shredder, &mut places, &mut bytes, &mut batches)? && !ignored
+                {
                     return Ok(None);
                 }
             }
         }
-        if !self.end_batch(&mut shredder, &mut bytes, rows, &mut batches)? && !ignored {
+        if !self.end_batch(&mut shredder, &mut places, &mut bytes, &mut batches)? && !ignored {
             return Ok(None);
         }
         let last = calls.last().map_or(0, |call| call.seq);
-        Ok(Some(NewRows { batches, columns: ColumnsVersion(shape), starts, rows, after, last }))
+        Ok(Some(NewRows { batches, columns: ColumnsVersion(shape), rows, after, last }))
     }
 
-    /// Ends a batch, the last of whose rows has the number `end` - 1. Returns whether its columns were known.
+    /// Ends a batch. Returns whether its columns were known.
     fn end_batch(
         &self,
         shredder: &mut Option<Shredder>,
+        places: &mut Places,
         bytes: &mut usize,
-        end: usize,
         batches: &mut Vec<Arc<MemBatch>>,
     ) -> Result<bool> {
         let Some(shredder) = shredder.take() else { return Ok(true) };
         let (rows, grown) = shredder.finish(std::mem::take(bytes)).map_err(|error| self.corrupt(error))?;
-        let rows = numbered(&rows, end).map_err(|error| self.corrupt(error))?;
+        let rows = std::mem::take(places).put(&rows).map_err(|error| self.corrupt(error))?;
         batches.push(Arc::new(MemBatch::as_arrived(rows)));
         Ok(grown.is_none())
     }
@@ -127,18 +123,6 @@ impl Feed {
     fn corrupt(&self, reason: impl std::fmt::Display) -> StoreError {
         StoreError::corrupt(format!("the new rows of source `{}`", self.source.info().name), reason)
     }
-}
-
-/// The rows with their numbers as the last column.
-fn numbered(rows: &RecordBatch, end: usize) -> datafusion::error::Result<RecordBatch> {
-    let schema = rows.schema();
-    let own = Arc::new(Field::new(POSITION, DataType::Int64, true));
-    let fields: Vec<_> = schema.fields().iter().cloned().chain([own]).collect();
-    let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
-    let numbers = (end.saturating_sub(rows.num_rows())..end).map(|row| i64::try_from(row).unwrap_or(i64::MAX));
-    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
-    let columns = rows.columns().iter().cloned().chain([numbers]).collect();
-    Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
 }
 
 impl Source {

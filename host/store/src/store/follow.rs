@@ -2,7 +2,18 @@
 
 use uuid::Uuid;
 
-use crate::{error::Result, source::following::Feed, store::Store, wal::rows};
+use crate::{
+    error::Result,
+    recovery::quarantine,
+    scan::{
+        followed_table::FollowedTable,
+        stored_calls::{StoredCalls, WantedCalls},
+    },
+    segment::footer,
+    source::following::Feed,
+    store::Store,
+    wal::{numbering, rows},
+};
 
 impl Store {
     /// The feed of a source: what is committed from now on, and before it, as far as it takes at most `bytes`, what no
@@ -15,5 +26,40 @@ impl Store {
         source.check()?;
         let key = source.key;
         source.feed(|last| rows::unflushed(&self.catalog.lock(), key, last, bytes))
+    }
+
+    /// The stored rows of calls of a source, as `table` has them. Blocks for reading footers.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub fn stored_calls(&self, table: &FollowedTable, wanted: WantedCalls) -> Result<StoredCalls> {
+        Ok(table.stored(wanted, self.catalog.identity()?))
+    }
+
+    /// Whether this catalog knows nothing of a call with this number, because it gave it to none: the caller has it from
+    /// another catalog, or from commits that were lost. Only numbers of the time before the last start are found so.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub fn is_foreign_call(&self, call: i64) -> Result<bool> {
+        numbering::is_left_out(&self.catalog.lock(), call)
+    }
+
+    /// Whether rows of calls after this number may be gone from a source: retention dropped them, or segments of the
+    /// source are set aside.
+    ///
+    /// # Errors
+    /// The catalog or the quarantine cannot be read.
+    pub fn may_lack_calls(&self, source: Uuid, after: i64) -> Result<bool> {
+        if numbering::dropped_up_to(&self.catalog.lock(), source)? > after {
+            return Ok(true);
+        }
+        // Of a file that cannot be read nobody knows which calls it has.
+        let has_later = |note: &quarantine::SetAside| {
+            let file = quarantine::file(&self.data, note.segment);
+            let entry = footer::read(&file, note.segment, None).ok().and_then(|footer| footer.entry);
+            entry.is_none_or(|entry| entry.last_seq > after)
+        };
+        Ok(quarantine::list(&self.data)?.iter().any(|note| note.source == source && has_later(note)))
     }
 }

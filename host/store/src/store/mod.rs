@@ -33,6 +33,7 @@ use crate::{
         settler::Settler,
     },
     catalog::{Catalog, database},
+    clock::now_micros,
     data_folder::{create::create_data_folder, lock::lock, paths, sync},
     error::{Result, StoreError},
     objects::{
@@ -44,7 +45,7 @@ use crate::{
     scan::table::SourceTable,
     source::{Source, sources::Sources},
     store::load::load_sources,
-    wal::{rows, writer::Writer},
+    wal::{numbering, rows, writer::Writer},
 };
 
 /// A log store in one folder; see the documentation of the crate.
@@ -95,6 +96,11 @@ impl Store {
             return Err(StoreError::io(what)(io::ErrorKind::ReadOnlyFilesystem.into()));
         }
         let recovered = start::recover(&mut conn, &dir, identity, log)?;
+        match numbering::begin(&mut conn, now_micros()) {
+            // A full disk does not prevent the start. Nothing is stored then either, so that no number is given.
+            Err(StoreError::DiskFull(reason)) => tracing::warn!(reason, "the numbers of calls go on as they were"),
+            other => other?,
+        }
         let sources = Arc::new(Sources::default());
         for source in load_sources(&conn, &dir, &options, &sources.unflushed)? {
             sources.insert(source);

@@ -14,6 +14,7 @@ use crate::{
     source::Source,
     source_info::{Retention, SourceInfo},
     store::Store,
+    wal::numbering,
 };
 
 impl Store {
@@ -141,6 +142,7 @@ impl Store {
                 ] {
                     tx.execute(statement, [victim.key])?;
                 }
+                numbering::forget(tx, victim.id)?;
                 Ok(true)
             },
             // On the writer thread, before it looks at calls that wait for the source.

@@ -143,12 +143,12 @@ async fn what_a_catalog_forgot_comes_back_with_its_schema() {
     let first: String = store
         .catalog()
         .lock()
-        .query_row("SELECT lower(hex(id)) FROM segments WHERE first_seq = 1", [], |row| row.get(0))
+        .query_row("SELECT lower(hex(id)) FROM segments ORDER BY first_seq LIMIT 1", [], |row| row.get(0))
         .unwrap();
     drop(store);
     sql(dir.path(), &format!("DELETE FROM segments WHERE lower(hex(id)) = '{first}'"));
     drop(open(&dir));
-    sql(dir.path(), "UPDATE segments SET first_seq = 1 WHERE first_seq = 2");
+    sql(dir.path(), "UPDATE segments SET first_seq = first_seq - 1 WHERE first_seq = (SELECT min(first_seq) FROM segments)");
     let report = repair(dir.path()).unwrap();
     assert_eq!(report.left.len(), 1, "{report:?}");
     assert!(report.left[0].reason.contains("twice"), "{report:?}");

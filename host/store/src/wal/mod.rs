@@ -6,7 +6,7 @@
 //! [`writer`] is the handle by which callers reach the writer thread; it bounds the bytes that wait.
 //! [`writer_thread`] owns the connection, groups calls into transactions and handles failed writes. [`call`] is a
 //! call that waits. [`rows`] reads and writes rows of the table, [`idempotency`] stores the keys of requests that
-//! may be repeated.
+//! may be repeated, [`numbering`] lets no number of a call be given twice.
 //!
 //! Uses: `catalog`, `data_folder`, `source`, `metrics`.
 
@@ -14,6 +14,7 @@ pub(crate) mod call;
 #[cfg(test)]
 pub(crate) mod faults;
 pub(crate) mod idempotency;
+pub(crate) mod numbering;
 pub(crate) mod rows;
 pub(crate) mod writer;
 pub(crate) mod writer_thread;

@@ -71,6 +71,15 @@ pub(crate) fn last_seq(conn: &Connection) -> Result<i64> {
     Ok(conn.query_row("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'wal'", [], |row| row.get(0))?)
 }
 
+/// Lets the `seq` of the table continue after a number, unless it is higher already.
+pub(crate) fn skip_to(conn: &Connection, seq: i64) -> Result<()> {
+    let changed = conn.execute("UPDATE sqlite_sequence SET seq = max(seq, ?1) WHERE name = 'wal'", [seq])?;
+    if changed == 0 {
+        conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('wal', ?1)", [seq])?;
+    }
+    Ok(())
+}
+
 /// Makes certain that nothing of a failed transaction is in the log. `last` is the highest `seq` that was acknowledged.
 ///
 /// SQLite has rolled the failed transaction back. But its pages may be complete in the file, after those that count,

@@ -12,12 +12,13 @@ use parquet::{
     },
     file::metadata::ParquetMetaData,
 };
+use uuid::Uuid;
 
 use crate::{
     error::{Result, StoreError},
-    field_names::TIMESTAMP,
+    field_names::{PLACE, TIMESTAMP},
     memory::mem_batch::{conform, times},
-    segment::{cluster::ClusterKeys, footer, handle::Segment, run::Run},
+    segment::{cluster::ClusterKeys, footer, footer_entry::RowPlaces, handle::Segment, run::Run},
 };
 
 /// Rows of a batch.
@@ -28,6 +29,9 @@ pub(crate) struct Input {
     pub(crate) segment: Arc<Segment>,
     path: PathBuf,
     metadata: ArrowReaderMetadata,
+    /// The columns that are taken over.
+    schema: SchemaRef,
+    places: RowPlaces,
     runs: Vec<RunReader>,
 }
 
@@ -56,11 +60,12 @@ pub(crate) struct Place {
 }
 
 impl Input {
-    /// Checks every byte of the segment. Damage is noted with the segment, so that it is not selected again.
-    pub(crate) fn open(segment: &Arc<Segment>) -> Result<Input> {
+    /// Checks every byte of the segment. Damage is noted with the segment, so that it is not selected again. Places of rows
+    /// that another catalog than this one numbered are left out: the merged segment would mistake them for its own.
+    pub(crate) fn open(segment: &Arc<Segment>, catalog: Uuid) -> Result<Input> {
         let unreadable = |reason: String| StoreError::corrupt(format!("segment {}", segment.id), reason);
         let path = segment.path().ok_or_else(|| unreadable("it is no file".to_owned()))?.to_owned();
-        footer::check(&path, segment.id, segment.checksum).map_err(|refused| {
+        let footer = footer::check(&path, segment.id, segment.checksum).map_err(|refused| {
             if refused.is_damage() {
                 segment.note_damage(&refused.reason());
             }
@@ -69,7 +74,12 @@ impl Input {
         let file = File::open(&path).map_err(StoreError::io(format!("reading segment {}", path.display())))?;
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
             .map_err(|source| StoreError::Parquet { segment: segment.id, source })?;
-        let mut input = Input { segment: Arc::clone(segment), path, metadata, runs: Vec::new() };
+        let places = footer.row_places(catalog);
+        let schema = match places {
+            RowPlaces::Foreign => without_places(metadata.schema())?,
+            RowPlaces::After(_) => Arc::clone(metadata.schema()),
+        };
+        let mut input = Input { segment: Arc::clone(segment), path, metadata, schema, places, runs: Vec::new() };
         input.runs = input.run_readers().ok_or_else(|| unreadable("its runs are not those of its file".to_owned()))?;
         Ok(input)
     }
@@ -95,7 +105,15 @@ impl Input {
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
-        self.metadata.schema()
+        &self.schema
+    }
+
+    /// Rows of calls after this number have their place, among those that the catalog numbered; `None` if it numbered none.
+    pub(crate) fn placed_after(&self) -> Option<i64> {
+        match self.places {
+            RowPlaces::Foreign => None,
+            RowPlaces::After(call) => Some(call.min(self.segment.seqs.map_or(i64::MAX, |(_, last)| last))),
+        }
     }
 
     /// About how many bytes the rows of one run take in memory while they are merged, with `leaves` leaf columns. Runs
@@ -157,9 +175,15 @@ impl Input {
             };
             let read = reader.next().ok_or_else(lost)??;
             let left = read.num_rows();
-            let rows = conform(&read, schema).map_err(|error| {
-                StoreError::corrupt("the segments to merge", format!("their columns do not go together: {error}"))
-            })?;
+            let fit = |rows: &RecordBatch, schema| {
+                conform(rows, schema).map_err(|error| {
+                    StoreError::corrupt("the segments to merge", format!("their columns do not go together: {error}"))
+                })
+            };
+            let rows = match self.places {
+                RowPlaces::Foreign => fit(&fit(&read, &self.schema)?, schema)?,
+                RowPlaces::After(_) => fit(&read, schema)?,
+            };
             run.batches.push(Some(LiveBatch { rows, left }));
         }
         Ok(Place { run, batch, row: row % BATCH_ROWS })
@@ -181,4 +205,11 @@ impl Input {
             }
         }
     }
+}
+
+/// The columns without those of places.
+fn without_places(schema: &SchemaRef) -> Result<SchemaRef> {
+    let is_other = |column: &usize| schema.fields().get(*column).is_some_and(|of| !PLACE.contains(&of.name().as_str()));
+    let others: Vec<usize> = (0..schema.fields().len()).filter(is_other).collect();
+    Ok(Arc::new(schema.project(&others)?))
 }

@@ -43,7 +43,7 @@ pub(crate) fn merge(
     options: &StoreOptions,
     pause: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Merged> {
-    let Some((inputs, schema)) = open(segments, options, pause)? else { return Ok(Merged::TooLarge) };
+    let Some((inputs, schema)) = open(segments, origin.catalog, options, pause)? else { return Ok(Merged::TooLarge) };
     let mut keys = ClusterKeys::default();
     let mut starts = Vec::new();
     for input in &inputs {
@@ -70,6 +70,7 @@ pub(crate) fn merge(
         created_at: merged.iter().map(|segment| segment.created_at).max().unwrap_or(0),
         first_seq: seqs().map(|(first, _)| first).min().unwrap_or(0),
         last_seq: seqs().map(|(_, last)| last).max().unwrap_or(0),
+        placed_after: inputs.iter().filter_map(Input::placed_after).max(),
         replaces: merged.iter().map(|segment| segment.id).collect(),
         shape: origin.shape.clone(),
     };
@@ -97,13 +98,14 @@ pub(crate) fn merge(
 /// Opens as many of the segments as may be merged within the bound on memory, with the schema that holds them all.
 fn open(
     segments: &[Arc<Segment>],
+    catalog: Uuid,
     options: &StoreOptions,
     pause: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Option<(Vec<Input>, SchemaRef)>> {
     let mut inputs: Vec<Input> = Vec::new();
     let mut live = 0_u64;
     for segment in segments {
-        let input = Input::open(segment)?;
+        let input = Input::open(segment, catalog)?;
         live = live.saturating_add(input.live_bytes(options.run_rows.saturating_mul(2), leaves(input.schema())));
         if live > options.compaction_memory as u64 && !inputs.is_empty() {
             break;
