@@ -311,7 +311,7 @@ fn a_follower_comes_back_without_gap_or_double_over_flushes_and_merges() {
     assert_eq!(second.rows(2), ids(6010..6012));
     second.is_quiet();
     // A place that this server does not have.
-    let third = follow_as(&server, PRIVATE, "logs.all", "999999.0.0", &all);
+    let third = follow_as(&server, PRIVATE, "logs.all", "8999999999999999.0.0", &all);
     third.named("gap");
     send(&server, 6012..6013);
     assert_eq!(third.rows(1), ids(6012..6013));

@@ -33,7 +33,7 @@ fn send(server: &Server, range: Range<usize>) {
     let at = now();
     let event = |(i, id): (usize, String)| {
         let mut event = request(&id, at + i as i64, &format!("/n/{}", i % 10));
-        event["metadata"]["padding"] = json!("x".repeat(2_000));
+        event["metadata"]["padding"] = json!("x".repeat(6_000));
         event
     };
     server.send(EDGE, &json!(range.clone().zip(ids(range)).map(event).collect::<Vec<_>>()));
@@ -90,7 +90,8 @@ fn rows_that_are_only_in_segments_come_again_also_after_a_restart() {
     assert_eq!(again.rows(10), ids(1_020..1_030));
     again.is_quiet();
     // Conditions of the query and of the plan hold for what is read again.
-    let some = [("project", "p1"), ("sql", "SELECT id FROM edge_logs WHERE event_message LIKE '%/n/3'"), ("follow_rows", "0")];
+    let some =
+        [("project", "p1"), ("sql", "SELECT id FROM edge_logs WHERE event_message LIKE '%/n/3'"), ("follow_rows", "0")];
     let again = follow_as(&server, PRIVATE, "logs.all", &last, &some);
     let expected: Vec<_> = ids(0..1_030).into_iter().skip(13).step_by(10).collect();
     assert_eq!(again.rows(expected.len()), expected);

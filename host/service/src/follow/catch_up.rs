@@ -30,7 +30,8 @@ const LEAST: usize = 64 << 10;
 /// The pause before another try where the server is busy.
 const PAUSE: Duration = Duration::from_millis(100);
 /// What a follower is told that comes back to rows that are there no longer, or that cannot be put in their order.
-const GAP: &str = "rows may be missing: they were dropped, or are stored without their order; ask the query itself for them";
+const GAP: &str =
+    "rows may be missing: they were dropped, or are stored without their order; ask the query itself for them";
 
 /// Some missed rows.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::array::{AsArray, PrimitiveArray, RecordBatch};
+use datafusion::arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::catalog::TableProvider;
 use futures::StreamExt;

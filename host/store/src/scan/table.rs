@@ -9,10 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::{
-    arrow::{
-        compute::SortOptions,
-        datatypes::SchemaRef,
-    },
+    arrow::{compute::SortOptions, datatypes::SchemaRef},
     catalog::{Session, TableProvider},
     common::{DFSchema, Statistics, stats::Precision},
     datasource::{

@@ -30,7 +30,8 @@ pub(crate) struct FooterEntry {
     pub(crate) created_at: i64,
     pub(crate) first_seq: i64,
     pub(crate) last_seq: i64,
-    /// Rows of calls after this number have their place; `None` if no row has, as in files of versions without places.
+    /// Rows of calls after this number have their place: 0 if all have. `None` if no row has, as in files of versions
+    /// without places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) placed_after: Option<i64>,
     /// The segments that compaction made this one of. Empty for rows that came from memory.

@@ -83,7 +83,7 @@ pub(crate) fn write(
         created_at: now_micros(),
         first_seq: batch.first_seq,
         last_seq: batch.last_seq,
-        placed_after: is_placed.then(|| batch.first_seq.saturating_sub(1)),
+        placed_after: is_placed.then_some(0),
         replaces: Vec::new(),
         shape: origin.shape.clone(),
     };

@@ -92,8 +92,7 @@ impl Feed {
                 places.push(call.seq, row);
                 rows += 1;
                 bytes += each;
-                if own.is_full() && !self.end_batch(&mut shredder, &mut places, &mut bytes, &mut batches)? && !ignored
-                {
+                if own.is_full() && !self.end_batch(&mut shredder, &mut places, &mut bytes, &mut batches)? && !ignored {
                     return Ok(None);
                 }
             }

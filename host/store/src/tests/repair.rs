@@ -62,7 +62,10 @@ async fn verify_finds_all_damage_and_changes_nothing() {
 
     // What the catalog does not name; and a page of the catalog itself.
     let dir = folder().await;
-    sql(dir.path(), "DELETE FROM segments WHERE first_seq = 2");
+    sql(
+        dir.path(),
+        "DELETE FROM segments WHERE first_seq = (SELECT first_seq FROM segments ORDER BY first_seq LIMIT 1 OFFSET 1)",
+    );
     let report = verify(dir.path()).unwrap();
     assert_eq!(report.findings.len(), 1, "{report:?}");
     assert!(report.findings[0].problem.contains("does not name it"), "{report:?}");
@@ -148,7 +151,10 @@ async fn what_a_catalog_forgot_comes_back_with_its_schema() {
     drop(store);
     sql(dir.path(), &format!("DELETE FROM segments WHERE lower(hex(id)) = '{first}'"));
     drop(open(&dir));
-    sql(dir.path(), "UPDATE segments SET first_seq = first_seq - 1 WHERE first_seq = (SELECT min(first_seq) FROM segments)");
+    sql(
+        dir.path(),
+        "UPDATE segments SET first_seq = first_seq - 1 WHERE first_seq = (SELECT min(first_seq) FROM segments)",
+    );
     let report = repair(dir.path()).unwrap();
     assert_eq!(report.left.len(), 1, "{report:?}");
     assert!(report.left[0].reason.contains("twice"), "{report:?}");
