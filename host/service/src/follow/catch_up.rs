@@ -30,8 +30,7 @@ const LEAST: usize = 64 << 10;
 /// The pause before another try where the server is busy.
 const PAUSE: Duration = Duration::from_millis(100);
 /// What a follower is told that comes back to rows that are there no longer, or that cannot be put in their order.
-const GAP: &str =
-    "rows may be missing: they were dropped, or are stored without their order; ask the query itself for them";
+const GAP: &str = "rows were dropped since then, or are stored without their order; ask the query itself for them";
 
 /// Some missed rows.
 #[derive(Debug, Default)]
@@ -159,7 +158,7 @@ impl Follower {
             });
             let looked: Result<(), Failure> = looked.await;
             if let Err(failure) = looked {
-                let Some(reach) = reach.after_failure(&failure, stored.last.saturating_sub(before)) else {
+                let Some(reach) = reach.after_failure(&failure, stored.span) else {
                     return Err(failure.into());
                 };
                 return Ok(Missed { reach: Some(reach), ..Missed::default() });

@@ -33,7 +33,8 @@ impl Store {
     /// # Errors
     /// The catalog cannot be read.
     pub fn stored_calls(&self, table: &FollowedTable, wanted: WantedCalls) -> Result<StoredCalls> {
-        Ok(table.stored(wanted, self.catalog.identity()?))
+        let left_out = numbering::left_out(&self.catalog.lock())?;
+        Ok(table.stored(wanted, self.catalog.identity()?, &left_out))
     }
 
     /// Whether this catalog knows nothing of a call with this number, because it gave it to none: the caller has it from

@@ -43,7 +43,8 @@ pub(crate) fn is_left_out(conn: &Connection, call: i64) -> Result<bool> {
     Ok(left_out(conn)?.iter().any(|(last, next)| *last < call && call < *next))
 }
 
-fn left_out(conn: &Connection) -> Result<Vec<(i64, i64)>> {
+/// The pairs of numbers between which none was given, oldest first.
+pub(crate) fn left_out(conn: &Connection) -> Result<Vec<(i64, i64)>> {
     // What cannot be read counts as nothing: it is written by no one else.
     Ok(get(conn, LEFT_OUT)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
