@@ -77,6 +77,7 @@ fn rows_that_are_only_in_segments_come_again_also_after_a_restart() {
         }
     };
     check(&server, 1_010);
+    assert!(server.metric("tidegate_follow_stored_looks_total") > 0.0);
     // Some rows in segments, some in memory.
     send(&server, 1_010..1_020);
     check(&server, 1_020);
@@ -141,6 +142,7 @@ fn pins_hold_for_what_is_read_again_and_rows_are_taken_apart() {
     let (came, _) = rows(&again, expected.len() - 4);
     assert_eq!(came, expected[4..]);
     again.is_quiet();
+    assert!(server.metric("tidegate_follow_stored_looks_total") > 0.0);
 }
 
 #[test]
@@ -180,6 +182,7 @@ fn nothing_is_missed_or_doubled_while_rows_come_in() {
         assert_eq!(follower.rows(sent - next), ids(next..sent));
         follower.is_quiet();
         assert!(server.metric("tidegate_store_flushes_total") >= 2.0);
+        assert!(server.metric("tidegate_follow_stored_looks_total") > 0.0);
     });
 }
 

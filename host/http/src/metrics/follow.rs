@@ -6,10 +6,11 @@ use tidegate_service::follow::FollowNumbers;
 use super::figures::Figure;
 
 /// Counters: numbers that only grow.
-pub(super) const TOTALS: [Figure<FollowNumbers>; 4] = [
+pub(super) const TOTALS: [Figure<FollowNumbers>; 5] = [
     ("tidegate_follow_rows_sent", "Rows that were sent to followers", |follow| follow.sent),
     ("tidegate_follow_rows_missed", "Rows that followers missed because they read too slowly", |follow| follow.missed),
     ("tidegate_follow_looks", "Runs of a followed query over new rows", |follow| follow.looks),
+    ("tidegate_follow_stored_looks", "Runs of a followed query over stored rows", |follow| follow.stored_looks),
     ("tidegate_follow_refused", "Followers that were refused because there are enough", |follow| follow.refused),
 ];
 

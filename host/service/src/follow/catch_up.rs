@@ -5,6 +5,7 @@
 //! caller, and its events count in the memory of the caller's answers until they are sent.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidegate_model::Failure;
@@ -147,6 +148,7 @@ impl Follower {
             let lacks = !gap_told && store.may_lack_calls(source, before).map_err(of_store)?;
             let has_gap = lacks || !stored.is_complete;
             let (mut batch, mut more) = (Batch::default(), true);
+            following.stored_looks.fetch_add(1, Ordering::Relaxed);
             let looked = within(request.limits.wall_clock, async {
                 let prepared = prepared(executor, &planned, &stored.table).await?;
                 look(executor, &request, &prepared, Arc::new(()), after, |position, json| {

@@ -34,6 +34,8 @@ pub struct FollowNumbers {
     pub missed: u64,
     /// Runs of a statement over new rows.
     pub looks: u64,
+    /// Runs over stored rows, for followers that came back.
+    pub stored_looks: u64,
     /// Requests that were refused because there are enough followers.
     pub refused: u64,
 }
@@ -54,6 +56,7 @@ pub struct Following {
     sent: AtomicU64,
     missed: AtomicU64,
     pub(super) looks: AtomicU64,
+    pub(super) stored_looks: AtomicU64,
     refused: AtomicU64,
 }
 
@@ -123,6 +126,7 @@ impl Following {
             sent: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             looks: AtomicU64::new(0),
+            stored_looks: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         })
     }
@@ -147,6 +151,7 @@ impl Following {
             sent: self.sent.load(Ordering::Relaxed),
             missed: self.missed.load(Ordering::Relaxed),
             looks: self.looks.load(Ordering::Relaxed),
+            stored_looks: self.stored_looks.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),
         }
     }
