@@ -28,6 +28,8 @@ const SLICE_BYTES: usize = 1 << 20;
 /// them.
 const MOST: usize = 1 << 20;
 const LEAST: usize = 64 << 10;
+/// A look at the stored rows of several calls that takes longer is made smaller: the stream is silent meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause before another try where the server is busy.
 const PAUSE: Duration = Duration::from_millis(100);
 /// What a follower is told that comes back to rows that are there no longer, or that cannot be put in their order.
@@ -149,7 +151,8 @@ impl Follower {
             let has_gap = lacks || !stored.is_complete;
             let (mut batch, mut more) = (Batch::default(), true);
             following.stored_looks.fetch_add(1, Ordering::Relaxed);
-            let looked = within(request.limits.wall_clock, async {
+            let time = request.limits.wall_clock;
+            let looked = within(if stored.span > 1 { time.min(PATIENCE) } else { time }, async {
                 let prepared = prepared(executor, &planned, &stored.table).await?;
                 look(executor, &request, &prepared, Arc::new(()), after, |position, json| {
                     batch.add(position, json);

@@ -23,7 +23,8 @@ use crate::tenant::Tenant;
 
 /// How often a task without commits looks whether it is still needed.
 const UPKEEP: Duration = Duration::from_secs(1);
-/// How long the calls of a source are kept after its last follower has left, so that it can come back without a gap.
+/// How long the calls of a source are kept after its last follower has left, so that it can come back without reading
+/// stored rows.
 const LINGER: Duration = Duration::from_secs(300);
 /// How long the hubs of one token may take in one pass, but for the end of the last of them.
 const TOKEN_TIME: Duration = Duration::from_millis(250);

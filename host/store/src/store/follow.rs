@@ -55,11 +55,13 @@ impl Store {
         if numbering::dropped_up_to(&self.catalog.lock(), source)? > after {
             return Ok(true);
         }
-        // Of a file that cannot be read nobody knows which calls it has.
+        let catalog = self.catalog.identity()?;
+        // Of a file that cannot be read nobody knows which calls it has. Their numbers are no higher than the time at which
+        // it was set aside; see `numbering`.
         let has_later = |note: &quarantine::SetAside| {
             let file = quarantine::file(&self.data, note.segment);
             let entry = footer::read(&file, note.segment, None).ok().and_then(|footer| footer.entry);
-            entry.is_none_or(|entry| entry.last_seq > after)
+            entry.map_or(note.at > after, |entry| entry.catalog == catalog && entry.last_seq > after)
         };
         Ok(quarantine::list(&self.data)?.iter().any(|note| note.source == source && has_later(note)))
     }

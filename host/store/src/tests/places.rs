@@ -264,4 +264,5 @@ async fn what_is_damaged_or_set_aside_is_told() {
     let store = open(&dir);
     assert!(stored(&store, 0, 1_000).await.1, "the segment is not there");
     assert!(store.may_lack_calls(id, last).unwrap(), "nobody knows what a file had that cannot be read");
+    assert!(!store.may_lack_calls(id, crate::clock::now_micros()).unwrap(), "but nothing later");
 }
