@@ -32,6 +32,7 @@ mod doors_senders;
 mod errors;
 mod errors_ok;
 mod exchange;
+mod explain;
 mod follow;
 mod formats;
 mod hints;
