@@ -14,6 +14,7 @@ mod cache;
 mod cancel;
 mod cluster;
 mod cluster_document;
+mod cluster_kills;
 mod cluster_tls;
 mod compaction;
 mod compile;
