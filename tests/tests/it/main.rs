@@ -13,6 +13,7 @@ mod api_counts;
 mod cache;
 mod cancel;
 mod cluster;
+mod cluster_corpus;
 mod cluster_document;
 mod cluster_kills;
 mod cluster_tls;
@@ -36,6 +37,9 @@ mod exchange;
 mod explain;
 mod follow;
 mod formats;
+#[expect(dead_code, reason = "shared with the property tests of the SQL crate, which use more of it")]
+#[path = "../../../host/sql/tests/property/grammar.rs"]
+mod grammar;
 mod hints;
 mod hostile;
 mod import;
@@ -64,5 +68,7 @@ mod siege;
 mod slow_readers;
 mod syslog;
 mod tables;
+#[path = "../../../host/sql/tests/property/tape.rs"]
+mod tape;
 mod tls;
 mod tokens;
