@@ -82,10 +82,9 @@ fn fill(server: &Server) {
     let query = json!({"name": ENDPOINT, "query": QUERY, "sandboxable": true, "max_limit": 10_000});
     let saved = server.manage("POST", "/api/endpoints", &query);
     let now = now();
-    let nested = records(PARTS + 1);
-    for part in 0..=PARTS {
+    for (part, nested) in records(PARTS + 1).into_iter().enumerate() {
         let is_last = part == PARTS;
-        let mut sent: Vec<(&str, Vec<Value>)> = vec![("corpus.records", nested[part].clone())];
+        let mut sent: Vec<(&str, Vec<Value>)> = vec![("corpus.records", nested)];
         for source in logs::SOURCES {
             // Some at a fixed time, and some of the last hour, for queries that count from now.
             let number = |n: usize| (n * (PARTS + 1) + part) as i64;
