@@ -191,7 +191,8 @@ impl Stage {
         let tasks = self.tasks();
         eprintln!("{rounds} rounds, seeds from {seed} on: {all:?}, faults {suffered:?}, tasks {tasks:?}");
         assert!(all.get(&Outcome::Right) > all.get(&Outcome::Refused), "{all:?}");
-        assert!(tasks["done"] > 0.0 && tasks["gone"] > 0.0, "faults met no tasks: {tasks:?}");
+        // Of few rounds, the faults may all come too late.
+        assert!(tasks["done"] > 0.0 && (rounds < 20 || tasks["gone"] > 0.0), "faults met no tasks: {tasks:?}");
         // Connections of this test are among them.
         let now = self.open_files();
         assert!(rounds < 2 || now <= files + 120, "{now} open files, {files} after two rounds");
