@@ -93,7 +93,7 @@ fn lines(answer: &Value) -> Vec<String> {
             whole(source, "memory_rows"),
         ));
         let of_source = |scan: &&Value| text(scan, "source") == text(source, "name");
-        let mut scans = list(answer, "scans").iter().filter(of_source).flat_map(|one| scan(one)).peekable();
+        let mut scans = list(answer, "scans").iter().filter(of_source).flat_map(scan).peekable();
         if scans.peek().is_none() {
             lines.push("  nothing is left to read".to_owned());
         }
