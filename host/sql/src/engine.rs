@@ -6,6 +6,7 @@ mod context;
 mod correlated;
 mod cost;
 mod distinct;
+mod field_path;
 mod followed;
 mod limits;
 mod narrow;
