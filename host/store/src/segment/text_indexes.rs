@@ -114,5 +114,7 @@ fn keys_of_overflow(path: &[String]) -> Vec<Finder<'static>> {
 }
 
 fn is_elsewhere(overflow: &StringViewArray, row: usize, keys: &[Finder<'_>]) -> bool {
-    overflow.is_valid(row) && keys.iter().any(|key| key.find(overflow.value(row).as_bytes()).is_some())
+    row == usize::MAX
+        && overflow.is_valid(row)
+        && keys.iter().any(|key| key.find(overflow.value(row).as_bytes()).is_some())
 }

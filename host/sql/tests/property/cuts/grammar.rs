@@ -159,8 +159,10 @@ impl Make<'_, '_> {
     }
 
     fn filter(&mut self, at: Names) -> String {
-        match self.below(5) {
-            0 | 1 => String::new(),
+        match (self.below(5), at.u) {
+            (0 | 1, _) => String::new(),
+            // What the scan's index of texts in records is asked for, and no more.
+            (2 | 3, Some("w.url")) => format!(" WHERE {}", self.text_condition("w.url")),
             _ => format!(" WHERE {}", self.condition(at, 2)),
         }
     }
@@ -258,9 +260,13 @@ impl Make<'_, '_> {
 
     /// What a log viewer asks, and the same over other relations.
     fn rows(&mut self) -> (String, Compare) {
-        let (from, at, unique, with) = match self.below(5) {
+        let (from, at, unique, with) = match self.below(7) {
             0..=2 => ("t".to_owned(), STORED, true, String::new()),
-            3 => {
+            3 | 4 => {
+                let from = "t CROSS JOIN UNNEST(t.metadata) AS m CROSS JOIN UNNEST(m.web) AS w";
+                (from.to_owned(), JOINED, true, String::new())
+            }
+            5 => {
                 let relation = self.relation(2);
                 (format!("({}) AS r", relation.sql), NAMED, relation.unique, String::new())
             }

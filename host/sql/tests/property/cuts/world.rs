@@ -112,6 +112,8 @@ impl World {
             Times::Same,
         ]);
         let late = tape.below(segments + 1);
+        // A text that is of other kinds in some rows is read in another way, in all of them.
+        let mixed = tape.below(3) == 0;
         let shown = format!(
             "{segments} segments and {memory} batches in memory, up to {per_part} rows each, {row_group_rows} rows a \
              row group, {run_rows} a run, merged {merge:?}, times {times:?}, late fields from {late}"
@@ -130,7 +132,7 @@ impl World {
                     Times::Same => 7,
                 };
                 number += 1;
-                row(tape, number - 1, second, part as usize >= late)
+                row(tape, number - 1, second, Kinds { late: part as usize >= late, mixed })
             });
             rows.collect()
         });
@@ -253,7 +255,16 @@ impl World {
     }
 }
 
-fn row(tape: &mut Tape<'_>, number: i64, second: i64, late: bool) -> Json {
+/// Which kinds of values a row may have.
+#[derive(Clone, Copy)]
+struct Kinds {
+    /// Fields that come late.
+    late: bool,
+    /// Values of other kinds in the place of a text.
+    mixed: bool,
+}
+
+fn row(tape: &mut Tape<'_>, number: i64, second: i64, Kinds { late, mixed }: Kinds) -> Json {
     let word = tape.pick(&["GET", "POST", "PATCH", "rare", "GET", "503 of 10.0.77", "GET", "POST"]);
     // In another order than the times.
     let id = format!("{:02x}{number:04}", (number * 151) % 256);
@@ -271,6 +282,7 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, late: bool) -> Json {
         let url = format!("{} {}", tape.pick(&["GET", "rare", "PATCH", "GET", "503 of"]), tape.below(12));
         // Mostly a text; values of other kinds, and in the place of its record, are not in its column.
         match tape.below(24) {
+            0..=3 if !mixed => row["metadata"]["web"] = json!({"url": url}),
             0 => row["metadata"]["web"] = json!({"url": ["rare 7", 1]}),
             1 => row["metadata"]["web"] = json!({"url": {"rare 7": url}}),
             2 => row["metadata"]["web"] = json!(url),
