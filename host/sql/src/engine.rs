@@ -7,6 +7,7 @@ mod correlated;
 mod cost;
 mod distinct;
 mod explained;
+mod field_path;
 mod followed;
 mod limits;
 mod narrow;
