@@ -92,6 +92,7 @@ pub use scan::{
     description::{FileDescription, ScanDescription, SegmentName},
     followed_table::FollowedTable,
     held_segments::HeldSegments,
+    outline::{ScanOutline, ScanPlace, SegmentTotals, TableOutline},
     stored_calls::{StoredCalls, WantedCalls},
     table::narrowed,
 };

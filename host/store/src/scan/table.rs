@@ -71,6 +71,15 @@ impl SourceTable {
         SourceTable::of_rows(info, snapshot, TableRows::Stored)
     }
 
+    /// The name of the source.
+    pub(crate) fn source(&self) -> &str {
+        self.info.name.as_str()
+    }
+
+    fn origin(&self) -> Origin {
+        Origin { source: self.source().into(), shape: Arc::clone(&self.snapshot.shape) }
+    }
+
     pub(crate) fn of_rows(info: Arc<SourceInfo>, snapshot: Snapshot, rows: TableRows) -> SourceTable {
         SourceTable { info, snapshot, texts: None, rows }
     }
@@ -199,8 +208,7 @@ impl SourceTable {
             .with_projection_indices(projection.cloned())?
             .with_limit(limit);
         let config = if ordered { config.with_output_ordering(vec![newest_first(schema)?]) } else { config };
-        let origin = Origin { source: self.info.name.as_str().into(), shape: Arc::clone(&self.snapshot.shape) };
-        Ok(SegmentScan::exec(config.build(), origin))
+        Ok(SegmentScan::exec(config.build(), self.origin()))
     }
 
     /// A share of a segment as a file of the scan.
@@ -228,10 +236,10 @@ impl SourceTable {
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Snapshot { shape, schema, .. } = &self.snapshot;
-        let (shape, schema, order) = (Arc::clone(shape), Arc::clone(schema), newest_first(schema)?);
+        let schema = Arc::clone(&self.snapshot.schema);
+        let order = newest_first(&schema)?;
         let chains = in_chains(batches, state.config().target_partitions());
-        let rows = MemoryScan::new(chains, shape, schema, projection, order, limit)?;
+        let rows = MemoryScan::new(chains, self.origin(), schema, projection, order, limit)?;
         let is_followed = self.rows == TableRows::Followed;
         Ok(DataSourceExec::from_data_source(if is_followed { rows.followed() } else { rows }))
     }

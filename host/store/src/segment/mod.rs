@@ -40,6 +40,7 @@ pub(crate) mod footer_entry;
 pub(crate) mod handle;
 pub(crate) mod row_places;
 pub(crate) mod run;
+pub(crate) mod text_indexes;
 pub(crate) mod tombstones;
 pub(crate) mod trigram;
 pub(crate) mod writer;
