@@ -11,6 +11,7 @@ mod damage;
 mod demo;
 mod import;
 mod outcome;
+mod recover;
 mod sample;
 mod serve;
 mod slow_queries;

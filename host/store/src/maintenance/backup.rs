@@ -12,14 +12,17 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use uuid::Uuid;
 
 use crate::{
-    catalog::{Catalog, database},
+    catalog::Catalog,
     data_folder::{
         atomic_folder::AtomicFolder,
         disk_failure, paths,
         sync::{self, copy_file, sync_file},
     },
     error::{Result, StoreError},
-    maintenance::listed_segment::{self, ListedSegment, list_segments},
+    maintenance::{
+        catalog_check::check_catalog,
+        listed_segment::{self, ListedSegment, list_segments},
+    },
     recovery::leftovers,
 };
 
@@ -216,10 +219,7 @@ fn restore_checked(backup: &Path, data_dir: &Path) -> Result<BackupReport> {
     let path = stage.folder().join(paths::CATALOG);
     copy_file(&from, &path)?;
     let copy = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    check_catalog(&copy, &from).map_err(|error| match error {
-        StoreError::Sqlite(error) => StoreError::corrupt("the catalog of the backup", error),
-        other => other,
-    })?;
+    check_catalog(&copy, &from, "the catalog of the backup")?;
     let mut report = BackupReport::default();
     for listed in list_segments(&copy)? {
         match copy_segment(backup, stage.folder(), &listed) {
@@ -262,22 +262,5 @@ fn copy_segment(from: &Path, to: &Path, listed: &ListedSegment) -> Result<()> {
     match listed_segment::check(to, listed)? {
         Ok(_) => Ok(()),
         Err(reason) => Err(listed.corrupt(format!("{reason}; `tidegate repair` sets damaged segments aside"))),
-    }
-}
-
-fn check_catalog(copy: &Connection, path: &Path) -> Result<()> {
-    if database::version(copy, path)? == 0 {
-        return Err(StoreError::Incompatible { path: path.to_owned(), reason: "it is empty".to_owned() });
-    }
-    let found: String = copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    if found != "ok" {
-        return Err(StoreError::corrupt("the catalog of the backup", found));
-    }
-    let dangling = copy.query_row("PRAGMA foreign_key_check", [], |row| row.get::<_, String>(0)).optional()?;
-    match dangling {
-        Some(table) => {
-            Err(StoreError::corrupt("the catalog of the backup", format!("a row of {table} refers to nothing")))
-        }
-        None => Ok(()),
     }
 }

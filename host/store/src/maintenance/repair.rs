@@ -114,7 +114,12 @@ fn put_back(data: &Path, listed: &ListedSegment) -> Result<bool> {
 }
 
 /// Takes a segment back from the quarantine. The inner error says why it stays there.
-fn take_back(conn: &mut Connection, data: &Path, catalog: Uuid, note: &SetAside) -> Result<Result<(), String>> {
+pub(crate) fn take_back(
+    conn: &mut Connection,
+    data: &Path,
+    catalog: Uuid,
+    note: &SetAside,
+) -> Result<Result<(), String>> {
     if !note.file {
         return Ok(Err(note.reason.clone()));
     }

@@ -26,6 +26,8 @@ mod object_server;
 mod objects;
 mod once;
 mod order;
+mod recover;
+mod recover_faults;
 mod repair;
 mod retention;
 mod scan;

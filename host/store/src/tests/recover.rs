@@ -1,0 +1,358 @@
+//! The disk of a server is lost: a folder that is made of the copies has what was in segments, each row once, and the lost
+//! server changes nothing any more should it come back.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::json;
+
+use super::{
+    all,
+    damage::{Numbers, events, files, files_below, flip},
+    durability::copy,
+    segment_files::small,
+};
+use crate::{RecoveryReport, Retention, Store, StoreError, StoreOptions, recover};
+
+struct Folders {
+    all: tempfile::TempDir,
+}
+
+impl Folders {
+    fn new() -> Folders {
+        let all = tempfile::tempdir().unwrap();
+        std::fs::create_dir(all.path().join("copies")).unwrap();
+        Folders { all }
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.all.path().join(name)
+    }
+
+    fn url(&self) -> String {
+        format!("file://{}", self.folder("copies").display())
+    }
+
+    fn open(&self, data: &str) -> Result<Arc<Store>, StoreError> {
+        Store::open(&self.folder(data), StoreOptions { copies_url: self.url(), ..small() })
+    }
+
+    fn recover(&self, data: &str) -> RecoveryReport {
+        recover(&self.url(), &self.folder(data)).unwrap().unwrap()
+    }
+
+    fn catalogs(&self) -> Vec<PathBuf> {
+        let folder = self.folder("copies/catalog");
+        let mut files = if folder.is_dir() { files_below(&folder) } else { Vec::new() };
+        files.sort();
+        files
+    }
+}
+
+fn put_catalog(store: &Store) -> Result<(), StoreError> {
+    store.copies.as_ref().unwrap().0.put_catalog()
+}
+
+async fn flushed(store: &Store, source: &str, from: i64) {
+    store.ingest(source, events(from, 300)).await.unwrap();
+    store.flush().await.unwrap();
+}
+
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn what_was_in_segments_is_there_again() {
+    let folders = Folders::new();
+    let store = folders.open("data").unwrap();
+    store.create_source("s").unwrap();
+    store.create_source("empty").unwrap();
+    store.catalog().set_meta("k", "v").unwrap();
+    flushed(&store, "s", 0).await;
+    flushed(&store, "s", 300).await;
+    let before = all(&store, "s").await;
+    store.ingest("s", events(600, 5)).await.unwrap();
+    put_catalog(&store).unwrap();
+    let calls = |store: &Store| -> i64 {
+        let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'wal'";
+        store.catalog().lock().query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    let given = calls(&store);
+    let infos = store.sources();
+    drop(store);
+    std::fs::remove_dir_all(folders.folder("data")).unwrap();
+
+    let report = folders.recover("data");
+    assert_eq!((report.epoch, report.sources, report.segments, report.rows), (2, 2, 2, 600));
+    assert_eq!((report.last_call, report.first_unflushed), (given, Some(given)));
+    assert!(report.lost.is_empty() && report.later.is_empty() && report.left.is_empty(), "{report:?}");
+    assert_eq!(names(&folders.folder("data")), ["catalog.sqlite", "lock", "segments"].map(str::to_owned).into());
+    let store = folders.open("data").unwrap();
+    assert_eq!((all(&store, "s").await, store.sources()), (before.clone(), infos));
+    assert_eq!(store.catalog().meta("k").unwrap().unwrap(), "v");
+    let stats = store.stats();
+    assert_eq!((stats.damaged_segments, stats.set_aside_segments, stats.objects_epoch), (0, 0, 3));
+    // No number of a call is given twice, and what comes in is kept.
+    flushed(&store, "s", 600).await;
+    assert!(calls(&store) > given + (1 << 31));
+    store.compact().await.unwrap();
+    put_catalog(&store).unwrap();
+    assert_eq!(all(&store, "s").await.len(), 900);
+    drop(store);
+
+    // Again, as a unit that always has the flag does.
+    assert_eq!(recover(&folders.url(), &folders.folder("data")).unwrap(), None);
+    assert_eq!(all(&folders.open("data").unwrap(), "s").await.len(), 900);
+    let report = folders.recover("second");
+    assert_eq!(report.rows, 900);
+    assert_eq!(all(&folders.open("second").unwrap(), "s").await.len(), 900);
+}
+
+#[tokio::test]
+async fn only_an_empty_folder_is_recovered_and_only_from_copies_of_a_catalog() {
+    let folders = Folders::new();
+    let refused = |data: &str| match recover(&folders.url(), &folders.folder(data)) {
+        Err(error @ StoreError::RecoveryRefused { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(refused("data").contains("no copies of a data folder"));
+    let store = folders.open("first").unwrap();
+    assert!(refused("data").contains("no copy of a catalog"));
+    put_catalog(&store).unwrap();
+    std::fs::create_dir_all(folders.folder("other")).unwrap();
+    std::fs::write(folders.folder("other/notes"), "").unwrap();
+    assert!(refused("other").contains("has notes in it"));
+    // A catalog of other logs is left alone, and does not get these copies.
+    drop(Store::open(&folders.folder("another"), small()).unwrap());
+    assert_eq!(recover(&folders.url(), &folders.folder("another")).unwrap(), None);
+    assert!(matches!(folders.open("another"), Err(StoreError::OtherOwner { .. })));
+    let inside = format!("file://{}", folders.folder("data/copies").display());
+    std::fs::create_dir_all(folders.folder("data/copies")).unwrap();
+    assert!(recover(&inside, &folders.folder("data")).is_err());
+    std::fs::remove_dir_all(folders.folder("data")).unwrap();
+    // Nobody was replaced by what was refused.
+    put_catalog(&store).unwrap();
+    folders.recover("data");
+}
+
+#[tokio::test]
+async fn the_server_that_was_replaced_changes_nothing_any_more() {
+    let folders = Folders::new();
+    let old = folders.open("old").unwrap();
+    let source = old.create_source("s").unwrap().id;
+    flushed(&old, "s", 0).await;
+    put_catalog(&old).unwrap();
+    folders.recover("new");
+    let new = folders.open("new").unwrap();
+    let before = all(&new, "s").await;
+    let there = files(&folders.folder("copies"));
+    // It drops the segment that both name, and would delete its copy.
+    old.set_retention(source, Retention { max_age: None, max_bytes: Some(0) }).unwrap();
+    for _ in 0..3 {
+        let _ = old.apply_retention().await;
+    }
+    assert_eq!(files(&folders.folder("copies")), there);
+    assert!(matches!(put_catalog(&old), Err(StoreError::Replaced { .. })));
+    assert!(old.stats().objects_replaced && !new.stats().objects_replaced);
+    assert!(matches!(old.ingest("s", vec![json!({})]).await, Err(StoreError::Replaced { .. })));
+    assert!(matches!(old.compact().await, Err(StoreError::Replaced { .. })));
+    assert_eq!(files(&folders.folder("copies")), there);
+    let catalogs = folders.catalogs();
+    drop(old);
+    // Nor after a restart.
+    for _ in 0..2 {
+        match folders.open("old") {
+            Err(error @ StoreError::Replaced { .. }) => assert!(error.to_string().contains("epoch 3"), "{error}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(folders.catalogs(), catalogs);
+    flushed(&new, "s", 300).await;
+    put_catalog(&new).unwrap();
+    assert_eq!(all(&new, "s").await.len(), before.len() + 300);
+    drop(new);
+    assert_eq!(all(&folders.open("new").unwrap(), "s").await.len(), before.len() + 300);
+}
+
+#[tokio::test]
+async fn a_request_that_is_sent_again_is_stored_again_only_if_it_is_lost() {
+    let folders = Folders::new();
+    let store = folders.open("data").unwrap();
+    store.create_source("s").unwrap();
+    let send = async |store: &Store, number: u8| {
+        let mut intake = store.intake(5);
+        intake.add(json!({"id": format!("{number}")}));
+        let key = crate::RequestKey { name: [number; 32], body: [number; 32] };
+        store.ingest_once("s", intake, Some(key)).await.unwrap();
+    };
+    send(&store, 1).await;
+    store.flush().await.unwrap();
+    send(&store, 2).await;
+    put_catalog(&store).unwrap();
+    drop(store);
+    folders.recover("new");
+    let store = folders.open("new").unwrap();
+    assert_eq!(all(&store, "s").await.len(), 1);
+    for number in [1, 2] {
+        send(&store, number).await;
+    }
+    let ids: Vec<_> = all(&store, "s").await.iter().map(|row| row["id"].clone()).collect();
+    assert_eq!(ids, ["1", "2"]);
+}
+
+#[tokio::test]
+async fn what_is_damaged_or_missing_is_told_and_the_rest_is_served() {
+    let folders = Folders::new();
+    let store = folders.open("data").unwrap();
+    for (source, segments) in [("s", 2), ("t", 1)] {
+        store.create_source(source).unwrap();
+        for part in 0..segments {
+            flushed(&store, source, part * 300).await;
+        }
+    }
+    put_catalog(&store).unwrap();
+    let of_s = store.source("s").unwrap().id;
+    flushed(&store, "t", 300).await;
+    let later = all(&store, "t").await;
+    put_catalog(&store).unwrap();
+    drop(store);
+    // The newest copy of the catalog, a bit of one segment of `s`, and the other one.
+    flip(folders.catalogs().last().unwrap(), 8 * 900);
+    let copies = files_below(&folders.folder("copies/segments").join(of_s.to_string()));
+    flip(&copies[0], 8 * 3000);
+    std::fs::remove_file(&copies[1]).unwrap();
+    let report = folders.recover("new");
+    assert_eq!((report.refused_copies.len(), report.lost.len(), report.lost_rows, report.segments), (1, 2, 600, 1));
+    // The segment that only the damaged copy names.
+    assert_eq!((report.later.len(), report.later[0].rows), (1, Some(300)));
+    let said: Vec<&str> = report.lost.iter().map(|lost| lost.problem.as_str()).collect();
+    assert!(said.iter().any(|said| said.contains("its object is missing")), "{said:?}");
+    assert!(said.iter().any(|said| said.contains("its object is damaged")), "{said:?}");
+    let store = folders.open("new").unwrap();
+    assert_eq!(all(&store, "t").await, later);
+    let stats = store.stats();
+    assert_eq!((stats.damaged_segments, stats.damaged_rows, stats.set_aside_segments), (2, 600, 0));
+    assert!(super::frame(&store, "s").collect().await.is_err());
+    drop(store);
+    let repaired = crate::repair(&folders.folder("new")).unwrap();
+    assert_eq!(repaired.set_aside.len(), 2);
+    assert!(all(&folders.open("new").unwrap(), "s").await.is_empty());
+
+    // No copy that is whole.
+    for catalog in folders.catalogs() {
+        std::fs::write(catalog, "cut").unwrap();
+    }
+    match recover(&folders.url(), &folders.folder("third")) {
+        Err(StoreError::RecoveryRefused { reason, .. }) => assert!(reason.contains("restore a backup"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Ids of the rows of a source.
+async fn ids(store: &Store, source: &str) -> BTreeSet<String> {
+    if store.source(source).is_none() {
+        return BTreeSet::new();
+    }
+    let rows = all(store, source).await;
+    let ids: BTreeSet<String> = rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ids.len(), rows.len(), "a row is there twice");
+    ids
+}
+
+/// After each step of a random history the disk is lost: what is made of the copies has every row that was in a segment when the
+/// newest copy of the catalog was put, and none that never was in one; no object is missing.
+#[tokio::test]
+async fn whenever_the_disk_is_lost_the_newest_copy_is_whole() {
+    for seed in [0x9E37_79B9_7F4A_7C15, 0x1234_5678_9ABC_DEF1, 0xDEAD_BEEF_CAFE_F00D] {
+        history(seed).await;
+    }
+}
+
+async fn history(seed: u64) {
+    const SOURCES: [&str; 2] = ["s", "t"];
+    let folders = Folders::new();
+    let mut numbers = Numbers(seed);
+    let mut store = folders.open("data").unwrap();
+    // Rows in segments now, and at the time of the newest copy.
+    let mut written: [BTreeSet<String>; 2] = Default::default();
+    let (mut copied, mut newest) = (None, None);
+    let (mut next, mut drops) = (0, 0);
+    for step in 0..40 {
+        let at = numbers.below(2);
+        let source = SOURCES[at];
+        match numbers.below(10) {
+            0..=3 => {
+                store.ensure_source(source).unwrap();
+                store.ingest(source, events(next, 20)).await.unwrap();
+                next += 20;
+                store.flush().await.unwrap();
+                for (source, written) in SOURCES.iter().zip(&mut written) {
+                    *written = ids(&store, source).await;
+                }
+            }
+            4 => {
+                store.ensure_source(source).unwrap();
+                store.ingest(source, events(next, 3)).await.unwrap();
+                next += 3;
+            }
+            5 => store.compact().await.unwrap(),
+            6 if store.source(source).is_some() => {
+                // What is in memory is flushed first, so that what is there then is what is in segments.
+                store.flush().await.unwrap();
+                let id = store.source(source).unwrap().id;
+                let newest = store.find(source).unwrap().segments().iter().map(|segment| segment.bytes).max();
+                let limits = Retention { max_age: None, max_bytes: Some(2 * newest.unwrap_or(1)) };
+                store.set_retention(id, limits).unwrap();
+                store.apply_retention().await.unwrap();
+                store.apply_retention().await.unwrap();
+                store.set_retention(id, Retention::default()).unwrap();
+                for (source, written) in SOURCES.iter().zip(&mut written) {
+                    *written = ids(&store, source).await;
+                }
+                drops += 1;
+            }
+            7 if numbers.below(3) == 0 && store.source(source).is_some() => {
+                store.delete_source(store.source(source).unwrap().id).unwrap();
+                written[at].clear();
+                drops += 1;
+            }
+            8 => {
+                drop(store);
+                store = folders.open("data").unwrap();
+            }
+            _ => {
+                put_catalog(&store).unwrap();
+            }
+        }
+        // Deleting puts copies, too.
+        let catalogs = folders.catalogs();
+        if catalogs.last() != newest.as_ref() {
+            newest = catalogs.last().cloned();
+            copied = Some((written.clone(), drops));
+        }
+        let Some((then, drops_then)) = &copied else { continue };
+        let (lost, target) = (folders.folder("lost"), folders.folder("recovered"));
+        copy(&folders.folder("copies"), &lost);
+        let url = format!("file://{}", lost.display());
+        let report = recover(&url, &target).unwrap().unwrap();
+        assert!(report.lost.is_empty() && report.refused_copies.is_empty(), "seed {seed:x}, step {step}: {report:?}");
+        let recovered = Store::open(&target, StoreOptions { copies_url: url, ..small() }).unwrap();
+        assert_eq!(recovered.stats().damaged_segments, 0);
+        for ((source, then), now) in SOURCES.iter().zip(then).zip(&written) {
+            let found = ids(&recovered, source).await;
+            let missing: Vec<_> = then.difference(&found).collect();
+            assert!(missing.is_empty(), "seed {seed:x}, step {step}, {source}: {missing:?} {report:?}");
+            if drops == *drops_then {
+                assert_eq!(found, *now, "seed {seed:x}, step {step}, {source}: {report:?}");
+            }
+        }
+        drop(recovered);
+        std::fs::remove_dir_all(&lost).unwrap();
+        std::fs::remove_dir_all(&target).unwrap();
+    }
+}
