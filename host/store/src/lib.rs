@@ -78,11 +78,12 @@ pub use ingest::{
     normalise::MAX_NESTING,
 };
 pub use maintenance::{
-    backup::{BackupReport, backup, restore},
+    backup::{BackupReport, backup, backup_catalog, restore, restore_from_copies},
     rebuild::rebuild_catalog,
     recover::{RecoveryReport, recover},
-    repair::{RepairReport, repair},
+    repair::{RepairReport, repair, repair_from_copies},
     verify::{Finding, VerifyReport, verify},
+    verify_copies::{CopiesReport, verify_copies},
 };
 pub use metrics::stats::StoreStats;
 pub use objects::counters::ObjectStats;

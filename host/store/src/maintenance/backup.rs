@@ -22,7 +22,9 @@ use crate::{
     maintenance::{
         catalog_check::check_catalog,
         listed_segment::{self, ListedSegment, list_segments},
+        segment_copies::SegmentCopies,
     },
+    objects::client::{RequestLimits, environment},
     recovery::leftovers,
 };
 
@@ -58,6 +60,41 @@ pub fn backup(data_dir: &Path, target: &Path) -> Result<BackupReport> {
     backup_with(data_dir, target, || ()).map_err(|error| disk_failure::refine(error, target))
 }
 
+/// [`backup`] without the segments, for a data folder whose segments have copies in an object store: the catalog with the list of
+/// segments, and with the events that are in no segment yet. [`restore_from_copies`] makes a data folder of it, as long as the store
+/// has all segments of the list.
+///
+/// # Errors
+/// As of [`backup`].
+pub fn backup_catalog(data_dir: &Path, target: &Path) -> Result<BackupReport> {
+    copy_catalog(data_dir, target).map_err(|error| disk_failure::refine(error, target))
+}
+
+fn copy_catalog(data_dir: &Path, target: &Path) -> Result<BackupReport> {
+    let live = Catalog::open_beside(data_dir)?;
+    refuse_inside(data_dir, target)?;
+    let stage = AtomicFolder::begin(target)?;
+    let path = stage.folder().join(paths::CATALOG);
+    live.lock().execute("VACUUM INTO ?1", [text(&path)?])?;
+    let copy = Connection::open(&path)?;
+    let mut report = BackupReport::default();
+    list_segments(&copy)?.iter().for_each(|listed| report.add(listed));
+    // Of these files only the list is there.
+    report.bytes = 0;
+    report.finish(&copy, &path)?;
+    drop(copy);
+    sync_file(&path)?;
+    sync::create_folder(&paths::segments_folder(stage.folder()))?;
+    stage.finish()?;
+    Ok(report)
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| {
+        StoreError::io(format!("copying the catalog to {}", path.display()))(ErrorKind::InvalidFilename.into())
+    })
+}
+
 /// A copy inside the data folder would be lost together with it.
 fn refuse_inside(data_dir: &Path, target: &Path) -> Result<()> {
     let real = |path: &Path| path.ancestors().find_map(|part| part.canonicalize().ok());
@@ -76,9 +113,7 @@ pub(crate) fn backup_with(data_dir: &Path, target: &Path, between: impl FnOnce()
     refuse_inside(data_dir, target)?;
     let stage = AtomicFolder::begin(target)?;
     let path = stage.folder().join(paths::CATALOG);
-    let name = path.to_str().ok_or_else(|| {
-        StoreError::io(format!("copying the catalog to {}", path.display()))(ErrorKind::InvalidFilename.into())
-    })?;
+    let name = text(&path)?;
     let mut between = Some(between);
     let mut copied: HashSet<Uuid> = HashSet::new();
     let mut dropped: HashSet<Uuid> = HashSet::new();
@@ -202,10 +237,21 @@ fn why_missing(live: &Catalog, listed: &ListedSegment) -> Result<Missing> {
 /// [`StoreError::Sqlite`]; [`StoreError::DiskFull`]. In all of these cases there is no store at
 /// `data_dir` afterwards.
 pub fn restore(backup: &Path, data_dir: &Path) -> Result<BackupReport> {
-    restore_checked(backup, data_dir).map_err(|error| disk_failure::refine(error, data_dir))
+    restore_checked(backup, data_dir, None).map_err(|error| disk_failure::refine(error, data_dir))
 }
 
-fn restore_checked(backup: &Path, data_dir: &Path) -> Result<BackupReport> {
+/// [`restore`], for a backup whose segments, all or some, are in an object store, at an address as in
+/// [`StoreOptions::copies_url`](crate::StoreOptions::copies_url). Nothing is changed there.
+///
+/// # Errors
+/// As of [`restore`]; [`StoreError::OtherOwner`] when the copies are those of another catalog; [`StoreError::BadUrl`];
+/// [`StoreError::ObjectStore`].
+pub fn restore_from_copies(backup: &Path, data_dir: &Path, url: &str) -> Result<BackupReport> {
+    let copies = SegmentCopies::open(url, data_dir, environment(), RequestLimits::default())?;
+    restore_checked(backup, data_dir, Some(&copies)).map_err(|error| disk_failure::refine(error, data_dir))
+}
+
+fn restore_checked(backup: &Path, data_dir: &Path, copies: Option<&SegmentCopies>) -> Result<BackupReport> {
     let from = backup.join(paths::CATALOG);
     if !from.is_file() {
         return Err(StoreError::NoCatalog(backup.to_owned()));
@@ -220,15 +266,21 @@ fn restore_checked(backup: &Path, data_dir: &Path) -> Result<BackupReport> {
     copy_file(&from, &path)?;
     let copy = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     check_catalog(&copy, &from, "the catalog of the backup")?;
-    let mut report = BackupReport::default();
+    copies.map_or(Ok(()), |copies| copies.check_owner(&copy))?;
+    let (mut report, mut elsewhere) = (BackupReport::default(), Vec::new());
     for listed in list_segments(&copy)? {
+        report.add(&listed);
         match copy_segment(backup, stage.folder(), &listed) {
-            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                return Err(listed.corrupt("its file is missing"));
-            }
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => elsewhere.push(listed),
             other => other?,
         }
-        report.add(&listed);
+    }
+    let lost = match copies {
+        Some(copies) => copies.fetch(stage.folder(), elsewhere)?.into_iter().next(),
+        None => elsewhere.into_iter().next().map(|listed| (listed, "its file is missing".to_owned())),
+    };
+    if let Some((listed, reason)) = lost {
+        return Err(listed.corrupt(reason));
     }
     report.finish(&copy, &path)?;
     drop(copy);

@@ -4,7 +4,7 @@
 //! segment as a catalog names it, and its check; [`verify`] reads everything and changes nothing; [`repair`] sets
 //! damaged segments aside and takes whole ones back; [`rebuild`] makes a catalog of the footers of the segments;
 //! [`adopt`] is what repair and rebuild share. [`recover`] makes a data folder of the copies in an object store, with what
-//! [`segment_copies`] fetches. [`catalog_check`] is the check of a catalog that a folder is made of.
+//! [`segment_copies`] fetches; [`verify_copies`] compares a folder with them. [`catalog_check`] is the check of a catalog that a folder is made of.
 //!
 //! Uses: `catalog`, `data_folder`, `segment`, `recovery`, `objects`.
 
@@ -17,3 +17,4 @@ pub(crate) mod recover;
 pub(crate) mod repair;
 mod segment_copies;
 pub(crate) mod verify;
+pub(crate) mod verify_copies;

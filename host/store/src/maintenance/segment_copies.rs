@@ -12,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use object_store::path::Path as ObjectPath;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::{
     data_folder::{
@@ -24,6 +25,7 @@ use crate::{
         client::{ObjectClient, RequestLimits},
         io_runtime::IoRuntime,
         object_error::ObjectError,
+        ownership::{owner, owner_object},
         url::StoreUrl,
     },
     segment::footer,
@@ -61,6 +63,22 @@ impl SegmentCopies {
         let runtime = IoRuntime::start().map_err(StoreError::io("starting the thread of the object store"))?;
         let client = Arc::new(ObjectClient::open(&parsed, settings, limits, &runtime)?);
         Ok(SegmentCopies { client, runtime })
+    }
+
+    /// Makes sure that the copies are those of a catalog.
+    ///
+    /// # Errors
+    /// [`StoreError::OtherOwner`]; [`StoreError::ObjectStore`], also if nobody has copies there.
+    pub(crate) fn check_owner(&self, conn: &Connection) -> Result<()> {
+        let sql = "SELECT value FROM meta WHERE key = 'catalog_id'";
+        let catalog: Option<String> = conn.query_row(sql, [], |row| row.get(0)).optional()?;
+        let other = match self.run(|client| async move { owner(&client).await })? {
+            Some(Ok(owner)) if Some(owner.to_string()) == catalog => return Ok(()),
+            Some(Ok(other)) => other.to_string(),
+            Some(Err(other)) => other,
+            None => return Err(StoreError::ObjectStore { reason: "there are no copies at this address".to_owned() }),
+        };
+        Err(StoreError::OtherOwner { other, object: owner_object(&self.client).to_string() })
     }
 
     /// Runs requests on the thread of the store, and waits for them.
@@ -115,6 +133,19 @@ impl SegmentCopies {
 }
 
 impl SegmentCopies {
+    /// Fetches a segment in the place of its damaged or missing file. Returns why that cannot be; then nothing is changed.
+    ///
+    /// # Errors
+    /// As of [`Self::fetch`].
+    pub(crate) fn replace(&self, data: &Path, segment: &ListedSegment) -> Result<Option<String>> {
+        let folder = paths::source_folder(data, segment.source);
+        create_folder(&folder)?;
+        let (data, segment) = (data.to_owned(), segment.clone());
+        let lost = self.run(move |client| async move { replace_one(&client, &data, &segment).await })?;
+        sync_folder(&folder)?;
+        Ok(lost)
+    }
+
     /// Fetches segments of which only the length is known, and checks nothing else. One that cannot be had is left out, which
     /// the log says.
     ///
@@ -141,10 +172,15 @@ impl SegmentCopies {
 
 /// Fetches a segment unless it is there; returns why that cannot be.
 async fn fetch_one(client: &ObjectClient, data: &Path, segment: &ListedSegment) -> Result<Option<String>> {
-    let path = segment.path(data);
-    if look(&path, segment, Extent::Ends).await?.is_ok() {
-        return Ok(None);
+    match look(&segment.path(data), segment, Extent::Ends).await? {
+        Ok(()) => Ok(None),
+        Err(_) => replace_one(client, data, segment).await,
     }
+}
+
+/// Fetches a segment, in the place of what is there; returns why that cannot be. Then nothing is changed.
+async fn replace_one(client: &ObjectClient, data: &Path, segment: &ListedSegment) -> Result<Option<String>> {
+    let path = segment.path(data);
     let part = path.with_extension("tmp");
     let mut reason = String::new();
     for _ in 0..ATTEMPTS {

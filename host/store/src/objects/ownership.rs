@@ -73,7 +73,8 @@ pub(crate) async fn owner(client: &ObjectClient) -> Result<Option<Result<Uuid, S
     })
 }
 
-fn owner_object(client: &ObjectClient) -> ObjectPath {
+/// The object that says which catalog the copies belong to.
+pub(crate) fn owner_object(client: &ObjectClient) -> ObjectPath {
     client.prefix.clone().join(OWNER)
 }
 

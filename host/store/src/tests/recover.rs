@@ -15,7 +15,10 @@ use super::{
     durability::copy,
     segment_files::small,
 };
-use crate::{RecoveryReport, Retention, Store, StoreError, StoreOptions, recover};
+use crate::{
+    RecoveryReport, Retention, Store, StoreError, StoreOptions, backup_catalog, recover, repair_from_copies, restore,
+    restore_from_copies, verify_copies,
+};
 
 struct Folders {
     all: tempfile::TempDir,
@@ -268,12 +271,24 @@ async fn ids(store: &Store, source: &str) -> BTreeSet<String> {
 /// newest copy of the catalog was put, and none that never was in one; no object is missing.
 #[tokio::test]
 async fn whenever_the_disk_is_lost_the_newest_copy_is_whole() {
-    for seed in [0x9E37_79B9_7F4A_7C15, 0x1234_5678_9ABC_DEF1, 0xDEAD_BEEF_CAFE_F00D] {
-        history(seed).await;
+    for seed in [0x9E37_79B9_7F4A_7C15, 0x1234_5678_9ABC_DEF1] {
+        history(seed, 25).await;
     }
 }
 
-async fn history(seed: u64) {
+/// The same for longer: `cargo test -p tidegate-store --lib many_histories -- --ignored --nocapture`.
+#[tokio::test]
+#[ignore = "takes minutes"]
+async fn many_histories_of_lost_disks() {
+    let mut seed = 0x0123_4567_89AB_CDEF_u64;
+    for _ in 0..30 {
+        seed = seed.rotate_left(7).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        println!("seed {seed:x}");
+        history(seed, 40).await;
+    }
+}
+
+async fn history(seed: u64, steps: usize) {
     const SOURCES: [&str; 2] = ["s", "t"];
     let folders = Folders::new();
     let mut numbers = Numbers(seed);
@@ -282,7 +297,7 @@ async fn history(seed: u64) {
     let mut written: [BTreeSet<String>; 2] = Default::default();
     let (mut copied, mut newest) = (None, None);
     let (mut next, mut drops) = (0, 0);
-    for step in 0..40 {
+    for step in 0..steps {
         let at = numbers.below(2);
         let source = SOURCES[at];
         match numbers.below(10) {
@@ -355,4 +370,84 @@ async fn history(seed: u64) {
         std::fs::remove_dir_all(&lost).unwrap();
         std::fs::remove_dir_all(&target).unwrap();
     }
+}
+
+#[tokio::test]
+async fn copies_are_compared_and_what_is_damaged_is_fetched_from_them() {
+    let folders = Folders::new();
+    let (data, url) = (folders.folder("data"), folders.url());
+    let store = folders.open("data").unwrap();
+    store.create_source("s").unwrap();
+    for part in 0..4 {
+        flushed(&store, "s", part * 300).await;
+    }
+    let before = all(&store, "s").await;
+    assert!(matches!(verify_copies(&data, &url), Err(StoreError::Locked(_))));
+    drop(store);
+    let report = verify_copies(&data, &url).unwrap();
+    assert_eq!((report.segments, report.findings.len(), report.orphans.len()), (4, 0, 0));
+    let (local, copies) = (files(&data), files(&folders.folder("copies")));
+    assert_eq!(report.bytes, local.iter().map(|file| std::fs::metadata(file).unwrap().len()).sum::<u64>());
+    // One that is missing, one that is cut, one with another byte, and one that belongs to nothing.
+    std::fs::remove_file(&copies[0]).unwrap();
+    let whole = std::fs::read(&copies[1]).unwrap();
+    std::fs::write(&copies[1], &whole[1..]).unwrap();
+    flip(&copies[2], 8 * 3000);
+    let orphan = copies[0].with_file_name(format!("{}.parquet", uuid::Uuid::from_u128(5)));
+    std::fs::write(&orphan, "left").unwrap();
+    let report = verify_copies(&data, &url).unwrap();
+    let said: Vec<&str> = report.findings.iter().map(|finding| finding.problem.as_str()).collect();
+    for words in ["its object is missing", "bytes, and", "are not what was written"] {
+        assert!(said.iter().any(|said| said.contains(words)), "{words}: {said:?}");
+    }
+    assert_eq!((report.segments, report.orphans.len(), report.orphan_bytes), (1, 1, 4));
+
+    // Of four damaged files, one has a whole copy.
+    std::fs::write(&copies[1], &whole).unwrap();
+    flip(&local[1], 8 * 3000);
+    std::fs::remove_file(&local[2]).unwrap();
+    let report = repair_from_copies(&data, &url).unwrap();
+    assert_eq!((report.fetched.len(), report.set_aside.len()), (1, 1));
+    assert_eq!(report.fetched[0].rows, Some(300));
+    assert!(report.set_aside[0].reason.contains("its object is damaged"), "{:?}", report.set_aside);
+    let store = folders.open("data").unwrap();
+    assert_eq!(all(&store, "s").await.len(), 900);
+    assert!(all(&store, "s").await.iter().all(|row| before.contains(row)));
+    drop(store);
+    // Other copies are not for this folder.
+    let other = Folders::new();
+    drop(other.open("data").unwrap());
+    assert!(matches!(repair_from_copies(&data, &other.url()), Err(StoreError::OtherOwner { .. })));
+    assert!(matches!(verify_copies(&data, &other.url()), Err(StoreError::OtherOwner { .. })));
+}
+
+#[tokio::test]
+async fn a_backup_without_segments_is_restored_with_those_in_the_store() {
+    let folders = Folders::new();
+    let store = folders.open("data").unwrap();
+    store.create_source("s").unwrap();
+    for part in 0..2 {
+        flushed(&store, "s", part * 300).await;
+    }
+    store.ingest("s", events(600, 7)).await.unwrap();
+    let before = all(&store, "s").await;
+    // While it runs.
+    let report = backup_catalog(&folders.folder("data"), &folders.folder("backup")).unwrap();
+    assert_eq!((report.segments, report.rows), (2, 600));
+    assert!(files(&folders.folder("backup")).is_empty());
+    let (from, to) = (folders.folder("backup"), folders.folder("restored"));
+    assert!(matches!(restore(&from, &to), Err(StoreError::Corrupt { .. })));
+    let report = restore_from_copies(&from, &to, &folders.url()).unwrap();
+    assert_eq!((report.segments, report.rows), (2, 600));
+    let restored = Store::open(&to, small()).unwrap();
+    assert_eq!(all(&restored, "s").await, before, "with what was in no segment");
+    drop(restored);
+    // Not all of them are there any more.
+    std::fs::remove_file(&files(&folders.folder("copies"))[0]).unwrap();
+    let again = folders.folder("again");
+    match restore_from_copies(&from, &again, &folders.url()) {
+        Err(StoreError::Corrupt { reason, .. }) => assert!(reason.contains("its object is missing"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(!again.exists());
 }
