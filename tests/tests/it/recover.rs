@@ -153,3 +153,53 @@ fn a_folder_that_cannot_be_recovered_ends_the_start_with_what_to_do() {
     let said = ended(unlike);
     assert!(said.contains("must be the same address; it is not set"), "{said}");
 }
+
+fn run(arguments: &[&str]) -> (bool, String) {
+    let ended = Command::new(binary()).args(arguments).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    (ended.status.success(), said)
+}
+
+#[test]
+fn a_damaged_segment_is_fetched_from_its_copy() {
+    let folder = folder();
+    let of = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::create_dir(of("copies")).unwrap();
+    let url = format!("file://{}", of("copies"));
+    let server = start(folder.path(), "data", false);
+    send(&server, 0, 50);
+    settled(&server);
+    send(&server, 50, 3);
+    let (done, said) = run(&["backup", "--catalog-only", "--data-dir", &of("data"), "--to", &of("backup")]);
+    assert!(done && said.contains("it names 1 segments with 50 rows"), "{said}");
+    assert_eq!(server.stop("-TERM"), Some(0));
+    let (done, said) = run(&["verify", "--data-dir", &of("data"), "--copies", &url]);
+    assert!(done && said.contains("nothing is damaged"), "{said}");
+
+    let files = segments(&folder.path().join("data"));
+    std::fs::write(&files[0], "damaged").unwrap();
+    let (done, said) = run(&["repair", "--data-dir", &of("data"), "--copies", &url]);
+    assert!(done && said.contains("1 segments with 50 rows fetched from their copies"), "{said}");
+    let (done, said) = run(&["restore", "--from", &of("backup"), "--data-dir", &of("restored"), "--copies", &url]);
+    assert!(done, "{said}");
+    // The copy that has become another one.
+    std::fs::write(&segments(&folder.path().join("copies"))[0], "damaged").unwrap();
+    let (done, said) = run(&["verify", "--data-dir", &of("data"), "--copies", &url]);
+    assert!(
+        !done && said.contains("the copy of segment") && said.contains("1 copies are missing or damaged"),
+        "{said}"
+    );
+    for data in ["data", "restored"] {
+        let server = start(folder.path(), data, false);
+        assert_eq!(count(&server), json!({"c": 53, "d": 53}), "{data}");
+        assert_eq!(ready(&server).0, 200);
+    }
+}
+
+/// The files of segments below a folder.
+fn segments(folder: &Path) -> Vec<std::path::PathBuf> {
+    let list = |folder: &Path| -> Vec<std::path::PathBuf> {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    list(&folder.join("segments")).iter().flat_map(|source| list(source)).collect()
+}
