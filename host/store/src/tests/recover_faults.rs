@@ -51,8 +51,12 @@ impl Lost {
     }
 
     fn copies(&self) -> Result<ObjectCopies, StoreError> {
+        self.copies_of(true)
+    }
+
+    fn copies_of(&self, is_manual: bool) -> Result<ObjectCopies, StoreError> {
         let settings = self.server.settings();
-        ObjectCopies::open(URL, &self.folder("data"), self.identities(), true, settings, limits())
+        ObjectCopies::open(URL, &self.folder("data"), self.identities(), is_manual, settings, limits())
     }
 
     fn put_segments(&self) {
@@ -138,6 +142,29 @@ async fn an_epoch_is_taken_once_whatever_is_listed() {
 }
 
 #[tokio::test]
+async fn what_a_copy_names_is_not_deleted_nor_what_another_server_may_have_read() {
+    let lost = Lost::new().await;
+    lost.put_segments();
+    let copies = lost.copies_of(false).unwrap();
+    let segments = lost.store.find("s").unwrap().segments();
+    let dropped = [(segments[0].id, segments[0].source)];
+    copies.put_catalog().unwrap();
+    for _ in 0..2 {
+        assert_eq!(copies.delete(&dropped).unwrap(), []);
+        assert!(copies.is_catalog_awaited());
+    }
+    for copy in 1..=3 {
+        assert_eq!(copies.delete(&dropped).unwrap(), [], "{copy}");
+        copies.put_catalog().unwrap();
+    }
+    assert!(!copies.is_catalog_awaited());
+    // Another server begins to recover, with a copy of which this one has not heard.
+    lost.recover("new").unwrap().unwrap();
+    assert!(matches!(copies.delete(&dropped), Err(StoreError::Replaced { .. })));
+    assert_eq!(lost.server.objects().keys().filter(|name| name.contains("/segments/")).count(), 3);
+}
+
+#[tokio::test]
 async fn two_that_recover_at_the_same_time_do_not_both_go_on() {
     let lost = Lost::new().await;
     lost.put_segments();
@@ -201,7 +228,8 @@ async fn wrong_bytes_on_the_way_are_fetched_again_and_an_old_list_is_an_earlier_
     lost.put_segments();
     copies.put_catalog().unwrap();
     let before = all(&lost.store, "s").await;
-    for (name, fault) in [("cut", Fault::Cut), ("flip", Fault::Flip), ("stale", Fault::Stale)] {
+    let slow = Fault::Slow(Duration::from_millis(900));
+    for (name, fault) in [("cut", Fault::Cut), ("flip", Fault::Flip), ("slow", slow), ("stale", Fault::Stale)] {
         let failed = AtomicUsize::new(0);
         lost.server.faults(move |request| {
             let is_concerned = match fault {
