@@ -4,9 +4,10 @@
 //! are on the disk of the server only. So do the keys of requests whose events are such rows, because a request that is
 //! sent again would be answered as stored although its events are lost with the disk.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use rusqlite::{Connection, OptionalExtension};
+use uuid::Uuid;
 
 use crate::{
     catalog::{
@@ -24,12 +25,12 @@ const MOST_KEYS: i64 = 1_000;
 const OTHERS: [&str; 3] = ["wal", "ingest_keys", "meta"];
 
 /// What a copy says of the write-ahead log that it lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CopiedLog {
     /// The highest `seq` that the log ever had.
     pub(crate) last_seq: i64,
-    /// The first call that no segment held, if there was one.
-    pub(crate) first_unflushed: Option<i64>,
+    /// Of each source with calls that no segment held, the `seq` of the first.
+    pub(crate) unflushed: BTreeMap<Uuid, i64>,
 }
 
 /// Writes a copy of the catalog of a data folder to `target`, which is replaced. It is not synced. Blocks.
@@ -75,14 +76,18 @@ fn fill(data: &Path, target: &Path) -> Result<CopiedLog> {
     tx.execute("DELETE FROM main.sqlite_sequence", [])?;
     tx.execute("INSERT INTO main.sqlite_sequence (name, seq) SELECT name, seq FROM live.sqlite_sequence", [])?;
     let last = "SELECT seq FROM live.sqlite_sequence WHERE name = 'wal'";
-    let log = CopiedLog {
-        last_seq: tx.query_row(last, [], |row| row.get(0)).optional()?.unwrap_or(0),
-        first_unflushed: tx.query_row("SELECT min(seq) FROM live.wal", [], |row| row.get(0))?,
+    let last_seq = tx.query_row(last, [], |row| row.get(0)).optional()?.unwrap_or(0);
+    let unflushed = {
+        let mut first = tx.prepare(
+            "SELECT sources.id, min(wal.seq) FROM live.wal JOIN live.sources ON sources.key = wal.source GROUP BY wal.source",
+        )?;
+        let found = first.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        found.collect::<rusqlite::Result<_>>()?
     };
     tx.commit()?;
     copy.execute("DETACH DATABASE live", [])?;
     copy.close().map_err(|(_, error)| error)?;
-    Ok(log)
+    Ok(CopiedLog { last_seq, unflushed })
 }
 
 /// The columns of a table, as a list.

@@ -87,9 +87,10 @@ impl ObjectCopies {
     /// A copy of the catalog as the two parts of an object.
     fn packed_catalog(&self, taken_at: i64) -> Result<[bytes::Bytes; 2]> {
         let file = self.data.join(paths::CATALOG_COPY);
-        let CopiedLog { last_seq, first_unflushed } = write_copy(&self.data, &file)?;
+        let CopiedLog { last_seq, unflushed } = write_copy(&self.data, &file)?;
+        let unflushed = unflushed.into_iter().map(|(source, first)| (source.to_string(), first)).collect();
         let header =
-            |bytes, sha256| CatalogHeader { catalog: self.catalog, taken_at, last_seq, first_unflushed, bytes, sha256 };
+            |bytes, sha256| CatalogHeader { catalog: self.catalog, taken_at, last_seq, unflushed, bytes, sha256 };
         let packed = pack(&file, header).map_err(StoreError::io(format!("reading {}", file.display())));
         let removed = std::fs::remove_file(&file);
         removed.map_err(StoreError::io(format!("deleting {}", file.display())))?;

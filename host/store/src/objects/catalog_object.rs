@@ -6,6 +6,7 @@
 //! makes the database of it.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Read, Write},
     path::Path,
@@ -26,8 +27,8 @@ const SUFFIX: &str = ".sqlite.zst";
 /// The magic number of a frame that zstd skips.
 const SKIPPED: u32 = 0x184d_2a50;
 
-/// A longer header is none of ours.
-const MOST_HEADER_BYTES: usize = 16 << 10;
+/// A longer header is none of ours: it has some bytes for each source.
+const MOST_HEADER_BYTES: usize = 64 << 20;
 
 /// A level that compresses a catalog about as far as higher ones do, in a fraction of their time.
 const LEVEL: i32 = 3;
@@ -64,12 +65,21 @@ pub(crate) struct CatalogHeader {
     pub(crate) taken_at: i64,
     /// The highest number of a call that was acknowledged until then.
     pub(crate) last_seq: i64,
-    /// The first call that no segment held then. Its events, and those of later ones, were on the disk of the server only.
-    pub(crate) first_unflushed: Option<i64>,
+    /// Of each source with calls that no segment held then, by its identity, the number of the first. The events of that and of
+    /// later ones were on the disk of the server only. A segment of such calls was written after the copy was taken.
+    pub(crate) unflushed: BTreeMap<String, i64>,
     /// Bytes of the database.
     pub(crate) bytes: u64,
     /// The SHA-256 of the database, as hexadecimal digits.
     pub(crate) sha256: String,
+}
+
+impl CatalogHeader {
+    /// Whether calls of a source, from this number on, were in no segment when the copy was taken.
+    pub(crate) fn is_later(&self, source: Uuid, first_seq: i64) -> bool {
+        let first = self.unflushed.get(&source.to_string()).copied();
+        first_seq >= first.unwrap_or(self.last_seq.saturating_add(1))
+    }
 }
 
 /// Makes the bytes of an object of a database: the frame with the header, and the compressed database. All of the second is
@@ -187,7 +197,7 @@ mod tests {
             catalog: Uuid::from_u128(7),
             taken_at: 5,
             last_seq: 9,
-            first_unflushed: None,
+            unflushed: BTreeMap::new(),
             bytes,
             sha256,
         };

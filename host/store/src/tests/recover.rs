@@ -321,7 +321,8 @@ async fn history(seed: u64, steps: usize) {
                 store.flush().await.unwrap();
                 let id = store.source(source).unwrap().id;
                 let newest = store.find(source).unwrap().segments().iter().map(|segment| segment.bytes).max();
-                let limits = Retention { max_age: None, max_bytes: Some(2 * newest.unwrap_or(1)) };
+                let limits =
+                    Retention { max_age: None, max_bytes: Some(numbers.below(2) as u64 * newest.unwrap_or(1)) };
                 store.set_retention(id, limits).unwrap();
                 store.apply_retention().await.unwrap();
                 store.apply_retention().await.unwrap();

@@ -1,6 +1,10 @@
 //! Segments that were put into the store after the copy of the catalog was made, which the copy therefore does not name.
+//!
+//! Other objects that it does not name were dropped before, and must not come back: segments of sources that were deleted, or what
+//! retention dropped. The calls that a segment was made of tell the two apart, because the copy says which calls were in
+//! no segment yet.
 
-use std::{collections::HashSet, fs};
+use std::{collections::HashSet, fs, path::Path};
 
 use rusqlite::Connection;
 use uuid::Uuid;
@@ -13,7 +17,7 @@ use crate::{
         repair::take_back,
         segment_copies::SegmentCopies,
     },
-    objects::segment_objects,
+    objects::{catalog_object::CatalogHeader, segment_objects},
     recovery::{
         leftovers::{self, CatalogNames},
         quarantine::{self, SetAside},
@@ -23,7 +27,12 @@ use crate::{
 
 impl Recovery {
     /// Decides about the segments that the copy of the catalog does not name.
-    pub(super) fn take_later(&self, conn: &mut Connection, catalog: Uuid, report: &mut RecoveryReport) -> Result<()> {
+    pub(super) fn take_later(
+        &self,
+        conn: &mut Connection,
+        header: &CatalogHeader,
+        report: &mut RecoveryReport,
+    ) -> Result<()> {
         let known = CatalogNames::read(conn)?;
         let (mut later, mut unreadable) = (Vec::new(), Vec::new());
         for file in leftovers::list_files(&self.data)?.segments {
@@ -31,7 +40,13 @@ impl Recovery {
                 continue;
             }
             match footer::read(&file.path, file.segment, None) {
-                Ok(Footer { entry: Some(entry), .. }) => later.push((file, entry)),
+                Ok(Footer { entry: Some(entry), .. })
+                    if entry.catalog == header.catalog && header.is_later(file.source, entry.first_seq) =>
+                {
+                    later.push((file, entry));
+                }
+                // It was dropped before the copy was taken, or its rows are in others.
+                Ok(Footer { entry: Some(_), .. }) => delete(&file.path)?,
                 Ok(_) => unreadable.push((file, "it does not say what a catalog needs".to_owned())),
                 Err(refused) => unreadable.push((file, refused.reason())),
             }
@@ -44,7 +59,7 @@ impl Recovery {
             let is_covered = key.map_or(Ok(false), |key| leftovers::is_covered(conn, *key, &entry))?;
             // A merge whose rows are in others.
             if !entry.replaces.is_empty() && (has_inputs || is_covered) {
-                fs::remove_file(&file.path).map_err(StoreError::io(format!("deleting {}", file.path.display())))?;
+                delete(&file.path)?;
                 continue;
             }
             let note = SetAside {
@@ -53,7 +68,7 @@ impl Recovery {
                 ..SetAside::new(file.segment, file.source, "it was put after the copy of the catalog was made")
             };
             let note = quarantine::put(&self.data, &file.path, note)?;
-            match take_back(conn, &self.data, catalog, &note)? {
+            match take_back(conn, &self.data, header.catalog, &note)? {
                 Ok(()) => {
                     report.last_call = report.last_call.max(entry.last_seq);
                     report.later.push(note);
@@ -94,4 +109,8 @@ impl Recovery {
         });
         Ok(listed.collect())
     }
+}
+
+fn delete(path: &Path) -> Result<()> {
+    fs::remove_file(path).map_err(StoreError::io(format!("deleting {}", path.display())))
 }

@@ -15,7 +15,6 @@ use std::{
 };
 
 use rusqlite::{Connection, params};
-use uuid::Uuid;
 
 use crate::{
     catalog::{WRITER, names},
@@ -29,6 +28,7 @@ use crate::{
     error::{Result, StoreError},
     maintenance::{listed_segment::list_segments, segment_copies::SegmentCopies, verify::Finding},
     objects::{
+        catalog_object::CatalogHeader,
         client::{RequestLimits, environment},
         ownership::{self, Before},
     },
@@ -149,8 +149,8 @@ impl Recovery {
         attempt.has_epoch = true;
         self.note(&attempt)?;
         let mut report = RecoveryReport { epoch, ..RecoveryReport::default() };
-        let mut conn = self.newest_catalog(copies, catalog, &mut report)?;
-        self.fetch_segments(copies, &mut conn, catalog, &mut report)?;
+        let (mut conn, header) = self.newest_catalog(copies, catalog, &mut report)?;
+        self.fetch_segments(copies, &mut conn, &header, &mut report)?;
         settle::skip_to(&conn, report.last_call.saturating_add(SKIPPED_CALLS))?;
         conn.execute(
             "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
@@ -176,7 +176,7 @@ impl Recovery {
         &self,
         copies: &SegmentCopies,
         conn: &mut Connection,
-        catalog: Uuid,
+        header: &CatalogHeader,
         report: &mut RecoveryReport,
     ) -> Result<()> {
         // What an earlier attempt set aside is fetched again.
@@ -208,7 +208,7 @@ impl Recovery {
             report.lost.push(Finding { what: segment.name(), problem });
         }
         copies.fetch_unchecked(&self.data, later)?;
-        self.take_later(conn, catalog, report)
+        self.take_later(conn, header, report)
     }
 
     /// Gives the catalog its name.

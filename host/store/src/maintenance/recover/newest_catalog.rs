@@ -29,7 +29,7 @@ impl Recovery {
         copies: &SegmentCopies,
         catalog: Uuid,
         report: &mut RecoveryReport,
-    ) -> Result<Connection> {
+    ) -> Result<(Connection, CatalogHeader)> {
         let names = copies.run(|client| async move { ownership::list_catalogs(&client).await })?;
         for name in names.iter().rev() {
             let object = name.place(&copies.client.prefix);
@@ -46,8 +46,8 @@ impl Recovery {
                     report.copy = object.to_string();
                     report.taken_at = header.taken_at;
                     report.last_call = header.last_seq;
-                    report.first_unflushed = header.first_unflushed;
-                    return Ok(conn);
+                    report.first_unflushed = header.unflushed.values().min().copied();
+                    return Ok((conn, header));
                 }
                 Err(problem) => {
                     tracing::error!(copy = %object, problem, "a copy of the catalog cannot be used; the one before it is");
