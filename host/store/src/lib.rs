@@ -78,10 +78,11 @@ pub use ingest::{
     normalise::MAX_NESTING,
 };
 pub use maintenance::{
-    backup::{BackupReport, backup, backup_catalog, restore, restore_from_copies},
+    backup::{BackupReport, backup, backup_catalog},
     rebuild::rebuild_catalog,
     recover::{RecoveryReport, recover},
     repair::{RepairReport, repair, repair_from_copies},
+    restore::{restore, restore_from_copies},
     verify::{Finding, VerifyReport, verify},
     verify_copies::{CopiesReport, verify_copies},
 };

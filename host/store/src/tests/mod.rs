@@ -28,6 +28,7 @@ mod once;
 mod order;
 mod recover;
 mod recover_faults;
+mod recover_histories;
 mod repair;
 mod retention;
 mod scan;
