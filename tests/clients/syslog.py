@@ -1,4 +1,4 @@
-"""Sends logs with real syslog daemons, over TCP and TLS, while the service is stopped and started again.
+"""Sends logs with real syslog daemons, over TCP and TLS, syslog-ng to Elasticsearch's `_bulk` too, while the service is stopped and started again.
 
     python3 syslog.py PROGRAM FOLDER rsyslog|syslog-ng|logger
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 PRIVATE = "private-token-of-the-project-s-tools"
 PUBLIC = "public-token-of-the-project-s-tools"
-PLAIN, SECURE = "postgres.logs", "cloudflare.logs.prod"
+PLAIN, SECURE, BULK = "postgres.logs", "cloudflare.logs.prod", "gotrue.logs.prod"
 COUNT = 1000
 ELEMENT = f'[tidegate@32473 token="{PUBLIC}" source="{SECURE}"]'
 
@@ -113,6 +113,7 @@ action(type="omfwd" target="127.0.0.1" port="{TLS}" protocol="tcp" TCP_Framing="
 """
 
 SYSLOG_NG = f"""@version: 3.38
+@include "scl/elasticsearch/elastic-http.conf"
 options {{ time-reopen(1); keep-hostname(yes); }};
 source s_local {{ unix-dgram("{folder}/log"); }};
 destination d_plain {{ network("127.0.0.1" port({TCP})); }};
@@ -124,7 +125,13 @@ destination d_secure {{
   syslog("127.0.0.1" port({TLS}) transport("tls")
     tls(ca-file("{folder}/ca.pem") cert-file("{folder}/client.pem") key-file("{folder}/client.key")));
 }};
+destination d_bulk {{
+  elasticsearch-http(url("http://127.0.0.1:{HTTP}/_bulk") index("{BULK}") type("") user("any") password("{PUBLIC}") persist-name("bulk")
+    time-reopen(1) batch-lines(50) batch-timeout(200)
+    template('$(format-json message=$MSG @timestamp=$ISODATE app_name=$PROGRAM proc_id=$PID level=$LEVEL facility=int64($FACILITY_NUM))'));
+}};
 log {{ source(s_local); destination(d_plain); }};
+log {{ source(s_local); destination(d_bulk); }};
 log {{ source(s_local); rewrite(r_token); destination(d_secure); }};
 """
 
@@ -154,9 +161,11 @@ def through_daemon():
                 stop(service)
             if number == 2 * COUNT // 3:
                 service = start()
-        for source in [PLAIN, SECURE]:
+        for source in [PLAIN, SECURE] + [BULK] * (sender == "syslog-ng"):
             until(f"all messages are in {source}", lambda: len({row["event_message"] for row in rows(source)}) >= COUNT, 30)
-            found = rows(source, "event_message, m.app_name, m.proc_id, m.level, m.facility")
+            # The fields of a document are those of the event; syslog's are in its metadata.
+            prefix = "" if source == BULK else "m."
+            found = rows(source, ", ".join(["event_message", *(prefix + field for field in ["app_name", "proc_id", "level", "facility"])]))
             texts = [row["event_message"].strip() for row in found]
             assert sorted(set(texts)) == [f"message {number:04}" for number in range(COUNT)], (source, len(found))
             # A daemon may send messages again when the connection breaks: none is lost, some may be there twice.

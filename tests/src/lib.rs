@@ -4,6 +4,8 @@
 //! folder, speak HTTP to it, and end only what they started.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
+mod chance;
+
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+pub use chance::Chance;
 
 /// The token for everything, in the environment of every server.
 pub const PRIVATE: &str = "private-token-of-the-black-box-tests";
@@ -256,7 +260,8 @@ impl Server {
             .unwrap_or_else(|error| panic!("{method} {path}: {error}\n{}", self.log()))
     }
 
-    fn try_fetch(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Raw, String> {
+    /// Any request, whose answer may be in any format, where the server may be gone or the answer may break off.
+    pub fn try_fetch(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Raw, String> {
         let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.base));
         for (name, value) in headers {
             request = request.header(*name, *value);

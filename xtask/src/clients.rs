@@ -62,7 +62,7 @@ fn syslog(script: &Path) -> Outcome {
     let senders: [(&str, &str, &[&str]); 3] = [
         ("logger", "logger", &["bsdutils"]),
         ("rsyslog", "rsyslogd", &["rsyslog", "rsyslog-gnutls"]),
-        ("syslog-ng", "syslog-ng", &["syslog-ng-core"]),
+        ("syslog-ng", "syslog-ng", &["syslog-ng-core", "syslog-ng-mod-http", "syslog-ng-scl"]),
     ];
     if Command::new("openssl").arg("version").output().is_err() {
         python::apt(&["openssl"])?;

@@ -59,6 +59,9 @@ cargo xtask COMMAND
            questions, compare the answers, and report the times; bench peers --help lists the options
   bench ingest [--connections N] [--events N] [--seconds N] [--rate N] [--bin PATH] [OPTION...]
            send generated records to the service and report events a second, what they cost, and how long they take
+  bench busy|follow|week|workers [OPTION...]
+           what questions take while events come in, what followed queries cost, whether a week changes anything, what a
+           remote stage costs; each with --help
   dist [--profile NAME]
            build the service for others to install, with the profile dist unless told: an archive with the
            configuration, the systemd unit, the licences of what is linked in, and a list of its parts (SBOM)";

@@ -5,6 +5,7 @@ import { address } from "../route";
 import { T } from "../text";
 import { useLoaded } from "../ui/load";
 import { Alert, Empty } from "../ui/parts";
+import { StatementScans } from "./StatementScans";
 
 type SlowQuery = Schemas["SlowQuery"];
 
@@ -37,6 +38,7 @@ export function SlowQueries() {
                     <a class="main" href={linkOf(one)}>{one.endpoint.name}</a>
                     {one.status >= 400 && <span class="tag warning">{one.status}</span>}
                     <p class="hint"><code class="query-text">{one.text ? `${one.text}${one.text_is_cut ? " …" : ""}` : T.status.saved}</code></p>
+                    <StatementScans statements={one.workers} />
                   </td>
                   <td class="number nowrap">{duration(one.milliseconds)}</td>
                   <td class="number nowrap">{count(one.rows_read)}</td>

@@ -10,6 +10,7 @@ import { Alert, Page, styled } from "../ui/parts";
 import { parse, quantile, type Sample, sum } from "./metrics";
 import { FiringAlerts } from "./FiringAlerts";
 import { SlowQueries } from "./SlowQueries";
+import { type Worker, Workers } from "./Workers";
 
 const EVERY = 2000;
 const MOST = 300;
@@ -20,6 +21,7 @@ interface Ready {
   status: string;
   warnings?: { what: string; message: string }[];
   problems?: { what: string; message: string }[];
+  workers?: Worker[];
 }
 
 /** Figures between two readings. */
@@ -109,6 +111,7 @@ export default function Status() {
         <Picture title={T.status.latency} points={points} format={duration} series={[["p50", "p50", "--s4"], ["p95", "p95", "--s2"]]} />
         <Picture title={T.status.admission} points={points} series={[["running", T.status.running, "--accent"], ["waiting", T.status.queued, "--warn-mark"]]} />
       </div>
+      {ready?.workers && <Workers workers={ready.workers} samples={samples} />}
       <FiringAlerts />
       <SlowQueries />
     </Page>

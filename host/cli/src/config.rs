@@ -91,6 +91,9 @@ impl Config {
             for (setting, value) in settings {
                 let text = match value {
                     Value::String(text) => text.clone(),
+                    Value::Array(items) if section.is_list(setting).unwrap_or(false) => {
+                        joined(items).map_err(|error| format!("[{name}] {setting}: {error}"))?
+                    }
                     other => other.to_string(),
                 };
                 self.set(section, setting, &text, Origin::File).map_err(|error| format!("[{name}] {error}"))?;
@@ -104,6 +107,16 @@ impl Config {
         self.origins.insert((section.name(), name.to_owned()), origin);
         Ok(())
     }
+}
+
+/// The texts of a list with commas between them, as the environment gives them.
+fn joined(items: &[Value]) -> Outcome<String> {
+    let text = |item: &Value| match item {
+        Value::String(text) if !text.contains(',') => Ok(text.trim().to_owned()),
+        Value::String(text) => Err(format!("{text:?} has a comma; write each as a text of its own")),
+        other => Err(format!("{other} is no text")),
+    };
+    Ok(items.iter().map(text).collect::<Result<Vec<_>, _>>()?.join(", "))
 }
 
 fn section(name: &str) -> Option<&'static dyn Section<Options>> {

@@ -9,6 +9,7 @@ mod compile;
 mod config;
 mod damage;
 mod demo;
+mod explain;
 mod import;
 mod outcome;
 mod recover;
@@ -65,6 +66,8 @@ enum Command {
     Alert(alert::Command),
     /// List the slowest queries of the last hour on a server, with what they cost and what workers did
     SlowQueries(slow_queries::Arguments),
+    /// Show what a query would read on a server, and what of it workers would do, without running it
+    Explain(explain::Arguments),
     /// Make, list and revoke access tokens
     Token(token::Arguments),
     /// Work with the log query language
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::CompileComponent(arguments) => compile::run(&arguments),
         Command::Alert(command) => alert::run(&command),
         Command::SlowQueries(arguments) => slow_queries::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Lql(command) => commands::lql(&command),
         Command::Redact => commands::redact(),

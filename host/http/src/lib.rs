@@ -15,6 +15,7 @@ mod cached;
 mod call_statistics;
 mod connection;
 mod console;
+mod explain;
 mod failure;
 mod follow;
 mod ingest;

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 use tidegate_model::{Code, Failure};
-use tidegate_service::Tenant;
 use tidegate_service::answer::Format;
 use tidegate_service::cache::Lookup;
-use tidegate_service::execution::{RunRecord, check_request, redaction, takes_time};
+use tidegate_service::execution::{QueryRequest, RunRecord, SentParameters, check_request, redaction, takes_time};
 use tidegate_service::follow::{FollowRequest, whole_table};
 use tidegate_service::rate::RequestClass;
+use tidegate_service::registry::Endpoint;
+use tidegate_service::tokens::Access;
+use tidegate_service::{Service, Tenant};
 use tidegate_sql::StatementCost;
 
 use crate::accept::take_format;
@@ -56,12 +60,7 @@ pub(crate) async fn query(
         notes.errors = access.errors.or(endpoint.manifest.settings.errors);
     });
     let tenant = Tenant::Token(access.identity);
-    let arrived = QueryBody::wait(&head.method, &head.uri, &head.headers, body).await?;
-    let mut sent = if arrived.is_large() {
-        service.executor.run_in_place(tenant, move || arrived.read()).await?
-    } else {
-        arrived.read()?
-    };
+    let mut sent = read_parameters(service, tenant, &head, body).await?;
     let mut format = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let mut follow = None;
     if events {
@@ -72,18 +71,10 @@ pub(crate) async fn query(
         }
     }
     note(|notes| notes.format = Some(format));
-    let shows_cost = access.is_private() && access.pinned.is_empty();
+    let shows_cost = learns_cost(&access);
     let redact = redaction(&endpoint, &access, wants_redaction(&head.headers)?)?;
-    let reads = service.endpoints.reads(&endpoint).await?;
     let caller = Arc::clone(&access);
-    let checked = if takes_time(&endpoint.manifest, &reads, &sent) {
-        let executor = Arc::clone(&service.executor);
-        let check = move || check_request(executor.limits(), endpoint, &reads, &access, sent, format, redact);
-        service.executor.run_in_place(tenant, check).await?
-    } else {
-        check_request(service.executor.limits(), endpoint, &reads, &access, sent, format, redact)?
-    };
-    let checked = Arc::new(checked);
+    let checked = Arc::new(checked_request(service, endpoint, access, sent, format, redact).await?);
     if let Some(FollowParameters { rows, since, seen }) = follow {
         let asked = FollowRequest { request: checked, access: caller, arrived: now, rows, since, seen };
         let follower = service.following.open(asked).await?;
@@ -130,10 +121,47 @@ pub(crate) async fn query(
     Ok(response)
 }
 
+/// The parameters that a request sends.
+pub(crate) async fn read_parameters(
+    service: &Service,
+    tenant: Tenant,
+    head: &Parts,
+    body: Body,
+) -> Result<SentParameters, Failure> {
+    let arrived = QueryBody::wait(&head.method, &head.uri, &head.headers, body).await?;
+    if arrived.is_large() {
+        service.executor.run_in_place(tenant, move || arrived.read()).await
+    } else {
+        arrived.read()
+    }
+}
+
+/// The request to an endpoint, after all checks.
+pub(crate) async fn checked_request(
+    service: &Service,
+    endpoint: Arc<Endpoint>,
+    access: Arc<Access>,
+    sent: SentParameters,
+    format: Format,
+    redact: bool,
+) -> Result<QueryRequest, Failure> {
+    let reads = service.endpoints.reads(&endpoint).await?;
+    if takes_time(&endpoint.manifest, &reads, &sent) {
+        let (executor, tenant) = (Arc::clone(&service.executor), Tenant::Token(access.identity));
+        let check = move || check_request(executor.limits(), endpoint, &reads, &access, sent, format, redact);
+        service.executor.run_in_place(tenant, check).await
+    } else {
+        check_request(service.executor.limits(), endpoint, &reads, &access, sent, format, redact)
+    }
+}
+
+/// Whether a token is told what its queries cost and read: a private one without pinned parameters. How many rows were
+/// looked at tells about rows of others, which a caller with pinned parameters must not learn.
+pub(crate) fn learns_cost(access: &Access) -> bool {
+    access.is_private() && access.pinned.is_empty()
+}
+
 /// Writes what the statements of a request cost into the headers of its answer, if any ran for it.
-///
-/// It is for private tokens: how many rows were looked at tells about rows of others, which a caller with pinned
-/// parameters must not learn.
 fn write_cost(cost: StatementCost, headers: &mut HeaderMap) {
     let StatementCost { statements, rows_read, bytes_read, memory, tasks, moves } = cost;
     if statements == 0 {

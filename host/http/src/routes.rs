@@ -25,7 +25,7 @@ use crate::middleware::error_status::{QUERY, QUERY_IN_SHORT, choose_status};
 use crate::middleware::request_log::log_request;
 use crate::openapi::page::openapi;
 use crate::ready::{health, ready};
-use crate::{console, ingest, query};
+use crate::{console, explain, ingest, query};
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     let cors = CorsLayer::new()
@@ -67,6 +67,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             get(endpoints::show).put(endpoints::update).patch(endpoints::update).delete(endpoints::delete),
         )
         .route("/api/endpoints/{endpoint}/check", post(endpoints::check))
+        .route("/api/endpoints/{endpoint}/explain", post(explain::explain))
         .route("/api/endpoints/{endpoint}/component", get(components::get).put(components::put))
         .route("/api/endpoints/{endpoint}/component/check", post(components::check))
         .route("/api/endpoints/{endpoint}/versions", get(endpoints::versions))

@@ -25,7 +25,7 @@ pub use manifest::{EndpointName, MOST_PARAMETERS, Manifest, ManifestError, Setti
 pub use parameter::{Arguments, Format, Parameter, parse_timestamp, whole_word};
 pub use settings::{Access, LIMITS, Part, Section, Setting, SettingError, Unit};
 pub use settings::{GIB, HOUR, KIB, MIB, milliseconds, number, size};
-pub use text_condition::{INDEXED_TEXTS, TextCondition};
+pub use text_condition::{TextCondition, indexed_text};
 pub use value::{Kind, Value};
 
 /// The hidden field of every stored record: true if the record is there. Parquet could tell that from the definition

@@ -78,7 +78,7 @@ fn settable() -> impl Iterator<Item = &'static Setting<Limits>> {
 fn number(setting: &Setting<Limits>, limits: &Limits) -> Option<(Unit, u64)> {
     match setting.access {
         Access::Number { unit, get, .. } => Some((unit, get(limits))),
-        Access::Flag { .. } | Access::Text { .. } => None,
+        Access::Flag { .. } | Access::Text { .. } | Access::List { .. } => None,
     }
 }
 

@@ -3,8 +3,20 @@
 //! The layer that knows SQL makes it of the conditions of a scan; the store, which knows no SQL, skips by it what cannot
 //! have a matching row. It may demand less than the condition does, and never more.
 
-/// The columns of a source whose texts a store may have an index of. Conditions on others need not be made.
-pub const INDEXED_TEXTS: [&str; 1] = ["event_message"];
+/// The column of a source's messages.
+const MESSAGE: &str = "event_message";
+
+/// The name in a [`TextCondition`] of the text at a path: the keys of its records and its own. `None` if no store has an index
+/// of it. It is the name of the column for the messages, and the JSON pointer for a text in a record.
+pub fn indexed_text(path: &[impl AsRef<str>]) -> Option<String> {
+    match path {
+        [] => None,
+        [column] => (column.as_ref() == MESSAGE).then(|| MESSAGE.to_owned()),
+        keys => {
+            Some(keys.iter().map(|key| format!("/{}", key.as_ref().replace('~', "~0").replace('/', "~1"))).collect())
+        }
+    }
+}
 
 /// A necessary condition: where it does not hold for a row, the query's condition is not true for this row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +27,7 @@ pub enum TextCondition {
     Any(Vec<TextCondition>),
     /// The text of a column contains this part; upper and lower case of ASCII letters are the same.
     Contains {
-        /// The name of the column.
+        /// The name of the text, as [`indexed_text`] makes it.
         column: String,
         /// The part.
         part: String,

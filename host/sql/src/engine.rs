@@ -6,6 +6,8 @@ mod context;
 mod correlated;
 mod cost;
 mod distinct;
+mod explained;
+mod field_path;
 mod followed;
 mod limits;
 mod narrow;
@@ -57,6 +59,7 @@ use crate::text;
 use crate::types::Type;
 pub use carrier::{Carried, Carrier, CarrierReport};
 pub use cost::{CostCounter, StatementCost};
+pub use explained::ExplainedPlan;
 pub use followed::PreparedPlan;
 pub use narrow::Narrow;
 pub use operator_run::{OperatorCost, OperatorRows, OperatorRun, RunBounds};
@@ -290,12 +293,7 @@ impl Engine {
     /// If it cannot be started.
     pub async fn run_within(&self, plan: Plan, rows: Option<usize>, memory: usize) -> Result<ResultStream> {
         let Plan { logical, columns, budget, never_seen: _ } = plan;
-        let logical = match rows {
-            Some(rows) => {
-                LogicalPlanBuilder::from(logical).limit(0, Some(rows)).and_then(LogicalPlanBuilder::build).planned()?
-            }
-            None => logical,
-        };
+        let logical = limited(logical, rows)?;
         let mut report = None;
         let physical = ExecutionContext::of_planning(&budget)
             .scope(self.physical(&logical))
@@ -370,15 +368,15 @@ impl Engine {
             planned => planned,
         }
     }
+}
 
-    /// The physical plan as text, for benchmarks and bug reports of the project's own.
-    ///
-    /// # Errors
-    /// If the plan cannot be made.
-    pub async fn explain(&self, plan: &Plan) -> Result<String> {
-        let physical =
-            ExecutionContext::of_planning(&plan.budget).scope(self.physical(&plan.logical)).await.planned()?;
-        Ok(shared_rows::shown(&physical))
+/// The plan with at most so many rows.
+fn limited(logical: LogicalPlan, rows: Option<usize>) -> Result<LogicalPlan> {
+    match rows {
+        Some(rows) => {
+            LogicalPlanBuilder::from(logical).limit(0, Some(rows)).and_then(LogicalPlanBuilder::build).planned()
+        }
+        None => Ok(logical),
     }
 }
 

@@ -36,8 +36,8 @@ mod wanted;
 
 pub use catalog::{Binding, NoSources, SavedTable, Sources, Tables};
 pub use engine::{
-    Carried, Carrier, CarrierReport, CostCounter, Engine, EngineOptions, Narrow, OperatorCost, OperatorRows,
-    OperatorRun, OwnOperator, Plan, PreparedPlan, ResultStream, RunBounds, StatementCost,
+    Carried, Carrier, CarrierReport, CostCounter, Engine, EngineOptions, ExplainedPlan, Narrow, OperatorCost,
+    OperatorRows, OperatorRun, OwnOperator, Plan, PreparedPlan, ResultStream, RunBounds, StatementCost,
 };
 pub use lineage::Reads;
 pub use piece_names::Weak;

@@ -4,16 +4,24 @@
 //! the fields that endpoints read, so the store is told of the latter: they always have a column. They are found in the
 //! text alone, because a field that no log has had yet is in no schema. Where the text leaves open what a name
 //! stands for, each of the possible fields is named: a column that is kept for nothing costs nothing.
+//!
+//! The store may also have an index of texts that are searched. Those are found in the same way, but only where the text
+//! leaves nothing open: an index that is made for nothing costs time whenever events are stored.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{AccessExpr, Expr, TableFactor, Visit, Visitor};
+use sqlparser::ast::{
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, TableFactor, Visit, Visitor,
+};
 
 use crate::saved_query::SavedQuery;
 
 /// The most fields of one query.
 const MOST_FIELDS: usize = 200;
+
+/// Functions that search their first argument for a text.
+const SEARCHES: [&str; 4] = ["regexp_contains", "contains_substr", "starts_with", "ends_with"];
 
 /// A field: its name after those of the records that it is in, from a column of the source on.
 pub type FieldPath = Vec<String>;
@@ -26,6 +34,13 @@ impl SavedQuery {
         let _ = self.query.visit(&mut names);
         names.fields()
     }
+
+    /// The texts in records that the query searches: by LIKE, a regular expression, or for a part.
+    pub fn searched_texts(&self) -> BTreeSet<FieldPath> {
+        let mut names = Names::default();
+        let _ = self.query.visit(&mut names);
+        names.searched_texts()
+    }
 }
 
 /// The names of a query, in the order of its text.
@@ -34,20 +49,26 @@ struct Names {
     /// Tables and arrays under other names: the name, and for an array the names within its expression.
     aliases: Vec<(String, Option<Vec<FieldPath>>)>,
     written: Vec<FieldPath>,
+    /// Those of them that are searched.
+    searched: Vec<FieldPath>,
+}
+
+/// What each alias stands for, by its name in lower case: the event itself is the empty path.
+type Bases = HashMap<String, BTreeSet<FieldPath>>;
+
+/// The paths that a name may stand for.
+fn under(bases: &Bases, path: &FieldPath) -> Vec<FieldPath> {
+    let Some((first, rest)) = path.split_first() else { return Vec::new() };
+    match bases.get(&first.to_lowercase()) {
+        Some(found) => found.iter().map(|base| [base.as_slice(), rest].concat()).collect(),
+        None => vec![path.clone()],
+    }
 }
 
 impl Names {
-    fn fields(self) -> BTreeSet<FieldPath> {
-        // What an alias stands for: the event itself is the empty path.
-        let mut bases: HashMap<String, BTreeSet<FieldPath>> = HashMap::new();
-        let under = |bases: &HashMap<String, BTreeSet<FieldPath>>, path: &FieldPath| -> Vec<FieldPath> {
-            let Some((first, rest)) = path.split_first() else { return Vec::new() };
-            match bases.get(&first.to_lowercase()) {
-                Some(found) => found.iter().map(|base| [base.as_slice(), rest].concat()).collect(),
-                None => vec![path.clone()],
-            }
-        };
-        for (alias, array) in self.aliases {
+    fn bases(&self) -> Bases {
+        let mut bases = Bases::new();
+        for (alias, array) in &self.aliases {
             let paths = match array {
                 None => vec![FieldPath::new()],
                 Some(names) => names.iter().flat_map(|name| under(&bases, name)).collect(),
@@ -55,6 +76,20 @@ impl Names {
             let known = bases.entry(alias.to_lowercase()).or_default();
             known.extend(paths.into_iter().take(MOST_FIELDS));
         }
+        bases
+    }
+
+    fn searched_texts(self) -> BTreeSet<FieldPath> {
+        let bases = self.bases();
+        let one_path = |path: &FieldPath| match under(&bases, path).as_slice() {
+            [one] if one.len() > 1 => Some(one.clone()),
+            _ => None,
+        };
+        self.searched.iter().filter_map(one_path).collect()
+    }
+
+    fn fields(self) -> BTreeSet<FieldPath> {
+        let bases = self.bases();
         let mut fields: BTreeSet<FieldPath> =
             bases.values().flatten().filter(|path| !path.is_empty()).cloned().collect();
         // Names of fields before names that stand alone, which may be of any record.
@@ -134,7 +169,24 @@ impl Visitor for Names {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         self.written.extend(name_of(expr));
+        self.searched.extend(searched(expr).and_then(name_of));
         ControlFlow::Continue(())
+    }
+}
+
+/// What an expression searches for a text.
+fn searched(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Like { expr, .. } | Expr::ILike { expr, .. } => Some(expr),
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) => {
+            let name = name.0.last()?.as_ident()?;
+            SEARCHES.iter().find(|search| name.value.eq_ignore_ascii_case(search))?;
+            match list.args.first()? {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(subject)) => Some(subject),
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 
@@ -178,6 +230,18 @@ mod tests {
         }
         let fields = wanted("SELECT x FROM src AS t, UNNEST(COALESCE(t.metadata, [])) AS m");
         assert!(fields.contains(&"metadata/x".to_owned()), "{fields:?}");
+    }
+
+    #[test]
+    fn texts_that_are_searched_are_known_where_their_path_is() {
+        let sql = "WITH a AS (SELECT request.path FROM src AS t
+                     CROSS JOIN UNNEST(t.metadata) AS m CROSS JOIN UNNEST(m.request) AS request
+                     WHERE REGEXP_CONTAINS(request.url, @project) AND m.level NOT LIKE 'x%' AND request.method = 'GET'
+                       AND t.event_message LIKE '%a%')
+                   SELECT COUNTIF(REGEXP_CONTAINS(path, '/rest')) FROM a";
+        let texts = SavedQuery::parse(sql).unwrap().searched_texts();
+        let texts: Vec<String> = texts.into_iter().map(|path| path.join("/")).collect();
+        assert_eq!(texts, ["metadata/level", "metadata/request/url"]);
     }
 
     #[test]

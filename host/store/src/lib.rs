@@ -94,6 +94,7 @@ pub use scan::{
     described_scan::{is_source_union, source_union},
     description::{FileDescription, ScanDescription, SegmentName},
     held_segments::HeldSegments,
+    outline::{ScanOutline, ScanPlace, SegmentTotals, TableOutline},
     table::{FollowedTable, narrowed},
 };
 pub use segment_files::{SegmentCache, SegmentError, SegmentFiles, is_store_url};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_tests::{Answer, EDGE, PRIVATE, Server, binary, folder, iso, now, query_string};
 
-const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// A server, its workers, and a server without workers that was sent the same.
 pub(crate) struct Cluster {
@@ -22,8 +22,19 @@ pub(crate) struct Cluster {
 
 /// A worker over the data folder of a cluster.
 pub(crate) fn worker(folder: &TempDir, listen: &str, arguments: &[&str]) -> Server {
+    let data = folder.path().join("data");
+    worker_over(folder, data.to_str().unwrap(), &[&["--listen", listen], arguments].concat(), &[])
+}
+
+/// A worker over the segments at a folder or an address; its log is in the folder.
+pub(crate) fn worker_over(
+    folder: &TempDir,
+    store: &str,
+    arguments: &[&str],
+    environment: &[(String, String)],
+) -> Server {
     let mut command = Command::new(binary());
-    command.args(["worker", "--listen", listen, "--store"]).arg(folder.path().join("data")).args(arguments);
+    command.args(["worker", "--store", store]).args(arguments).envs(environment.iter().cloned());
     let log = folder.path().join(format!("worker-{}.log", std::fs::read_dir(folder.path()).unwrap().count()));
     Server::spawn(command, log, false)
 }
@@ -38,7 +49,7 @@ fn lasting_address() -> String {
     addresses.take(10_000).find(|address| TcpListener::bind(address).is_ok()).unwrap()
 }
 
-fn address(server: &Server) -> &str {
+pub(crate) fn address(server: &Server) -> &str {
     server.base.trim_start_matches("http://")
 }
 
@@ -56,7 +67,9 @@ impl Cluster {
         command.envs(settings.iter().copied());
         let server = Server::spawn(command, folder.path().join("data.log"), true);
         let cluster = Self { server, workers, folder };
-        cluster.used(cluster.workers.len());
+        if !cluster.workers.is_empty() {
+            cluster.used(cluster.workers.len());
+        }
         cluster
     }
 
@@ -85,7 +98,7 @@ impl Cluster {
 
     /// Sends events in parts, each of which becomes a segment, and some that are still in memory.
     pub(crate) fn fill(&self) {
-        fill(&self.server, true);
+        fill(&self.server, PARTS, ROWS, true);
     }
 
     /// Waits until the workers have no task and no memory.
@@ -108,24 +121,29 @@ impl Cluster {
 
 const PARTS: usize = 5;
 const ROWS: usize = 400;
+const PRODUCTS: [&str; 4] = ["rest", "storage", "auth", "realtime"];
 
-fn fill(server: &Server, flushed: bool) {
-    let start = now() - 3_600_000_000;
-    for part in 0..=PARTS {
+/// Sends parts of so many events, half a second after each other, and half a part more. `flushed`: each part becomes a
+/// segment before the next one is sent, and the last half stays in memory; the server must
+/// have `rows` as its `flush_rows`.
+pub(crate) fn fill(server: &Server, parts: usize, rows: usize, flushed: bool) {
+    // All of them are over, so that a window up to now has the same ones later.
+    let start = now() - 3_600_000_000 - ((parts + 1) * rows) as i64 * 500_000;
+    for part in 0..=parts {
         let event = |n: usize| {
-            let number = part * ROWS + n;
+            let number = part * rows + n;
             let time = start / 3_600_000_000 * 3_600_000_000 + number as i64 * 500_000;
             json!({
                 "id": format!("{number:08}"), "timestamp": iso(time), "project": if n.is_multiple_of(5) { "p2" } else { "p1" },
                 "event_message": format!("GET | {} | /path/{}?n={number}", 200 + number % 4 * 100, number % 7),
-                "metadata": {"request": {"method": "GET", "path": format!("/path/{}", number % 7)},
+                "metadata": {"request": {"method": "GET", "path": format!("/{}/v1/{}", PRODUCTS[number % 4], number % 7),
+                                         "url": format!("https://p1.example.test/{number}")},
                              "response": {"status_code": 200 + number % 4 * 100, "origin_time": number % 50}},
             })
         };
-        // The last ones stay in memory.
-        let rows = if part == PARTS { ROWS / 2 } else { ROWS };
-        server.send(EDGE, &Value::Array((0..rows).map(event).collect()));
-        if !flushed || part == PARTS {
+        let sent = if part == parts { rows / 2 } else { rows };
+        server.send(EDGE, &Value::Array((0..sent).map(event).collect()));
+        if !flushed || part == parts {
             continue;
         }
         let began = Instant::now();
@@ -159,7 +177,7 @@ fn a_server_with_workers_answers_as_one_without() {
     let cluster = Cluster::start(3, &[]);
     cluster.fill();
     let alone = Server::start();
-    fill(&alone, false);
+    fill(&alone, PARTS, ROWS, false);
     for sql in STATEMENTS {
         let before = cluster.tasks("done") + cluster.tasks("left");
         let (got, expected) = (cluster.server.sql(sql), alone.sql(sql));
@@ -266,7 +284,7 @@ fn a_worker_over_another_folder_makes_no_answer_wrong() {
     cluster.idle(LONG);
 }
 
-fn signal(server: &Server, signal: &str) {
+pub(crate) fn signal(server: &Server, signal: &str) {
     let status = Command::new("kill").args([signal, &server.process().to_string()]).status().unwrap();
     assert!(status.success());
 }

@@ -1,7 +1,9 @@
-//! `docs/cluster.md`: its commands run as they stand there, on other ports.
+//! `docs/cluster.md`: its commands, and those of its files for systemd, compose and Kubernetes, run as they stand there, on
+//! other ports and folders.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,39 +12,71 @@ use tidegate_tests::{Server, binary, folder};
 const DOCUMENT: &str = include_str!("../../../docs/cluster.md");
 const LONG: Duration = Duration::from_secs(30);
 
-/// The lines of the blocks of commands.
-fn commands() -> Vec<&'static str> {
-    let mut lines = Vec::new();
-    let mut is_inside = false;
+/// The texts of the blocks of a language.
+fn blocks(language: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut block: Option<String> = None;
     for line in DOCUMENT.lines() {
-        match line {
-            "```sh" => is_inside = true,
-            "```" => is_inside = false,
-            line if is_inside => lines.push(line),
-            _ => {}
+        match (&mut block, line) {
+            (Some(_), "```") => blocks.extend(block.take()),
+            (Some(text), line) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+            (None, line) if line.strip_prefix("```") == Some(language) => block = Some(String::new()),
+            (None, _) => {}
         }
     }
-    lines
+    blocks
+}
+
+/// The lines of the blocks of commands.
+fn commands() -> Vec<String> {
+    blocks("sh").iter().flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// The ports of the page, each with one that is free now.
+fn ports() -> BTreeMap<String, String> {
+    // All are held until all are known, so that none comes twice.
+    let listeners = [4000, 4100, 4101, 4102, 4103].map(|port: u16| (port, TcpListener::bind("127.0.0.1:0").unwrap()));
+    let free = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    listeners.iter().map(|(port, listener)| (format!(":{port}"), format!(":{}", free(listener)))).collect()
+}
+
+fn with_ports(text: &str, ports: &BTreeMap<String, String>) -> String {
+    ports.iter().fold(text.to_owned(), |text, (written, free)| text.replace(written, free))
+}
+
+/// Makes the certificates of the page in a folder.
+fn certificates(folder: &Path) {
+    for line in commands().iter().filter(|line| line.starts_with("openssl")) {
+        let out = Command::new("sh").current_dir(folder).args(["-ec", line]).output().unwrap();
+        assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
+/// Waits until the server uses its worker.
+fn until_used(server: &Server) {
+    let began = Instant::now();
+    while server.call("GET", "/ready", &[], b"").body["workers"][0]["used"] != true {
+        assert!(began.elapsed() < LONG, "{}", server.call("GET", "/ready", &[], b"").body);
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
 fn every_command_of_the_page_on_workers_runs() {
     let folder = folder();
-    // Ports that are free now, in the place of those of the page.
-    let ports: BTreeMap<String, String> = [4000, 4100, 4101, 4102, 4103]
-        .map(|port: u16| {
-            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            (format!(":{port}"), format!(":{free}"))
-        })
-        .into();
+    let ports = ports();
     let adapted = |line: &str| {
-        let line = ports.iter().fold(line.to_owned(), |line, (written, free)| line.replace(written, free));
-        line.replace("tidegate worker", &format!("exec {} worker", binary().display()))
+        with_ports(line, &ports)
+            .replace("tidegate worker", &format!("exec {} worker", binary().display()))
             .replace("tidegate serve", &format!("exec {} serve", binary().display()))
     };
     let mut running = Vec::new();
     let mut seen = BTreeMap::<&str, usize>::new();
     for line in commands() {
+        let line = line.as_str();
         let command = adapted(line);
         let mut shell = Command::new("sh");
         // `exec` takes settings in front of it as they are.
@@ -95,9 +129,100 @@ fn every_command_of_the_page_on_workers_runs() {
     command.env("TIDEGATE_CLUSTER_TLS_CERTIFICATE", "server.pem").env("TIDEGATE_CLUSTER_TLS_KEY", "server-key.pem");
     command.env("TIDEGATE_CLUSTER_TLS_CA", "cluster-ca.pem");
     let server = Server::spawn(command, folder.path().join("secure.log"), true);
-    let began = Instant::now();
-    while server.call("GET", "/ready", &[], b"").body["workers"][0]["used"] != true {
-        assert!(began.elapsed() < LONG, "{}", server.call("GET", "/ready", &[], b"").body);
-        std::thread::sleep(Duration::from_millis(50));
+    until_used(&server);
+}
+
+/// The command line of the worker in a file of the page, and the settings of its server.
+struct Deployment {
+    worker: String,
+    server: BTreeMap<String, String>,
+}
+
+/// The unit for systemd. Its server is another machine's, with the settings of the page's own file.
+fn systemd(settings: &BTreeMap<String, String>) -> Deployment {
+    let unit = blocks("ini").pop().unwrap().replace("\\\n", " ");
+    let worker = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    Deployment { worker: worker.to_owned(), server: settings.clone() }
+}
+
+fn compose() -> Deployment {
+    let file = blocks("yaml").into_iter().find(|block| block.starts_with("services:")).unwrap();
+    let (server, worker) = file.split_once("\n  worker:\n").unwrap();
+    let settings = server.lines().filter_map(|line| line.trim().split_once(": "));
+    let settings = settings.filter(|(name, _)| name.starts_with("TIDEGATE_"));
+    let (_, command) = worker.split_once("command: >-\n").unwrap();
+    // The lines of the command are further in than the keys beside it.
+    let command: Vec<&str> = command.lines().take_while(|line| line.starts_with("      ")).collect();
+    Deployment {
+        worker: format!("tidegate {}", command.join(" ")),
+        server: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+    }
+}
+
+fn kubernetes(settings: &BTreeMap<String, String>) -> Deployment {
+    let file = blocks("yaml").into_iter().find(|block| block.starts_with("apiVersion:")).unwrap();
+    let (_, arguments) = file.split_once("args: [").unwrap();
+    let (arguments, rest) = arguments.split_once(']').unwrap();
+    assert!(rest.contains("readinessProbe: {httpGet: {path: /ready, port: 4101}}"), "{rest}");
+    assert!(rest.contains("livenessProbe: {httpGet: {path: /health, port: 4101}}"), "{rest}");
+    let arguments = arguments.split(',').map(|argument| format!("'{}'", argument.trim().trim_matches('"')));
+    let (_, workers) = DOCUMENT.split_once("`TIDEGATE_CLUSTER_WORKERS=").unwrap();
+    let mut server = settings.clone();
+    server.insert("TIDEGATE_CLUSTER_WORKERS".to_owned(), workers.split('`').next().unwrap().to_owned());
+    Deployment { worker: format!("tidegate {}", arguments.collect::<Vec<_>>().join(" ")), server }
+}
+
+/// The settings of the file for the server.
+fn settings() -> BTreeMap<String, String> {
+    let file = blocks("toml").into_iter().find(|block| block.starts_with("[cluster]")).unwrap();
+    let lines = file.lines().filter_map(|line| line.split_once(" = "));
+    let text = |value: &str| value.split('"').nth(1).unwrap().to_owned();
+    lines.map(|(name, value)| (format!("TIDEGATE_CLUSTER_{}", name.to_uppercase()), text(value))).collect()
+}
+
+#[test]
+fn the_files_for_systemd_compose_and_kubernetes_start_workers_that_a_server_uses() {
+    let settings = settings();
+    assert_eq!(settings.len(), 5, "{settings:?}");
+    for (name, deployment) in
+        [("systemd", systemd(&settings)), ("compose", compose()), ("Kubernetes", kubernetes(&settings))]
+    {
+        let (folder, ports) = (folder(), ports());
+        let path = folder.path();
+        certificates(path);
+        let data = path.join("data");
+        let adapted = |text: &str| {
+            let text = with_ports(text, &ports).replace("0.0.0.0", "127.0.0.1");
+            let text = ["/etc/tidegate/", "/certificates/"]
+                .iter()
+                .fold(text, |text, written| text.replace(written, &format!("{}/", path.display())));
+            ["/srv/tidegate", "/data"].iter().fold(text, |text, written| {
+                text.replace(&format!("--store {written}"), &format!("--store {}", data.display()))
+                    .replace(&format!("'{written}'"), &format!("'{}'", data.display()))
+            })
+        };
+        let mut server = Command::new(binary());
+        server.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+        for (setting, value) in &deployment.server {
+            // All names of workers stand for this machine; the certificate of the page has its address.
+            let value = match setting.as_str() {
+                "TIDEGATE_CLUSTER_WORKERS" => adapted("127.0.0.1:4100"),
+                _ => adapted(value),
+            };
+            server.env(setting, value);
+        }
+        let server = Server::spawn(server, path.join("server.log"), true);
+        let mut worker = Command::new("sh");
+        let line = adapted(&deployment.worker);
+        let (program, arguments) = line.split_once(' ').unwrap();
+        assert!(program.ends_with("tidegate"), "{name}: {line}");
+        worker.args(["-ec", &format!("exec {} {arguments}", binary().display())]);
+        let _worker = Server::spawn(worker, path.join("worker.log"), true);
+        until_used(&server);
+        let probe = adapted("http://127.0.0.1:4101");
+        for route in ["health", "ready"] {
+            let answer = ureq::get(format!("{probe}/{route}")).call();
+            assert_eq!(answer.unwrap().status(), 200, "{name}: {route}");
+        }
     }
 }

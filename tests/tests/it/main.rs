@@ -13,7 +13,9 @@ mod api_counts;
 mod cache;
 mod cancel;
 mod cluster;
+mod cluster_corpus;
 mod cluster_document;
+mod cluster_kills;
 mod cluster_tls;
 mod compaction;
 mod compile;
@@ -32,8 +34,12 @@ mod doors_senders;
 mod errors;
 mod errors_ok;
 mod exchange;
+mod explain;
 mod follow;
 mod formats;
+#[expect(dead_code, reason = "shared with the property tests of the SQL crate, which use more of it")]
+#[path = "../../../host/sql/tests/property/grammar.rs"]
+mod grammar;
 mod hints;
 mod hostile;
 mod import;
@@ -63,5 +69,7 @@ mod siege;
 mod slow_readers;
 mod syslog;
 mod tables;
+#[path = "../../../host/sql/tests/property/tape.rs"]
+mod tape;
 mod tls;
 mod tokens;

@@ -137,7 +137,8 @@ fn measure(options: &Options, folder: &std::path::Path) -> Result<String, String
     for (number, binary) in options.binaries.iter().enumerate() {
         say(&format!("loading {}", binary.display()));
         let binary = release(Some(binary))?;
-        let mut tidegate = Tidegate::start(&binary, &folder.join(number.to_string()), options.threads, State::Busy)?;
+        let mut tidegate =
+            Tidegate::start(&binary, &folder.join(number.to_string()), options.threads, State::Busy, &[])?;
         tidegate.load(plan)?;
         tidegate.settle()?;
         tidegate.compacted()?;

@@ -106,7 +106,7 @@ pub(crate) fn command(mut arguments: std::iter::Peekable<impl Iterator<Item = St
     let folder = built()?.join("bench");
     let binary = release(options.binary.as_ref())?;
     empty(&folder.join("ingest"))?;
-    let report = Tidegate::start(&binary, &folder.join("ingest"), options.threads, State::Busy)
+    let report = Tidegate::start(&binary, &folder.join("ingest"), options.threads, State::Busy, &[])
         .and_then(|mut tidegate| measure(&options, &mut tidegate));
     let _ = std::fs::remove_dir_all(folder.join("ingest"));
     println!("\n{}", report?);

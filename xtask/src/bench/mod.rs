@@ -1,6 +1,6 @@
 //! `cargo xtask bench ingest` measures how events come in ([`ingest`]), `cargo xtask bench busy` what questions take
 //! meanwhile ([`busy`]), `cargo xtask bench week` whether a week changes anything ([`week`]), `cargo xtask bench follow` what
-//! followed queries cost ([`follow`]).
+//! followed queries cost ([`follow`]), `cargo xtask bench workers` what a remote stage costs ([`workers`]).
 //!
 //! `cargo xtask bench peers`: the same questions to Tidegate and to other stores, over the same records.
 //!
@@ -22,6 +22,7 @@ mod report;
 mod sender;
 mod tidegate;
 mod week;
+mod workers;
 
 use std::fmt::Write as _;
 use std::fs::{create_dir_all, remove_dir_all};
@@ -52,7 +53,11 @@ pub(crate) fn command(mut arguments: impl Iterator<Item = String>) -> Outcome {
         Some("ingest") => return ingest::command(arguments),
         Some("follow") => return follow::command(arguments),
         Some("week") => return week::command(arguments),
-        _ => return Err(format!("{HELP}\n\n{}\n\n{}\n\n{}\n\n{}", busy::HELP, ingest::HELP, week::HELP, follow::HELP)),
+        Some("workers") => return workers::command(arguments),
+        _ => {
+            let all = [HELP, busy::HELP, ingest::HELP, week::HELP, follow::HELP, workers::HELP];
+            return Err(all.join("\n\n"));
+        }
     }
     if arguments.peek().is_some_and(|first| first == "--help" || first == "-h") {
         println!("{HELP}");
@@ -76,7 +81,7 @@ fn race(options: &Options, folder: &Path) -> Outcome {
     let mut notes = String::new();
 
     say(&format!("loading Tidegate with {} edge records and those of the other sources", options.records));
-    let mut tidegate = Tidegate::start(&binary, &folder.join("tidegate"), options.threads, options.state)?;
+    let mut tidegate = Tidegate::start(&binary, &folder.join("tidegate"), options.threads, options.state, &[])?;
     let load = tidegate.load(plan)?;
     let flushed = tidegate.settle()?;
     let _ = writeln!(

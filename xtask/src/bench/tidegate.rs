@@ -59,11 +59,18 @@ pub(crate) struct Merging {
 }
 
 impl Tidegate {
-    /// Starts it without kept answers and with the endpoints that the questions are asked of.
+    /// Starts it without kept answers, with further settings of its environment, and with the endpoints that the questions
+    /// are asked of.
     ///
     /// # Errors
     /// Where it does not start or refuses an endpoint.
-    pub(crate) fn start(binary: &Path, folder: &Path, threads: usize, state: State) -> Result<Self, String> {
+    pub(crate) fn start(
+        binary: &Path,
+        folder: &Path,
+        threads: usize,
+        state: State,
+        settings: &[(&str, String)],
+    ) -> Result<Self, String> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut command = if processors > threads {
             let mut command = Command::new("taskset");
@@ -74,6 +81,7 @@ impl Tidegate {
         };
         // No answer is kept, and slow questions show their time instead of failing.
         command.env("TIDEGATE_CACHE_MEMORY", "0").env("TIDEGATE_LIMITS_REQUEST_TIME", "5 min");
+        command.envs(settings.iter().map(|(name, value)| (name, value)));
         match state {
             // So many small segments are never there.
             State::Fresh => command.env("TIDEGATE_COMPACTION_FAN_IN", "1000"),
@@ -178,7 +186,10 @@ impl Tidegate {
     }
 
     /// A metric of the service.
-    fn metric(&mut self, name: &str) -> Result<f64, String> {
+    ///
+    /// # Errors
+    /// Where there is none of this name.
+    pub(crate) fn metric(&mut self, name: &str) -> Result<f64, String> {
         metric(&mut self.connection, name)
     }
 
@@ -273,7 +284,12 @@ pub(crate) fn save(connection: &mut Connection) -> Result<(), String> {
 
 /// A figure of the memory of a service, in bytes, as /proc names it.
 pub(crate) fn memory(service: &Service, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", service.process())).unwrap_or_default();
+    memory_of(service.process(), name)
+}
+
+/// The same of any process.
+pub(crate) fn memory_of(process: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     line.split_whitespace().next().and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or_default() << 10
 }

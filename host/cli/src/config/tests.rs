@@ -67,6 +67,29 @@ fn flags_win_over_the_environment_over_the_file() {
 }
 
 #[test]
+fn a_setting_of_several_texts_may_be_a_list() {
+    let workers = |text: &str| read(&format!("[cluster]\n{text}")).map(|options| options.cluster.workers);
+    let listed = workers("workers = [\"127.0.0.1:1\", \" localhost:2\"]").unwrap();
+    assert_eq!(listed, workers("workers = \"127.0.0.1:1, localhost:2\"").unwrap());
+    assert_eq!(listed.len(), 2);
+    assert_eq!(workers("workers = []").unwrap(), []);
+    let networks = |text: &str| read(&format!("[syslog]\n{text}")).map(|options| options.syslog.networks);
+    let listed = networks("networks = [\"10.0.0.0/8\", \"::1\"]").unwrap();
+    assert_eq!(listed, networks("networks = \"10.0.0.0/8, ::1\"").unwrap());
+    for (text, words) in [
+        ("workers = [\"127.0.0.1:1, 127.0.0.1:2\"]", "has a comma"),
+        ("workers = [1]", "1 is no text"),
+        ("workers = [\"127.0.0.1\"]", "hosts and ports"),
+    ] {
+        let error = workers(text).unwrap_err();
+        assert!(error.contains("[cluster]") && error.contains(words), "{error}");
+    }
+    // No other setting is a list.
+    assert!(read("[limits]\nrows = [5]").is_err());
+    assert!(read("[server]\nlisten = [\"127.0.0.1:1\"]").is_err());
+}
+
+#[test]
 fn what_is_printed_gives_the_same_configuration() {
     let environment = [
         ("TIDEGATE_DATA_DIR", "a \"strange\" \\ folder"),

@@ -4,18 +4,19 @@
 //! `TIDEGATE_CLIENT_QUERIES` names a file of further queries over `logs.all`: a JSON object a line, with `sql` and
 //! `params`.
 
+mod records;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::TableProvider;
 use futures::TryStreamExt;
-use serde_json::{Value as Json, json};
+use records::{NOW, SOURCES, record};
+use serde_json::Value as Json;
 use tidegate_model::{Arguments, Failure, Value};
 use tidegate_sql::{Binding, ColumnEncoder, Engine, SavedQuery, Sources, Style, Tables};
 use tidegate_store::{Store, StoreOptions};
-
-const NOW: i64 = 1_766_232_000_000_000; // 2025-12-20T12:00:00Z
 
 /// The sources of a store.
 pub(crate) struct Logs(pub(crate) Arc<Store>);
@@ -29,43 +30,6 @@ impl Sources for Logs {
     }
 }
 
-/// A record as gateways and services write them.
-fn record(number: i64, source: &str) -> Json {
-    json!({
-        "id": format!("{source}-{number:04}"), "timestamp": NOW - number * 45_000_000, "project": "default",
-        "event_message": format!("GET | {} | /rest/v1/x?n={number} of {source}", 200 + number % 4 * 100),
-        "level": if number % 3 == 0 { "error" } else { "info" },
-        "metadata": {
-            "request": {"method": "GET", "path": "/rest/v1/x", "url": format!("https://p{number}.test/x"), "host": "p.test",
-                        "search": format!("?n={number}"), "headers": {"user_agent": "x", "x_client_info": "y"},
-                        "cf": {"country": "NZ"}, "sb": [{"auth_user": "u", "jwt": [{"apikey": "k"}]}]},
-            "response": {"status_code": 200 + number % 4 * 100, "origin_time": number * 3,
-                         "headers": {"cf_cache_status": "HIT", "content_length": number}},
-            "parsed": {"error_severity": "LOG", "query": "select 1", "detail": null, "user_name": "postgres"},
-            "identifier": "default", "host": "h", "level": "info", "function_id": format!("f{}", number % 2),
-            "execution_time_ms": number, "event_type": "Boot", "project_ref": "default", "project": "default",
-            "status_code": 200 + number % 4 * 100, "tags": ["a", "b"],
-        },
-    })
-}
-
-const SOURCES: [&str; 14] = [
-    "cloudflare.logs.prod",
-    "postgres.logs",
-    "deno-relay-logs",
-    "deno-subhosting-events",
-    "gotrue.logs.prod",
-    "realtime.logs.prod",
-    "storage.logs.prod.2",
-    "postgREST.logs.prod",
-    "pgbouncer.logs.prod",
-    "supavisor.logs.prod",
-    "gotrue.audit.logs.prod",
-    "pg_upgrade.logs.prod",
-    "etl.replication.logs.prod",
-    "multigres.logs.prod",
-];
-
 pub(crate) async fn logs(folder: &Path) -> Arc<Store> {
     let store = Store::open(folder, StoreOptions { durable: false, ..StoreOptions::default() }).unwrap();
     for name in SOURCES {
@@ -73,7 +37,7 @@ pub(crate) async fn logs(folder: &Path) -> Arc<Store> {
     }
     for part in 0..6 {
         for name in SOURCES {
-            let rows = (0..15).map(|n| record(n * 6 + part, name)).collect();
+            let rows = (0..15).map(|n| record(n * 6 + part, name, NOW)).collect();
             store.ingest(name, rows).await.unwrap();
         }
         if part < 5 {

@@ -6,8 +6,8 @@ use tidegate_service::tokens::Access;
 
 use super::answers::Described;
 use super::{
-    alert_routes, door_routes, endpoint_routes, endpoint_schemas, operation_routes, request_routes, source_routes,
-    token_routes, worker_schemas,
+    alert_routes, door_routes, endpoint_routes, endpoint_schemas, explanation_schemas, operation_routes,
+    request_routes, source_routes, token_routes, worker_schemas,
 };
 use super::{endpoints, route::Route, schemas};
 
@@ -42,6 +42,7 @@ pub(super) fn document(endpoints: impl Iterator<Item = Described>, access: Optio
         all.extend(endpoint_schemas::schemas());
         all.insert("FillRates".to_owned(), source_routes::fill_rates());
         all.extend(worker_schemas::schemas());
+        all.extend(explanation_schemas::schemas());
     }
     json!({
         "openapi": "3.1.0",

@@ -1,6 +1,6 @@
 //! The routes that manage endpoints and their versions, and tell how they were called.
 
-use super::route::{Gives, LIST_REFUSALS, Route, SAVE_REFUSALS, Takes, Who, route};
+use super::route::{Gives, LIST_REFUSALS, QUERY_REFUSALS, Route, SAVE_REFUSALS, Takes, Who, route};
 
 /// All routes of endpoints.
 pub(super) const ROUTES: &[Route] = &[
@@ -82,6 +82,17 @@ pub(super) const ROUTES: &[Route] = &[
             Who::Private,
             "Check an endpoint without saving it",
         )
+    },
+    Route {
+        description: "Takes what the query takes, and runs nothing: which columns of granted tables it reads, what is left of \
+                      its sources after times and projects are compared, and, on a server with workers, what of it goes to \
+                      them or why not. For private tokens without pinned parameters, because the figures tell about all rows \
+                      of a source. An endpoint with code is refused without sql or lql.",
+        parameters: &["endpoint"],
+        body: Takes::Parameters,
+        success: &[(200, Gives::Json("Explanation"))],
+        refusals: QUERY_REFUSALS,
+        ..route("/api/endpoints/{endpoint}/explain", "post", "explain_query", Who::Private, "What a query would read")
     },
     Route {
         description: "A WebAssembly component with its manifest, as `tidegate build` packs it. It is put under the name that \

@@ -8,7 +8,7 @@
 //! - `route`: a fixed route; `request_routes`, `door_routes`, `endpoint_routes`, `alert_routes`, `source_routes`, `token_routes` and
 //!   `operation_routes`: all of them, by subject;
 //! - `follow_routes`: what following a query adds to its routes;
-//! - `schemas`, `endpoint_schemas`, `worker_schemas`: what they take and answer;
+//! - `schemas`, `endpoint_schemas`, `worker_schemas`, `explanation_schemas`: what they take and answer;
 //! - `endpoints`: an operation for each saved endpoint;
 //! - `answers`: what the endpoints answer, planned at most once a minute;
 //! - `columns`: the schema of a row.
@@ -24,6 +24,7 @@ mod door_routes;
 mod endpoint_routes;
 mod endpoint_schemas;
 mod endpoints;
+mod explanation_schemas;
 mod follow_routes;
 mod operation_routes;
 pub(crate) mod page;

@@ -70,6 +70,15 @@ pub enum Access<T: 'static> {
         /// Writes it; returns false and writes nothing if the text does not have the form.
         set: fn(&mut T, &str) -> bool,
     },
+    /// Several texts without commas: as one text with commas between them, and in a file also as a list.
+    List {
+        /// The form of the text, for a person.
+        how: &'static str,
+        /// Reads it as a text.
+        get: fn(&T) -> String,
+        /// Writes it; returns false and writes nothing if the text does not have the form.
+        set: fn(&mut T, &str) -> bool,
+    },
 }
 
 /// One setting.
@@ -129,7 +138,7 @@ impl<T> Setting<T> {
         match self.access {
             Access::Number { unit, get, .. } => unit.show(get(holder)),
             Access::Flag { get, .. } => get(holder).to_string(),
-            Access::Text { get, .. } => get(holder),
+            Access::Text { get, .. } | Access::List { get, .. } => get(holder),
         }
     }
 
@@ -154,7 +163,7 @@ impl<T> Setting<T> {
                 "false" => set(holder, false),
                 _ => return unreadable("true or false"),
             },
-            Access::Text { how, set, .. } => {
+            Access::Text { how, set, .. } | Access::List { how, set, .. } => {
                 if !set(holder, text.trim()) {
                     return unreadable(how);
                 }
@@ -168,7 +177,7 @@ impl<T> Setting<T> {
         match self.access {
             Access::Number { unit, least, most, .. } => format!("from {} to {}", unit.show(least), unit.show(most)),
             Access::Flag { .. } => "true or false".to_owned(),
-            Access::Text { how, .. } => how.to_owned(),
+            Access::Text { how, .. } | Access::List { how, .. } => how.to_owned(),
         }
     }
 }
@@ -186,6 +195,11 @@ pub trait Section<W>: Sync {
     /// # Errors
     /// Unknown names, with the nearest one; texts that cannot be read; numbers out of bounds.
     fn set(&self, whole: &mut W, name: &str, text: &str) -> Result<(), SettingError>;
+    /// Whether one is several texts, which a file may give as a list.
+    ///
+    /// # Errors
+    /// Unknown names.
+    fn is_list(&self, name: &str) -> Result<bool, SettingError>;
     /// The value of one as text.
     ///
     /// # Errors
@@ -251,6 +265,10 @@ impl<T, W> Section<W> for Part<T, W> {
         find(self.settings, self.name, name)?.set((self.of_mut)(whole), text)
     }
 
+    fn is_list(&self, name: &str) -> Result<bool, SettingError> {
+        Ok(matches!(find(self.settings, self.name, name)?.access, Access::List { .. }))
+    }
+
     fn show(&self, whole: &W, name: &str) -> Result<String, SettingError> {
         Ok(find(self.settings, self.name, name)?.show((self.of)(whole)))
     }
@@ -261,7 +279,7 @@ impl<T, W> Section<W> for Part<T, W> {
         let bare = match setting.access {
             Access::Number { .. } => text.bytes().all(|byte| byte.is_ascii_digit()),
             Access::Flag { .. } => true,
-            Access::Text { .. } => false,
+            Access::Text { .. } | Access::List { .. } => false,
         };
         Ok(if bare { text } else { quoted(&text) })
     }

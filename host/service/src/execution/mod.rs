@@ -4,8 +4,10 @@
 //! - `request`: that, checked against manifest and token;
 //! - `statements`: the statements of a running component, planned and executed;
 //! - `lql`: ad-hoc queries in LQL as SQL;
+//! - `explanation`: what a request would do, without running it;
 //! - `recent`: the newest rows of a source.
 
+mod explanation;
 mod lql;
 mod parameters;
 mod recent;
@@ -34,6 +36,7 @@ use statements::{Warnings, warn};
 
 pub(crate) use statements::{Language, RequestStatements};
 
+pub use explanation::{Explanation, code_is_not_explained};
 pub use parameters::{AdhocQuery, ParameterCollector, SentParameters, texts};
 pub use request::{QueryRequest, UsedParameters, check_request, redaction, takes_time};
 
@@ -189,17 +192,8 @@ impl Executor {
         place: Arc<Permit>,
     ) -> Result<Answer, Failure> {
         let endpoint = Arc::clone(&request.endpoint);
-        let rows = options(&request).rows;
         let mut passed = request.arguments.clone();
-        let mut language = Language::Sql;
-        let component = if let Some(adhoc) = &request.adhoc {
-            let text = match adhoc {
-                AdhocQuery::Sql(text) => text,
-                AdhocQuery::Lql(text) => {
-                    language = Language::Lql;
-                    text
-                }
-            };
+        let component = if let Some(AdhocQuery::Sql(text) | AdhocQuery::Lql(text)) = &request.adhoc {
             passed = Arguments::from([(SQL_ARGUMENT.to_owned(), Value::Text(text.clone()))]);
             Arc::clone(&self.endpoints.registry().adhoc)
         } else {
@@ -209,18 +203,9 @@ impl Executor {
         let warnings = Warnings::default();
         let call = Call { arguments: passed, received_at: arrived, limits: request.limits.clone() };
         let statements = RequestStatements {
-            store: Arc::clone(self.endpoints.store()),
-            registry: Arc::clone(self.endpoints.registry()),
-            engine: Arc::clone(&self.engine),
-            text: self.limits.text,
-            request,
-            language,
-            now: arrived,
-            stop,
-            rows: rows.saturating_add(1),
-            place,
             warnings: Arc::clone(&warnings),
             cost: Arc::clone(&record.cost),
+            ..self.statements(request, arrived, stop, place)
         };
         // Log lines of a guest have the name of its endpoint, and the request's id where there is a request.
         let (name, mut span) = (endpoint.manifest.name.as_str(), tracing::Span::current());
@@ -244,6 +229,30 @@ impl Executor {
         self.outcomes.count(report.ended);
         let _ = record.report.set(report);
         made
+    }
+}
+
+impl Executor {
+    /// The context of the statements of a request that arrived at `now`.
+    fn statements(&self, request: Arc<QueryRequest>, now: i64, stop: Stop, place: Arc<Permit>) -> RequestStatements {
+        let language = match request.adhoc {
+            Some(AdhocQuery::Lql(_)) => Language::Lql,
+            Some(AdhocQuery::Sql(_)) | None => Language::Sql,
+        };
+        RequestStatements {
+            store: Arc::clone(self.endpoints.store()),
+            registry: Arc::clone(self.endpoints.registry()),
+            engine: Arc::clone(&self.engine),
+            text: self.limits.text,
+            rows: options(&request).rows.saturating_add(1),
+            request,
+            language,
+            now,
+            stop,
+            place,
+            warnings: Warnings::default(),
+            cost: Arc::default(),
+        }
     }
 }
 

@@ -132,7 +132,7 @@ impl Checker {
         }
         let of_saving = manifest_findings(&endpoint.manifest).allow_use()?;
         let saved = endpoint.saved()?;
-        self.gate.reserve_fields(saved, &entry.tables);
+        self.gate.prepare_sources(saved, &entry.tables);
         let (id, known) = (Some(entry.id), entry.tables.clone());
         let request = SaveRequest { id, known, same_query: true, ..SaveRequest::default() };
         let (name, tells_rows) = (endpoint.manifest.name.as_str(), self.gate.clock.is_real());

@@ -81,12 +81,14 @@ impl Gate {
         past.into_iter().chain(weak).for_each(|warning| findings.warn(Part::Query, warning));
     }
 
-    /// Reserves a column in the sources for each field that a saved query names.
-    pub(crate) fn reserve_fields(&self, saved: &SavedQuery, tables: &BTreeMap<String, Uuid>) {
-        let fields = saved.wanted_fields();
+    /// Tells the sources what a saved query reads: each field that it names gets a column, and texts that it searches an
+    /// index.
+    pub(crate) fn prepare_sources(&self, saved: &SavedQuery, tables: &BTreeMap<String, Uuid>) {
+        let (fields, texts) = (saved.wanted_fields(), saved.searched_texts());
         for table in tables.values() {
+            let reserved = self.store.reserve_fields(*table, fields.iter().cloned());
             // The others are endpoints.
-            if let Err(error) = self.store.reserve_fields(*table, fields.iter().cloned()) {
+            if let Err(error) = reserved.and_then(|()| self.store.index_texts(*table, texts.iter().cloned())) {
                 tracing::debug!(%table, %error, "no source");
             }
         }

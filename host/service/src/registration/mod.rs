@@ -136,7 +136,7 @@ impl Registrar {
         };
         let record = blocking(self.store(), put).await?;
         let entry = EndpointEntry::from(&record);
-        self.gate.reserve_fields(&saved, &entry.tables);
+        self.gate.prepare_sources(&saved, &entry.tables);
         let endpoint = Endpoint::of(record, self.gate.limits.text)?.with_saved(saved);
         let _ = endpoint.code.set(code);
         let endpoint = Arc::new(endpoint);

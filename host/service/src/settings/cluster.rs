@@ -9,7 +9,7 @@ pub(super) const CLUSTER: &[Setting<Options>] = &[
     Setting {
         name: "workers",
         what: "where workers are; a name stands for all its addresses and is looked up every 10 seconds",
-        access: Access::Text {
+        access: Access::List {
             how: "hosts and ports with commas between them, such as \"10.0.0.1:4100, workers.internal:4100\", or nothing",
             get: |o: &Options| {
                 let workers: Vec<_> = o.cluster.workers.iter().map(ToString::to_string).collect();

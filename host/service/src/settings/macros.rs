@@ -73,7 +73,7 @@ macro_rules! networks {
         Setting {
             name: $name,
             what: $what,
-            access: Access::Text {
+            access: Access::List {
                 how: "addresses or ranges with commas between them, such as \"10.0.0.0/8, 127.0.0.1\", or nothing",
                 get: |o: &$holder| o.$($field).+.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
                 set: |o, text| crate::networks::networks(text).map(|read| o.$($field).+ = read).is_ok(),

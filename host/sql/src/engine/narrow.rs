@@ -20,6 +20,7 @@ use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, TableScan, TableScan
 use tidegate_model::TextCondition;
 
 use super::batch::leaves;
+use super::field_path::path_of;
 use super::text_condition::text_condition;
 
 /// The table with records of fewer fields, those of the schema; its columns stay the same. Rows for which the condition
@@ -190,23 +191,6 @@ impl Uses {
         let width = |fields: &[FieldRef]| fields.iter().map(|field| leaves(field.data_type())).sum::<usize>();
         let (before, after) = (width(schema.fields()), width(&fields));
         (before > after).then(|| Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
-    }
-}
-
-/// A column, or a path of fields below one.
-fn path_of(expr: &Expr) -> Option<(&Column, Vec<String>)> {
-    match expr {
-        Expr::Column(column) => Some((column, Vec::new())),
-        Expr::ScalarFunction(call) if call.func.name() == "get_field" => {
-            let (base, names) = call.args.split_first()?;
-            let (column, mut path) = path_of(base)?;
-            for name in names {
-                let Expr::Literal(name, _) = name else { return None };
-                path.push(name.try_as_str().flatten()?.to_owned());
-            }
-            Some((column, path))
-        }
-        _ => None,
     }
 }
 

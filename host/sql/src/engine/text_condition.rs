@@ -4,7 +4,9 @@ use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::scalar::ScalarValue;
 use tidegate_functions::text::demands::{like_demands, pattern_demands, text_demands};
-use tidegate_model::{INDEXED_TEXTS, TextCondition};
+use tidegate_model::{TextCondition, indexed_text};
+
+use super::field_path::path_of;
 
 /// The most texts of a condition. With more of them, most rows have one.
 const MOST_TEXTS: usize = 64;
@@ -29,7 +31,7 @@ fn demanded(expr: &Expr) -> Option<TextCondition> {
         }
         Expr::Like(like) if !like.negated && matches!(like.escape_char, None | Some('\\')) => {
             let subject = Subject::of(&like.expr)?;
-            like_demands(subject.column, text(&like.pattern)?, subject.ignore_case || like.case_insensitive)
+            like_demands(&subject.column, text(&like.pattern)?, subject.ignore_case || like.case_insensitive)
         }
         Expr::InList(InList { expr, list, negated: false }) => {
             TextCondition::any(list.iter().map(|value| equal(expr, value)))
@@ -46,24 +48,23 @@ fn demanded(expr: &Expr) -> Option<TextCondition> {
     }
 }
 
-/// A column that may have an index, perhaps in lower case.
-struct Subject<'e> {
-    column: &'e str,
+/// A text that may have an index, perhaps in lower case.
+struct Subject {
+    column: String,
     ignore_case: bool,
 }
 
-impl<'e> Subject<'e> {
-    fn of(expr: &'e Expr) -> Option<Self> {
-        match expr {
-            Expr::Column(column) if INDEXED_TEXTS.contains(&column.name.as_str()) => {
-                Some(Subject { column: &column.name, ignore_case: false })
-            }
-            Expr::ScalarFunction(call) if call.name() == "lower_text" => {
-                let column = Subject::of(call.args.first()?)?.column;
-                Some(Subject { column, ignore_case: true })
-            }
-            _ => None,
+impl Subject {
+    fn of(expr: &Expr) -> Option<Self> {
+        if let Expr::ScalarFunction(call) = expr
+            && call.name() == "lower_text"
+        {
+            let column = Subject::of(call.args.first()?)?.column;
+            return Some(Subject { column, ignore_case: true });
         }
+        let (column, fields) = path_of(expr)?;
+        let path: Vec<&str> = std::iter::once(&column.name).chain(&fields).map(String::as_str).collect();
+        Some(Subject { column: indexed_text(&path)?, ignore_case: false })
     }
 }
 
@@ -80,16 +81,16 @@ fn text(expr: &Expr) -> Option<&str> {
 /// The subject is or contains a text.
 fn equal(subject: &Expr, part: &Expr) -> Option<TextCondition> {
     let Subject { column, ignore_case } = Subject::of(subject)?;
-    text_demands(column, text(part)?, ignore_case)
+    text_demands(&column, text(part)?, ignore_case)
 }
 
 fn like(subject: &Expr, pattern: &Expr, ignore_case: bool) -> Option<TextCondition> {
     let subject = Subject::of(subject)?;
-    like_demands(subject.column, text(pattern)?, subject.ignore_case || ignore_case)
+    like_demands(&subject.column, text(pattern)?, subject.ignore_case || ignore_case)
 }
 
 fn pattern(subject: &Expr, pattern: &str) -> Option<TextCondition> {
     let Subject { column, ignore_case } = Subject::of(subject)?;
     // What a pattern matches in lower case it may not match otherwise.
-    if ignore_case { None } else { pattern_demands(column, pattern) }
+    if ignore_case { None } else { pattern_demands(&column, pattern) }
 }

@@ -249,7 +249,9 @@ impl FlushThread {
         let Some((batch, shape)) = source.begin_flush()? else { return Ok(()) };
         let folder = paths::source_folder(&self.data, source.id);
         let info = source.info();
-        let origin = Origin { catalog: self.catalog, source: source.id, name: &info.name, shape: &shape };
+        let texts = source.indexed_texts();
+        let origin =
+            Origin { catalog: self.catalog, source: source.id, name: &info.name, shape: &shape, texts: &texts };
         let id = Uuid::new_v4();
         let segment = match writer::write(&folder, id, origin, &batch, &self.options) {
             Ok(segment) => Arc::new(segment),

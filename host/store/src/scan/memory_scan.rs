@@ -43,8 +43,8 @@ use crate::{
         chains::{Extent, chains},
         expr_adapter::{Adapter, picks},
         memory_rows::{BatchExprs, slices},
+        segment_scan::Origin,
     },
-    schema::shape::Shape,
     source::feed::NewRows,
 };
 
@@ -52,7 +52,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct MemoryScan {
     chains: Vec<Vec<Arc<MemBatch>>>,
-    shape: Arc<Shape>,
+    origin: Origin,
     /// The schema of the table.
     table: SchemaRef,
     /// The expressions that are read, over that schema, and their schema.
@@ -72,7 +72,7 @@ pub(crate) struct MemoryScan {
 impl MemoryScan {
     pub(crate) fn new(
         chains: Vec<Vec<Arc<MemBatch>>>,
-        shape: Arc<Shape>,
+        origin: Origin,
         table: SchemaRef,
         columns: Option<&Vec<usize>>,
         order: LexOrdering,
@@ -83,7 +83,7 @@ impl MemoryScan {
         let output = Arc::new(projection.project_schema(&table)?);
         let metrics = ExecutionPlanMetricsSet::new();
         let filters = Vec::new();
-        Ok(MemoryScan { chains, shape, table, projection, output, order, fetch, filters, metrics, followed: false })
+        Ok(MemoryScan { chains, origin, table, projection, output, order, fetch, filters, metrics, followed: false })
     }
 
     /// A scan of the rows that each task brings, in one partition.
@@ -91,9 +91,24 @@ impl MemoryScan {
         MemoryScan { followed: true, ..self }
     }
 
+    /// The name of the source.
+    pub(crate) fn source(&self) -> &Arc<str> {
+        &self.origin.source
+    }
+
+    /// The rows of its batches.
+    pub(crate) fn rows(&self) -> usize {
+        self.chains.iter().flatten().map(|batch| batch.rows.num_rows()).sum()
+    }
+
+    /// Rows for which one of these is not true are skipped.
+    pub(crate) fn filters(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.filters
+    }
+
     /// Filters and projection over the columns of batches.
     fn exprs(&self, columns: SchemaRef) -> Result<BatchExprs> {
-        let adapter = Adapter::new(Arc::clone(&self.shape), Arc::clone(&self.table), Arc::clone(&columns));
+        let adapter = Adapter::new(Arc::clone(&self.origin.shape), Arc::clone(&self.table), Arc::clone(&columns));
         let exprs = self.projection.expr_iter().map(|expr| adapter.rewrite(expr)).collect::<Result<Vec<_>>>()?;
         let filters = self.filters.iter().map(|filter| adapter.rewrite(Arc::clone(filter)));
         BatchExprs::new(columns, filters.collect::<Result<Vec<_>>>()?, exprs, Arc::clone(&self.output))
@@ -319,6 +334,7 @@ mod tests {
     use crate::{
         field_names::OVERFLOW,
         ingest::tape::Tape,
+        schema::shape::Shape,
         shred::{limits::ShapeLimits, shredder::Shredder},
     };
 
@@ -344,7 +360,8 @@ mod tests {
         let table = shape.schema();
         let time = Arc::new(Column::new_with_schema("timestamp", &table).unwrap());
         let order = LexOrdering::new([PhysicalSortExpr::new(time, SortOptions::default().desc())]).unwrap();
-        MemoryScan::new(vec![vec![batch]], shape, table, None, order, None).unwrap()
+        let origin = Origin { source: "logs".into(), shape };
+        MemoryScan::new(vec![vec![batch]], origin, table, None, order, None).unwrap()
     }
 
     fn project_is(schema: &Schema, name: &str) -> Arc<dyn PhysicalExpr> {

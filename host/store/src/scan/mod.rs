@@ -6,7 +6,7 @@
 //! [`file_opening`] leaves out parts of a segment when the scan opens it, by the ids ([`id_search`]) and the texts ([`trigram_reader`])
 //! that a query demands, and keeps its schema ([`file_schemas`]). Files are read through [`segment_reader`] and [`verified_store`], which checks
 //! every byte. A scan of segments can be made again on another
-//! machine from its [`description`].
+//! machine from its [`description`]. What is left to read is told by its [`outline`].
 //! [`expr_adapter`] rewrites expressions over the table's schema to expressions over the columns of one file or
 //! batch; [`adapted_path`] is the expression for a path that is stored in another form than the table shows.
 //!
@@ -25,6 +25,7 @@ pub(crate) mod held_segments;
 pub(crate) mod id_search;
 pub(crate) mod memory_rows;
 pub(crate) mod memory_scan;
+pub(crate) mod outline;
 pub(crate) mod prune;
 pub(crate) mod segment_file;
 pub(crate) mod segment_reader;

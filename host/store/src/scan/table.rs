@@ -63,6 +63,15 @@ impl SourceTable {
     pub(crate) fn new(info: Arc<SourceInfo>, snapshot: Snapshot) -> SourceTable {
         SourceTable { info, snapshot, texts: None, followed: false }
     }
+
+    /// The name of the source.
+    pub(crate) fn source(&self) -> &str {
+        self.info.name.as_str()
+    }
+
+    fn origin(&self) -> Origin {
+        Origin { source: self.source().into(), shape: Arc::clone(&self.snapshot.shape) }
+    }
 }
 
 /// A source as a table of the rows that were committed after a snapshot. It has no rows of its own: a plan over it reads
@@ -202,8 +211,7 @@ impl SourceTable {
             .with_projection_indices(projection.cloned())?
             .with_limit(limit);
         let config = if ordered { config.with_output_ordering(vec![newest_first(schema)?]) } else { config };
-        let origin = Origin { source: self.info.name.as_str().into(), shape: Arc::clone(&self.snapshot.shape) };
-        Ok(SegmentScan::exec(config.build(), origin))
+        Ok(SegmentScan::exec(config.build(), self.origin()))
     }
 
     /// A share of a segment as a file of the scan.
@@ -231,10 +239,10 @@ impl SourceTable {
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Snapshot { shape, schema, .. } = &self.snapshot;
-        let (shape, schema, order) = (Arc::clone(shape), Arc::clone(schema), newest_first(schema)?);
+        let schema = Arc::clone(&self.snapshot.schema);
+        let order = newest_first(&schema)?;
         let chains = in_chains(batches, state.config().target_partitions());
-        let rows = MemoryScan::new(chains, shape, schema, projection, order, limit)?;
+        let rows = MemoryScan::new(chains, self.origin(), schema, projection, order, limit)?;
         Ok(DataSourceExec::from_data_source(if self.followed { rows.followed() } else { rows }))
     }
 }

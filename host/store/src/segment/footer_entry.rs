@@ -44,4 +44,6 @@ pub(crate) struct Origin<'a> {
     pub(crate) source: Uuid,
     pub(crate) name: &'a str,
     pub(crate) shape: &'a Shape,
+    /// The texts in records to be indexed, by the keys of the records and their own.
+    pub(crate) texts: &'a [Vec<String>],
 }

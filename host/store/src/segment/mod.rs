@@ -38,6 +38,7 @@ pub(crate) mod footer;
 pub(crate) mod footer_entry;
 pub(crate) mod handle;
 pub(crate) mod run;
+pub(crate) mod text_indexes;
 pub(crate) mod tombstones;
 pub(crate) mod trigram;
 pub(crate) mod writer;

@@ -39,9 +39,9 @@ use crate::{
         cluster::{ClusterKeys, Clustering},
         footer_entry::{FOOTER_KEY, FooterEntry, Origin},
         handle::Segment,
+        text_indexes::{TextIndex, TextIndexes},
         trigram::{
             GRANULE_ROWS,
-            builder::TrigramIndexBuilder,
             directory::{INDEX_KEY, IndexPlace, VERSION},
         },
     },
@@ -85,7 +85,8 @@ pub(crate) fn write(
         replaces: Vec::new(),
         shape: origin.shape.clone(),
     };
-    let mut file = SegmentFile::create(folder, id, entry, rows.schema(), options)?;
+    let indexes = TextIndexes::new(rows.num_rows(), origin.texts, options);
+    let mut file = SegmentFile::create(folder, id, entry, rows.schema(), indexes, options)?;
     let mut start = 0;
     for run in &runs {
         match &order {
@@ -110,8 +111,7 @@ pub(crate) struct SegmentFile {
     entry: FooterEntry,
     /// `None` once it is finished.
     writer: Option<ArrowWriter<ChecksumWriter<BufWriter<File>>>>,
-    /// The index of the messages; `None` for a segment of few rows.
-    trigrams: Option<TrigramIndexBuilder>,
+    indexes: TextIndexes,
     /// Whether its files must be removed.
     unfinished: bool,
 }
@@ -123,6 +123,7 @@ impl SegmentFile {
         id: Uuid,
         entry: FooterEntry,
         schema: SchemaRef,
+        indexes: TextIndexes,
         options: &StoreOptions,
     ) -> Result<SegmentFile> {
         let properties = properties(id, &entry, &schema, options)?;
@@ -130,9 +131,8 @@ impl SegmentFile {
         let temporary = folder.join(format!("{id}.tmp"));
         let file =
             File::create_new(&temporary).map_err(StoreError::io(format!("writing segment {}", temporary.display())))?;
-        let trigrams = (entry.rows >= options.trigram_rows).then(|| TrigramIndexBuilder::new(options.row_group_rows));
         let mut this =
-            SegmentFile { id, folder: folder.to_owned(), temporary, entry, writer: None, trigrams, unfinished: true };
+            SegmentFile { id, folder: folder.to_owned(), temporary, entry, writer: None, indexes, unfinished: true };
         let writer = ArrowWriter::try_new(ChecksumWriter::new(BufWriter::new(file)), schema, Some(properties));
         this.writer = Some(writer.map_err(parquet_error(id))?);
         Ok(this)
@@ -140,18 +140,14 @@ impl SegmentFile {
 
     /// Writes more rows of the current run.
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
-        if let Some(trigrams) = &mut self.trigrams {
-            trigrams.add(rows.column_by_name(MESSAGE).map(AsRef::as_ref));
-        }
+        self.indexes.add(rows);
         let writer = self.writer.as_mut().ok_or(StoreError::Closed)?;
         writer.write(rows).map_err(parquet_error(self.id))
     }
 
     /// Ends the current run, and with it the current row group.
     pub(crate) fn end_run(&mut self) -> Result<()> {
-        if let Some(trigrams) = &mut self.trigrams {
-            trigrams.end_group();
-        }
+        self.indexes.end_group();
         let writer = self.writer.as_mut().ok_or(StoreError::Closed)?;
         writer.flush().map_err(parquet_error(self.id))
     }
@@ -172,13 +168,15 @@ impl SegmentFile {
         let mut writer = self.writer.take().ok_or(StoreError::Closed)?;
         // What follows are page indexes and the footer; the table of checksums goes before the footer.
         writer.flush().map_err(parquet_error(self.id))?;
-        let index = self.trigrams.take().map(TrigramIndexBuilder::finish).transpose().map_err(refused())?;
-        if let Some((granules, index)) = index.flatten() {
+        let mut places = Vec::new();
+        for TextIndex { column, granules, bytes: index } in self.indexes.finish().map_err(refused())? {
             let (start, bytes) = (writer.bytes_written() as u64, index.len() as u64);
-            let place = IndexPlace { version: VERSION, column: MESSAGE.to_owned(), start, bytes, granules };
-            let said = serde_json::to_string(&[place])
-                .map_err(|error| StoreError::corrupt("the place of an index of trigrams", error))?;
+            places.push(IndexPlace { version: VERSION, column, start, bytes, granules });
             writer.write_all(&index).map_err(refused())?;
+        }
+        if !places.is_empty() {
+            let said = serde_json::to_string(&places)
+                .map_err(|error| StoreError::corrupt("the places of the indexes of texts", error))?;
             writer.append_key_value_metadata(KeyValue::new(INDEX_KEY.to_owned(), said));
         }
         writer.inner_mut().hold();

@@ -58,6 +58,10 @@ const PACE_PATIENCE: Duration = Duration::from_secs(2);
 /// How often a waiting call looks for room that another source made.
 const PACE_LOOK: Duration = Duration::from_millis(20);
 
+/// The most texts in records that segments of a source have an index of. While a segment is written, each takes up to 8 KiB
+/// for 2,048 rows.
+const MOST_INDEXED_TEXTS: usize = 4;
+
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) id: Uuid,
@@ -67,6 +71,8 @@ pub(crate) struct Source {
     /// The short key of the source in the catalog's tables. SQLite may assign it to another source after a deletion.
     pub(crate) key: i64,
     caps: Mutex<ShapeLimits>,
+    /// The texts in records that segments have an index of.
+    indexed_texts: Mutex<Arc<Vec<Vec<String>>>>,
     shape: Mutex<Arc<Shape>>,
     overflows: AtomicBool,
     /// Fields whose values do not fit their column. Locked alone or last.
@@ -150,6 +156,7 @@ impl Source {
                 depth: options.max_depth,
                 reserved: Arc::default(),
             }),
+            indexed_texts: Mutex::default(),
             overflows: AtomicBool::new(shape.overflows()),
             misfits: Mutex::default(),
             shape: Mutex::new(Arc::new(shape)),
@@ -260,6 +267,21 @@ impl Source {
                 }
             }
         }
+    }
+
+    /// Adds texts in records to those that segments have an index of, as long as there is room.
+    pub(crate) fn index_texts(&self, paths: impl IntoIterator<Item = Vec<String>>) {
+        let mut known = self.indexed_texts.lock().unwrap_or_else(PoisonError::into_inner);
+        for path in paths {
+            if known.len() < MOST_INDEXED_TEXTS && path.len() > 1 && !known.contains(&path) {
+                Arc::make_mut(&mut known).push(path);
+            }
+        }
+    }
+
+    /// The texts in records that segments have an index of.
+    pub(crate) fn indexed_texts(&self) -> Arc<Vec<Vec<String>>> {
+        Arc::clone(&self.indexed_texts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn caps(&self) -> MutexGuard<'_, ShapeLimits> {

@@ -29,6 +29,18 @@ impl Store {
         Ok(())
     }
 
+    /// Has segments that are written from now on have an index of these texts in records, so that searches for a part of
+    /// them read less. Each path is the keys of its records and its own. At most four texts of a source are indexed beside its
+    /// messages, those that are asked for first. It holds until the store is closed. Segments from before stay as they are until they
+    /// are merged.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownSource`].
+    pub fn index_texts(&self, id: Uuid, paths: impl IntoIterator<Item = Vec<String>>) -> Result<()> {
+        self.get(id)?.index_texts(paths);
+        Ok(())
+    }
+
     /// Creates a source. Blocks for one commit.
     ///
     /// # Errors

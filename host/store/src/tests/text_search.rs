@@ -91,6 +91,66 @@ async fn granules_without_a_text_are_not_read() {
     assert_eq!(rows(read(&store, contains("order-78"))).await.len(), 100);
 }
 
+const URL: &str = "/metadata/web/url";
+
+/// The table of a source with texts in records; some rows have theirs in another form, or elsewhere.
+fn event_with_url(i: i64) -> Value {
+    let mut event = event(i);
+    let url = format!("https://{:08x}.example/p{}", i.wrapping_mul(2_654_435_761) as u32, i / 6_000);
+    event["metadata"] = match i % 14_000 {
+        1_001 => json!({"web": {"url": {"of": url}}}),
+        1_002 => json!({"web": {"url": [url, 1]}}),
+        1_003 => json!({"web": url}),
+        1_004 => json!({"web": {"url": i}}),
+        _ => json!({"web": {"url": url}}),
+    };
+    event
+}
+
+#[tokio::test]
+async fn texts_in_records_are_searched_where_they_are_indexed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let source = store.create_source("s").unwrap().id;
+    let of_url = |part: &str| TextCondition::Contains { column: URL.to_owned(), part: part.to_owned() };
+    let numbers = |rows: &[Value]| -> Vec<i64> {
+        let mut numbers: Vec<i64> = rows.iter().map(|row| row["n"].as_i64().unwrap()).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    for part in 0..3 {
+        if part == 1 {
+            // The first segment was written before.
+            store.index_texts(source, [["metadata", "web", "url"].map(str::to_owned).to_vec()]).unwrap();
+        }
+        let events = (part * 10_000..part * 10_000 + 10_000).map(event_with_url).collect();
+        store.ingest("s", events).await.unwrap();
+        store.flush().await.unwrap();
+    }
+    for merged in [false, true] {
+        if merged {
+            store.compact().await.unwrap();
+            assert_eq!(store.stats().merges, 1);
+        }
+        // Rows from 18,000 on have it; those whose text is not in the column are read in any case.
+        let found = numbers(&rows(read(&store, of_url(".example/p3"))).await);
+        assert!((18_000..24_000).all(|n| found.binary_search(&n).is_ok()), "{}", found.len());
+        let others = (0..30_000).filter(|n| matches!(n % 14_000, 1_001..=1_004));
+        assert!(others.clone().all(|n| found.binary_search(&n).is_ok()), "{}", found.len());
+        assert!(found.len() < 26_000 || !merged, "{} rows are read", found.len());
+        let nowhere = numbers(&rows(read(&store, of_url("nowhere"))).await);
+        assert!(others.clone().all(|n| nowhere.binary_search(&n).is_ok()), "{}", nowhere.len());
+        // The granules of these rows, and the segment without an index.
+        let most = if merged { 9 * 2_048 } else { 10_000 + 6 * 2_048 };
+        assert!(nowhere.len() <= most, "{} rows are read", nowhere.len());
+        // The index of the messages is another one.
+        let found = rows(read(&store, TextCondition::All(vec![of_url(".example/p3"), contains("order-77")]))).await;
+        let expected = (18_000..24_000).filter(|n| n % 5_000 == 3_210).collect::<Vec<i64>>();
+        assert_eq!(numbers(&rare(&found)).iter().filter(|n| (18_000..24_000).contains(*n)).count(), expected.len());
+        assert!(found.len() <= 6 * 2_048, "{} rows are read", found.len());
+    }
+}
+
 #[tokio::test]
 async fn a_damaged_index_is_an_error() {
     let dir = tempfile::tempdir().unwrap();

@@ -42,11 +42,23 @@ struct Names {
     n: &'static str,
     s: &'static str,
     l: &'static str,
+    /// A text in a record: in most rows it is in its column.
+    u: Option<&'static str>,
 }
 
-const STORED: Names =
-    Names { id: "id", ts: "timestamp", p: "project", k: "event_message", n: "n", s: "metadata[0].status", l: "late" };
-const NAMED: Names = Names { id: "id", ts: "ts", p: "p", k: "k", n: "n", s: "s", l: "l" };
+const STORED: Names = Names {
+    id: "id",
+    ts: "timestamp",
+    p: "project",
+    k: "event_message",
+    n: "n",
+    s: "metadata[0].status",
+    l: "late",
+    u: Some("metadata[0].web[0].url"),
+};
+/// With the records as `m`, and those in them as `w`.
+const JOINED: Names = Names { u: Some("w.url"), ..STORED };
+const NAMED: Names = Names { id: "id", ts: "ts", p: "p", k: "k", n: "n", s: "s", l: "l", u: None };
 
 /// A SELECT of the columns `id, ts, p, k, n, s, l`.
 struct Relation {
@@ -121,7 +133,11 @@ impl Make<'_, '_> {
             6 => format!("{} {} {}", at.n, self.pick(&[">", "<=", "="]), self.pick(&[20, 21, 33, 43])),
             7 => format!("{} {} {}", at.s, self.pick(&["=", ">=", "<"]), self.pick(&[200, 404, 500])),
             8 => format!("{} IS {}NULL", self.pick(&[at.n, at.s, at.l]), self.pick(&["", "NOT "])),
-            9 => self.text_condition(at.k),
+            9 => {
+                let texts = [Some(at.k), at.u];
+                let text = self.pick(&texts).unwrap_or(at.k);
+                self.text_condition(text)
+            }
             10 => format!("{} {} '8{}'", at.id, self.pick(&["<", ">="]), self.below(10)),
             11 => format!("{} = '{}'", at.l, self.pick(&["a", "b"])),
             12 | 13 => format!("({} AND {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
@@ -143,8 +159,10 @@ impl Make<'_, '_> {
     }
 
     fn filter(&mut self, at: Names) -> String {
-        match self.below(5) {
-            0 | 1 => String::new(),
+        match (self.below(5), at.u) {
+            (0 | 1, _) => String::new(),
+            // What the scan's index of texts in records is asked for, and no more.
+            (2 | 3, Some("w.url")) => format!(" WHERE {}", self.text_condition("w.url")),
             _ => format!(" WHERE {}", self.condition(at, 2)),
         }
     }
@@ -198,11 +216,13 @@ impl Make<'_, '_> {
                 (Relation { sql: format!("SELECT {columns} FROM t{}", self.filter(STORED)), unique: true }, STORED)
             }
             3 => {
-                let join =
-                    self.pick(&["LEFT JOIN UNNEST(t.metadata) AS m ON TRUE", "CROSS JOIN UNNEST(t.metadata) AS m"]);
+                let join = self.pick(&[
+                    "LEFT JOIN UNNEST(t.metadata) AS m ON TRUE LEFT JOIN UNNEST(m.web) AS w ON TRUE",
+                    "CROSS JOIN UNNEST(t.metadata) AS m CROSS JOIN UNNEST(m.web) AS w",
+                ]);
                 let columns = "id, timestamp AS ts, project AS p, event_message AS k, n, m.status AS s, late AS l";
-                let sql = format!("SELECT {columns} FROM t {join}{}", self.filter(STORED));
-                (Relation { sql, unique: true }, STORED)
+                let sql = format!("SELECT {columns} FROM t {join}{}", self.filter(JOINED));
+                (Relation { sql, unique: true }, JOINED)
             }
             4..=6 => {
                 let inner = self.relation(depth - 1);
@@ -240,9 +260,13 @@ impl Make<'_, '_> {
 
     /// What a log viewer asks, and the same over other relations.
     fn rows(&mut self) -> (String, Compare) {
-        let (from, at, unique, with) = match self.below(5) {
+        let (from, at, unique, with) = match self.below(7) {
             0..=2 => ("t".to_owned(), STORED, true, String::new()),
-            3 => {
+            3 | 4 => {
+                let from = "t CROSS JOIN UNNEST(t.metadata) AS m CROSS JOIN UNNEST(m.web) AS w";
+                (from.to_owned(), JOINED, true, String::new())
+            }
+            5 => {
                 let relation = self.relation(2);
                 (format!("({}) AS r", relation.sql), NAMED, relation.unique, String::new())
             }

@@ -4,7 +4,8 @@ use tidegate_model::TextCondition;
 
 use super::world::World;
 
-const GRANT: &str = "WITH t AS (SELECT id, timestamp, event_message, n FROM t WHERE project = 'p1') SELECT id FROM t";
+const GRANT: &str =
+    "WITH t AS (SELECT id, timestamp, event_message, n, metadata FROM t WHERE project = 'p1') SELECT id FROM t";
 
 /// A condition in short: parts, `&` for all, `|` for one.
 fn shown(condition: &TextCondition) -> String {
@@ -44,6 +45,17 @@ async fn conditions_on_texts_reach_the_scan() {
     ] {
         assert_eq!(demanded(&world, condition).await.as_deref(), Some(texts), "{condition}");
     }
+}
+
+/// As `usage.api-counts` searches the address of a request.
+#[tokio::test]
+async fn a_text_that_a_saved_query_searches_below_unnested_records_reaches_the_scan() {
+    let world = World::small(2, 1).await;
+    let grant =
+        "WITH t AS (SELECT t.id, web.url FROM t CROSS JOIN UNNEST(t.metadata) AS m CROSS JOIN UNNEST(m.web) AS web
+                   WHERE REGEXP_CONTAINS(web.url, 'p1[.]example')) SELECT id FROM t";
+    let demanded = world.demanded_texts("SELECT COUNT(*) FROM t", grant).await;
+    assert_eq!(demanded.iter().map(shown).collect::<Vec<_>>(), ["/metadata/web/url:p1.example"]);
 }
 
 #[tokio::test]

@@ -112,6 +112,8 @@ impl World {
             Times::Same,
         ]);
         let late = tape.below(segments + 1);
+        // A text that is of other kinds in some rows is read in another way, in all of them.
+        let mixed = tape.below(3) == 0;
         let shown = format!(
             "{segments} segments and {memory} batches in memory, up to {per_part} rows each, {row_group_rows} rows a \
              row group, {run_rows} a run, merged {merge:?}, times {times:?}, late fields from {late}"
@@ -130,7 +132,7 @@ impl World {
                     Times::Same => 7,
                 };
                 number += 1;
-                row(tape, number - 1, second, part as usize >= late)
+                row(tape, number - 1, second, Kinds { late: part as usize >= late, mixed })
             });
             rows.collect()
         });
@@ -145,6 +147,7 @@ impl World {
                 "id": format!("{:03}", i * 7 % 1_000), "timestamp": (START + i) * 1_000_000, "project": format!("p{}", i % 3),
                 "event_message": if i % 9 == 0 { "503 from 10.0.77.1" } else { "GET" },
             });
+            row["metadata"] = json!({"web": {"url": format!("https://p{}.example/rest", i % 3)}});
             if i % 5 < 2 || i == 0 {
                 row["n"] = json!(1 + i % 40);
             }
@@ -178,7 +181,8 @@ impl World {
         let cut = Store::open(&cut, options.clone()).unwrap();
         let uncut = Store::open(&uncut, options).unwrap();
         for store in [&cut, &uncut] {
-            store.create_source("t").unwrap();
+            let source = store.create_source("t").unwrap();
+            store.index_texts(source.id, [["metadata", "web", "url"].map(str::to_owned).to_vec()]).unwrap();
         }
         let mut all = Vec::new();
         for (part, rows) in parts.into_iter().enumerate() {
@@ -251,7 +255,16 @@ impl World {
     }
 }
 
-fn row(tape: &mut Tape<'_>, number: i64, second: i64, late: bool) -> Json {
+/// Which kinds of values a row may have.
+#[derive(Clone, Copy)]
+struct Kinds {
+    /// Fields that come late.
+    late: bool,
+    /// Values of other kinds in the place of a text.
+    mixed: bool,
+}
+
+fn row(tape: &mut Tape<'_>, number: i64, second: i64, Kinds { late, mixed }: Kinds) -> Json {
     let word = tape.pick(&["GET", "POST", "PATCH", "rare", "GET", "503 of 10.0.77", "GET", "POST"]);
     // In another order than the times.
     let id = format!("{:02x}{number:04}", (number * 151) % 256);
@@ -266,6 +279,17 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, late: bool) -> Json {
     }
     if tape.below(6) > 0 {
         row["metadata"] = json!({"status": tape.pick(&[200, 200, 404, 500]), "o": {"x": tape.below(3)}});
+        let url = format!("{} {}", tape.pick(&["GET", "rare", "PATCH", "GET", "503 of"]), tape.below(12));
+        // Mostly a text; values of other kinds, and in the place of its record, are not in its column.
+        match tape.below(24) {
+            0..=3 if !mixed => row["metadata"]["web"] = json!({"url": url}),
+            0 => row["metadata"]["web"] = json!({"url": ["rare 7", 1]}),
+            1 => row["metadata"]["web"] = json!({"url": {"rare 7": url}}),
+            2 => row["metadata"]["web"] = json!(url),
+            3 => row["metadata"]["web"] = json!([{"url": url}]),
+            4 => {}
+            _ => row["metadata"]["web"] = json!({"url": url}),
+        }
     }
     if late {
         row["late"] = json!(tape.pick(&["a", "b"]));
@@ -277,7 +301,7 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, late: bool) -> Json {
         // Every column is there in some row, so that each statement can be planned.
         row["late"] = json!("a");
         row["n"] = json!(1);
-        row["metadata"] = json!({"status": 200, "o": {"x": 1}, "tags": [1, 2]});
+        row["metadata"] = json!({"status": 200, "o": {"x": 1}, "tags": [1, 2], "web": {"url": "GET 1"}});
     }
     row
 }

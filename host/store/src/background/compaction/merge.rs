@@ -19,6 +19,7 @@ use crate::{
         cluster::{ClusterKeys, Clustering},
         footer_entry::{FooterEntry, Origin},
         handle::Segment,
+        text_indexes::TextIndexes,
         writer::SegmentFile,
     },
 };
@@ -73,7 +74,8 @@ pub(crate) fn merge(
         replaces: merged.iter().map(|segment| segment.id).collect(),
         shape: origin.shape.clone(),
     };
-    let mut file = SegmentFile::create(folder, Uuid::new_v4(), entry, Arc::clone(&schema), options)?;
+    let indexes = TextIndexes::new(rows, origin.texts, options);
+    let mut file = SegmentFile::create(folder, Uuid::new_v4(), entry, Arc::clone(&schema), indexes, options)?;
     let mut rows = Rows { inputs, starts, schema };
     let mut start = 0;
     for run in &runs {

@@ -238,7 +238,9 @@ impl CompactThread {
         let began = Instant::now();
         let folder = paths::source_folder(&self.data, source.id);
         let (info, shape) = (source.info(), source.current_shape());
-        let origin = Origin { catalog: self.catalog, source: source.id, name: &info.name, shape: &shape };
+        let texts = source.indexed_texts();
+        let origin =
+            Origin { catalog: self.catalog, source: source.id, name: &info.name, shape: &shape, texts: &texts };
         let mut work = Work { signals: &self.signals, percent: self.options.compaction_percent, pace, began };
         let merged = merge(segments, &folder, origin, &self.options, &mut || {
             source.check()?;

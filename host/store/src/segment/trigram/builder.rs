@@ -2,7 +2,7 @@
 
 use std::io;
 
-use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::array::StringViewArray;
 
 use crate::segment::trigram::{BUCKETS, GRANULE_ROWS, buckets::each_bucket, directory::Layout};
 
@@ -11,17 +11,65 @@ const WORDS: usize = BUCKETS / 64;
 
 const ZSTD_LEVEL: i32 = 1;
 
-/// The index of one column. It holds 8 KiB for each granule.
+/// The index of one column. It holds at most 8 KiB for each granule.
 pub(crate) struct TrigramIndexBuilder {
     /// Rows after which the writer begins a new row group.
     group_rows: usize,
     /// Rows of the current row group.
     rows: usize,
-    granules: Vec<Box<[u64]>>,
-    /// Whether the last granule takes more rows.
+    /// The granules before the current one.
+    granules: Vec<Granule>,
+    /// A bit for each number, of the current granule.
+    current: Box<[u64]>,
+    /// Whether the current granule has rows.
     is_open: bool,
     /// Whether all rows so far had a column of texts.
     is_complete: bool,
+}
+
+/// The numbers that a granule has.
+enum Granule {
+    /// In ascending order: takes less, where there are few.
+    Few(Box<[u16]>),
+    /// A bit for each number.
+    Many(Box<[u64]>),
+}
+
+impl Granule {
+    fn of(words: &[u64]) -> Granule {
+        let count: u32 = words.iter().map(|word| word.count_ones()).sum();
+        if count as usize > BUCKETS / 16 {
+            return Granule::Many(words.into());
+        }
+        let mut numbers = Vec::with_capacity(count as usize);
+        each_set(words, 0, |number| numbers.push(number as u16));
+        Granule::Few(numbers.into())
+    }
+
+    /// Calls `note` with each number from `first` on, up to `end`: multiples of 64.
+    fn each(&self, first: usize, end: usize, mut note: impl FnMut(usize)) {
+        match self {
+            Granule::Few(numbers) => {
+                let from = numbers.partition_point(|number| usize::from(*number) < first);
+                let numbers = numbers.get(from..).unwrap_or_default().iter().map(|number| usize::from(*number));
+                numbers.take_while(|number| *number < end).for_each(note);
+            }
+            Granule::Many(words) => {
+                each_set(words.get(first / 64..end / 64).unwrap_or_default(), first, &mut note);
+            }
+        }
+    }
+}
+
+/// Calls `note` with the number of each bit that is set; the first bit has the number `first`.
+fn each_set(words: &[u64], first: usize, mut note: impl FnMut(usize)) {
+    for (word, bits) in words.iter().enumerate() {
+        let mut bits = *bits;
+        while bits != 0 {
+            note(first + word * 64 + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+        }
+    }
 }
 
 impl TrigramIndexBuilder {
@@ -31,25 +79,27 @@ impl TrigramIndexBuilder {
             group_rows: group_rows.max(1),
             rows: 0,
             granules: Vec::new(),
+            current: vec![0; WORDS].into_boxed_slice(),
             is_open: false,
             is_complete: true,
         }
     }
 
-    /// Adds the column's values in the next rows of the current run. There will be no index if they are no texts.
-    pub(crate) fn add(&mut self, column: Option<&dyn Array>) {
-        let Some(texts) = column.and_then(|column| column.as_string_view_opt()) else {
+    /// Adds the column's values in the next rows of the current run. There will be no index without them. `is_unknown` says
+    /// of a row whether it may have any text.
+    pub(crate) fn add(&mut self, texts: Option<&StringViewArray>, is_unknown: impl Fn(usize) -> bool) {
+        let Some(texts) = texts.filter(|_| self.is_complete) else {
             self.is_complete = false;
             return;
         };
-        for text in texts {
-            if !self.is_open {
-                self.granules.push(vec![0; WORDS].into_boxed_slice());
-                self.is_open = true;
-            }
-            if let (Some(text), Some(granule)) = (text, self.granules.last_mut()) {
+        for (row, text) in texts.iter().enumerate() {
+            self.is_open = true;
+            if is_unknown(row) {
+                self.current.fill(u64::MAX);
+            } else if let Some(text) = text {
+                let current = &mut self.current;
                 each_bucket(text, |bucket| {
-                    if let Some(word) = granule.get_mut(usize::from(bucket / 64)) {
+                    if let Some(word) = current.get_mut(usize::from(bucket / 64)) {
                         *word |= 1 << (bucket % 64);
                     }
                 });
@@ -58,7 +108,7 @@ impl TrigramIndexBuilder {
             if self.rows == self.group_rows {
                 self.end_group();
             } else if self.rows.is_multiple_of(GRANULE_ROWS) {
-                self.is_open = false;
+                self.end_granule();
             }
         }
     }
@@ -66,14 +116,22 @@ impl TrigramIndexBuilder {
     /// Ends the current row group. The next row is the first one of another.
     pub(crate) fn end_group(&mut self) {
         self.rows = 0;
-        self.is_open = false;
+        self.end_granule();
+    }
+
+    fn end_granule(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            self.granules.push(Granule::of(&self.current));
+            self.current.fill(0);
+        }
     }
 
     /// The number of granules and the bytes of the index; `None` if there is nothing to index.
     ///
     /// # Errors
     /// If zstd fails, which is not known to happen.
-    pub(crate) fn finish(self) -> io::Result<Option<(usize, Vec<u8>)>> {
+    pub(crate) fn finish(mut self) -> io::Result<Option<(usize, Vec<u8>)>> {
+        self.end_granule();
         let Some(layout) = Layout::of(self.granules.len()).filter(|_| self.is_complete) else { return Ok(None) };
         let mut ends = Vec::new();
         let mut chunks = Vec::new();
@@ -81,17 +139,11 @@ impl TrigramIndexBuilder {
         for first in (0..BUCKETS).step_by(layout.chunk_buckets) {
             chunk.fill(0);
             for (number, granule) in self.granules.iter().enumerate() {
-                let words = granule.get(first / 64..).unwrap_or_default();
-                for (word, bits) in words.iter().take(layout.chunk_buckets / 64).enumerate() {
-                    let mut bits = *bits;
-                    while bits != 0 {
-                        let bucket = word * 64 + bits.trailing_zeros() as usize;
-                        if let Some(byte) = chunk.get_mut(bucket * layout.row_bytes + number / 8) {
-                            *byte |= 1 << (number % 8);
-                        }
-                        bits &= bits - 1;
+                granule.each(first, first + layout.chunk_buckets, |bucket| {
+                    if let Some(byte) = chunk.get_mut((bucket - first) * layout.row_bytes + number / 8) {
+                        *byte |= 1 << (number % 8);
                     }
-                }
+                });
             }
             chunks.extend(zstd::bulk::compress(&chunk, ZSTD_LEVEL)?);
             let end = u32::try_from(chunks.len()).map_err(|_| io::Error::other("the index is too large"))?;

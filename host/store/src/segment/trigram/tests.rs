@@ -20,7 +20,7 @@ fn index(groups: &[Vec<Option<String>>], group_rows: usize) -> (IndexPlace, Vec<
     for group in groups {
         // In batches of any length.
         for texts in group.chunks(1_000) {
-            builder.add(Some(&StringViewArray::from_iter(texts)));
+            builder.add(Some(&StringViewArray::from_iter(texts)), |_| false);
         }
         builder.end_group();
     }
