@@ -3,8 +3,8 @@
     python3 object_store.py PROGRAM FOLDER
 
 Starts everything itself: moto as the object store, the service, three workers. The same questions are asked with workers, without any,
-with a damaged cache, and with a worker that was killed: the answers are the same. While the store does not answer, an answer is the same
-or an error.
+with a damaged cache, with a worker that was killed, and by a server that is recovered from the store after its disk was lost: the answers are
+the same. While the store does not answer, an answer is the same or an error.
 """
 
 import json
@@ -98,6 +98,18 @@ def start_worker(port):
     return start(f"worker-{port}", [program, "worker", "--listen", f"127.0.0.1:{port}", "--store", URL, "--cache", str(folder / f"cache-{port}")])
 
 
+def start_service(*more):
+    service = start(
+        "service", [program, "serve", "--listen", f"127.0.0.1:{HTTP}", "--data-dir", str(folder / "data"), *more],
+        TIDEGATE_PRIVATE_ACCESS_TOKEN=PRIVATE, TIDEGATE_PUBLIC_ACCESS_TOKEN=PUBLIC, TIDEGATE_STORAGE_URL=URL,
+        TIDEGATE_INGEST_FLUSH_ROWS="500", TIDEGATE_INGEST_FLUSH_INTERVAL="100ms", TIDEGATE_CLUSTER_LEAST_BYTES="0 B",
+        TIDEGATE_LIMITS_REQUEST_TIME="5 s",
+        TIDEGATE_CLUSTER_WORKERS=",".join(f"127.0.0.1:{port}" for port in WORKERS),
+    )
+    until("the service is ready", lambda: fetch(HTTP, "/ready"))
+    return service
+
+
 def answers():
     found = []
     for sql in QUESTIONS:
@@ -136,14 +148,7 @@ def main():
     moto = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(STORE)]
     store = start("store", moto)
     until("the object store answers", lambda: fetch(STORE, "/logs", "PUT") is not None)
-    start(
-        "service", [program, "serve", "--listen", f"127.0.0.1:{HTTP}", "--data-dir", str(folder / "data")],
-        TIDEGATE_PRIVATE_ACCESS_TOKEN=PRIVATE, TIDEGATE_PUBLIC_ACCESS_TOKEN=PUBLIC, TIDEGATE_STORAGE_URL=URL,
-        TIDEGATE_INGEST_FLUSH_ROWS="500", TIDEGATE_INGEST_FLUSH_INTERVAL="100ms", TIDEGATE_CLUSTER_LEAST_BYTES="0 B",
-        TIDEGATE_LIMITS_REQUEST_TIME="5 s",
-        TIDEGATE_CLUSTER_WORKERS=",".join(f"127.0.0.1:{port}" for port in WORKERS),
-    )
-    until("the service is ready", lambda: fetch(HTTP, "/ready"))
+    service = start_service()
     for part in range(5):
         send(part)
         until("a flush", lambda: metric(HTTP, "tidegate_store_unflushed_bytes") == 0)
@@ -195,6 +200,24 @@ def main():
     until("no worker is used", lambda: usable() == 0)
     assert answers() == alone
     print("the answers are the same with workers, without, with a damaged cache, and after a worker was killed")
+
+    # The disk is lost. Of the copies another data folder is made, twice: the second time with what came in since the first.
+    count = answers()[0][0]["n"]
+    for part in (5, 6):
+        puts = metric(HTTP, "tidegate_objects_catalog_put_total")
+        send(part)
+        until("a flush", lambda: metric(HTTP, "tidegate_store_unflushed_bytes") == 0)
+        until("a copy of the catalog", lambda: metric(HTTP, "tidegate_objects_catalog_put_total") > puts)
+        before = answers()
+        stop(service, signal.SIGKILL)
+        shutil.rmtree(folder / "data")
+        service = start_service("--recover-from", URL)
+        assert answers() == before
+        count += 1000
+        assert before[0][0]["n"] == count, (before, count)
+    epoch = metric(HTTP, "tidegate_objects_epoch")
+    assert epoch == 5, epoch
+    print("the answers are the same after the disk was lost")
 
 
 try:

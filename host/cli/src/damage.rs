@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tidegate_store::{RepairReport, SetAside};
+use tidegate_store::{CopiesReport, RepairReport, SetAside};
 
 use crate::outcome::Outcome;
 
@@ -12,6 +12,9 @@ pub(crate) struct VerifyArguments {
     /// The data folder; no server may be running in it
     #[arg(long, env = "TIDEGATE_DATA_DIR", default_value = "tidegate-data")]
     data_dir: PathBuf,
+    /// Compare each segment with its copy in the object store at this address, too
+    #[arg(long, value_name = "URL")]
+    copies: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -19,6 +22,9 @@ pub(crate) struct RepairArguments {
     /// The data folder; no server may be running in it
     #[arg(long, env = "TIDEGATE_DATA_DIR", default_value = "tidegate-data")]
     data_dir: PathBuf,
+    /// Fetch segments that are damaged or missing from their copies in the object store at this address
+    #[arg(long, value_name = "URL", conflicts_with = "rebuild_catalog")]
+    copies: Option<String>,
     /// Make a catalog where it is missing, of what the segments say: sources and their logs, without
     /// endpoints, tokens and settings, and without events that were in no segment yet
     #[arg(long)]
@@ -44,20 +50,53 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Outcome {
             report.without_checksum
         );
     }
-    match report.findings.len() {
-        0 => {
+    let in_copies = match &arguments.copies {
+        Some(url) => compare(&tidegate_store::verify_copies(&arguments.data_dir, url)?),
+        None => 0,
+    };
+    match (report.findings.len(), in_copies) {
+        (0, 0) => {
             println!("nothing is damaged");
             Ok(())
         }
-        n => Err(format!("{n} things are wrong; tidegate repair sets damaged segments aside").into()),
+        (0, n) => Err(format!(
+            "{n} copies are missing or damaged: a server puts those that are missing, so delete the damaged ones"
+        )
+        .into()),
+        (n, _) => Err(format!("{n} things are wrong; tidegate repair sets damaged segments aside").into()),
     }
 }
 
+/// Prints what is wrong with copies; returns how many are.
+fn compare(report: &CopiesReport) -> usize {
+    for finding in &report.findings {
+        println!("the copy of {}: {}", finding.what, finding.problem);
+    }
+    println!(
+        "{} segments with {} bytes were compared with their copies; {} copies of the catalog are there",
+        report.segments, report.bytes, report.catalogs
+    );
+    if report.without_checksum > 0 {
+        println!("{} of them have no checksums: only their lengths were compared", report.without_checksum);
+    }
+    for orphan in &report.orphans {
+        println!("belongs to nothing: {orphan}");
+    }
+    if !report.orphans.is_empty() {
+        println!(
+            "{} objects with {} bytes belong to nothing: a server deletes them when they are a day old",
+            report.orphans.len(),
+            report.orphan_bytes
+        );
+    }
+    report.findings.len()
+}
+
 pub(crate) fn repair(arguments: &RepairArguments) -> Outcome {
-    let report = if arguments.rebuild_catalog {
-        tidegate_store::rebuild_catalog(&arguments.data_dir)?
-    } else {
-        tidegate_store::repair(&arguments.data_dir)?
+    let report = match &arguments.copies {
+        _ if arguments.rebuild_catalog => tidegate_store::rebuild_catalog(&arguments.data_dir)?,
+        Some(url) => tidegate_store::repair_from_copies(&arguments.data_dir, url)?,
+        None => tidegate_store::repair(&arguments.data_dir)?,
     };
     tell(&report);
     if arguments.rebuild_catalog {
@@ -78,9 +117,12 @@ fn tell(report: &RepairReport) {
             log.frame, log.transactions
         );
     }
-    for (what, notes) in
-        [("set aside", &report.set_aside), ("taken back", &report.taken_back), ("stays in quarantine", &report.left)]
-    {
+    for (what, notes) in [
+        ("set aside", &report.set_aside),
+        ("fetched from its copy", &report.fetched),
+        ("taken back", &report.taken_back),
+        ("stays in quarantine", &report.left),
+    ] {
         for note in notes {
             println!("{what}: {}", line(note));
         }
@@ -95,6 +137,9 @@ fn tell(report: &RepairReport) {
         report.left.len(),
         rows(&report.left)
     );
+    if !report.fetched.is_empty() {
+        println!("{} segments with {} rows fetched from their copies", report.fetched.len(), rows(&report.fetched));
+    }
     if report.completed > 0 {
         println!("{} flushes that were cut off were completed", report.completed);
     }

@@ -12,6 +12,7 @@ mod demo;
 mod explain;
 mod import;
 mod outcome;
+mod recover;
 mod sample;
 mod serve;
 mod slow_queries;

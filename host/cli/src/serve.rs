@@ -21,6 +21,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::author::packs::for_start;
 use crate::config;
 use crate::outcome::Outcome;
+use crate::recover;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -38,13 +39,17 @@ pub(crate) struct Arguments {
     /// for each content that the pack gives it: later changes and rollbacks stay
     #[arg(long = "pack", value_name = "PACK")]
     packs: Vec<String>,
+    /// If the data folder is empty, make it of the copies at this address first, which must be that of storage.url: the server
+    /// takes over from the one that had them. A folder that has a catalog is used as it is
+    #[arg(long, value_name = "URL")]
+    recover_from: Option<String>,
     /// Print the configuration in effect and where each value comes from, and do nothing else
     #[arg(long)]
     print_config: bool,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let Arguments { listen: address, data_dir, config, packs, print_config } = arguments;
+    let Arguments { listen: address, data_dir, config, packs, recover_from, print_config } = arguments;
     let flags = config::Flags { config, listen: address, data_dir };
     let mut config = config::Config::read(&flags, config::environment())?;
     if print_config {
@@ -54,6 +59,9 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     config.options.components.compiler = compiler();
     config.options.packs = for_start(&packs)?;
     let options = config.options;
+    if let Some(url) = &recover_from {
+        recover::check(url, &options)?;
+    }
     let traces = start_logging(&options)?;
     // Raises the limit of open files, for as many connections as the system allows. The default limit is often 1,024.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
@@ -66,7 +74,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         let listener = listen(server.listen).await?;
         let syslog = Syslog::bind(&options).await?;
         let startup = Startup::new();
-        let opening = tokio::spawn(open(Arc::clone(&startup), options, listener.local_addr()?));
+        let opening = tokio::spawn(open(Arc::clone(&startup), options, recover_from, listener.local_addr()?));
         // The process is healthy from here on. Health probes do not wait until the data folder is open.
         tell(NotifyState::Ready);
         let refused = async {
@@ -100,12 +108,25 @@ pub(crate) fn compiler() -> Option<PathBuf> {
     program
 }
 
-/// Opens the service while `startup` answers probes. If opening fails, it is tried again: the orchestrator waits for a
+/// Opens the service while `startup` answers probes, after the data folder was recovered if that is asked for. If opening fails, it is tried again: the orchestrator waits for a
 /// healthy container, and the cause may go away, such as a disk that is mounted late or a file that is put back.
-async fn open(startup: Arc<Startup>, options: Options, address: SocketAddr) -> Result<(), StartError> {
+async fn open(
+    startup: Arc<Startup>,
+    options: Options,
+    recover_from: Option<String>,
+    address: SocketAddr,
+) -> Result<(), StartError> {
     let mut pause = Duration::from_secs(1);
     loop {
-        match Service::open(options.clone()).await {
+        let recovered = match &recover_from {
+            Some(url) => recover::recover(url.clone(), options.data_dir.clone()).await,
+            None => Ok(()),
+        };
+        let opened = match recovered {
+            Ok(()) => Service::open(options.clone()).await,
+            Err(error) => Err(error),
+        };
+        match opened {
             Ok((service, new)) => {
                 if let Some(tokens) = new {
                     announce(&tokens);

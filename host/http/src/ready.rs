@@ -21,6 +21,9 @@ use crate::app::App;
 /// The free space below which the disk counts as full, in bytes: a write-ahead log and a segment must still fit.
 const LEAST_FREE: u64 = 64 << 20;
 
+/// From this on it is told that the copy of the catalog is behind, in seconds. A large one takes some time.
+const LONG_BEHIND: u64 = 60;
+
 /// A problem that the service reports to probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
@@ -71,7 +74,9 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
             .json(),
         ),
     }
-    let damage = damage(&app.service.store.stats());
+    let stats = app.service.store.stats();
+    warnings.extend(copy_behind(&stats).iter().map(Problem::json));
+    let damage = damage(&stats);
     let status = if damage.is_empty() { "ok" } else { "degraded" };
     warnings.extend(damage.iter().map(Problem::json));
     let mut body = json!({
@@ -91,6 +96,18 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
 /// A worker. One that is not used does not make the service unready: statements run without it.
 fn worker(view: &WorkerView) -> Value {
     json!({"name": view.name.as_ref(), "used": view.unusable.is_none(), "reason": view.unusable})
+}
+
+/// What a recovery from the object store would miss for long. Events are safe on the disk of the server meanwhile.
+fn copy_behind(stats: &StoreStats) -> Option<Problem> {
+    let seconds = stats.catalog_copy_behind_seconds;
+    (seconds >= LONG_BEHIND).then(|| {
+        let message = format!(
+            "the copy of the catalog in the object store is {seconds} seconds behind; if the disk were lost now, what was \
+             written since would be, too; the server's log has the reason"
+        );
+        Problem::new("catalog_copy", message)
+    })
 }
 
 /// The damage to the stored logs. All other logs are served, so the service stays ready and says that it is degraded.
@@ -150,7 +167,12 @@ fn problems(app: &App) -> Vec<Problem> {
                        server's log has the details";
         problems.push(Problem::new("store", message));
     }
-    if stats.objects_failing {
+    if stats.objects_replaced {
+        let message = "another server was recovered from the object store and has taken over; no events are taken in here, \
+                       reads go on, and the server's log has more";
+        problems.push(Problem::new("replaced", message));
+    }
+    if stats.objects_failing && !stats.objects_replaced {
         let message = "segments cannot be put into the object store; new events stay in memory and in the write-ahead log \
                        until they can, reads go on, and the server's log has the reason";
         problems.push(Problem::new("objects", message));

@@ -66,6 +66,10 @@ pub fn of_store(error: StoreError) -> Failure {
                 "the store cannot write; nothing of the request was stored, reads go on",
             )
         }
+        StoreError::Replaced { .. } => Failure::new(
+            Code::DataUnavailable,
+            "another server has taken over the logs of this one; nothing of the request was stored, send it there",
+        ),
         StoreError::Unconfirmed(_) => {
             tracing::error!(%error, "the store does not know what is stored");
             Failure::new(

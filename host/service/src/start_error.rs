@@ -52,7 +52,13 @@ impl StartError {
             Self::WeakToken(_)
             | Self::SameToken
             | Self::Cluster(_)
-            | Self::Store(StoreError::Locked(_) | StoreError::BadUrl { .. } | StoreError::OtherOwner { .. }) => true,
+            | Self::Store(
+                StoreError::Locked(_)
+                | StoreError::BadUrl { .. }
+                | StoreError::OtherOwner { .. }
+                | StoreError::Replaced { .. }
+                | StoreError::RecoveryRefused { .. },
+            ) => true,
             // What is refused once is refused again; a full disk is not.
             Self::Pack { failure, .. } => failure.code.status() < 500,
             _ => false,

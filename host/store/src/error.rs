@@ -59,6 +59,12 @@ pub enum StoreError {
          without endpoints and tokens", .0.display()
     )]
     CatalogMissing(PathBuf),
+    /// A recovery from copies was cut off.
+    #[error(
+        "{} is being made of the copies in an object store, and is not complete: start with --recover-from again, or empty it",
+        .0.display()
+    )]
+    Unrecovered(PathBuf),
     /// A folder that others can read, and whose mode cannot be changed: it has other files in it, or belongs to another
     /// user.
     #[error(
@@ -107,6 +113,28 @@ pub enum StoreError {
         other: String,
         /// The object that says so.
         object: String,
+    },
+    /// A data folder cannot be made of the copies in an object store.
+    #[error("{} is not recovered from {url}: {reason}", path.display())]
+    RecoveryRefused {
+        /// The data folder.
+        path: PathBuf,
+        /// The address of the copies.
+        url: String,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// Another data folder has been made of the copies in the object store, and has the catalog now.
+    #[error(
+        "another server was recovered from the copies in the object store and has taken over (epoch {epoch}, since {since}): \
+         what this data folder has from later is not there, and may be looked at without `[storage] url`; to go on here instead, stop the \
+         other server for good and delete the objects in epochs/"
+    )]
+    Replaced {
+        /// The epoch of the other one.
+        epoch: u64,
+        /// When it was taken.
+        since: String,
     },
     /// SQLite refused.
     #[error("catalog: {0}")]
@@ -189,6 +217,7 @@ impl StoreError {
                 | StoreError::CommitFailed(_)
                 | StoreError::ObjectStore { .. }
                 | StoreError::OtherOwner { .. }
+                | StoreError::Replaced { .. }
         )
     }
 

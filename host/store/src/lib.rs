@@ -25,7 +25,7 @@
 //! - `error`, `options`, `source_info`, `field_names`, `clock`, `uuid_text`, `metrics`: shared types;
 //!   `handover`: where threads meet, for the tests of their order
 //! - `data_folder`: paths, syncing, locking; `catalog`: the SQLite database
-//! - `objects`: segments in an object store, and a cache of their blocks
+//! - `objects`: segments and copies of the catalog in an object store, and a cache of blocks of segments
 //! - `ingest`: JSON to normalised events
 //! - `schema`: the logical schema; `arrays`: Arrow builders and conversions; `overflow`: values without a column
 //! - `shred`: events to columns; `memory`: sorted batches of rows that no segment holds yet
@@ -34,7 +34,7 @@
 //! - `wal`: the write-ahead log and its thread; `scan`: tables for queries; `segment_files`: segments that are read
 //!   without a catalog
 //! - `background`: flush and retention; `recovery`: what a start settles
-//! - `maintenance`: backup, verify, repair; `store`: the public [`Store`]
+//! - `maintenance`: backup, verify, repair, recovery from an object store; `store`: the public [`Store`]
 
 mod arrays;
 mod background;
@@ -78,10 +78,13 @@ pub use ingest::{
     normalise::MAX_NESTING,
 };
 pub use maintenance::{
-    backup::{BackupReport, backup, restore},
+    backup::{BackupReport, backup, backup_catalog},
     rebuild::rebuild_catalog,
-    repair::{RepairReport, repair},
+    recover::{RecoveryReport, recover},
+    repair::{RepairReport, repair, repair_from_copies},
+    restore::{restore, restore_from_copies},
     verify::{Finding, VerifyReport, verify},
+    verify_copies::{CopiesReport, verify_copies},
 };
 pub use metrics::stats::StoreStats;
 pub use objects::counters::ObjectStats;

@@ -61,6 +61,7 @@ mod otlp_grpc;
 mod overflow;
 mod pack;
 mod promises;
+mod recover;
 mod restart;
 mod sandbox;
 mod serve_tls;

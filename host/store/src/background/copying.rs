@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::{
     data_folder::paths,
     error::{Result, StoreError},
-    objects::copies::{ObjectCopies, SegmentCopy},
+    objects::{copies::ObjectCopies, segment_objects::SegmentCopy},
     segment::handle::Segment,
     source::sources::Sources,
 };
@@ -133,6 +133,7 @@ pub(crate) fn compare(data: &Path, sources: &Sources, copies: &ObjectCopies, lef
     let left: Vec<(Uuid, Uuid)> = old.iter().filter(is_left).map(|copy| (copy.segment, copy.source)).collect();
     if !left.is_empty() {
         tracing::info!(objects = left.len(), "deleting segments from the object store that belong to nothing");
+        // Those that a copy of the catalog may name stay until the next time.
         copies.delete(&left)?;
     }
     Ok(())

@@ -172,6 +172,10 @@ impl FlushThread {
     }
 
     fn flush_due(&self) {
+        if self.check_copies().is_err() {
+            // It was told, and nothing can change it.
+            return;
+        }
         for source in self.sources.all() {
             if source.is_due(&self.options) {
                 self.flush_logged(&source);
@@ -218,13 +222,15 @@ impl FlushThread {
     /// Deletes the tombstones of files that are gone.
     fn forget_gone(&self) -> Result<()> {
         let data = self.data.clone();
-        let gone = self.writer.transact(move |tx| GoneFiles::find(tx, &data))?;
+        let mut gone = self.writer.transact(move |tx| GoneFiles::find(tx, &data))?;
         if gone.is_empty() {
             return Ok(());
         }
         gone.sync()?;
-        // Without its tombstone nothing would say that the copy is to go.
-        self.copies.as_ref().map_or(Ok(()), |copies| copies.delete(gone.dropped()))?;
+        if let Some(copies) = &self.copies {
+            // Without its tombstone nothing would say that the copy is to go.
+            gone.retain(&copies.delete(gone.dropped())?);
+        }
         self.writer.transact(move |tx| gone.forget(tx))
     }
 
@@ -239,6 +245,7 @@ impl FlushThread {
     fn write_segment(&self, source: &Arc<Source>) -> Result<()> {
         // A segment that cannot be registered would only fill the disk.
         self.writer.check()?;
+        self.check_copies()?;
         let Some((batch, shape)) = source.begin_flush()? else { return Ok(()) };
         let folder = paths::source_folder(&self.data, source.id);
         let info = source.info();
@@ -277,6 +284,11 @@ impl FlushThread {
                 Err(error)
             }
         }
+    }
+
+    /// Fails if another server has taken over the copies.
+    fn check_copies(&self) -> Result<()> {
+        self.copies.as_ref().map_or(Ok(()), |copies| copies.check_replaced())
     }
 
     /// Puts a segment where copies are kept: before the catalog names it, so that whoever is told its name finds it there.

@@ -3,9 +3,11 @@
 //!
 //! [`settler`] is the thread that makes columns, [`flusher`] the one that writes segments; [`retention`] decides which
 //! segments are too old or too many and drops them, [`dropped`] is the report of that. [`compaction`] merges segments.
+//! With copies in an object store, [`copying`] keeps those of segments complete, and [`catalog_copying`] puts those of the catalog.
 //!
-//! Uses: `source`, `segment`, `wal`, `data_folder`, `metrics`, `recovery` (the list of the quarantine).
+//! Uses: `source`, `segment`, `wal`, `data_folder`, `catalog`, `objects`, `metrics`, `recovery` (the list of the quarantine).
 
+pub(crate) mod catalog_copying;
 pub(crate) mod compaction;
 pub(crate) mod copying;
 pub(crate) mod dropped;

@@ -5,14 +5,16 @@
 //! The calls here are short but block; async code should call them on a blocking thread.
 //!
 //! [`database`] opens connections and migrates the schema, `names` makes its files durable, `alerts`, `endpoints` and
-//! `tokens` are tables of the server, [`wal_file`] inspects SQLite's own write-ahead file for damage.
+//! `tokens` are tables of the server, [`copy`] makes a copy for another machine, [`wal_file`] inspects SQLite's own
+//! write-ahead file for damage.
 //!
 //! Uses: `data_folder`, errors.
 
 mod alerts;
+pub(crate) mod copy;
 pub(crate) mod database;
 mod endpoints;
-mod names;
+pub(crate) mod names;
 mod tokens;
 pub(crate) mod wal_file;
 
@@ -34,6 +36,9 @@ use crate::{
     data_folder::paths,
     error::{Result, StoreError},
 };
+
+/// The setting that has the identity of the data folder.
+pub(crate) const WRITER: &str = "objects_writer";
 
 /// The catalog of a data folder; see [`Store::catalog`](crate::Store::catalog).
 #[derive(Debug)]
@@ -91,13 +96,23 @@ impl Catalog {
     /// The identity of this catalog, made at the first call. Footers of segments record which catalog numbered their
     /// write-ahead rows.
     pub(crate) fn identity(&self) -> Result<Uuid> {
+        self.made_once("catalog_id")
+    }
+
+    /// The identity of the data folder among those that have had this catalog, made at the first call. A folder that is
+    /// recovered from an object store gets another one.
+    pub(crate) fn writer(&self) -> Result<Uuid> {
+        self.made_once(WRITER)
+    }
+
+    fn made_once(&self, key: &str) -> Result<Uuid> {
         let conn = self.lock();
         conn.execute(
-            "INSERT INTO meta (key, value) VALUES ('catalog_id', ?1) ON CONFLICT DO NOTHING",
-            [Uuid::new_v4().to_string()],
+            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            [key, &Uuid::new_v4().to_string()],
         )?;
-        let text: String = conn.query_row("SELECT value FROM meta WHERE key = 'catalog_id'", [], |row| row.get(0))?;
-        Uuid::parse_str(&text).map_err(|error| StoreError::corrupt("the identity of the catalog", error))
+        let text: String = conn.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0))?;
+        Uuid::parse_str(&text).map_err(|error| StoreError::corrupt(format!("`{key}` in the catalog"), error))
     }
 
     /// Another connection to the same file, for the writer thread.

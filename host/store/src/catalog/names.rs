@@ -66,7 +66,7 @@ pub(crate) fn create_log(data: &Path) -> Result<()> {
 }
 
 /// Deletes a database and the files that SQLite makes beside it; whether there were any.
-fn delete_all(database: &Path) -> Result<bool> {
+pub(crate) fn delete_all(database: &Path) -> Result<bool> {
     let mut deleted = false;
     for suffix in ["-journal", "-wal", "-shm", ""] {
         let mut path = database.as_os_str().to_owned();

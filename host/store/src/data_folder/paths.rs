@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! catalog.sqlite, catalog.sqlite-wal, catalog.sqlite-shm   the catalog
+//! catalog.copy                                             a copy of it that is on its way into an object store
 //! segments/<source id>/<segment id>.parquet                segments
 //! quarantine/                                              segments that are kept and not read
+//! recovery/                                                the catalog of a folder that is being made of copies
 //! lock                                                     held by the process that has the folder open
 //! ```
 
@@ -18,6 +20,17 @@ use crate::error::{Result, StoreError};
 
 /// The file of the catalog.
 pub(crate) const CATALOG: &str = "catalog.sqlite";
+
+/// The file of a copy of the catalog that is being put into an object store.
+pub(crate) const CATALOG_COPY: &str = "catalog.copy";
+
+/// The folder of what is not complete while a data folder is made of copies.
+pub(crate) const RECOVERY: &str = "recovery";
+
+/// What only a data folder has that is being made of copies.
+pub(crate) fn recovery_note(data: &Path) -> PathBuf {
+    data.join(RECOVERY).join("attempt.json")
+}
 
 /// The folder of all segments.
 pub(crate) fn segments_folder(data: &Path) -> PathBuf {

@@ -1,4 +1,4 @@
-//! Backup of a data folder, also while a server runs in it, and restore.
+//! Backup of a data folder, also while a server runs in it.
 //!
 //! The catalog is copied first, by SQLite: a consistent state, which includes the events that are in no segment yet.
 //! Segments never change, so that only the files which the copied catalog names remain to be copied. Only deletion can
@@ -8,11 +8,11 @@
 
 use std::{collections::HashSet, fs, io::ErrorKind, path::Path};
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 use crate::{
-    catalog::{Catalog, database},
+    catalog::Catalog,
     data_folder::{
         atomic_folder::AtomicFolder,
         disk_failure, paths,
@@ -55,6 +55,41 @@ pub fn backup(data_dir: &Path, target: &Path) -> Result<BackupReport> {
     backup_with(data_dir, target, || ()).map_err(|error| disk_failure::refine(error, target))
 }
 
+/// [`backup`] without the segments, for a data folder whose segments have copies in an object store: the catalog with the list of
+/// segments, and with the events that are in no segment yet. [`restore_from_copies`] makes a data folder of it, as long as the store
+/// has all segments of the list.
+///
+/// # Errors
+/// As of [`backup`].
+pub fn backup_catalog(data_dir: &Path, target: &Path) -> Result<BackupReport> {
+    copy_catalog(data_dir, target).map_err(|error| disk_failure::refine(error, target))
+}
+
+fn copy_catalog(data_dir: &Path, target: &Path) -> Result<BackupReport> {
+    let live = Catalog::open_beside(data_dir)?;
+    refuse_inside(data_dir, target)?;
+    let stage = AtomicFolder::begin(target)?;
+    let path = stage.folder().join(paths::CATALOG);
+    live.lock().execute("VACUUM INTO ?1", [text(&path)?])?;
+    let copy = Connection::open(&path)?;
+    let mut report = BackupReport::default();
+    list_segments(&copy)?.iter().for_each(|listed| report.add(listed));
+    // Of these files only the list is there.
+    report.bytes = 0;
+    report.finish(&copy, &path)?;
+    drop(copy);
+    sync_file(&path)?;
+    sync::create_folder(&paths::segments_folder(stage.folder()))?;
+    stage.finish()?;
+    Ok(report)
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| {
+        StoreError::io(format!("copying the catalog to {}", path.display()))(ErrorKind::InvalidFilename.into())
+    })
+}
+
 /// A copy inside the data folder would be lost together with it.
 fn refuse_inside(data_dir: &Path, target: &Path) -> Result<()> {
     let real = |path: &Path| path.ancestors().find_map(|part| part.canonicalize().ok());
@@ -73,9 +108,7 @@ pub(crate) fn backup_with(data_dir: &Path, target: &Path, between: impl FnOnce()
     refuse_inside(data_dir, target)?;
     let stage = AtomicFolder::begin(target)?;
     let path = stage.folder().join(paths::CATALOG);
-    let name = path.to_str().ok_or_else(|| {
-        StoreError::io(format!("copying the catalog to {}", path.display()))(ErrorKind::InvalidFilename.into())
-    })?;
+    let name = text(&path)?;
     let mut between = Some(between);
     let mut copied: HashSet<Uuid> = HashSet::new();
     let mut dropped: HashSet<Uuid> = HashSet::new();
@@ -188,63 +221,14 @@ fn why_missing(live: &Catalog, listed: &ListedSegment) -> Result<Missing> {
     })
 }
 
-/// Makes a data folder at `data_dir`, which must not exist or be an empty folder, from a backup. The backup is checked:
-/// the catalog as a whole; and that each segment exists, has its length, the checksums that it was written with, and as
-/// many rows as the catalog says. The backup stays unchanged. Blocks.
-///
-/// # Errors
-/// [`StoreError::NotEmpty`]; [`StoreError::NoCatalog`] when `backup` is none;
-/// [`StoreError::Incompatible`], also when it is a data folder in use: its newest events are not in the
-/// file that would be copied; [`StoreError::Corrupt`] with what is wrong; [`StoreError::Io`];
-/// [`StoreError::Sqlite`]; [`StoreError::DiskFull`]. In all of these cases there is no store at
-/// `data_dir` afterwards.
-pub fn restore(backup: &Path, data_dir: &Path) -> Result<BackupReport> {
-    restore_checked(backup, data_dir).map_err(|error| disk_failure::refine(error, data_dir))
-}
-
-fn restore_checked(backup: &Path, data_dir: &Path) -> Result<BackupReport> {
-    let from = backup.join(paths::CATALOG);
-    if !from.is_file() {
-        return Err(StoreError::NoCatalog(backup.to_owned()));
-    }
-    let log = backup.join(format!("{}-wal", paths::CATALOG));
-    if fs::metadata(log).is_ok_and(|log| log.len() > 0) {
-        let reason = "it is a data folder in use or after a crash, not a backup".to_owned();
-        return Err(StoreError::Incompatible { path: from, reason });
-    }
-    let stage = AtomicFolder::begin(data_dir)?;
-    let path = stage.folder().join(paths::CATALOG);
-    copy_file(&from, &path)?;
-    let copy = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    check_catalog(&copy, &from).map_err(|error| match error {
-        StoreError::Sqlite(error) => StoreError::corrupt("the catalog of the backup", error),
-        other => other,
-    })?;
-    let mut report = BackupReport::default();
-    for listed in list_segments(&copy)? {
-        match copy_segment(backup, stage.folder(), &listed) {
-            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                return Err(listed.corrupt("its file is missing"));
-            }
-            other => other?,
-        }
-        report.add(&listed);
-    }
-    report.finish(&copy, &path)?;
-    drop(copy);
-    sync::create_folder(&paths::segments_folder(stage.folder()))?;
-    stage.finish()?;
-    Ok(report)
-}
-
 impl BackupReport {
-    fn add(&mut self, segment: &ListedSegment) {
+    pub(crate) fn add(&mut self, segment: &ListedSegment) {
         self.segments += 1;
         self.rows += segment.rows;
         self.bytes += segment.bytes;
     }
 
-    fn finish(&mut self, copy: &Connection, path: &Path) -> Result<()> {
+    pub(crate) fn finish(&mut self, copy: &Connection, path: &Path) -> Result<()> {
         self.sources = copy.query_row("SELECT count(*) FROM sources", [], |row| row.get::<_, i64>(0))?.cast_unsigned();
         let length = fs::metadata(path).map_err(StoreError::io(format!("looking at {}", path.display())))?;
         self.bytes += length.len();
@@ -252,7 +236,8 @@ impl BackupReport {
     }
 }
 
-fn copy_segment(from: &Path, to: &Path, listed: &ListedSegment) -> Result<()> {
+/// Copies a segment, and checks the copy.
+pub(crate) fn copy_segment(from: &Path, to: &Path, listed: &ListedSegment) -> Result<()> {
     sync::create_folder(&paths::source_folder(to, listed.source))?;
     let copied = copy_file(&listed.path(from), &listed.path(to))?;
     if copied != listed.bytes {
@@ -262,22 +247,5 @@ fn copy_segment(from: &Path, to: &Path, listed: &ListedSegment) -> Result<()> {
     match listed_segment::check(to, listed)? {
         Ok(_) => Ok(()),
         Err(reason) => Err(listed.corrupt(format!("{reason}; `tidegate repair` sets damaged segments aside"))),
-    }
-}
-
-fn check_catalog(copy: &Connection, path: &Path) -> Result<()> {
-    if database::version(copy, path)? == 0 {
-        return Err(StoreError::Incompatible { path: path.to_owned(), reason: "it is empty".to_owned() });
-    }
-    let found: String = copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    if found != "ok" {
-        return Err(StoreError::corrupt("the catalog of the backup", found));
-    }
-    let dangling = copy.query_row("PRAGMA foreign_key_check", [], |row| row.get::<_, String>(0)).optional()?;
-    match dangling {
-        Some(table) => {
-            Err(StoreError::corrupt("the catalog of the backup", format!("a row of {table} refers to nothing")))
-        }
-        None => Ok(()),
     }
 }

@@ -15,6 +15,7 @@ use crate::{
 };
 
 /// A segment that a catalog names.
+#[derive(Debug, Clone)]
 pub(crate) struct ListedSegment {
     pub(crate) id: Uuid,
     pub(crate) source: Uuid,

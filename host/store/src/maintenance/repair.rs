@@ -15,7 +15,9 @@ use crate::{
     maintenance::{
         adopt::{owner, whole},
         listed_segment::{self, ListedSegment},
+        segment_copies::SegmentCopies,
     },
+    objects::client::{RequestLimits, environment},
     recovery::{
         leftovers::{self, Leftover, LoggedRows},
         quarantine::{self, SetAside},
@@ -33,6 +35,8 @@ pub struct RepairReport {
     pub taken_back: Vec<SetAside>,
     /// Segments that stay in the quarantine, each with the reason.
     pub left: Vec<SetAside>,
+    /// Segments whose file was damaged or missing, and that were fetched from their copies.
+    pub fetched: Vec<SetAside>,
     /// Flushes that were cut off and are completed now.
     pub completed: u64,
     /// The write-ahead file of the catalog was damaged.
@@ -47,6 +51,22 @@ pub struct RepairReport {
 /// [`rebuild_catalog`]; [`StoreError::Corrupt`] for a catalog that SQLite cannot trust: restore a backup, or
 /// move it away and rebuild; [`StoreError::Io`]; [`StoreError::Sqlite`].
 pub fn repair(data_dir: &Path) -> Result<RepairReport> {
+    repair_with(data_dir, None)
+}
+
+/// [`repair`], for a folder whose segments have copies at an address, as in
+/// [`StoreOptions::copies_url`](crate::StoreOptions::copies_url): what is damaged or missing is fetched from there, and set aside only if
+/// that cannot be.
+///
+/// # Errors
+/// As of [`repair`]; [`StoreError::OtherOwner`] when the copies are those of another catalog; [`StoreError::BadUrl`];
+/// [`StoreError::ObjectStore`].
+pub fn repair_from_copies(data_dir: &Path, url: &str) -> Result<RepairReport> {
+    let copies = SegmentCopies::open(url, data_dir, environment(), RequestLimits::default())?;
+    repair_with(data_dir, Some(&copies))
+}
+
+fn repair_with(data_dir: &Path, copies: Option<&SegmentCopies>) -> Result<RepairReport> {
     if !data_dir.join(paths::CATALOG).is_file() && !paths::segments_folder(data_dir).is_dir() {
         return Err(StoreError::NoCatalog(data_dir.to_owned()));
     }
@@ -64,27 +84,32 @@ pub fn repair(data_dir: &Path) -> Result<RepairReport> {
         );
         return Err(StoreError::corrupt("the catalog", reason));
     }
+    copies.map_or(Ok(()), |copies| copies.check_owner(&conn))?;
     let before: Vec<Uuid> = quarantine::list(data_dir)?.iter().map(|note| note.segment).collect();
     let recovered = start::recover(&mut conn, data_dir, identity, log)?;
     let mut report = RepairReport { log: recovered.log, completed: recovered.completed, ..RepairReport::default() };
     for listed in listed_segment::list_segments(&conn)? {
         let Err(reason) = listed_segment::check(data_dir, &listed)? else { continue };
-        if put_back(data_dir, &listed)? {
-            report.taken_back.push(SetAside {
-                source_name: Some(listed.source_name.clone()),
-                rows: Some(listed.rows),
-                ..SetAside::new(listed.id, listed.source, "")
-            });
-            continue;
-        }
-        // A crash in between leaves a file that no catalog names, which the next start settles.
-        conn.execute("DELETE FROM segments WHERE id = ?1", [listed.id])?;
-        let note = SetAside {
+        let note = |reason: String| SetAside {
             source_name: Some(listed.source_name.clone()),
             rows: Some(listed.rows),
             ..SetAside::new(listed.id, listed.source, reason)
         };
-        report.set_aside.push(quarantine::put(data_dir, &listed.path(data_dir), note)?);
+        if put_back(data_dir, &listed)? {
+            report.taken_back.push(note(String::new()));
+            continue;
+        }
+        let reason = match copies.map(|copies| copies.replace(data_dir, &listed)).transpose()? {
+            Some(None) => {
+                report.fetched.push(note(reason));
+                continue;
+            }
+            Some(Some(lost)) => format!("{reason}, and {lost}"),
+            None => reason,
+        };
+        // A crash in between leaves a file that no catalog names, which the next start settles.
+        conn.execute("DELETE FROM segments WHERE id = ?1", [listed.id])?;
+        report.set_aside.push(quarantine::put(data_dir, &listed.path(data_dir), note(reason))?);
     }
     for note in quarantine::list(data_dir)? {
         match take_back(&mut conn, data_dir, identity, &note)? {
@@ -114,7 +139,12 @@ fn put_back(data: &Path, listed: &ListedSegment) -> Result<bool> {
 }
 
 /// Takes a segment back from the quarantine. The inner error says why it stays there.
-fn take_back(conn: &mut Connection, data: &Path, catalog: Uuid, note: &SetAside) -> Result<Result<(), String>> {
+pub(crate) fn take_back(
+    conn: &mut Connection,
+    data: &Path,
+    catalog: Uuid,
+    note: &SetAside,
+) -> Result<Result<(), String>> {
     if !note.file {
         return Ok(Err(note.reason.clone()));
     }

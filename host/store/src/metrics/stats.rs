@@ -80,6 +80,21 @@ pub struct StoreStats {
     /// Now: the last attempt to put a segment into the object store failed. New events stay in memory and in the write-ahead
     /// log.
     pub objects_failing: bool,
+    /// Now: the epoch of this data folder in the object store; 0 without one.
+    pub objects_epoch: u64,
+    /// Now: another data folder has taken over the copies in the object store; see
+    /// [`StoreError::Replaced`](crate::StoreError).
+    pub objects_replaced: bool,
+    /// Copies of the catalog that were put into the object store.
+    pub catalog_copies: u64,
+    /// Bytes of them.
+    pub catalog_copy_bytes: u64,
+    /// Attempts to put one that failed; they are repeated.
+    pub failed_catalog_copies: u64,
+    /// Now: when the newest copy of this process was taken, in microseconds since 1970, UTC; 0 without one.
+    pub catalog_copied_at: i64,
+    /// Now: for how long the catalog has had changes that its newest copy lacks, in seconds; 0 if it lacks none.
+    pub catalog_copy_behind_seconds: u64,
     /// Now: the last checkpoint failed, and the write-ahead log grows.
     pub checkpoint_failing: bool,
 }

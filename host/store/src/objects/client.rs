@@ -179,6 +179,12 @@ impl ObjectClient {
     }
 }
 
+/// The error of a request that failed.
+pub(crate) fn refused(what: &str, error: &object_store::Error) -> StoreError {
+    tracing::warn!(what, %error, "the object store refuses");
+    StoreError::ObjectStore { reason: format!("{what}: {}", ObjectError::of(error)) }
+}
+
 /// The settings of the environment.
 pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

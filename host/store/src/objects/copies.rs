@@ -1,8 +1,8 @@
-//! Copies of segments in an object store, for readers that have no access to the data folder.
+//! Copies of segments in an object store, for readers that have no access to the data folder, and for its recovery.
 //!
 //! A segment is put into the store before the catalog names it, so that whoever is told its name finds it. It is deleted
-//! there after its file is gone: then no query reads it any more. The object `owner.json` says which catalog the copies belong
-//! to: a store of another catalog would take them for its own leftovers and delete them.
+//! there after its file is gone, because then no query reads it any more, and when no copy of the catalog names it
+//! (`catalog_copies`).
 //!
 //! Calls block. They are made by the threads of the background, and end early when the store is closed.
 
@@ -10,21 +10,16 @@ use std::{
     fmt,
     fs::File,
     future::Future,
-    io::Read,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
         mpsc,
     },
     time::Duration,
 };
 
-use bytes::Bytes;
-use chrono::{DateTime, Utc};
-use futures::{StreamExt, TryStreamExt, stream};
-use object_store::{ObjectStoreExt, PutMode, PutOptions, WriteMultipart, path::Path as ObjectPath};
-use serde::{Deserialize, Serialize};
+use object_store::path::Path as ObjectPath;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -34,39 +29,15 @@ use crate::{
         client::{ObjectClient, RequestLimits},
         counters::add,
         io_runtime::IoRuntime,
-        object_error::ObjectError,
+        kept_catalogs::KeptCatalogs,
+        ownership::{Before, Replacement, claim_owner, delete_objects, epoch_after, take_epoch},
+        segment_objects::{SegmentCopy, list_segments, put_segment},
         url::StoreUrl,
     },
 };
 
-/// A file of more bytes is put in parts of so many.
-const PART_BYTES: usize = 8 << 20;
-
-/// Parts that are on their way at a time.
-const PARTS_AT_ONCE: usize = 3;
-
-/// Objects that are deleted at a time.
-const DELETED_AT_ONCE: usize = 8;
-
 /// The time of one try to put a part.
 const PUT_TIME: Duration = Duration::from_secs(60);
-
-/// Which catalog the copies belong to.
-const OWNER: &str = "owner.json";
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Owner {
-    catalog: String,
-}
-
-/// A copy of a segment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SegmentCopy {
-    pub(crate) source: Uuid,
-    pub(crate) segment: Uuid,
-    pub(crate) bytes: u64,
-    pub(crate) written: DateTime<Utc>,
-}
 
 /// What putting copies took since the start.
 #[derive(Debug, Default)]
@@ -79,15 +50,34 @@ pub(crate) struct CopyCounters {
     pub(crate) missing: AtomicU64,
     /// Whether the last attempt to put one failed.
     pub(crate) is_failing: AtomicBool,
+    /// The epoch that this data folder has; 0 as long as it has none.
+    pub(crate) epoch: AtomicU64,
+    pub(crate) catalog_puts: AtomicU64,
+    pub(crate) catalog_put_bytes: AtomicU64,
+    pub(crate) failed_catalog_puts: AtomicU64,
+    /// When the newest copy of this process was taken, in microseconds since 1970.
+    pub(crate) catalog_copied_at: AtomicI64,
+    /// Since when the catalog has what its newest copy lacks, in microseconds since 1970; 0 if it has nothing.
+    pub(crate) catalog_behind_since: AtomicI64,
 }
 
 /// The copies of the segments of a store.
 pub(crate) struct ObjectCopies {
-    client: Arc<ObjectClient>,
+    pub(super) client: Arc<ObjectClient>,
     runtime: IoRuntime,
-    catalog: Uuid,
-    is_claimed: AtomicBool,
+    pub(super) data: PathBuf,
+    /// The identity of the catalog.
+    pub(super) catalog: Uuid,
+    /// The identity of the data folder.
+    writer: Uuid,
+    epoch: Mutex<Option<u64>>,
+    replaced: OnceLock<Replacement>,
     stop: watch::Sender<bool>,
+    /// Held while a copy of the catalog is made and put.
+    pub(super) putting: Mutex<()>,
+    pub(super) kept: Mutex<KeptCatalogs>,
+    /// Whether no thread of the background puts copies of the catalog.
+    pub(super) is_manual: bool,
     pub(crate) counters: CopyCounters,
 }
 
@@ -97,40 +87,38 @@ impl fmt::Debug for ObjectCopies {
     }
 }
 
-fn refused(what: &str, error: &object_store::Error) -> StoreError {
-    tracing::warn!(what, %error, "the object store refuses");
-    StoreError::ObjectStore { reason: format!("{what}: {}", ObjectError::of(error)) }
-}
-
 impl ObjectCopies {
-    /// The copies at an address for the catalog with this identity. Asks the store who has it; if it does not answer, that
-    /// is asked again before anything is put.
+    /// The copies at an address for the catalog and the data folder with these identities. Asks the store who has it; if it
+    /// does not answer, that is asked again before anything is put.
     ///
     /// # Errors
-    /// [`StoreError::OtherOwner`], [`StoreError::BadUrl`] if it is the data folder itself, and those of [`ObjectClient::open`].
+    /// [`StoreError::OtherOwner`], [`StoreError::Replaced`], [`StoreError::BadUrl`] if it is the data folder itself, and
+    /// those of [`ObjectClient::open`].
     pub(crate) fn open(
         url: &str,
         data: &Path,
-        catalog: Uuid,
+        (catalog, writer): (Uuid, Uuid),
+        is_manual: bool,
         settings: impl IntoIterator<Item = (String, String)>,
         limits: RequestLimits,
     ) -> Result<ObjectCopies> {
         let parsed = StoreUrl::parse(url)?;
-        if let StoreUrl::Folder(folder) = &parsed
-            && folder.canonicalize().is_ok_and(|folder| folder.starts_with(data) || data.starts_with(folder))
-        {
-            let reason = "the data folder cannot have the copies of its own segments";
-            return Err(StoreError::BadUrl { url: url.to_owned(), reason });
-        }
+        parsed.check_apart(url, data)?;
         let runtime = IoRuntime::start().map_err(StoreError::io("starting the thread of the object store"))?;
         let limits = RequestLimits { try_time: limits.try_time.max(PUT_TIME), ..limits };
         let client = Arc::new(ObjectClient::open(&parsed, settings, limits, &runtime)?);
         let copies = ObjectCopies {
             client,
             runtime,
+            data: data.to_owned(),
             catalog,
-            is_claimed: AtomicBool::new(false),
+            writer,
+            epoch: Mutex::default(),
+            replaced: OnceLock::new(),
             stop: watch::Sender::new(false),
+            putting: Mutex::default(),
+            kept: Mutex::default(),
+            is_manual,
             counters: CopyCounters::default(),
         };
         match copies.claim() {
@@ -138,7 +126,7 @@ impl ObjectCopies {
                 tracing::error!(reason, "the object store does not answer; segments wait until it does");
                 copies.counters.is_failing.store(true, Ordering::Relaxed);
             }
-            claimed => claimed?,
+            claimed => drop(claimed?),
         }
         Ok(copies)
     }
@@ -149,7 +137,7 @@ impl ObjectCopies {
     }
 
     /// Runs a request on the thread of the store, and waits for it.
-    fn run<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    pub(super) fn run<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         let (to, from) = mpsc::sync_channel(1);
         let mut stop = self.stop.subscribe();
         self.runtime.handle().spawn(async move {
@@ -163,50 +151,59 @@ impl ObjectCopies {
         from.recv().unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Makes sure that the copies are those of this catalog.
-    fn claim(&self) -> Result<()> {
-        if self.is_claimed.load(Ordering::Acquire) {
-            return Ok(());
+    /// Makes sure that the copies are those of this catalog and of this data folder, and returns the epoch that it has.
+    ///
+    /// # Errors
+    /// [`StoreError::OtherOwner`], [`StoreError::Replaced`], [`StoreError::ObjectStore`].
+    pub(crate) fn claim(&self) -> Result<u64> {
+        self.check_replaced()?;
+        // Of several threads one takes the epoch.
+        let mut taken = self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(epoch) = *taken {
+            return Ok(epoch);
         }
-        let (client, catalog) = (Arc::clone(&self.client), self.catalog.to_string());
-        self.run(async move {
-            let object = client.prefix.clone().join(OWNER);
-            let what = "asking whose segments are there";
-            let mut may_put = true;
-            loop {
-                match client.store.get(&object).await {
-                    Ok(found) => {
-                        let said = found.bytes().await.map_err(|error| refused(what, &error))?;
-                        let other =
-                            serde_json::from_slice(&said).map_or("unreadable".to_owned(), |owner: Owner| owner.catalog);
-                        return match other == catalog {
-                            true => Ok(()),
-                            false => Err(StoreError::OtherOwner { other, object: object.to_string() }),
-                        };
-                    }
-                    Err(object_store::Error::NotFound { .. }) if may_put => may_put = false,
-                    Err(error) => return Err(refused(what, &error)),
-                }
-                let owner = serde_json::to_vec(&Owner { catalog: catalog.clone() })
-                    .map_err(|error| StoreError::corrupt("the owner of copies", error))?;
-                // Only one of two that begin at the same time gets it; what is there is read again.
-                match client.store.put_opts(&object, owner.into(), PutOptions::from(PutMode::Create)).await {
-                    Ok(_)
-                    | Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {}
-                    Err(error) => return Err(refused("saying whose segments are there", &error)),
-                }
-            }
+        let (client, catalog, writer) = (Arc::clone(&self.client), self.catalog, self.writer);
+        let epoch = self.run(async move {
+            claim_owner(&client, catalog).await?;
+            take_epoch(&client, writer, Before::Own).await
         })?;
-        self.is_claimed.store(true, Ordering::Release);
-        Ok(())
+        let epoch = epoch.map_err(|other| self.be_replaced(other))?;
+        tracing::info!(epoch, "the copies in the object store are this data folder's");
+        self.counters.epoch.store(epoch, Ordering::Relaxed);
+        *taken = Some(epoch);
+        Ok(epoch)
+    }
+
+    /// Fails if it is known that another data folder has the catalog now. Asks nobody.
+    pub(crate) fn check_replaced(&self) -> Result<()> {
+        self.replaced.get().map_or(Ok(()), |replaced| Err(replaced.error()))
+    }
+
+    /// Asks the store whether another data folder has the catalog now.
+    ///
+    /// # Errors
+    /// [`StoreError::Replaced`] if so, from then on always; and those of [`Self::claim`].
+    pub(crate) fn check_epoch(&self) -> Result<()> {
+        let (client, epoch) = (Arc::clone(&self.client), self.claim()?);
+        let after = self.run(async move { epoch_after(&client, epoch).await })?;
+        after.map_or(Ok(()), |other| Err(self.be_replaced(other)))
+    }
+
+    fn be_replaced(&self, by: Replacement) -> StoreError {
+        let error = by.error();
+        if self.replaced.set(by).is_ok() {
+            tracing::error!(%error, "this server takes no more events, and changes nothing in the object store any more");
+        }
+        error
     }
 
     /// Puts the file of a segment, and compares the length of what is there then.
     ///
     /// # Errors
-    /// [`StoreError::ObjectStore`], [`StoreError::OtherOwner`], [`StoreError::Io`]; [`StoreError::Closed`] after [`Self::stop`].
+    /// [`StoreError::ObjectStore`], [`StoreError::OtherOwner`], [`StoreError::Replaced`], [`StoreError::Io`];
+    /// [`StoreError::Closed`] after [`Self::stop`].
     pub(crate) fn put(&self, source: Uuid, segment: Uuid, path: &Path, bytes: u64) -> Result<()> {
-        let put = self.claim().and_then(|()| self.try_to_put(source, segment, path, bytes));
+        let put = self.claim().and_then(|_| self.try_to_put(source, segment, path, bytes));
         match &put {
             Ok(()) => {
                 add(&self.counters.puts, 1);
@@ -220,50 +217,9 @@ impl ObjectCopies {
     }
 
     fn try_to_put(&self, source: Uuid, segment: Uuid, path: &Path, bytes: u64) -> Result<()> {
-        let reading = format!("reading segment {}", path.display());
-        let file = File::open(path).map_err(StoreError::io(reading.clone()))?;
+        let file = File::open(path).map_err(StoreError::io(format!("reading segment {}", path.display())))?;
         let client = Arc::clone(&self.client);
-        self.run(async move {
-            let object = client.place(source, segment);
-            let what = format!("putting segment {segment}");
-            let failed = |error: object_store::Error| refused(&what, &error);
-            let reading = || StoreError::io(reading.clone());
-            let mut parts = Parts { file };
-            match parts.next().map_err(reading())? {
-                Some(first) if (first.len() as u64) < bytes => {
-                    let upload = client.store.put_multipart(&object).await.map_err(failed)?;
-                    let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
-                    let mut next = Some(first);
-                    let written = loop {
-                        let Some(part) = next else { break Ok(()) };
-                        upload.put(part);
-                        if let Err(error) = upload.wait_for_capacity(PARTS_AT_ONCE).await {
-                            break Err(failed(error));
-                        }
-                        match parts.next().map_err(reading()) {
-                            Ok(part) => next = part,
-                            Err(error) => break Err(error),
-                        }
-                    };
-                    match written {
-                        Ok(()) => drop(upload.finish().await.map_err(failed)?),
-                        Err(error) => {
-                            // Otherwise the parts stay until the store deletes them by a rule of its own.
-                            let _ = upload.abort().await;
-                            return Err(error);
-                        }
-                    }
-                }
-                first => drop(client.store.put(&object, first.unwrap_or_default().into()).await.map_err(failed)?),
-            }
-            let found = client.store.head(&object).await.map_err(failed)?.size;
-            if found != bytes {
-                let _ = client.store.delete(&object).await;
-                let reason = format!("segment {segment} has {found} bytes there, and should have {bytes}");
-                return Err(StoreError::ObjectStore { reason });
-            }
-            Ok(())
-        })
+        self.run(async move { put_segment(&client, (source, segment), file, bytes).await })
     }
 
     /// All copies. Objects with other names than those of segments are left out.
@@ -277,26 +233,15 @@ impl ObjectCopies {
 
     fn list_in(&self, folder: ObjectPath) -> Result<Vec<SegmentCopy>> {
         let client = Arc::clone(&self.client);
-        self.run(async move {
-            let all = client.folder();
-            let listed = client.store.list(Some(&folder)).try_filter_map(|object| {
-                let copy = named(&all, &object.location).map(|(source, segment)| SegmentCopy {
-                    source,
-                    segment,
-                    bytes: object.size,
-                    written: object.last_modified,
-                });
-                futures::future::ready(Ok(copy))
-            });
-            listed.try_collect().await.map_err(|error| refused("listing segments", &error))
-        })
+        self.run(async move { list_segments(&client, &folder).await })
     }
 
-    /// Deletes the copies of segments, given by segment and source; where both are the same, of a whole source.
+    /// Deletes the copies of segments, given by segment and source; where both are the same, of a whole source. Whoever
+    /// calls makes sure that no copy of the catalog names them.
     ///
     /// # Errors
     /// As of [`Self::put`]. Some may be deleted.
-    pub(crate) fn delete(&self, dropped: &[(Uuid, Uuid)]) -> Result<()> {
+    pub(crate) fn delete_segments(&self, dropped: &[(Uuid, Uuid)]) -> Result<()> {
         self.claim()?;
         let mut objects = Vec::new();
         for (segment, source) in dropped {
@@ -308,36 +253,8 @@ impl ObjectCopies {
             objects.extend(copies.iter().map(|copy| self.client.place(copy.source, copy.segment)));
         }
         let (client, count) = (Arc::clone(&self.client), objects.len());
-        self.run(async move {
-            let delete = async |object: ObjectPath| match client.store.delete(&object).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                Err(error) => Err(refused("deleting segments", &error)),
-            };
-            stream::iter(objects).map(delete).buffer_unordered(DELETED_AT_ONCE).try_collect::<()>().await
-        })?;
+        self.run(async move { delete_objects(&client, objects, "deleting segments").await })?;
         add(&self.counters.deleted, count as u64);
         Ok(())
     }
-}
-
-/// A file in parts.
-struct Parts {
-    file: File,
-}
-
-impl Parts {
-    fn next(&mut self) -> std::io::Result<Option<Bytes>> {
-        let mut part = Vec::new();
-        Read::by_ref(&mut self.file).take(PART_BYTES as u64).read_to_end(&mut part)?;
-        Ok((!part.is_empty()).then(|| part.into()))
-    }
-}
-
-/// The source and the segment of an object that has a name as [`ObjectClient::place`] gives it.
-fn named(folder: &ObjectPath, object: &ObjectPath) -> Option<(Uuid, Uuid)> {
-    let parts: Vec<_> = object.prefix_match(folder)?.collect();
-    let [source, file] = parts.as_slice() else { return None };
-    let (source, segment) = (source.as_ref(), file.as_ref().strip_suffix(".parquet")?);
-    let ids = (Uuid::parse_str(source).ok()?, Uuid::parse_str(segment).ok()?);
-    (ids.0.to_string() == source && ids.1.to_string() == segment).then_some(ids)
 }

@@ -6,16 +6,25 @@
 //!
 //! [`url`] says which store, [`object_error`] why it does not give an object, [`io_runtime`] runs requests, [`client`]
 //! makes them within bounds, [`block_index`] knows which blocks are on disk, [`block_cache`] holds them, [`block_reader`]
-//! reads ranges of an object through both, [`copies`] puts segments there and deletes them, and [`counters`] says what that took.
+//! reads ranges of an object through both, and [`counters`] says what that took.
 //!
-//! Uses: `data_folder`.
+//! Of a server that keeps copies, [`segment_objects`] puts and lists segments, [`catalog_object`] is a copy of the catalog as
+//! an object, [`ownership`] says whose the copies are, [`kept_catalogs`] which copies of the catalog there are, [`copies`] puts and
+//! deletes segments, and [`catalog_copies`] puts copies of the catalog and decides when a segment may be deleted.
+//!
+//! Uses: `data_folder`, `catalog` (its copy).
 
 pub(crate) mod block_cache;
 pub(crate) mod block_index;
 pub(crate) mod block_reader;
+mod catalog_copies;
+pub(crate) mod catalog_object;
 pub(crate) mod client;
 pub(crate) mod copies;
 pub(crate) mod counters;
 pub(crate) mod io_runtime;
+mod kept_catalogs;
 pub(crate) mod object_error;
+pub(crate) mod ownership;
+pub(crate) mod segment_objects;
 pub(crate) mod url;

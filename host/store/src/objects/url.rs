@@ -42,6 +42,19 @@ impl StoreUrl {
             .map_err(|_| bad("its prefix has an empty part, a dot part or a letter that is not allowed"))?;
         Ok(StoreUrl::Bucket { bucket: bucket.to_owned(), prefix })
     }
+
+    /// Makes sure that copies at this address are not in the data folder itself, nor it among them.
+    ///
+    /// # Errors
+    /// [`StoreError::BadUrl`].
+    pub(crate) fn check_apart(&self, url: &str, data: &Path) -> Result<()> {
+        let StoreUrl::Folder(folder) = self else { return Ok(()) };
+        if folder.canonicalize().is_ok_and(|folder| folder.starts_with(data) || data.starts_with(folder)) {
+            let reason = "the data folder cannot have the copies of its own segments";
+            return Err(StoreError::BadUrl { url: url.to_owned(), reason });
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -52,6 +52,11 @@ impl CatalogNames {
             dropped: ids("SELECT id FROM dropped")?,
         })
     }
+
+    /// Whether a segment is one of those of the catalog.
+    pub(crate) fn names(&self, segment: Uuid) -> bool {
+        self.segments.contains(&segment)
+    }
 }
 
 /// A file in `segments/` that the catalog does not name.
@@ -152,7 +157,7 @@ pub(crate) fn decide(
 }
 
 /// Whether a segment that the catalog names has all write-ahead rows of another one: a later merge of the same segments.
-fn is_covered(conn: &Connection, key: i64, entry: &FooterEntry) -> Result<bool> {
+pub(crate) fn is_covered(conn: &Connection, key: i64, entry: &FooterEntry) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM segments WHERE source = ?1 AND first_seq <= ?2 AND last_seq >= ?3)";
     Ok(conn.query_row(sql, params![key, entry.first_seq, entry.last_seq], |row| row.get(0))?)
 }

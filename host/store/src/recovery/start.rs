@@ -29,10 +29,16 @@ pub(crate) struct Recovered {
 }
 
 /// Whether a new catalog may be created. Not if there are segments, none of which a new catalog would name.
+///
+/// # Errors
+/// [`StoreError::CatalogMissing`]; [`StoreError::Unrecovered`].
 pub(crate) fn may_create_catalog(data: &Path) -> Result<bool> {
     let log = fs::metadata(wal_file::path(data)).map_or(0, |file| file.len());
     let empty = fs::metadata(data.join(paths::CATALOG)).map_or(0, |file| file.len()) == 0;
     let bare = leftovers::list_files(data)?.segments.is_empty() && quarantine::list(data)?.is_empty();
+    if empty && paths::recovery_note(data).is_file() {
+        return Err(StoreError::Unrecovered(data.to_owned()));
+    }
     if empty && !(bare && log == 0) {
         return Err(StoreError::CatalogMissing(data.to_owned()));
     }

@@ -74,6 +74,12 @@ impl GoneFiles {
         &self.tombstones
     }
 
+    /// Leaves the tombstones out that are not among these.
+    pub(crate) fn retain(&mut self, kept: &[(Uuid, Uuid)]) {
+        let kept: HashSet<&(Uuid, Uuid)> = kept.iter().collect();
+        self.tombstones.retain(|tombstone| kept.contains(tombstone));
+    }
+
     /// Makes the deletion of the files durable. It may take long, and so is not part of the transaction.
     pub(crate) fn sync(&self) -> Result<()> {
         for (folder, paths) in &self.paths {

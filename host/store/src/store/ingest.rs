@@ -26,7 +26,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::UnknownSource`]; [`StoreError::Overloaded`]; [`StoreError::Backlog`];
     /// [`StoreError::DiskFull`]; [`StoreError::CommitFailed`], [`StoreError::ReadOnly`] and
-    /// [`StoreError::Unconfirmed`] when the disk fails;
+    /// [`StoreError::Unconfirmed`] when the disk fails; [`StoreError::Replaced`];
     /// [`StoreError::Closed`].
     pub async fn ingest(&self, source: &str, events: Vec<Value>) -> Result<Ingested> {
         self.ingest_at(source, events, now_micros()).await
@@ -79,6 +79,8 @@ impl Store {
         if intake.events() == 0 {
             return Ok(Ingested::default());
         }
+        // Events that cannot be handed over to the server that has taken over.
+        self.copies.as_ref().map_or(Ok(()), |(copies, ..)| copies.check_replaced())?;
         source.pace(self.options.pace_bytes()).await;
         self.check_room()?;
         source.check_backlog(self.options.max_raw_rows)?;

@@ -26,6 +26,7 @@ use uuid::Uuid;
 
 use crate::{
     background::{
+        catalog_copying::CatalogCopier,
         compaction::Compactor,
         copying::Copier,
         dropped::Dropped,
@@ -48,6 +49,9 @@ use crate::{
     wal::{numbering, rows, writer::Writer},
 };
 
+/// Where copies are kept, the thread of those of segments, and the thread of those of the catalog.
+type Copying = (Arc<ObjectCopies>, Arc<Copier>, Arc<CatalogCopier>);
+
 /// A log store in one folder; see the documentation of the crate.
 #[derive(Debug)]
 pub struct Store {
@@ -58,8 +62,8 @@ pub struct Store {
     flusher: Arc<Flusher>,
     compactor: Arc<Compactor>,
     settler: Arc<Settler>,
-    /// Where copies of segments are kept, and the thread that completes them.
-    pub(crate) copies: Option<(Arc<ObjectCopies>, Arc<Copier>)>,
+    /// Where copies are kept, and the threads that complete them.
+    pub(crate) copies: Option<Copying>,
     pub(crate) options: StoreOptions,
     /// What the start found.
     pub(crate) recovered: Recovered,
@@ -75,7 +79,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::CatalogMissing`] where there are segments and no catalog;
-    /// [`StoreError::Exposed`]; [`StoreError::OtherOwner`] and [`StoreError::BadUrl`] for the address of copies; [`StoreError::Locked`] when another process has the folder; [`StoreError::Incompatible`],
+    /// [`StoreError::Exposed`]; [`StoreError::OtherOwner`], [`StoreError::Replaced`] and [`StoreError::BadUrl`] for the address of copies;
+    /// [`StoreError::Locked`] when another process has the folder; [`StoreError::Incompatible`],
     /// [`StoreError::Corrupt`], [`StoreError::Io`], [`StoreError::Sqlite`].
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Arc<Store>> {
         let dir = create_data_folder(dir)?;
@@ -115,7 +120,11 @@ impl Store {
 
         let copies = match options.copies_url.as_str() {
             "" => None,
-            url => Some(Arc::new(ObjectCopies::open(url, &dir, identity, environment(), RequestLimits::default())?)),
+            url => {
+                let (of, is_manual) = ((identity, catalog.writer()?), options.manual_flush);
+                let limits = RequestLimits::default();
+                Some(Arc::new(ObjectCopies::open(url, &dir, of, is_manual, environment(), limits)?))
+            }
         };
 
         let (queue, waker) = flusher::queue();
@@ -146,7 +155,9 @@ impl Store {
             Some(copies) => {
                 let (sources, of_copier) = (Arc::clone(&sources), Arc::clone(&copies));
                 let copier = Copier::start(dir.clone(), sources, of_copier, options.manual_flush)?;
-                Some((copies, Arc::new(copier)))
+                let (of_copier, writer) = (Arc::clone(&copies), Arc::clone(&writer));
+                let of_catalog = CatalogCopier::start(dir.clone(), of_copier, writer, options.manual_flush)?;
+                Some((copies, Arc::new(copier), Arc::new(of_catalog)))
             }
         };
         Ok(Arc::new(Store {
@@ -252,10 +263,12 @@ impl Store {
 }
 
 /// Ends what waits for the object store, so that no other thread does.
-fn stop_copies(copies: Option<&(Arc<ObjectCopies>, Arc<Copier>)>) {
-    if let Some((copies, copier)) = copies {
+fn stop_copies(copies: Option<&Copying>) {
+    if let Some((copies, copier, of_catalog)) = copies {
+        of_catalog.finish();
         copies.stop();
         copier.stop();
+        of_catalog.stop();
     }
 }
 

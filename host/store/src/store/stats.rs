@@ -16,14 +16,22 @@ impl Store {
             lost_events: self.recovered.log.and_then(|log| log.events),
             ..self.writer.counters().totals()
         };
-        if let Some((copies, _)) = &self.copies {
-            let CopyCounters { puts, put_bytes, failed_puts, deleted, missing, is_failing } = &copies.counters;
+        if let Some((copies, ..)) = &self.copies {
+            let CopyCounters { puts, put_bytes, failed_puts, deleted, missing, is_failing, .. } = &copies.counters;
             stats.object_puts = puts.load(Ordering::Relaxed);
             stats.object_put_bytes = put_bytes.load(Ordering::Relaxed);
             stats.failed_object_puts = failed_puts.load(Ordering::Relaxed);
             stats.deleted_objects = deleted.load(Ordering::Relaxed);
             stats.missing_objects = missing.load(Ordering::Relaxed);
             stats.objects_failing = is_failing.load(Ordering::Relaxed);
+            let CopyCounters { epoch, catalog_puts, catalog_put_bytes, failed_catalog_puts, .. } = &copies.counters;
+            stats.objects_epoch = epoch.load(Ordering::Relaxed);
+            stats.objects_replaced = copies.check_replaced().is_err();
+            stats.catalog_copies = catalog_puts.load(Ordering::Relaxed);
+            stats.catalog_copy_bytes = catalog_put_bytes.load(Ordering::Relaxed);
+            stats.failed_catalog_copies = failed_catalog_puts.load(Ordering::Relaxed);
+            stats.catalog_copied_at = copies.counters.catalog_copied_at.load(Ordering::Relaxed);
+            stats.catalog_copy_behind_seconds = copies.catalog_behind_seconds();
         }
         for source in self.sources.all() {
             stats.sources += 1;

@@ -226,7 +226,7 @@ async fn the_copies_of_another_store_are_left_alone() {
     assert!(matches!(Store::open(&one.data(), options), Err(StoreError::ObjectStore { .. })));
 }
 
-fn limits() -> RequestLimits {
+pub(super) fn limits() -> RequestLimits {
     let short = Duration::from_millis(400);
     RequestLimits { at_once: 4, connect_time: short, try_time: short, retries: 3, retry_time: Duration::from_secs(5) }
 }
@@ -235,7 +235,8 @@ fn limits() -> RequestLimits {
 async fn a_bucket_gets_whole_objects_or_an_error() {
     let (server, dir, cache) = (ObjectServer::start(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let open = |catalog: Uuid| {
-        ObjectCopies::open("s3://bucket/logs", Path::new("/none"), catalog, server.settings(), limits())
+        let of = (catalog, catalog);
+        ObjectCopies::open("s3://bucket/logs", Path::new("/none"), of, true, server.settings(), limits())
     };
     let catalog = Uuid::new_v4();
     let copies = open(catalog).unwrap();
@@ -273,9 +274,9 @@ async fn a_bucket_gets_whole_objects_or_an_error() {
         assert!(!server.objects().contains_key(&format!("logs/segments/{source}/{segment}.parquet")));
     }
     // Part by part, and a source as a whole.
-    copies.delete(&[(listed[0].segment, source), (Uuid::new_v4(), source)]).unwrap();
+    copies.delete_segments(&[(listed[0].segment, source), (Uuid::new_v4(), source)]).unwrap();
     assert_eq!(copies.list().unwrap().len(), 7);
-    copies.delete(&[(source, source)]).unwrap();
+    copies.delete_segments(&[(source, source)]).unwrap();
     assert_eq!(copies.list().unwrap(), []);
     assert!(matches!(open(Uuid::new_v4()), Err(StoreError::OtherOwner { .. })));
 

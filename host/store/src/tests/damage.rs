@@ -18,10 +18,10 @@ use super::{all, durability::copy, frame, manual, open, path, rows};
 use crate::{Store, StoreError, data_folder::paths};
 
 /// Numbers that look random and are the same in every run.
-struct Numbers(u64);
+pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

@@ -28,8 +28,10 @@ pub(super) enum Fault {
     Cut,
     /// The right answer with a bit of its body changed.
     Flip,
-    /// The end of the connection.
+    /// The request is carried out, and the connection ends without an answer.
     Close,
+    /// A list that lacks the last of its objects.
+    Stale,
 }
 
 #[derive(Debug)]
@@ -199,7 +201,7 @@ fn read_request(reader: &mut BufReader<&TcpStream>) -> Option<(Request, Vec<u8>)
 }
 
 /// The answer to a request that changes something or lists objects; `None` if it only reads one.
-fn changed(request: &Request, sent: Vec<u8>, state: &State) -> Option<(u16, String, Bytes)> {
+fn changed(request: &Request, sent: Vec<u8>, fault: Option<Fault>, state: &State) -> Option<(u16, String, Bytes)> {
     let mut objects = state.objects.lock().unwrap();
     let value = |name: &str| {
         let pair = request.query.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name));
@@ -248,7 +250,9 @@ fn changed(request: &Request, sent: Vec<u8>, state: &State) -> Option<(u16, Stri
         ("DELETE", Some(_)) => (204, String::new(), Bytes::new()),
         ("GET", None) if request.query.contains("list-type=2") => {
             let prefix = value("prefix").unwrap_or_default();
-            let listed = objects.iter().filter(|(name, _)| name.starts_with(&prefix)).map(|(name, bytes)| {
+            let found: Vec<_> = objects.iter().filter(|(name, _)| name.starts_with(&prefix)).collect();
+            let lacking = usize::from(fault == Some(Fault::Stale)).min(found.len());
+            let listed = found[..found.len() - lacking].iter().map(|(name, bytes)| {
                 let (size, when) = (bytes.len(), "2026-11-23T00:00:00.000Z");
                 format!("<Contents><Key>{name}</Key><Size>{size}</Size><LastModified>{when}</LastModified></Contents>")
             });
@@ -265,7 +269,7 @@ fn answer(request: &Request, sent: Vec<u8>, fault: Option<Fault>, state: &State)
         let code = if status == 503 { "SlowDown" } else { "InternalError" };
         return (status, String::new(), format!("<Error><Code>{code}</Code></Error>").into());
     }
-    if let Some(answer) = changed(request, sent, state) {
+    if let Some(answer) = changed(request, sent, fault, state) {
         return answer;
     }
     let Some(found) = state.objects.lock().unwrap().get(&request.object).cloned() else {

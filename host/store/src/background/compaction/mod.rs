@@ -168,6 +168,10 @@ impl CompactThread {
     /// Merges in all sources until nothing is to be done. Returns the first failure; the other sources are handled all
     /// the same.
     fn compact_all(&mut self, pace: Pace) -> Result<()> {
+        if let Some(Err(replaced)) = self.copies.as_ref().map(|copies| copies.check_replaced()) {
+            // It was told, and no segment can be put any more.
+            return if pace == Pace::Background { Ok(()) } else { Err(replaced) };
+        }
         let sources = self.sources.all();
         self.settled.retain(|id, _| sources.iter().any(|source| source.id == *id));
         let mut failed = None;
