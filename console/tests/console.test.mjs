@@ -310,7 +310,10 @@ test("names that look like code are text on every page", async () => {
     await page.locator("main h1").first().waitFor({ state: "attached" });
     if (name === "explore") await page.getByLabel("Endpoint", { exact: true }).selectOption("evil");
     await page.getByText(EVIL).first().waitFor();
-    if (name === "status") await page.locator(".plot canvas").first().waitFor();
+    if (name === "status") {
+      await page.locator(".plot canvas").first().waitFor();
+      await page.locator(".figures").getByText(/^\S+ \S+ of 1(\.0)? GiB$/).first().waitFor();
+    }
     await accessible(name);
   }
   await page.goto(`${base}/console#/sources/${encodeURIComponent(`evil ${EVIL}`)}`);
