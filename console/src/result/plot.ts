@@ -27,7 +27,7 @@ export interface PlotOptions {
 /** A time at the axis: the hour, and at the start of a day the day. */
 function tick(ms: number, step: number): string {
   const text = time(ms);
-  if (step >= 86_400 || text.slice(11, 16) === "00:00") return text.slice(5, 10);
+  if (step >= 86_400 || text.slice(11, 19) === "00:00:00") return text.slice(5, 10);
   return text.slice(11, step < 60 ? 19 : 16);
 }
 
