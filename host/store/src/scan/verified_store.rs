@@ -31,6 +31,7 @@ use object_store::{
 use crate::{
     data_folder::page_cache,
     objects::object_error::{ObjectError, first_of},
+    read_memory::{NoMemory, ReadMemory, counted},
     segment::{
         checksum::{
             file::check_root,
@@ -58,6 +59,10 @@ pub(crate) struct VerifiedStore {
     checksums: OnceLock<Arc<ChecksumTable>>,
     /// Why a read failed for a reason that may pass, in the words of the operating system.
     transient: OnceLock<String>,
+    /// What is read counts here, if it is read for a statement.
+    memory: Option<ReadMemory>,
+    /// Why there was no memory for a read.
+    no_memory: OnceLock<NoMemory>,
 }
 
 impl fmt::Display for VerifiedStore {
@@ -100,7 +105,19 @@ impl VerifiedStore {
             file: OnceLock::new(),
             checksums: OnceLock::new(),
             transient: OnceLock::new(),
+            memory: None,
+            no_memory: OnceLock::new(),
         }
+    }
+
+    /// The same, which counts what is read in the memory of a statement, from before it is read until it is dropped.
+    pub(crate) fn counting_in(self, memory: Option<ReadMemory>) -> Self {
+        VerifiedStore { memory, ..self }
+    }
+
+    /// Why there was no memory for a read, if that made it fail.
+    pub(crate) fn no_memory(&self) -> Option<&NoMemory> {
+        self.no_memory.get()
     }
 
     /// Why a read failed for a reason that may pass; `None` if the segment is damaged.
@@ -110,6 +127,10 @@ impl VerifiedStore {
 
     /// Records why the segment cannot be read.
     fn note(&self, error: &Error) {
+        if let Some(refused) = first_of::<NoMemory>(error) {
+            // The segment is as it should be.
+            return drop(self.no_memory.set(refused.clone()));
+        }
         if let Some(wrong) = first_of::<Damage>(error) {
             self.segment.note_damage(&wrong.0);
         } else if let Some(refused) = first_of::<ObjectError>(error) {
@@ -194,10 +215,18 @@ impl VerifiedStore {
         }
     }
 
-    /// Bytes that are not checked yet.
+    /// Bytes that are not checked yet. They count in the memory of the statement before they are read.
     async fn unchecked(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let Some(memory) = &self.memory else { return self.uncounted(location, ranges).await };
+        let hold = |range: &Range<u64>| memory.hold(range.end.saturating_sub(range.start));
+        let held = ranges.iter().map(hold).collect::<Result<Vec<_>, _>>().map_err(|none| refused(none.into()))?;
+        let read = self.uncounted(location, ranges).await?;
+        Ok(read.into_iter().zip(held).map(|(bytes, held)| counted(bytes, held)).collect())
+    }
+
+    async fn uncounted(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if let Some((reader, object)) = self.segment.object() {
-            return reader.ranges(&object, ranges).await.map_err(refused);
+            return reader.ranges(&object, ranges, self.memory.as_ref()).await.map_err(refused);
         }
         let file = self.file.get_or_init(|| File::open(self.segment.path()?).ok());
         match file.as_ref().and_then(|file| page_cache::read(file, ranges)) {

@@ -228,7 +228,14 @@ async fn the_copies_of_another_store_are_left_alone() {
 
 pub(super) fn limits() -> RequestLimits {
     let short = Duration::from_millis(400);
-    RequestLimits { at_once: 4, connect_time: short, try_time: short, retries: 3, retry_time: Duration::from_secs(5) }
+    RequestLimits {
+        at_once: 4,
+        connect_time: short,
+        try_time: short,
+        retries: 3,
+        retry_time: Duration::from_secs(5),
+        ..RequestLimits::default()
+    }
 }
 
 #[tokio::test]
@@ -293,5 +300,5 @@ async fn a_bucket_gets_whole_objects_or_an_error() {
     assert!(matches!(putting.join().unwrap(), Err(StoreError::Closed)));
     assert!(began.elapsed() < Duration::from_secs(2));
     let cache = SegmentCache { folder: cache.path().to_owned(), bytes: 1 };
-    assert!(SegmentFiles::open("s3://bucket/logs", &cache).is_ok());
+    assert!(SegmentFiles::open("s3://bucket/logs", &cache, Duration::from_secs(1)).is_ok());
 }

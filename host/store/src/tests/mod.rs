@@ -29,6 +29,7 @@ mod once;
 mod order;
 mod place_bytes;
 mod places;
+mod read_memory;
 mod recover;
 mod recover_faults;
 mod recover_histories;
