@@ -15,6 +15,7 @@ mod cancel;
 mod cluster;
 mod cluster_broken_answers;
 mod cluster_corpus;
+mod cluster_costs;
 mod cluster_document;
 mod cluster_kills;
 mod cluster_store_faults;

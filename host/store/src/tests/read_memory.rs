@@ -96,8 +96,8 @@ async fn whoever_waits_for_the_fetch_of_another_one_counts_it_too() {
     }
     // The first one leaves, and the second one has the fetch alone.
     let memory = ReadMemory::of(&second);
-    let wanted = [BLOCK..BLOCK + 5];
-    let mut joins = Box::pin(reader.ranges(&object, &wanted, Some(&memory)));
+    let wanted = BLOCK..BLOCK + 5;
+    let mut joins = Box::pin(reader.ranges(&object, std::slice::from_ref(&wanted), Some(&memory)));
     assert!(futures::poll!(joins.as_mut()).is_pending());
     asks.abort();
     assert_eq!(second.reserved(), whole);
