@@ -89,7 +89,7 @@ fn local_queries() {
     let url = format!("file://{}", folder.path().join("copies").display());
     let rows = SEGMENT.to_string();
     let flush = ("TIDEGATE_INGEST_FLUSH_ROWS", rows.as_str());
-    let cluster = [flush, ("TIDEGATE_CLUSTER_WORKERS", &addresses), ("TIDEGATE_CLUSTER_LEAST_BYTES", "1 TiB")];
+    let cluster = [flush, ("TIDEGATE_CLUSTER_WORKERS", &addresses), ("TIDEGATE_CLUSTER_LEAST_BYTES", "1024 GiB")];
     let servers = [
         ("without", serve(folder.path(), "without", &[flush])),
         ("workers, all local", serve(folder.path(), "workers", &cluster)),
@@ -135,15 +135,19 @@ fn copies_of_the_catalog() {
     std::fs::create_dir(folder.path().join("copies")).unwrap();
     let url = format!("file://{}", folder.path().join("copies").display());
     let mut made = 0;
+    // Of one source, a thousand segments would be merged.
+    let sources: Vec<String> = (0..20).map(|number| format!("load.{number}")).collect();
     for segments in [10, 1_000, 10_000] {
         let server = serve(folder.path(), "data", &[("TIDEGATE_INGEST_FLUSH_ROWS", "1")]);
-        let mut has = 0.0;
-        while (has as usize) < segments {
-            for _ in 0..if segments < 100 { 1 } else { 20 } {
+        let known = server.manage("GET", "/api/sources", &Value::Null).body.to_string();
+        for source in sources.iter().filter(|source| !known.contains(&format!("\"{source}\""))) {
+            assert_eq!(server.manage("POST", "/api/sources", &json!({"name": source})).status, 201);
+        }
+        while (server.metric("tidegate_store_segments") as usize) < segments {
+            for source in sources.iter().take(segments) {
                 made += 1;
-                server.send(EDGE, &json!([request(&format!("{made}"), now(), "/a")]));
+                server.send(source, &json!([request(&format!("{made}"), now(), "/a")]));
             }
-            has = server.metric("tidegate_store_segments");
         }
         wait("not flushed", || server.metric("tidegate_store_unflushed_bytes") == 0.0);
         let has = server.metric("tidegate_store_segments");
@@ -186,7 +190,7 @@ fn copies_of_the_catalog() {
 #[test]
 #[ignore = "a measurement"]
 fn ingest_with_copies() {
-    let (folder, objects, rounds, events) = (folder(), ObjectServer::start(), 5, 100_000);
+    let (folder, objects, rounds, events) = (folder(), ObjectServer::start(), 15, 100_000);
     std::fs::create_dir(folder.path().join("copies")).unwrap();
     let url = format!("file://{}", folder.path().join("copies").display());
     let rows = SEGMENT.to_string();
@@ -228,7 +232,8 @@ fn ingest_with_copies() {
         costs.sort_by(f64::total_cmp);
         let mean = costs.iter().sum::<f64>() / costs.len() as f64;
         eprintln!(
-            "{name}: {mean:.2} us an event ({:.2} to {:.2}), {} segments put, {} bytes",
+            "{name}: {mean:.2} us an event, median {:.2}, {:.2} to {:.2}; {} segments put, {} bytes",
+            costs[costs.len() / 2],
             costs[0],
             costs[costs.len() - 1],
             server.metric("tidegate_objects_put_total"),
