@@ -135,12 +135,12 @@ fn copies_of_the_catalog() {
     std::fs::create_dir(folder.path().join("copies")).unwrap();
     let url = format!("file://{}", folder.path().join("copies").display());
     let mut made = 0;
-    // Of one source, a thousand segments would be merged.
-    let sources: Vec<String> = (0..20).map(|number| format!("load.{number}")).collect();
+    // So many that no source has enough segments to be merged.
+    let sources: Vec<String> = (0..250).map(|number| format!("load.{number}")).collect();
     for segments in [10, 1_000, 10_000] {
         let server = serve(folder.path(), "data", &[("TIDEGATE_INGEST_FLUSH_ROWS", "1")]);
         let known = server.manage("GET", "/api/sources", &Value::Null).body.to_string();
-        for source in sources.iter().filter(|source| !known.contains(&format!("\"{source}\""))) {
+        for source in sources.iter().take(segments).filter(|source| !known.contains(&format!("\"{source}\""))) {
             assert_eq!(server.manage("POST", "/api/sources", &json!({"name": source})).status, 201);
         }
         while (server.metric("tidegate_store_segments") as usize) < segments {
