@@ -27,6 +27,7 @@ mod object_server;
 mod objects;
 mod once;
 mod order;
+mod outage;
 mod place_bytes;
 mod places;
 mod read_memory;
