@@ -19,7 +19,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use datafusion::execution::memory_pool::MemoryReservation;
 use futures::{FutureExt, StreamExt, stream::FuturesOrdered};
 use uuid::Uuid;
 
@@ -31,12 +30,12 @@ use crate::{
         block_parts::{Gathered, Part, parts},
         client::{ObjectClient, RequestLimits},
         counters::{ObjectStats, add},
-        fetch::{FetchShare, Registered, Running, RunningFetches},
+        fetch::{FetchShare, Origin, Registered, Running, RunningFetches},
         io_runtime::{EndedWhenDropped, IoRuntime},
         object_error::ObjectError,
         url::StoreUrl,
     },
-    read_memory::{NoMemory, ReadMemory},
+    read_memory::ReadMemory,
 };
 
 /// The size of a block.
@@ -72,26 +71,6 @@ pub(crate) struct BlockReader {
 impl fmt::Debug for BlockReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BlockReader").field("client", &self.inner.client).finish_non_exhaustive()
-    }
-}
-
-/// Where a block comes from.
-enum Origin {
-    Disk,
-    /// The fetch of several blocks.
-    Fetch(FetchShare),
-}
-
-impl Origin {
-    /// Counts what the reader holds until it has these parts of the block: all of a fetch, and copies that are joined with
-    /// others. What the reader is given is counted by who asked for it.
-    fn hold(&self, parts: &[Part], memory: Option<&ReadMemory>) -> Result<Option<MemoryReservation>, NoMemory> {
-        let Some(memory) = memory else { return Ok(None) };
-        let copies = memory.hold(parts.iter().filter(|part| !part.is_whole).map(Part::bytes).sum())?;
-        if let Origin::Fetch(share) = self {
-            share.hold(Some(memory))?;
-        }
-        Ok(Some(copies))
     }
 }
 

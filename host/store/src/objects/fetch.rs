@@ -10,7 +10,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use futures::future::{BoxFuture, Shared, WeakShared};
 
 use crate::{
-    objects::{block_index::BlockKey, object_error::ObjectError},
+    objects::{block_index::BlockKey, block_parts::Part, object_error::ObjectError},
     read_memory::{NoMemory, ReadMemory},
 };
 
@@ -51,6 +51,30 @@ impl FetchShare {
             let _ = self.held.set(memory.hold(self.bytes)?);
         }
         Ok(())
+    }
+}
+
+/// Where a block comes from.
+pub(crate) enum Origin {
+    Disk,
+    /// The fetch of several blocks.
+    Fetch(FetchShare),
+}
+
+impl Origin {
+    /// Counts what the reader holds until it has these parts of the block: all of a fetch, and copies that are joined with
+    /// others. What the reader is given is counted by who asked for it.
+    pub(crate) fn hold(
+        &self,
+        parts: &[Part],
+        memory: Option<&ReadMemory>,
+    ) -> Result<Option<MemoryReservation>, NoMemory> {
+        let Some(memory) = memory else { return Ok(None) };
+        let copies = memory.hold(parts.iter().filter(|part| !part.is_whole).map(Part::bytes).sum())?;
+        if let Origin::Fetch(share) = self {
+            share.hold(Some(memory))?;
+        }
+        Ok(Some(copies))
     }
 }
 

@@ -5,7 +5,6 @@
 //! asked for.
 
 use std::{
-    any::Any,
     fmt,
     fs::File,
     io,
@@ -15,10 +14,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use datafusion::{
-    common::HashMap,
-    execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadata, FileMetadataCache},
-};
+use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
@@ -32,6 +28,7 @@ use crate::{
     data_folder::page_cache,
     objects::object_error::{ObjectError, first_of},
     read_memory::{NoMemory, ReadMemory, counted},
+    scan::{kept_checksums, read_runs::runs},
     segment::{
         checksum::{
             file::check_root,
@@ -42,16 +39,11 @@ use crate::{
     },
 };
 
-/// The most bytes of a run. A run joins ranges that share a block; its bytes stay in memory until the last of its
-/// ranges is dropped.
-const LONGEST_RUN: u64 = 4 << 20;
-
 /// An object store with one file, which can only be read.
 #[derive(Debug)]
 pub(crate) struct VerifiedStore {
     pub(crate) inner: Arc<dyn ObjectStore>,
-    /// The cache of footers. Tables of checksums are kept there too: they are smaller than footers, and are needed
-    /// together with them.
+    /// The cache of footers, and of tables of checksums.
     pub(crate) cache: Arc<FileMetadataCache>,
     pub(crate) segment: Arc<Segment>,
     /// The file, once something was read of it; `None` if it could not be opened.
@@ -68,23 +60,6 @@ pub(crate) struct VerifiedStore {
 impl fmt::Display for VerifiedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "segment {}", self.segment.id)
-    }
-}
-
-/// A table of checksums as an entry of the cache.
-struct CachedTable(Arc<ChecksumTable>);
-
-impl FileMetadata for CachedTable {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn memory_size(&self) -> usize {
-        self.0.memory()
-    }
-
-    fn extra_info(&self) -> HashMap<String, String> {
-        HashMap::new()
     }
 }
 
@@ -161,26 +136,11 @@ impl VerifiedStore {
         if let Some(checksums) = self.checksums.get() {
             return Ok(Some(Arc::clone(checksums)));
         }
-        // No file has this name, because segments end in `.parquet`.
-        let key = Path::from(format!("{location}.checksums"));
-        let kept = self.cache.get(&key).and_then(|entry| {
-            let CachedTable(checksums) = entry.file_metadata.as_any().downcast_ref()?;
-            // Nobody names a segment otherwise, except who sends plans to a process that reads without a catalog.
-            let is_same = (Some(checksums.root), checksums.size) == (self.segment.checksum, self.segment.bytes);
-            is_same.then(|| Arc::clone(checksums))
-        });
-        let checksums = match kept {
+        let checksums = match kept_checksums::get(self.cache.as_ref(), location, &self.segment) {
             Some(checksums) => checksums,
             None => {
                 let checksums = Arc::new(self.read_table(location).await?);
-                let meta = ObjectMeta {
-                    location: key.clone(),
-                    last_modified: chrono::DateTime::UNIX_EPOCH,
-                    size: self.segment.bytes,
-                    e_tag: None,
-                    version: None,
-                };
-                self.cache.put(&key, CachedFileMetadataEntry::new(meta, Arc::new(CachedTable(Arc::clone(&checksums)))));
+                kept_checksums::put(self.cache.as_ref(), location, &checksums);
                 checksums
             }
         };
@@ -267,24 +227,6 @@ impl VerifiedStore {
             })
             .collect()
     }
-}
-
-/// The ranges to read for `ranges`: whole units; those that overlap are joined. Each of `ranges` lies in one run.
-fn runs(checksums: &ChecksumTable, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut wide: Vec<Range<u64>> = ranges.iter().map(|range| checksums.widen(range)).collect();
-    wide.sort_by_key(|range| (range.start, range.end));
-    let mut runs: Vec<Range<u64>> = Vec::with_capacity(wide.len());
-    for range in wide {
-        match runs.last_mut() {
-            Some(last)
-                if range.end <= last.end || (range.start < last.end && range.end - last.start <= LONGEST_RUN) =>
-            {
-                last.end = last.end.max(range.end);
-            }
-            _ => runs.push(range),
-        }
-    }
-    runs
 }
 
 #[async_trait]

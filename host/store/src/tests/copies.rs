@@ -17,12 +17,12 @@ use super::{
     all,
     damage::{events, files, files_below},
     object_server::{Fault, ObjectServer},
+    objects::limits,
     segment_files::{compare, small},
 };
 use crate::{
-    Retention, SegmentCache, SegmentFiles, Store, StoreError, StoreOptions,
-    background::copying,
-    objects::{client::RequestLimits, copies::ObjectCopies},
+    Retention, SegmentCache, SegmentFiles, Store, StoreError, StoreOptions, background::copying,
+    objects::copies::ObjectCopies,
 };
 
 struct Folders {
@@ -224,18 +224,6 @@ async fn the_copies_of_another_store_are_left_alone() {
     }
     let options = StoreOptions { copies_url: "file:///nowhere/at/all".to_owned(), ..small() };
     assert!(matches!(Store::open(&one.data(), options), Err(StoreError::ObjectStore { .. })));
-}
-
-pub(super) fn limits() -> RequestLimits {
-    let short = Duration::from_millis(400);
-    RequestLimits {
-        at_once: 4,
-        connect_time: short,
-        try_time: short,
-        retries: 3,
-        retry_time: Duration::from_secs(5),
-        ..RequestLimits::default()
-    }
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ use crate::{
 
 pub(super) const BLOCK: u64 = 8 << 10;
 
-fn limits() -> RequestLimits {
+pub(super) fn limits() -> RequestLimits {
     let short = Duration::from_millis(400);
     RequestLimits {
         at_once: 4,
