@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Answer, Server, binary, folder};
+use tidegate_tests::{Answer, Chance, EDGE, Server, binary, folder, now};
 
 use crate::cluster::{LONG, address, fill, worker_over};
 use crate::object_server::{Fault, ObjectServer};
@@ -29,7 +29,7 @@ struct Stage {
     expected: Vec<Value>,
 }
 
-fn serve(folder: &TempDir, workers: &[Server]) -> Server {
+fn serve(folder: &TempDir, workers: &[Server], settings: &[(&str, &str)]) -> Server {
     let mut command = Command::new(binary());
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
     command.envs([
@@ -41,6 +41,7 @@ fn serve(folder: &TempDir, workers: &[Server]) -> Server {
         ("TIDEGATE_COMPACTION_FAN_IN", "1000"),
         ("TIDEGATE_LIMITS_REQUEST_TIME", REQUEST_TIME),
     ]);
+    command.envs(settings.iter().copied());
     let server = Server::spawn(command, folder.path().join("data.log"), true);
     let began = Instant::now();
     let all_are_used = || {
@@ -65,7 +66,7 @@ impl Stage {
     fn start() -> Self {
         let folder = folder();
         std::fs::create_dir(folder.path().join("data")).unwrap();
-        let alone = serve(&folder, &[]);
+        let alone = serve(&folder, &[], &[]);
         fill(&alone, PARTS, ROWS, true);
         let expected = STATEMENTS.iter().map(|sql| result(&alone.sql(sql))).collect();
         alone.kill_now();
@@ -113,7 +114,7 @@ fn what_workers_cannot_read_in_time_is_read_by_the_server() {
         let objects = stage.store();
         objects.faults(move |_| Some(fault));
         let workers: Vec<_> = (0..2).map(|_| cold_worker(&stage.folder, &objects, "1 s")).collect();
-        let server = serve(&stage.folder, &workers);
+        let server = serve(&stage.folder, &workers, &[]);
         let (tasks, moves) = stage.ask(&server);
         // From its worker to the other one, and from there to the server.
         assert!(tasks >= 3 && moves == 2 * tasks, "{fault:?}: {tasks} tasks, {moves} moves");
@@ -139,7 +140,7 @@ fn what_one_worker_cannot_read_is_read_by_another() {
     let (good, bad) = (stage.store(), stage.store());
     bad.faults(|_| Some(FOR_EVER));
     let workers = [cold_worker(&stage.folder, &good, "10 s"), cold_worker(&stage.folder, &bad, "500 ms")];
-    let server = serve(&stage.folder, &workers);
+    let server = serve(&stage.folder, &workers, &[]);
     let (tasks, moves) = stage.ask(&server);
     // Each of its tasks went once.
     assert!(moves > 0 && moves < tasks, "{tasks} tasks, {moves} moves");
@@ -149,4 +150,47 @@ fn what_one_worker_cannot_read_is_read_by_another() {
     assert!(gone.map(|line| line.contains(address(&workers[1]))).eq([true]), "{}", server.text("/metrics"));
     // Not every statement waited for it.
     assert!(workers[1].metric("tidegate_worker_store_refused_requests_total") > 0.0);
+}
+
+/// What fits into the memory of a statement without workers does so with them, though a block does not.
+#[test]
+fn a_statement_that_may_not_hold_a_block_is_read_by_the_server() {
+    let folder = folder();
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    let settings = [("TIDEGATE_LIMITS_STATEMENT_MEMORY", "1 MiB"), ("TIDEGATE_INGEST_FLUSH_ROWS", "50")];
+    let alone = serve(&folder, &[], &settings);
+    let mut chance = Chance::new(11);
+    for part in 0..2 {
+        // Four megabytes that do not become small, beside columns that are.
+        let mut event = |n: usize| {
+            let words = (0..80 << 6).map(|_| format!("{:016x}", chance.number()));
+            let (id, text) = (format!("{part}-{n}"), words.collect::<String>());
+            json!({"id": id, "timestamp": now() - 1_000_000, "project": "p1", "n": n, "event_message": text})
+        };
+        alone.send(EDGE, &Value::Array((0..50).map(&mut event).collect()));
+        let began = Instant::now();
+        while alone.metric("tidegate_store_segments") <= f64::from(part) {
+            assert!(began.elapsed() < LONG, "no segment comes");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let sql = "select count(*) as c, max(id) as i from edge_logs where id <> '0-7'";
+    let expected = result(&alone.sql(sql));
+    alone.kill_now();
+    drop(alone);
+    let objects = ObjectServer::start();
+    objects.put_segments(&folder.path().join("data"), "logs/");
+    let workers = [cold_worker(&folder, &objects, "10 s")];
+    let server = serve(&folder, &workers, &settings);
+    let answer = server.sql(sql);
+    assert_eq!(result(&answer), expected);
+    assert!(answer.header("x-tidegate-cost").unwrap().contains("moves=1"), "{:?}", answer.headers);
+    assert_eq!(workers[0].metric("tidegate_worker_memory_bytes"), 0.0);
+    // With more memory the worker reads it.
+    server.kill_now();
+    drop(server);
+    let server = serve(&folder, &workers, &[]);
+    let answer = server.sql(sql);
+    assert_eq!(result(&answer), expected);
+    assert!(answer.header("x-tidegate-cost").unwrap().contains("moves=0"), "{:?}", answer.headers);
 }

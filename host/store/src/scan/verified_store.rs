@@ -67,6 +67,10 @@ fn damaged(wrong: Damage) -> Error {
     Error::Generic { store: "segment", source: Box::new(wrong) }
 }
 
+fn unheld(none: NoMemory) -> Error {
+    Error::Generic { store: "segment", source: Box::new(none) }
+}
+
 fn refused(error: ObjectError) -> Error {
     Error::Generic { store: "segment", source: Box::new(error) }
 }
@@ -102,9 +106,14 @@ impl VerifiedStore {
 
     /// Records why the segment cannot be read.
     fn note(&self, error: &Error) {
-        if let Some(refused) = first_of::<NoMemory>(error) {
-            // The segment is as it should be.
-            return drop(self.no_memory.set(refused.clone()));
+        if let Some(none) = first_of::<NoMemory>(error) {
+            // The segment is as it should be. Blocks have more than what is wanted of them: who has it in a folder may read
+            // it with less memory.
+            match first_of::<ObjectError>(error) {
+                Some(_) => drop(self.transient.set("there is no memory for the blocks of its object".to_owned())),
+                None => drop(self.no_memory.set(none.clone())),
+            }
+            return;
         }
         if let Some(wrong) = first_of::<Damage>(error) {
             self.segment.note_damage(&wrong.0);
@@ -179,7 +188,7 @@ impl VerifiedStore {
     async fn unchecked(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let Some(memory) = &self.memory else { return self.uncounted(location, ranges).await };
         let hold = |range: &Range<u64>| memory.hold(range.end.saturating_sub(range.start));
-        let held = ranges.iter().map(hold).collect::<Result<Vec<_>, _>>().map_err(|none| refused(none.into()))?;
+        let held = ranges.iter().map(hold).collect::<Result<Vec<_>, _>>().map_err(unheld)?;
         let read = self.uncounted(location, ranges).await?;
         Ok(read.into_iter().zip(held).map(|(bytes, held)| counted(bytes, held)).collect())
     }
