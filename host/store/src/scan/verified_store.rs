@@ -63,16 +63,9 @@ impl fmt::Display for VerifiedStore {
     }
 }
 
-fn damaged(wrong: Damage) -> Error {
-    Error::Generic { store: "segment", source: Box::new(wrong) }
-}
-
-fn unheld(none: NoMemory) -> Error {
-    Error::Generic { store: "segment", source: Box::new(none) }
-}
-
-fn refused(error: ObjectError) -> Error {
-    Error::Generic { store: "segment", source: Box::new(error) }
+/// Why the segment cannot be read, as an error of the store.
+fn failed(why: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Generic { store: "segment", source: Box::new(why) }
 }
 
 impl VerifiedStore {
@@ -171,7 +164,7 @@ impl VerifiedStore {
         let mut from = ChecksumTable::guess(size);
         loop {
             let end = self.read(location, from..size).await?;
-            let found = match ChecksumTable::parse(&end, size, self.segment.id).map_err(damaged)? {
+            let found = match ChecksumTable::parse(&end, size, self.segment.id).map_err(failed)? {
                 TableParse::NeedsFrom(earlier) if earlier < from => {
                     from = earlier;
                     continue;
@@ -179,8 +172,8 @@ impl VerifiedStore {
                 TableParse::Complete(checksums) => Some(checksums),
                 TableParse::NeedsFrom(_) | TableParse::Absent => None,
             };
-            let found = check_root(found, self.segment.checksum).map_err(damaged)?;
-            return found.ok_or_else(|| damaged(Damage("the table of its checksums is missing".to_owned())));
+            let found = check_root(found, self.segment.checksum).map_err(failed)?;
+            return found.ok_or_else(|| failed(Damage("the table of its checksums is missing".to_owned())));
         }
     }
 
@@ -188,14 +181,14 @@ impl VerifiedStore {
     async fn unchecked(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let Some(memory) = &self.memory else { return self.uncounted(location, ranges).await };
         let hold = |range: &Range<u64>| memory.hold(range.end.saturating_sub(range.start));
-        let held = ranges.iter().map(hold).collect::<Result<Vec<_>, _>>().map_err(unheld)?;
+        let held = ranges.iter().map(hold).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let read = self.uncounted(location, ranges).await?;
         Ok(read.into_iter().zip(held).map(|(bytes, held)| counted(bytes, held)).collect())
     }
 
     async fn uncounted(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if let Some((reader, object)) = self.segment.object() {
-            return reader.ranges(&object, ranges, self.memory.as_ref()).await.map_err(refused);
+            return reader.ranges(&object, ranges, self.memory.as_ref()).await.map_err(failed);
         }
         let file = self.file.get_or_init(|| File::open(self.segment.path()?).ok());
         match file.as_ref().and_then(|file| page_cache::read(file, ranges)) {
@@ -207,7 +200,7 @@ impl VerifiedStore {
     async fn read(&self, location: &Path, range: Range<u64>) -> Result<Bytes> {
         let read = self.unchecked(location, std::slice::from_ref(&range)).await?;
         let whole = read.into_iter().next().filter(|bytes| bytes.len() as u64 == range.end - range.start);
-        whole.ok_or_else(|| damaged(Damage("its file is shorter than the catalog says".to_owned())))
+        whole.ok_or_else(|| failed(Damage("its file is shorter than the catalog says".to_owned())))
     }
 
     async fn ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -218,9 +211,9 @@ impl VerifiedStore {
         let read = self.unchecked(location, &runs).await?;
         for (run, bytes) in runs.iter().zip(&read) {
             if bytes.len() as u64 != run.end - run.start {
-                return Err(damaged(Damage("its file is shorter than the catalog says".to_owned())));
+                return Err(failed(Damage("its file is shorter than the catalog says".to_owned())));
             }
-            checksums.check(run.start, bytes).map_err(damaged)?;
+            checksums.check(run.start, bytes).map_err(failed)?;
         }
         ranges
             .iter()
@@ -232,7 +225,7 @@ impl VerifiedStore {
                     let (start, end) = (at(range.start)?, at(range.end)?);
                     (start <= end && end <= bytes.len()).then(|| bytes.slice(start..end))
                 })
-                .ok_or_else(|| damaged(Damage(format!("bytes {} to {} are not in it", range.start, range.end))))
+                .ok_or_else(|| failed(Damage(format!("bytes {} to {} are not in it", range.start, range.end))))
             })
             .collect()
     }
