@@ -5,110 +5,24 @@
 //! the segments are the same each time.
 #![expect(clippy::expect_used, reason = "a world that cannot be made ends the run")]
 
-use std::cell::Cell;
-use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
+#[path = "../../host/cluster/tests/samples/mod.rs"]
+mod samples;
 
-use datafusion::catalog::TableProvider;
+use std::cell::Cell;
+use std::sync::{Arc, Once, OnceLock};
+
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::error::Result as EngineResult;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
-use serde_json::json;
 use tidegate_cluster::{LocalLeaves, PlanError, decode, encode, held_segments};
-use tidegate_model::Arguments;
-use tidegate_sql::{Binding, Carried, Carrier, Engine, EngineOptions, Sources};
-use tidegate_store::{HeldSegments, ScanDescription, Store, StoreOptions};
+use tidegate_store::{HeldSegments, ScanDescription, Store};
+
+use samples::{NAMES, SEGMENTS, STATEMENTS, Samples};
 
 /// The id of the source in inputs.
 const SOURCE_PLACEHOLDER: [u8; 16] = *b"tidegate-source1";
 /// The ids of the segments in inputs, in the order in which the segments were made.
-const PLACEHOLDERS: [[u8; 16]; 2] = [*b"tidegate-segmen1", *b"tidegate-segmen2"];
-
-/// The statements whose plans are the corpus, by the name of their file.
-const STATEMENTS: [(&str, &str); 12] = [
-    ("newest", "SELECT id, timestamp, event_message FROM t ORDER BY timestamp DESC LIMIT 3"),
-    (
-        "groups",
-        "SELECT COUNT(*) AS c, SUM(n) AS s, ARRAY_AGG(event_message ORDER BY id LIMIT 2) AS l FROM t GROUP BY MOD(n, 3)",
-    ),
-    (
-        "texts",
-        "SELECT UPPER(event_message) AS u FROM t WHERE REGEXP_CONTAINS(event_message, r'ro+w') AND n IN (1, 2, 3, 5, 8)",
-    ),
-    ("unnest", "SELECT id, tag FROM t CROSS JOIN UNNEST(t.tags) AS tag WITH OFFSET AS o WHERE o > 0"),
-    ("exists", "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM UNNEST(t.tags) AS tag WHERE tag = 'b')"),
-    ("join", "SELECT a.id FROM t AS a JOIN t AS b ON a.id = b.id AND a.n < b.n + 1"),
-    ("left", "SELECT a.id, b.n FROM t AS a LEFT JOIN t AS b ON a.n > b.n ORDER BY a.id LIMIT 5"),
-    ("window", "SELECT id, ROW_NUMBER() OVER (PARTITION BY n ORDER BY timestamp) AS r FROM t"),
-    ("shared", "WITH s AS (SELECT n, id FROM t) SELECT (SELECT COUNT(*) FROM s) AS c, (SELECT MAX(n) FROM s) AS m"),
-    (
-        "case",
-        "SELECT CASE WHEN n > 3 THEN 'x' ELSE TO_JSON_STRING(tags) END AS v, TIMESTAMP_TRUNC(timestamp, HOUR) AS h FROM t",
-    ),
-    ("union", "SELECT DISTINCT n FROM t UNION ALL SELECT n FROM t WHERE n > 100 LIMIT 7"),
-    (
-        "values",
-        "SELECT APPROX_QUANTILES(n, 4) AS q, COUNT(DISTINCT id) AS d, ANY_VALUE(event_message) AS a, MAX(timestamp) AS m FROM t",
-    ),
-];
-
-/// Operators of the list that plans may have. A scan of segments is none of them.
-const NAMES: [&str; 27] = [
-    "AggregateExec",
-    "BoundedWindowAggExec",
-    "CoalescePartitionsExec",
-    "CooperativeExec",
-    "CrossJoinExec",
-    "EmptyExec",
-    "FilterExec",
-    "GlobalLimitExec",
-    "HashJoinExec",
-    "InterleaveExec",
-    "LocalLimitExec",
-    "NestedLoopJoinExec",
-    "PlaceholderRowExec",
-    "ProjectionExec",
-    "RepartitionExec",
-    "ScalarSubqueryExec",
-    "SecurityBarrier",
-    "SharedRows",
-    "SortExec",
-    "SortExec(TopK)",
-    "SortMergeJoinExec",
-    "SortPreservingMergeExec",
-    "SourceUnion",
-    "UnionExec",
-    "UnnestExec",
-    "Unordered",
-    "WindowAggExec",
-];
-
-struct One(Arc<dyn TableProvider>);
-
-impl Sources for One {
-    fn table(&self, _: &str) -> Option<Arc<dyn TableProvider>> {
-        Some(Arc::clone(&self.0))
-    }
-    fn names(&self) -> Vec<String> {
-        vec!["t".to_owned()]
-    }
-}
-
-/// A plan, and what it was to run with.
-type Planned = (Arc<dyn ExecutionPlan>, Arc<TaskContext>);
-
-/// Keeps the plans that pass.
-#[derive(Debug, Default)]
-struct Kept(Mutex<Vec<Planned>>);
-
-impl Carrier for Kept {
-    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> EngineResult<Carried> {
-        let context = TaskContext::default().with_session_config(task.session_config().clone());
-        let context = Arc::new(context.with_runtime(task.runtime_env()));
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::clone(&plan), context));
-        Ok(plan.into())
-    }
-}
+const PLACEHOLDERS: [[u8; 16]; SEGMENTS] = [*b"tidegate-segmen1", *b"tidegate-segmen2"];
 
 /// What a worker holds.
 struct Held {
@@ -134,28 +48,7 @@ impl Held {
     }
 
     async fn made() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let options = StoreOptions { durable: false, manual_flush: true, ..StoreOptions::default() };
-        let store = Store::open(&folder.path().join("data"), options).expect("a store");
-        store.create_source("t").expect("a source");
-        for part in 0..PLACEHOLDERS.len() {
-            let rows = (0..20).map(|n| {
-                json!({"id": format!("{part}{n}"), "timestamp": 1_763_600_000_000_000_i64 + n * 1_000_000,
-                       "event_message": format!("row {n}"), "n": n, "tags": ["a", "b"]})
-            });
-            // The first segment has one row fewer, which tells it from the second.
-            store.ingest("t", rows.skip(1 - part.min(1)).collect()).await.expect("rows are stored");
-            store.flush().await.expect("a segment is written");
-        }
-        let kept = Arc::new(Kept::default());
-        let options = EngineOptions { partitions: 2, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
-        let engine = Engine::new(&options).expect("an engine").with_carrier(Arc::clone(&kept) as _);
-        let (sources, arguments) = (One(store.table("t").expect("a table")), Arguments::new());
-        for (_, sql) in STATEMENTS {
-            let plan = engine.plan(sql, Binding::new(&sources, &arguments, 1_763_633_702_000_000));
-            drop(engine.run(plan.expect("a plan"), Some(100)).await.expect("a statement"));
-        }
-        let kept = std::mem::take(&mut *kept.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let Samples { plans: kept, store, folder } = Samples::made().await;
         let (mut segments, mut names, mut plans) = (HeldSegments::default(), Vec::new(), Vec::new());
         let mut context = None;
         for ((name, _), (plan, task)) in STATEMENTS.iter().zip(kept) {

@@ -22,6 +22,9 @@ use crate::serve::{listen, start_logging, stopped, tell};
 const LEAST_MEMORY: u64 = 16 << 20;
 /// The least size of its cache, in bytes: some hundred blocks.
 const LEAST_CACHE: u64 = 256 << 20;
+/// The least and the most time of a read from the object store, in milliseconds.
+const LEAST_STORE_TIME: u64 = 500;
+const MOST_STORE_TIME: u64 = 600_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -37,6 +40,9 @@ pub(crate) struct Arguments {
     /// Disk that the cache may take, such as "100 GiB"
     #[arg(long, env = "TIDEGATE_WORKER_CACHE_SIZE", value_parser = cache_size, default_value_t = ByteSize(10 << 30))]
     cache_size: ByteSize,
+    /// How long a read from the object store may take, such as "10 s"; after that the server has the part read elsewhere
+    #[arg(long, env = "TIDEGATE_WORKER_STORE_TIME", value_parser = store_time, default_value_t = StoreTime(10_000))]
+    store_time: StoreTime,
     /// The certificate of this worker and those that signed it, in PEM; needed beyond this machine; read again when it changes
     #[arg(long, env = "TIDEGATE_WORKER_TLS_CERTIFICATE", requires_all = ["tls_key", "tls_client_ca"])]
     tls_certificate: Option<PathBuf>,
@@ -76,6 +82,25 @@ impl std::fmt::Display for ByteSize {
     }
 }
 
+/// A time in milliseconds, written with a unit.
+#[derive(Debug, Clone, Copy)]
+struct StoreTime(u64);
+
+impl std::fmt::Display for StoreTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&Unit::Time.show(self.0))
+    }
+}
+
+fn store_time(text: &str) -> Result<StoreTime, String> {
+    let time = Unit::Time.read(text).ok_or_else(|| format!("write {}", Unit::Time.how()))?;
+    if !(LEAST_STORE_TIME..=MOST_STORE_TIME).contains(&time) {
+        let (least, most) = (Unit::Time.show(LEAST_STORE_TIME), Unit::Time.show(MOST_STORE_TIME));
+        return Err(format!("it must be {least} at least and {most} at most"));
+    }
+    Ok(StoreTime(time))
+}
+
 fn memory(text: &str) -> Result<ByteSize, String> {
     byte_size(text, LEAST_MEMORY)
 }
@@ -109,7 +134,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
 
 /// The segments that tasks may read.
 fn segments(arguments: &Arguments) -> Result<SegmentFiles, Box<dyn Error>> {
-    let Arguments { store, cache, cache_size, .. } = arguments;
+    let Arguments { store, cache, cache_size, store_time, .. } = arguments;
     if !is_store_url(store) {
         if store.contains("://") {
             return Err(format!("--store {store} is no address of an object store: write s3://BUCKET/PREFIX").into());
@@ -119,7 +144,8 @@ fn segments(arguments: &Arguments) -> Result<SegmentFiles, Box<dyn Error>> {
     let Some(folder) = cache.clone() else {
         return Err(format!("--store {store} needs --cache, a folder of this worker alone").into());
     };
-    Ok(SegmentFiles::open(store, &SegmentCache { folder, bytes: cache_size.0 })?)
+    let time = Duration::from_millis(store_time.0);
+    Ok(SegmentFiles::open(store, &SegmentCache { folder, bytes: cache_size.0 }, time)?)
 }
 
 /// How servers are let in.
@@ -183,5 +209,7 @@ mod tests {
             assert_eq!(memory(text).map(|memory| memory.to_string()), Ok(text.to_owned()));
         }
         assert!(memory("1 MiB").is_err() && memory("much").is_err());
+        assert_eq!(store_time("10 s").map(|time| time.to_string()), Ok("10 s".to_owned()));
+        assert!(store_time("10").is_err() && store_time("1 ms").is_err() && store_time("1 h").is_err());
     }
 }

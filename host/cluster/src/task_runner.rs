@@ -82,8 +82,9 @@ impl TaskRunner {
         }
     }
 
-    /// The memory of the statement of a task.
-    fn memory_of(&self, bounds: &TaskBounds) -> Arc<StatementMemory> {
+    /// The memory of the statement of a task: what is held here for the task before it runs counts there too, as long as
+    /// this is held.
+    pub fn memory_of(&self, bounds: &TaskBounds) -> Arc<StatementMemory> {
         let mut statements = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(memory) = statements.get(&bounds.statement).and_then(Weak::upgrade) {
             return memory;

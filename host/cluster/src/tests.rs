@@ -1,12 +1,13 @@
 //! What comes from elsewhere is refused unless it is a plan that may run here: bytes that were cut or changed, and plans
 //! made by hand that read files, write them, or read what the task does not name.
 
-use std::sync::{Arc, Mutex};
+#[path = "../tests/samples/mod.rs"]
+mod samples;
+
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::error::Result as EngineResult;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -14,82 +15,13 @@ use datafusion_proto::protobuf::physical_plan_node::PhysicalPlanType;
 use datafusion_proto::protobuf::{self, PhysicalExtensionNode, PhysicalPlanNode};
 use proptest::prelude::*;
 use prost::Message;
-use serde_json::json;
-use tidegate_model::Arguments;
-use tidegate_sql::{Binding, Carried, Carrier, Engine, EngineOptions, Sources};
-use tidegate_store::{HeldSegments, ScanDescription, Store, StoreOptions};
+use tidegate_store::{HeldSegments, ScanDescription, Store};
+
+use samples::{NAMES, STATEMENTS, Samples};
 
 use crate::bounds::MAX_DEPTH;
 use crate::message::{OwnKind, OwnMessage, PartMessage, PlanMessage, SharedRowsMessage, VERSION};
 use crate::{LocalLeaves, PlanError, decode, encode, held_segments};
-
-const STATEMENTS: [&str; 10] = [
-    "SELECT id, timestamp, event_message FROM t ORDER BY timestamp DESC LIMIT 3",
-    "SELECT COUNT(*) AS c, SUM(n) AS s, ARRAY_AGG(event_message ORDER BY id LIMIT 2) AS l FROM t GROUP BY MOD(n, 3)",
-    "SELECT UPPER(event_message) AS u FROM t WHERE REGEXP_CONTAINS(event_message, r'ro+w') AND n IN (1, 2, 3, 5, 8)",
-    "SELECT id, tag FROM t CROSS JOIN UNNEST(t.tags) AS tag WITH OFFSET AS o WHERE o > 0",
-    "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM UNNEST(t.tags) AS tag WHERE tag = 'b')",
-    "SELECT a.id FROM t AS a JOIN t AS b ON a.id = b.id AND a.n < b.n + 1",
-    "SELECT id, ROW_NUMBER() OVER (PARTITION BY n ORDER BY timestamp) AS r FROM t",
-    "WITH s AS (SELECT n, id FROM t) SELECT (SELECT COUNT(*) FROM s) AS c, (SELECT MAX(n) FROM s) AS m",
-    "SELECT CASE WHEN n > 3 THEN 'x' ELSE TO_JSON_STRING(tags) END AS v, TIMESTAMP_TRUNC(timestamp, HOUR) AS h FROM t",
-    "SELECT DISTINCT n FROM t UNION ALL SELECT n FROM t WHERE n > 100 LIMIT 7",
-];
-
-/// The operators of the list that these plans may have, or have after a change. A scan of segments is none of them.
-const NAMES: [&str; 25] = [
-    "AggregateExec",
-    "BoundedWindowAggExec",
-    "CoalescePartitionsExec",
-    "CooperativeExec",
-    "CrossJoinExec",
-    "EmptyExec",
-    "FilterExec",
-    "GlobalLimitExec",
-    "HashJoinExec",
-    "InterleaveExec",
-    "LocalLimitExec",
-    "NestedLoopJoinExec",
-    "PlaceholderRowExec",
-    "ProjectionExec",
-    "RepartitionExec",
-    "ScalarSubqueryExec",
-    "SecurityBarrier",
-    "SharedRows",
-    "SortExec",
-    "SortPreservingMergeExec",
-    "SourceUnion",
-    "UnionExec",
-    "UnnestExec",
-    "Unordered",
-    "WindowAggExec",
-];
-
-struct One(Arc<dyn TableProvider>);
-
-impl Sources for One {
-    fn table(&self, _: &str) -> Option<Arc<dyn TableProvider>> {
-        Some(Arc::clone(&self.0))
-    }
-    fn names(&self) -> Vec<String> {
-        vec!["t".to_owned()]
-    }
-}
-
-/// A plan, and what it was to run with.
-type Planned = (Arc<dyn ExecutionPlan>, Arc<TaskContext>);
-
-/// Keeps the plans that pass.
-#[derive(Debug, Default)]
-struct Kept(Mutex<Vec<Planned>>);
-
-impl Carrier for Kept {
-    fn carry(&self, plan: Arc<dyn ExecutionPlan>, task: &TaskContext) -> EngineResult<Carried> {
-        let context = TaskContext::default().with_session_config(task.session_config().clone());
-        self.0.lock().unwrap().push((Arc::clone(&plan), Arc::new(context.with_runtime(task.runtime_env()))));
-        Ok(plan.into())
-    }
-}
 
 /// Plans over segments as bytes, with what they are decoded with.
 struct Plans {
@@ -103,36 +35,14 @@ struct Plans {
 impl Plans {
     fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let folder = tempfile::tempdir().unwrap();
-            let options = StoreOptions { durable: false, ..StoreOptions::default() };
-            let store = Store::open(&folder.path().join("data"), options).unwrap();
-            store.create_source("t").unwrap();
-            for part in 0..2 {
-                let rows = (0..20).map(|n| {
-                    json!({"id": format!("{part}{n}"), "timestamp": 1_763_600_000_000_000_i64 + n * 1_000_000,
-                           "event_message": format!("row {n}"), "n": n, "tags": ["a", "b"]})
-                });
-                store.ingest("t", rows.collect()).await.unwrap();
-                store.flush().await.unwrap();
-            }
-            let kept = Arc::new(Kept::default());
-            let options = EngineOptions { partitions: 2, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
-            let engine = Engine::new(&options).unwrap().with_carrier(Arc::clone(&kept) as _);
-            let (sources, arguments) = (One(store.table("t").unwrap()), Arguments::new());
-            for sql in STATEMENTS {
-                let plan = engine.plan(sql, Binding::new(&sources, &arguments, 1_763_633_702_000_000)).unwrap();
-                drop(engine.run(plan, Some(100)).await.unwrap());
-            }
-            let kept = std::mem::take(&mut *kept.0.lock().unwrap());
-            let mut held = HeldSegments::default();
-            let mut bytes = Vec::new();
-            for (plan, task) in &kept {
-                held.extend(held_segments(plan));
-                bytes.push(encode(plan, task.session_config().options(), None).unwrap().bytes);
-            }
-            Self { bytes, held, task: Arc::clone(&kept[0].1), _store: store, _folder: folder }
-        })
+        let Samples { plans, store, folder } = runtime.block_on(Samples::made());
+        let mut held = HeldSegments::default();
+        let mut bytes = Vec::new();
+        for (plan, task) in &plans {
+            held.extend(held_segments(plan));
+            bytes.push(encode(plan, task.session_config().options(), None).unwrap().bytes);
+        }
+        Self { bytes, held, task: Arc::clone(&plans[0].1), _store: store, _folder: folder }
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Arc<dyn ExecutionPlan>, PlanError> {

@@ -8,44 +8,12 @@
     reason = "a failed test may panic"
 )]
 
-#[path = "../../sql/tests/dialect/correlated.rs"]
-mod correlated;
-#[path = "../../sql/tests/dialect/document.rs"]
-mod document;
-#[path = "../../sql/tests/dialect/endpoints.rs"]
-mod endpoints;
+#[path = "../../sql/tests/dialect/cases.rs"]
+mod cases;
 #[path = "cut/dialect.rs"]
 mod engine;
-#[path = "../../sql/tests/dialect/functions.rs"]
-mod functions;
-#[path = "../../sql/tests/dialect/grants.rs"]
-mod grants;
-#[path = "../../sql/tests/dialect/limits.rs"]
-mod limits;
-#[path = "../../sql/tests/dialect/lineage.rs"]
-mod lineage;
-#[path = "../../sql/tests/dialect/names.rs"]
-mod names;
-#[path = "../../sql/tests/dialect/narrow.rs"]
-mod narrow;
-#[path = "../../sql/tests/dialect/operators.rs"]
-mod operators;
-#[path = "../../sql/tests/dialect/remarks.rs"]
-mod remarks;
-#[path = "../../sql/tests/dialect/shared_parts.rs"]
-mod shared_parts;
-#[path = "../../sql/tests/dialect/subqueries.rs"]
-mod subqueries;
 #[path = "../../sql/tests/dialect/support.rs"]
 mod support;
-#[path = "../../sql/tests/dialect/unite.rs"]
-mod unite;
-#[path = "../../sql/tests/dialect/unnest.rs"]
-mod unnest;
-#[path = "../../sql/tests/dialect/values.rs"]
-mod values;
-#[path = "../../sql/tests/dialect/windows.rs"]
-mod windows;
 
 /// What is compared must have been cut. Its name is the last one: with one thread it runs after the other tests.
 #[test]

@@ -4,13 +4,16 @@
 
 #[path = "cluster/mod.rs"]
 mod cluster;
+#[path = "promises/mod.rs"]
+mod promises;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cluster::{One, ROWS, Rows};
+use cluster::{One, Rows};
 use datafusion::arrow::array::AsArray;
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
+use promises::Coordinator;
 use serde_json::{Value as Json, json};
 use tidegate_cluster::{CutCarrier, CutOptions, CutReport, LocalWorkers, Stay};
 use tidegate_model::{Arguments, Code, Failure};
@@ -38,21 +41,29 @@ impl Cluster {
         Self { rows: Rows::new().await, workers, cut, whole, last }
     }
 
-    async fn run(&self, engine: &Engine, sql: &str) -> Result<ResultStream, Failure> {
-        engine.run(self.rows.plan(engine, sql)?, Some(100_000)).await
-    }
-
-    async fn rows(&self, engine: &Engine, sql: &str) -> Result<usize, Failure> {
-        let batches: Vec<_> = self.run(engine, sql).await?.try_collect().await?;
-        Ok(batches.iter().map(|batch| batch.num_rows()).sum())
-    }
-
     async fn report(&self, sql: &str) -> CutReport {
         drop(self.run(&self.cut, sql).await.unwrap());
         self.last.lock().unwrap().clone()
     }
+}
 
-    /// Waits until the workers hold nothing.
+impl Coordinator for Cluster {
+    fn cut(&self) -> &Engine {
+        &self.cut
+    }
+
+    fn whole(&self) -> &Engine {
+        &self.whole
+    }
+
+    async fn run(&self, engine: &Engine, sql: &str) -> Result<ResultStream, Failure> {
+        engine.run(self.rows.plan(engine, sql)?, Some(100_000)).await
+    }
+
+    fn was_cut(&self) -> bool {
+        self.last.lock().unwrap().is_cut()
+    }
+
     async fn idle(&self) {
         cluster::wait(|| self.workers.memory_held() == 0).await;
     }
@@ -60,39 +71,12 @@ impl Cluster {
 
 #[tokio::test]
 async fn failures_keep_their_code_and_text() {
-    let cluster = Cluster::new(CutOptions::ALL).await;
-    for sql in [
-        "SELECT CAST(event_message AS INT64) AS x FROM t WHERE n = 7",
-        "SELECT COUNT(*) AS c FROM t WHERE 1 / (n - 7) > 0",
-        "SELECT id, ERROR('stop ' || id) AS e FROM t WHERE id = '00007'",
-    ] {
-        let expected = cluster.rows(&cluster.whole, sql).await.unwrap_err();
-        let got = cluster.rows(&cluster.cut, sql).await.unwrap_err();
-        assert!(cluster.last.lock().unwrap().is_cut());
-        assert_eq!((got.code, &got.message, got.position), (expected.code, &expected.message, expected.position));
-        assert_eq!(got.code, Code::InvalidValue, "{got}");
-        cluster.idle().await;
-    }
+    promises::failures_keep_their_code_and_text(&Cluster::new(CutOptions::ALL).await).await;
 }
 
 #[tokio::test]
 async fn what_nobody_reads_ends_and_gives_its_memory_back() {
-    let cluster = Cluster::new(CutOptions::ALL).await;
-    for sql in [
-        "SELECT * FROM t ORDER BY timestamp DESC",
-        "SELECT * FROM t ORDER BY event_message",
-        "SELECT n, COUNT(*) AS c, ARRAY_AGG(event_message) AS a FROM t GROUP BY n",
-    ] {
-        let mut rows = cluster.run(&cluster.cut, sql).await.unwrap();
-        assert!(rows.next().await.unwrap().unwrap().num_rows() > 0);
-        drop(rows);
-        cluster.idle().await;
-        // Nothing of it was read.
-        drop(cluster.run(&cluster.cut, sql).await.unwrap());
-        cluster.idle().await;
-        assert_eq!(cluster.rows(&cluster.cut, sql).await.unwrap(), ROWS);
-        cluster.idle().await;
-    }
+    promises::what_nobody_reads_ends_and_gives_its_memory_back(&Cluster::new(CutOptions::ALL).await).await;
 }
 
 #[tokio::test]

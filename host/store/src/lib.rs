@@ -23,7 +23,7 @@
 //! The modules in layers, lowest first. Each uses only modules above it in this list; its `mod.rs` names them.
 //!
 //! - `error`, `options`, `source_info`, `field_names`, `clock`, `uuid_text`, `metrics`: shared types;
-//!   `handover`: where threads meet, for the tests of their order
+//!   `handover`: where threads meet, for the tests of their order; `read_memory`: the memory of a statement, for what is read
 //! - `data_folder`: paths, syncing, locking; `catalog`: the SQLite database
 //! - `objects`: segments and copies of the catalog in an object store, and a cache of blocks of segments
 //! - `ingest`: JSON to normalised events
@@ -51,6 +51,7 @@ mod metrics;
 mod objects;
 mod options;
 mod overflow;
+mod read_memory;
 mod recovery;
 mod scan;
 mod schema;

@@ -8,9 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use tidegate_cluster::{TaskRunner, WorkerFailure};
+use tidegate_functions::wording::out_of_memory;
 use tidegate_model::{Code, Failure};
 use tidegate_sql::{Engine, EngineOptions};
-use tidegate_store::{ObjectStats, SegmentFiles};
+use tidegate_store::{ObjectStats, SegmentError, SegmentFiles};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -181,7 +182,8 @@ impl Worker {
         };
         let worker = Arc::clone(self);
         let started = self.compute(async move {
-            let held = worker.segments.hold(names).await.map_err(|error| of_run(error.failure()))?;
+            let memory: Arc<dyn MemoryPool> = worker.runner.memory_of(&bounds);
+            let held = worker.segments.hold_within(names, &memory).await.map_err(not_held)?;
             let run = worker.runner.run(&plan, &held, &bounds).map_err(|failure| match failure {
                 WorkerFailure::Statement(failure) => of_run(failure),
                 other => other,
@@ -223,6 +225,14 @@ impl Worker {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).remove(&task.id);
         task.end(why);
     }
+}
+
+/// Why the segments of a task are not held.
+fn not_held(error: SegmentError) -> WorkerFailure {
+    of_run(match &error {
+        SegmentError::NoMemory { reason, .. } => out_of_memory(reason),
+        _ => error.failure(),
+    })
 }
 
 impl Drop for Worker {

@@ -58,6 +58,11 @@ pub(crate) fn page(worker: &Worker) -> String {
             "Requests to the object store that failed in the end",
             stats.failed_requests,
         ),
+        (
+            "tidegate_worker_store_refused_requests",
+            "Requests to the object store that were not sent, because it had just failed",
+            stats.refused_requests,
+        ),
         ("tidegate_worker_store_fetched_bytes", "Bytes that came from the object store", stats.fetched_bytes),
         ("tidegate_worker_cache_hits", "Blocks that were read from the cache on disk", stats.hits),
         ("tidegate_worker_cache_misses", "Blocks that were fetched, because they were not there", stats.misses),
@@ -71,9 +76,18 @@ pub(crate) fn page(worker: &Worker) -> String {
         counter.inc_by(count);
         registry.register(name, help, counter);
     }
-    let cached: Gauge = Gauge::default();
-    cached.set(i64::try_from(stats.cached_bytes).unwrap_or(i64::MAX));
-    registry.register("tidegate_worker_cache_bytes", "Bytes of the cache on disk", cached);
+    for (name, help, value) in [
+        ("tidegate_worker_cache_bytes", "Bytes of the cache on disk", stats.cached_bytes),
+        (
+            "tidegate_worker_store_failing",
+            "Whether the last request to the object store failed",
+            u64::from(stats.is_failing),
+        ),
+    ] {
+        let gauge: Gauge = Gauge::default();
+        gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        registry.register(name, help, gauge);
+    }
     let mut page = String::new();
     // Writing to a text never fails.
     let _ = encode(&mut page, &registry);

@@ -15,15 +15,12 @@ use tempfile::TempDir;
 use tidegate_tests::{PRIVATE, Server, binary, folder, now};
 
 use crate::cluster::{LONG, address, worker, worker_over};
-use object_server::ObjectServer;
+use crate::object_server::ObjectServer;
 use rows::{column, rows, sort_column};
 use statements::{Case, ENDPOINT, QUERY, corpus, records, table_rows};
 
 #[path = "../../../host/cluster/tests/shipped/records.rs"]
 mod logs;
-#[expect(dead_code, reason = "shared with the tests of the store, which use more of it")]
-#[path = "../../../host/store/src/tests/object_server.rs"]
-mod object_server;
 
 /// Where copies of segments are in the object store.
 const COPIES: &str = "s3://bucket/logs";

@@ -6,7 +6,7 @@
 //!
 //! `TIDEGATE_KILL_ROUNDS=200 TIDEGATE_KILL_SEED=7 cargo test -p tidegate-tests --test it cluster_kills -- --ignored --nocapture`
 
-mod proxy;
+pub(crate) mod proxy;
 mod questions;
 
 use std::collections::BTreeMap;

@@ -3,9 +3,10 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server, binary, query_string};
+use tidegate_tests::{Answer, EDGE, PRIVATE, PUBLIC, Server, binary, folder, query_string};
 
 use crate::cluster::Cluster;
+use crate::components::{guest, pack, put};
 
 fn explain(server: &Server, endpoint: &str, body: &Value) -> Answer {
     server.manage("POST", &format!("/api/endpoints/{endpoint}/explain"), body)
@@ -148,4 +149,33 @@ fn only_who_may_know_of_all_rows_is_told() {
         "unknown_table",
         &[],
     );
+}
+
+/// An endpoint with code is known to read what its code asks for, which nobody knows before it runs.
+#[test]
+fn an_endpoint_with_code_is_explained_by_its_statements_only() {
+    let (server, folder) = (Server::start(), folder());
+    let component = folder.path().join("packed.wasm");
+    pack("edge-methods", &guest("edge-methods.cargo.wasm"), &component);
+    let put = put(&server, "edge.methods", &std::fs::read(&component).unwrap());
+    assert_eq!(put.status, 201, "{}", put.body);
+    let refused = explain(&server, "edge.methods", &json!({"project": "p1"}));
+    refused.refused(400, "invalid_parameter", &["code chooses its statements", "send one of them as sql"]);
+    assert_eq!(refused.body["error"]["errors"][0]["location"], json!("sql"), "{}", refused.body);
+    let sql = format!("select id from `{EDGE}` limit 1");
+    let explained = explain(&server, "edge.methods", &json!({"project": "p1", "sql": sql}));
+    assert_eq!((explained.status, &explained.body["sources"][0]["name"]), (200, &json!(EDGE)), "{}", explained.body);
+
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(binary());
+        command.args(["explain", "edge.methods", "-p", "project=p1"]).args(arguments);
+        command.env("TIDEGATE_URL", &server.base).env("TIDEGATE_TOKEN", PRIVATE).output().unwrap()
+    };
+    let out = run(&[]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(!out.status.success() && out.stdout.is_empty(), "{said}");
+    assert!(said.contains("code chooses its statements") && said.contains("send one of them as sql"), "{said}");
+    let out = run(&["--sql", &sql]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(String::from_utf8(out.stdout).unwrap().contains("source cloudflare.logs.prod: 0 segments"));
 }

@@ -13,9 +13,12 @@ mod api_counts;
 mod cache;
 mod cancel;
 mod cluster;
+mod cluster_broken_answers;
 mod cluster_corpus;
+mod cluster_costs;
 mod cluster_document;
 mod cluster_kills;
+mod cluster_store_faults;
 mod cluster_tls;
 mod compaction;
 mod compile;
@@ -54,6 +57,9 @@ mod lql;
 mod management;
 mod many;
 mod object_copies;
+#[expect(dead_code, reason = "shared with the tests of the store, which use more of it")]
+#[path = "../../../host/store/src/tests/object_server.rs"]
+mod object_server;
 mod openapi;
 mod operation;
 mod otlp;

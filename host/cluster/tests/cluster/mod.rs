@@ -1,4 +1,4 @@
-//! A store with one source, for tests of workers.
+//! A store with one source, for tests of workers: of those in this process, and of those over a network.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,9 @@ use tidegate_model::{Arguments, Failure};
 use tidegate_sql::{Binding, Engine, Plan, Sources};
 use tidegate_store::{Store, StoreOptions};
 
-/// How many rows there are.
+/// Rows of a segment, and of the batch in memory.
+const PART: i64 = 500;
+/// How many rows there are with eight segments.
 pub(crate) const ROWS: usize = 4500;
 
 /// One table under every name.
@@ -32,29 +34,40 @@ pub(crate) struct Rows {
 impl Rows {
     /// Eight segments and a batch in memory, of 500 rows each.
     pub(crate) async fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let settings =
-            StoreOptions { manual_flush: true, durable: false, row_group_rows: 50, ..StoreOptions::default() };
-        let store = Store::open(&folder.path().join("data"), settings).unwrap();
-        store.create_source("t").unwrap();
-        for part in 0..9_i64 {
-            let rows = (0..500).map(|n| {
-                let number = part * 500 + n;
-                json!({"id": format!("{number:05}"), "timestamp": 1_763_600_000_000_000 + number * 1_000_000,
-                       "event_message": format!("row {number} of a text that takes some room"), "n": number})
-            });
-            store.ingest("t", rows.collect()).await.unwrap();
-            if part < 8 {
-                store.flush().await.unwrap();
-            }
-        }
+        let (store, folder) = store(8, 20).await;
         Self { store, _folder: folder }
     }
 
     pub(crate) fn plan(&self, engine: &Engine, sql: &str) -> Result<Plan, Failure> {
-        let (sources, arguments) = (One(self.store.table("t").unwrap()), Arguments::new());
-        engine.plan(sql, Binding::new(&sources, &arguments, 1_763_633_702_000_000))
+        plan(&self.store, engine, sql)
     }
+}
+
+/// So many segments and a batch in memory, of 500 rows each, with texts of about `length` bytes. The store is in the folder
+/// `data` of the other one.
+pub(crate) async fn store(segments: i64, length: usize) -> (Arc<Store>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = StoreOptions { manual_flush: true, durable: false, row_group_rows: 50, ..StoreOptions::default() };
+    let store = Store::open(&folder.path().join("data"), settings).unwrap();
+    store.create_source("t").unwrap();
+    for part in 0..=segments {
+        let rows = (0..PART).map(|n| {
+            let number = part * PART + n;
+            json!({"id": format!("{number:05}"), "timestamp": 1_763_600_000_000_000 + number * 1_000_000,
+                   "event_message": format!("row {number} of a text {:length$}|", "that takes room"), "n": number})
+        });
+        store.ingest("t", rows.collect()).await.unwrap();
+        if part < segments {
+            store.flush().await.unwrap();
+        }
+    }
+    (store, folder)
+}
+
+/// A statement over the rows of a store.
+pub(crate) fn plan(store: &Arc<Store>, engine: &Engine, sql: &str) -> Result<Plan, Failure> {
+    let (sources, arguments) = (One(store.table("t").unwrap()), Arguments::new());
+    engine.plan(sql, Binding::new(&sources, &arguments, 1_763_633_702_000_000))
 }
 
 /// Waits until something holds.

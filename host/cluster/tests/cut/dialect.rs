@@ -117,7 +117,9 @@ impl Shadow {
     pub(crate) fn compare(&self, sql: &str, tables: Tables<'_>, arguments: &Arguments, now: i64) {
         let test = std::thread::current();
         // What they measure or stop is the machine; each statement takes long.
-        if self.off || test.name().is_some_and(|name| name.starts_with("limits::") || name.contains("makes_too_much")) {
+        if self.off
+            || test.name().is_some_and(|name| name.starts_with("cases::limits::") || name.contains("makes_too_much"))
+        {
             return counted("about limits");
         }
         let is_name = |letter: char| letter.is_alphanumeric() || "_.-".contains(letter);

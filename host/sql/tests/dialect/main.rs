@@ -7,22 +7,7 @@
     reason = "a failed test may panic"
 )]
 
-mod correlated;
-mod document;
-mod endpoints;
+#[path = "cases.rs"]
+mod cases;
 mod engine;
-mod functions;
-mod grants;
-mod limits;
-mod lineage;
-mod names;
-mod narrow;
-mod operators;
-mod remarks;
-mod shared_parts;
-mod subqueries;
 mod support;
-mod unite;
-mod unnest;
-mod values;
-mod windows;

@@ -1,6 +1,11 @@
 //! Requests to an object store: their number, their time and what comes are bounded.
 
-use std::{fmt, ops::Range, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use object_store::{
@@ -20,6 +25,7 @@ use crate::{
         counters::{Counters, add},
         io_runtime::IoRuntime,
         object_error::{ObjectError, first_of},
+        outage::Outage,
         url::StoreUrl,
     },
 };
@@ -37,6 +43,25 @@ pub(crate) struct RequestLimits {
     pub(crate) retries: usize,
     /// After this time nothing is tried again.
     pub(crate) retry_time: Duration,
+    /// How long reading may take in all, from the first try to the last byte.
+    pub(crate) read_time: Duration,
+    /// For so long after a read that failed, others fail at once; zero for never.
+    pub(crate) pause: Duration,
+}
+
+impl RequestLimits {
+    /// The limits of who must know after `time` whether the store answers.
+    pub(crate) fn within(time: Duration) -> RequestLimits {
+        let limits = RequestLimits::default();
+        RequestLimits {
+            connect_time: limits.connect_time.min(time / 4),
+            try_time: limits.try_time.min(time / 2),
+            retry_time: time,
+            read_time: time,
+            pause: time / 2,
+            ..limits
+        }
+    }
 }
 
 impl Default for RequestLimits {
@@ -47,6 +72,8 @@ impl Default for RequestLimits {
             try_time: Duration::from_secs(20),
             retries: 6,
             retry_time: Duration::from_secs(40),
+            read_time: Duration::from_secs(80),
+            pause: Duration::ZERO,
         }
     }
 }
@@ -60,6 +87,7 @@ pub(crate) struct ObjectClient {
     pub(crate) prefix: Path,
     places: Semaphore,
     limits: RequestLimits,
+    outage: Outage,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -110,7 +138,8 @@ impl ObjectClient {
     }
 
     fn new(store: Arc<dyn ObjectStore>, prefix: Path, limits: RequestLimits) -> ObjectClient {
-        ObjectClient { store, prefix, places: Semaphore::new(limits.at_once), limits, counters: Arc::default() }
+        let (places, outage) = (Semaphore::new(limits.at_once), Outage::new(limits.pause));
+        ObjectClient { store, prefix, places, limits, outage, counters: Arc::default() }
     }
 
     /// Where the segments of all sources are.
@@ -128,11 +157,17 @@ impl ObjectClient {
         let Ok(_place) = self.places.acquire().await else {
             return Err(ObjectError::Refused("the object store was closed"));
         };
+        // Those that waited for a place learn here what came of those before them.
+        if let Some(why) = self.outage.refuses() {
+            add(&self.counters.refused_requests, 1);
+            return Err(why);
+        }
         add(&self.counters.requests, 1);
         // The library tries again within its time; this is for an answer that never ends.
-        let longest = self.limits.retry_time + self.limits.try_time * 2;
-        let read = tokio::time::timeout(longest, self.try_to_read(object, size, range)).await;
+        let read = tokio::time::timeout(self.limits.read_time, self.try_to_read(object, size, range)).await;
         let read = read.unwrap_or(Err(ObjectError::Refused("the object store does not answer in time")));
+        self.outage.note(read.as_ref().err());
+        self.counters.failing.store(self.outage.is_on().into(), Ordering::Relaxed);
         match &read {
             Ok(bytes) => add(&self.counters.fetched_bytes, bytes.len() as u64),
             Err(_) => add(&self.counters.failed_requests, 1),

@@ -1,4 +1,5 @@
-//! What reading objects took. All of it only grows, except what the cache holds.
+//! What reading objects took. All of it only grows, except what the cache holds and whether the
+//! store fails.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
     pub(crate) failed_requests: AtomicU64,
+    pub(crate) refused_requests: AtomicU64,
+    pub(crate) failing: AtomicU64,
     pub(crate) fetched_bytes: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
@@ -25,6 +28,10 @@ pub struct ObjectStats {
     pub requests: u64,
     /// Requests that failed in the end.
     pub failed_requests: u64,
+    /// Requests that were not sent, because the store had just failed.
+    pub refused_requests: u64,
+    /// Whether the last request failed.
+    pub is_failing: bool,
     /// Bytes that came.
     pub fetched_bytes: u64,
     /// Blocks that were read from the cache.
@@ -49,6 +56,8 @@ impl Counters {
         ObjectStats {
             requests: of(&self.requests),
             failed_requests: of(&self.failed_requests),
+            refused_requests: of(&self.refused_requests),
+            is_failing: of(&self.failing) > 0,
             fetched_bytes: of(&self.fetched_bytes),
             hits: of(&self.hits),
             misses: of(&self.misses),

@@ -2,6 +2,8 @@
 
 use object_store::client::{HttpError, HttpErrorKind};
 
+use crate::read_memory::NoMemory;
+
 /// Why an object cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ObjectError {
@@ -14,6 +16,9 @@ pub(crate) enum ObjectError {
     /// The store did not do it now; that may pass.
     #[error("{0}")]
     Refused(&'static str),
+    /// Whoever wants the bytes may not hold them.
+    #[error("there is no memory for its bytes")]
+    NoMemory(#[from] NoMemory),
 }
 
 impl ObjectError {
@@ -36,7 +41,7 @@ impl ObjectError {
 
     /// Whether the object is missing or another one, so that trying again cannot help.
     pub(crate) fn is_damage(&self) -> bool {
-        !matches!(self, ObjectError::Refused(_))
+        !matches!(self, ObjectError::Refused(_) | ObjectError::NoMemory(_))
     }
 }
 

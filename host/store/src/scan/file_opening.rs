@@ -30,10 +30,13 @@ use datafusion_datasource::{
 };
 use object_store::ObjectStore;
 
-use crate::scan::{
-    file_schemas::FileSchemas,
-    id_search::IdSearch,
-    trigram_reader::{IndexReader, TextSearch},
+use crate::{
+    read_memory::ReadMemory,
+    scan::{
+        file_schemas::FileSchemas,
+        id_search::IdSearch,
+        trigram_reader::{IndexReader, TextSearch},
+    },
 };
 
 /// A scan of files that are prepared before they are opened. It lives from the opening of a stream to its end: the
@@ -42,11 +45,12 @@ use crate::scan::{
 pub(crate) struct FileOpening {
     inner: Arc<dyn FileSource>,
     schemas: FileSchemas,
+    memory: ReadMemory,
 }
 
 impl FileOpening {
-    /// The same scan with files that are prepared. `cache` is that of footers.
-    pub(crate) fn of(files: &FileScanConfig, cache: Arc<FileMetadataCache>) -> FileScanConfig {
+    /// The same scan with files that are prepared, in the memory of its statement. `cache` is that of footers.
+    pub(crate) fn of(files: &FileScanConfig, cache: Arc<FileMetadataCache>, memory: ReadMemory) -> FileScanConfig {
         let of_file = |file: &PartitionedFile| file.extension::<IdSearch>().is_some();
         let has_ids = files.file_groups.iter().any(|group| group.files().iter().any(of_file));
         let inner = match files.file_source.downcast_ref::<ParquetSource>() {
@@ -55,7 +59,7 @@ impl FileOpening {
             _ => Arc::clone(&files.file_source),
         };
         let mut scan = files.clone();
-        scan.file_source = Arc::new(FileOpening { inner, schemas: FileSchemas { cache } });
+        scan.file_source = Arc::new(FileOpening { inner, schemas: FileSchemas { cache }, memory });
         scan
     }
 }
@@ -85,7 +89,8 @@ impl FileSource for FileOpening {
         let index = IndexReader { readers: Arc::clone(readers), partition, metrics, skipped, read };
         let filter = self.inner.filter();
         let is_static = filter.is_none_or(|filter| !DynamicFilterTracking::classify(&filter).contains_dynamic_filter());
-        let preparation = Arc::new(Preparation { inner, index, schemas: self.schemas.clone(), is_static });
+        let (schemas, memory) = (self.schemas.clone(), self.memory.clone());
+        let preparation = Arc::new(Preparation { inner, index, schemas, memory, is_static });
         Ok(Box::new(PreparingMorselizer(preparation)))
     }
 
@@ -94,7 +99,7 @@ impl FileSource for FileOpening {
     }
 
     fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        Arc::new(FileOpening { inner: self.inner.with_batch_size(batch_size), schemas: self.schemas.clone() })
+        Arc::new(FileOpening { inner: self.inner.with_batch_size(batch_size), ..self.clone() })
     }
 
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
@@ -127,6 +132,8 @@ struct Preparation {
     inner: Box<dyn Morselizer>,
     index: IndexReader,
     schemas: FileSchemas,
+    /// What is read of files counts here.
+    memory: ReadMemory,
     /// Whether the conditions stay the same while the scan runs.
     is_static: bool,
 }
@@ -172,6 +179,7 @@ struct PreparingMorselizer(Arc<Preparation>);
 impl Morselizer for PreparingMorselizer {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let PreparingMorselizer(preparation) = self;
+        let file = file.with_extension(preparation.memory.clone());
         if file.extension::<TextSearch>().is_none()
             && file.extension::<IdSearch>().is_none()
             && let Some(schema) = preparation.schemas.get(&file)

@@ -5,14 +5,14 @@
 //! [`chains`], [`split`] evenly), a scan of memory ([`memory_scan`], [`memory_rows`]), and their union ([`source_union`]).
 //! [`file_opening`] leaves out parts of a segment when the scan opens it, by the ids ([`id_search`]) and the texts ([`trigram_reader`])
 //! that a query demands, and keeps its schema ([`file_schemas`]). Files are read through [`segment_reader`] and [`verified_store`], which checks
-//! every byte. A scan of segments can be made again on another
+//! every byte: what is read at once is in [`read_runs`], and checksums stay in memory ([`kept_checksums`]). A scan of segments can be made again on another
 //! machine from its [`description`]. What is left to read is told by its [`outline`].
 //! [`expr_adapter`] rewrites expressions over the table's schema to expressions over the columns of one file or
 //! batch; [`adapted_path`] is the expression for a path that is stored in another form than the table shows.
 //!
 //! [`followed_table`] is a table of new rows. [`stored_calls`] is a table of the rows of some calls, which [`place_order`] puts in the order of their commits.
 //!
-//! Uses: `schema`, `arrays`, `overflow`, `memory`, `segment`, `source`.
+//! Uses: `objects`, `read_memory`, `schema`, `arrays`, `overflow`, `memory`, `segment`, `source`.
 
 pub(crate) mod adapted_path;
 pub(crate) mod chains;
@@ -26,11 +26,13 @@ pub(crate) mod file_schemas;
 pub(crate) mod followed_table;
 pub(crate) mod held_segments;
 pub(crate) mod id_search;
+mod kept_checksums;
 pub(crate) mod memory_rows;
 pub(crate) mod memory_scan;
 pub(crate) mod outline;
 pub(crate) mod place_order;
 pub(crate) mod prune;
+mod read_runs;
 pub(crate) mod segment_file;
 pub(crate) mod segment_reader;
 pub(crate) mod segment_scan;

@@ -7,7 +7,7 @@ use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use datafusion::{
-    common::internal_datafusion_err,
+    common::{DataFusionError, internal_datafusion_err},
     datasource::{
         listing::PartitionedFile,
         physical_plan::parquet::{CachedParquetFileReaderFactory, ParquetFileReaderFactory},
@@ -25,7 +25,7 @@ use parquet::{
 };
 use tidegate_model::{Code, Failure};
 
-use crate::{scan::verified_store::VerifiedStore, segment::handle::Segment};
+use crate::{read_memory::ReadMemory, scan::verified_store::VerifiedStore, segment::handle::Segment};
 
 /// Makes readers over the session's object store and footer cache.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ impl ParquetFileReaderFactory for SegmentReaders {
             return Err(internal_datafusion_err!("a file of the scan is no segment"));
         };
         let (files, footers) = (Arc::clone(&self.files), Arc::clone(&self.footers));
-        let store = Arc::new(VerifiedStore::new(files, Arc::clone(&footers), Arc::clone(segment)));
+        let store = VerifiedStore::new(files, Arc::clone(&footers), Arc::clone(segment));
+        let store = Arc::new(store.counting_in(file.extension::<ReadMemory>().cloned()));
         let checked = CachedParquetFileReaderFactory::new(Arc::clone(&store) as Arc<dyn ObjectStore>, footers);
         let inner = checked.create_reader(partition, file, metadata_size_hint, metrics)?;
         Ok(Box::new(SegmentReader { inner, store, source: Arc::clone(&self.source) }))
@@ -68,6 +69,9 @@ struct SegmentReader {
 
 /// The failure of a statement that needs a segment which cannot be read.
 fn named(store: &VerifiedStore, source: &str, error: &ParquetError) -> ParquetError {
+    if let Some(no_memory) = store.no_memory() {
+        return ParquetError::External(Box::new(DataFusionError::ResourcesExhausted(no_memory.0.clone())));
+    }
     let segment = &store.segment;
     let what = format!("segment {} of source `{source}` cannot be read", segment.id);
     if let Some(refused) = store.transient() {

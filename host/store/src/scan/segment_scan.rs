@@ -41,6 +41,7 @@ use datafusion::{
 };
 
 use crate::{
+    read_memory::ReadMemory,
     scan::{file_opening::FileOpening, split::split},
     schema::shape::Shape,
 };
@@ -118,7 +119,8 @@ impl DataSource for SegmentScan {
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
         let cache = args.context.runtime_env().cache_manager.get_file_metadata_cache();
-        FileOpening::of(&self.files, cache).open_with_args(args)
+        let memory = ReadMemory::of(args.context.memory_pool());
+        FileOpening::of(&self.files, cache, memory).open_with_args(args)
     }
 
     /// `None` for a scan that preserves an order: each stream reads the files of its own group.

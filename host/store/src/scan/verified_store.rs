@@ -5,7 +5,6 @@
 //! asked for.
 
 use std::{
-    any::Any,
     fmt,
     fs::File,
     io,
@@ -15,10 +14,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use datafusion::{
-    common::HashMap,
-    execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadata, FileMetadataCache},
-};
+use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
@@ -31,6 +27,8 @@ use object_store::{
 use crate::{
     data_folder::page_cache,
     objects::object_error::{ObjectError, first_of},
+    read_memory::{NoMemory, ReadMemory, counted},
+    scan::{kept_checksums, read_runs::runs},
     segment::{
         checksum::{
             file::check_root,
@@ -41,16 +39,11 @@ use crate::{
     },
 };
 
-/// The most bytes of a run. A run joins ranges that share a block; its bytes stay in memory until the last of its
-/// ranges is dropped.
-const LONGEST_RUN: u64 = 4 << 20;
-
 /// An object store with one file, which can only be read.
 #[derive(Debug)]
 pub(crate) struct VerifiedStore {
     pub(crate) inner: Arc<dyn ObjectStore>,
-    /// The cache of footers. Tables of checksums are kept there too: they are smaller than footers, and are needed
-    /// together with them.
+    /// The cache of footers, and of tables of checksums.
     pub(crate) cache: Arc<FileMetadataCache>,
     pub(crate) segment: Arc<Segment>,
     /// The file, once something was read of it; `None` if it could not be opened.
@@ -58,6 +51,10 @@ pub(crate) struct VerifiedStore {
     checksums: OnceLock<Arc<ChecksumTable>>,
     /// Why a read failed for a reason that may pass, in the words of the operating system.
     transient: OnceLock<String>,
+    /// What is read counts here, if it is read for a statement.
+    memory: Option<ReadMemory>,
+    /// Why there was no memory for a read.
+    no_memory: OnceLock<NoMemory>,
 }
 
 impl fmt::Display for VerifiedStore {
@@ -66,29 +63,9 @@ impl fmt::Display for VerifiedStore {
     }
 }
 
-/// A table of checksums as an entry of the cache.
-struct CachedTable(Arc<ChecksumTable>);
-
-impl FileMetadata for CachedTable {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn memory_size(&self) -> usize {
-        self.0.memory()
-    }
-
-    fn extra_info(&self) -> HashMap<String, String> {
-        HashMap::new()
-    }
-}
-
-fn damaged(wrong: Damage) -> Error {
-    Error::Generic { store: "segment", source: Box::new(wrong) }
-}
-
-fn refused(error: ObjectError) -> Error {
-    Error::Generic { store: "segment", source: Box::new(error) }
+/// Why the segment cannot be read, as an error of the store.
+fn failed(why: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Generic { store: "segment", source: Box::new(why) }
 }
 
 impl VerifiedStore {
@@ -100,7 +77,19 @@ impl VerifiedStore {
             file: OnceLock::new(),
             checksums: OnceLock::new(),
             transient: OnceLock::new(),
+            memory: None,
+            no_memory: OnceLock::new(),
         }
+    }
+
+    /// The same, which counts what is read in the memory of a statement, from before it is read until it is dropped.
+    pub(crate) fn counting_in(self, memory: Option<ReadMemory>) -> Self {
+        VerifiedStore { memory, ..self }
+    }
+
+    /// Why there was no memory for a read, if that made it fail.
+    pub(crate) fn no_memory(&self) -> Option<&NoMemory> {
+        self.no_memory.get()
     }
 
     /// Why a read failed for a reason that may pass; `None` if the segment is damaged.
@@ -110,6 +99,15 @@ impl VerifiedStore {
 
     /// Records why the segment cannot be read.
     fn note(&self, error: &Error) {
+        if let Some(none) = first_of::<NoMemory>(error) {
+            // The segment is as it should be. Blocks have more than what is wanted of them: who has it in a folder may read
+            // it with less memory.
+            match first_of::<ObjectError>(error) {
+                Some(_) => drop(self.transient.set("there is no memory for the blocks of its object".to_owned())),
+                None => drop(self.no_memory.set(none.clone())),
+            }
+            return;
+        }
         if let Some(wrong) = first_of::<Damage>(error) {
             self.segment.note_damage(&wrong.0);
         } else if let Some(refused) = first_of::<ObjectError>(error) {
@@ -140,26 +138,11 @@ impl VerifiedStore {
         if let Some(checksums) = self.checksums.get() {
             return Ok(Some(Arc::clone(checksums)));
         }
-        // No file has this name, because segments end in `.parquet`.
-        let key = Path::from(format!("{location}.checksums"));
-        let kept = self.cache.get(&key).and_then(|entry| {
-            let CachedTable(checksums) = entry.file_metadata.as_any().downcast_ref()?;
-            // Nobody names a segment otherwise, except who sends plans to a process that reads without a catalog.
-            let is_same = (Some(checksums.root), checksums.size) == (self.segment.checksum, self.segment.bytes);
-            is_same.then(|| Arc::clone(checksums))
-        });
-        let checksums = match kept {
+        let checksums = match kept_checksums::get(self.cache.as_ref(), location, &self.segment) {
             Some(checksums) => checksums,
             None => {
                 let checksums = Arc::new(self.read_table(location).await?);
-                let meta = ObjectMeta {
-                    location: key.clone(),
-                    last_modified: chrono::DateTime::UNIX_EPOCH,
-                    size: self.segment.bytes,
-                    e_tag: None,
-                    version: None,
-                };
-                self.cache.put(&key, CachedFileMetadataEntry::new(meta, Arc::new(CachedTable(Arc::clone(&checksums)))));
+                kept_checksums::put(self.cache.as_ref(), location, &checksums);
                 checksums
             }
         };
@@ -181,7 +164,7 @@ impl VerifiedStore {
         let mut from = ChecksumTable::guess(size);
         loop {
             let end = self.read(location, from..size).await?;
-            let found = match ChecksumTable::parse(&end, size, self.segment.id).map_err(damaged)? {
+            let found = match ChecksumTable::parse(&end, size, self.segment.id).map_err(failed)? {
                 TableParse::NeedsFrom(earlier) if earlier < from => {
                     from = earlier;
                     continue;
@@ -189,15 +172,23 @@ impl VerifiedStore {
                 TableParse::Complete(checksums) => Some(checksums),
                 TableParse::NeedsFrom(_) | TableParse::Absent => None,
             };
-            let found = check_root(found, self.segment.checksum).map_err(damaged)?;
-            return found.ok_or_else(|| damaged(Damage("the table of its checksums is missing".to_owned())));
+            let found = check_root(found, self.segment.checksum).map_err(failed)?;
+            return found.ok_or_else(|| failed(Damage("the table of its checksums is missing".to_owned())));
         }
     }
 
-    /// Bytes that are not checked yet.
+    /// Bytes that are not checked yet. They count in the memory of the statement before they are read.
     async fn unchecked(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let Some(memory) = &self.memory else { return self.uncounted(location, ranges).await };
+        let hold = |range: &Range<u64>| memory.hold(range.end.saturating_sub(range.start));
+        let held = ranges.iter().map(hold).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let read = self.uncounted(location, ranges).await?;
+        Ok(read.into_iter().zip(held).map(|(bytes, held)| counted(bytes, held)).collect())
+    }
+
+    async fn uncounted(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if let Some((reader, object)) = self.segment.object() {
-            return reader.ranges(&object, ranges).await.map_err(refused);
+            return reader.ranges(&object, ranges, self.memory.as_ref()).await.map_err(failed);
         }
         let file = self.file.get_or_init(|| File::open(self.segment.path()?).ok());
         match file.as_ref().and_then(|file| page_cache::read(file, ranges)) {
@@ -209,7 +200,7 @@ impl VerifiedStore {
     async fn read(&self, location: &Path, range: Range<u64>) -> Result<Bytes> {
         let read = self.unchecked(location, std::slice::from_ref(&range)).await?;
         let whole = read.into_iter().next().filter(|bytes| bytes.len() as u64 == range.end - range.start);
-        whole.ok_or_else(|| damaged(Damage("its file is shorter than the catalog says".to_owned())))
+        whole.ok_or_else(|| failed(Damage("its file is shorter than the catalog says".to_owned())))
     }
 
     async fn ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -220,9 +211,9 @@ impl VerifiedStore {
         let read = self.unchecked(location, &runs).await?;
         for (run, bytes) in runs.iter().zip(&read) {
             if bytes.len() as u64 != run.end - run.start {
-                return Err(damaged(Damage("its file is shorter than the catalog says".to_owned())));
+                return Err(failed(Damage("its file is shorter than the catalog says".to_owned())));
             }
-            checksums.check(run.start, bytes).map_err(damaged)?;
+            checksums.check(run.start, bytes).map_err(failed)?;
         }
         ranges
             .iter()
@@ -234,28 +225,10 @@ impl VerifiedStore {
                     let (start, end) = (at(range.start)?, at(range.end)?);
                     (start <= end && end <= bytes.len()).then(|| bytes.slice(start..end))
                 })
-                .ok_or_else(|| damaged(Damage(format!("bytes {} to {} are not in it", range.start, range.end))))
+                .ok_or_else(|| failed(Damage(format!("bytes {} to {} are not in it", range.start, range.end))))
             })
             .collect()
     }
-}
-
-/// The ranges to read for `ranges`: whole units; those that overlap are joined. Each of `ranges` lies in one run.
-fn runs(checksums: &ChecksumTable, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut wide: Vec<Range<u64>> = ranges.iter().map(|range| checksums.widen(range)).collect();
-    wide.sort_by_key(|range| (range.start, range.end));
-    let mut runs: Vec<Range<u64>> = Vec::with_capacity(wide.len());
-    for range in wide {
-        match runs.last_mut() {
-            Some(last)
-                if range.end <= last.end || (range.start < last.end && range.end - last.start <= LONGEST_RUN) =>
-            {
-                last.end = last.end.max(range.end);
-            }
-            _ => runs.push(range),
-        }
-    }
-    runs
 }
 
 #[async_trait]

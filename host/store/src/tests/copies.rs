@@ -17,12 +17,12 @@ use super::{
     all,
     damage::{events, files, files_below},
     object_server::{Fault, ObjectServer},
+    objects::limits,
     segment_files::{compare, small},
 };
 use crate::{
-    Retention, SegmentCache, SegmentFiles, Store, StoreError, StoreOptions,
-    background::copying,
-    objects::{client::RequestLimits, copies::ObjectCopies},
+    Retention, SegmentCache, SegmentFiles, Store, StoreError, StoreOptions, background::copying,
+    objects::copies::ObjectCopies,
 };
 
 struct Folders {
@@ -226,11 +226,6 @@ async fn the_copies_of_another_store_are_left_alone() {
     assert!(matches!(Store::open(&one.data(), options), Err(StoreError::ObjectStore { .. })));
 }
 
-pub(super) fn limits() -> RequestLimits {
-    let short = Duration::from_millis(400);
-    RequestLimits { at_once: 4, connect_time: short, try_time: short, retries: 3, retry_time: Duration::from_secs(5) }
-}
-
 #[tokio::test]
 async fn a_bucket_gets_whole_objects_or_an_error() {
     let (server, dir, cache) = (ObjectServer::start(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -293,5 +288,5 @@ async fn a_bucket_gets_whole_objects_or_an_error() {
     assert!(matches!(putting.join().unwrap(), Err(StoreError::Closed)));
     assert!(began.elapsed() < Duration::from_secs(2));
     let cache = SegmentCache { folder: cache.path().to_owned(), bytes: 1 };
-    assert!(SegmentFiles::open("s3://bucket/logs", &cache).is_ok());
+    assert!(SegmentFiles::open("s3://bucket/logs", &cache, Duration::from_secs(1)).is_ok());
 }

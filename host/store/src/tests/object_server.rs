@@ -44,6 +44,13 @@ pub(super) struct Request {
     range: Option<(usize, usize)>,
 }
 
+impl Request {
+    /// The bytes that it asks for; 0 if it names none.
+    pub(super) fn bytes(&self) -> usize {
+        self.range.map_or(0, |(start, end)| end + 1 - start)
+    }
+}
+
 type Faults = Box<dyn FnMut(&Request) -> Option<Fault> + Send>;
 
 struct State {

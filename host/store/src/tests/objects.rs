@@ -29,25 +29,32 @@ use crate::{
     },
 };
 
-const BLOCK: u64 = 8 << 10;
+pub(super) const BLOCK: u64 = 8 << 10;
 
-fn limits() -> RequestLimits {
+pub(super) fn limits() -> RequestLimits {
     let short = Duration::from_millis(400);
-    RequestLimits { at_once: 4, connect_time: short, try_time: short, retries: 3, retry_time: Duration::from_secs(5) }
+    RequestLimits {
+        at_once: 4,
+        connect_time: short,
+        try_time: short,
+        retries: 3,
+        retry_time: Duration::from_secs(5),
+        ..RequestLimits::default()
+    }
 }
 
-fn reader(server: &ObjectServer, folder: &Path, most_bytes: u64) -> BlockReader {
+pub(super) fn reader(server: &ObjectServer, folder: &Path, most_bytes: u64) -> BlockReader {
     let url = StoreUrl::parse("s3://bucket/logs").unwrap();
     BlockReader::open(&url, server.settings(), limits(), (folder, most_bytes, BLOCK)).unwrap()
 }
 
-fn files(server: &ObjectServer, folder: &Path) -> SegmentFiles {
+pub(super) fn files(server: &ObjectServer, folder: &Path) -> SegmentFiles {
     let cache = SegmentCache { folder: folder.to_owned(), bytes: 1 << 20 };
     SegmentFiles::open_with("s3://bucket/logs", &cache, server.settings(), limits(), BLOCK).unwrap()
 }
 
 /// An object of so many bytes, none of them like the one before it.
-fn object(server: &ObjectServer, bytes: u64) -> (Object, Vec<u8>) {
+pub(super) fn object(server: &ObjectServer, bytes: u64) -> (Object, Vec<u8>) {
     let object = Object { segment: Uuid::new_v4(), source: Uuid::new_v4(), bytes };
     let written: Vec<u8> = (0..bytes).map(|n| (n % 251) as u8).collect();
     server.put(&format!("logs/segments/{}/{}.parquet", object.source, object.segment), written.clone());
@@ -62,7 +69,7 @@ async fn ranges_are_those_of_the_object_from_the_store_and_from_disk() {
     let ranges = [0..1, 7..7, BLOCK - 1..BLOCK + 1, 0..object.bytes, object.bytes - 10..object.bytes, 5..3 * BLOCK];
     let reader = reader(&server, &cache, 1 << 20);
     for round in 0..3 {
-        let read = reader.ranges(&object, &ranges).await.unwrap();
+        let read = reader.ranges(&object, &ranges, None).await.unwrap();
         for (range, read) in ranges.iter().zip(read) {
             assert_eq!(read, written[range.start as usize..range.end as usize], "{range:?} in round {round}");
         }
@@ -75,14 +82,14 @@ async fn ranges_are_those_of_the_object_from_the_store_and_from_disk() {
     drop(reader);
     tokio::time::sleep(Duration::from_millis(50)).await;
     let again = self::reader(&server, &cache, 1 << 20);
-    assert_eq!(again.ranges(&object, &ranges).await.unwrap()[3], written);
+    assert_eq!(again.ranges(&object, &ranges, None).await.unwrap()[3], written);
     assert_eq!((again.stats().requests, server.requests()), (0, 1));
     // Deleted while it is used.
     std::fs::remove_dir_all(&cache).unwrap();
     for _ in 0..2 {
-        assert_eq!(again.ranges(&object, &ranges).await.unwrap()[3], written);
+        assert_eq!(again.ranges(&object, &ranges, None).await.unwrap()[3], written);
     }
-    assert_eq!(again.ranges(&object, &[0..object.bytes + 1]).await.unwrap_err(), ObjectError::BeyondEnd);
+    assert_eq!(again.ranges(&object, &[0..object.bytes + 1], None).await.unwrap_err(), ObjectError::BeyondEnd);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,12 +101,12 @@ async fn a_block_is_fetched_once_for_all_who_want_it_and_for_nobody_who_left() {
     // The first one leaves while the others wait for what it asked for.
     let first = tokio::spawn({
         let (reader, object) = (Arc::clone(&reader), object.clone());
-        async move { reader.ranges(&object, &[0..10]).await }
+        async move { reader.ranges(&object, &[0..10], None).await }
     });
     tokio::time::sleep(Duration::from_millis(40)).await;
     let others = (0..20).map(|n| {
         let (reader, object) = (&reader, &object);
-        async move { reader.ranges(object, &[n..n + 10]).await.unwrap() }
+        async move { reader.ranges(object, &[n..n + 10], None).await.unwrap() }
     });
     let (others, ()) = futures::join!(join_all(others), async {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -113,14 +120,14 @@ async fn a_block_is_fetched_once_for_all_who_want_it_and_for_nobody_who_left() {
     // Nobody waits: it is not fetched to the end, and can be fetched later.
     let alone = tokio::spawn({
         let (reader, object) = (Arc::clone(&reader), object.clone());
-        async move { reader.ranges(&object, &[BLOCK..BLOCK + 10]).await }
+        async move { reader.ranges(&object, &[BLOCK..BLOCK + 10], None).await }
     });
     tokio::time::sleep(Duration::from_millis(40)).await;
     alone.abort();
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(reader.stats().fetched_bytes, BLOCK);
     server.faults(|_| None);
-    assert_eq!(reader.ranges(&object, &[BLOCK..BLOCK + 10]).await.unwrap()[0], written[BLOCK as usize..][..10]);
+    assert_eq!(reader.ranges(&object, &[BLOCK..BLOCK + 10], None).await.unwrap()[0], written[BLOCK as usize..][..10]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,7 +137,7 @@ async fn requests_and_the_cache_stay_within_their_bounds() {
     server.faults(|_| Some(Fault::Slow(Duration::from_millis(5))));
     let reader = reader(&server, folder.path(), 10 * BLOCK);
     let every_third = (0..64).step_by(3).map(|block| block * BLOCK..block * BLOCK + 10).collect::<Vec<_>>();
-    let reads = (0..6).map(|_| reader.ranges(&object, &every_third));
+    let reads = (0..6).map(|_| reader.ranges(&object, &every_third, None));
     for read in join_all(reads).await {
         for (range, read) in every_third.iter().zip(read.unwrap()) {
             assert_eq!(read, written[range.start as usize..range.end as usize]);
@@ -160,7 +167,7 @@ async fn faults_that_pass_are_survived_and_others_are_told() {
         let reader = reader(&server, &cache, 1 << 20);
         let failed = AtomicUsize::new(0);
         server.faults(move |_| (failed.fetch_add(1, Ordering::SeqCst) < times).then_some(fault));
-        let read = reader.ranges(&object, &[0..object.bytes]).await;
+        let read = reader.ranges(&object, &[0..object.bytes], None).await;
         assert_eq!(read.unwrap()[0], written, "{fault:?}");
     }
     for (fault, said) in [
@@ -176,21 +183,21 @@ async fn faults_that_pass_are_survived_and_others_are_told() {
         let reader = reader(&server, &cache, 1 << 20);
         server.faults(move |_| Some(fault));
         let began = Instant::now();
-        let error = reader.ranges(&object, &[0..10]).await.unwrap_err();
+        let error = reader.ranges(&object, &[0..10], None).await.unwrap_err();
         assert!(!error.is_damage() && error.to_string().starts_with(said), "{fault:?}: {error}");
         assert!(began.elapsed() < Duration::from_secs(12), "{fault:?}: {:?}", began.elapsed());
         server.faults(|_| None);
-        assert_eq!(reader.ranges(&object, &[0..10]).await.unwrap()[0], written[..10], "after {fault:?}");
+        assert_eq!(reader.ranges(&object, &[0..10], None).await.unwrap()[0], written[..10], "after {fault:?}");
     }
     let (object, _) = object(&server, 3 * BLOCK);
     let reader = reader(&server, &folder.path().join("last"), 1 << 20);
     for bytes in [3 * BLOCK - 1, 3 * BLOCK + 1, 9 * BLOCK] {
         let other = Object { bytes, ..object.clone() };
-        let error = reader.ranges(&other, &[bytes - 10..bytes]).await.unwrap_err();
+        let error = reader.ranges(&other, &[bytes - 10..bytes], None).await.unwrap_err();
         assert_eq!(error, ObjectError::OtherLength { found: 3 * BLOCK, named: bytes });
     }
     let missing = Object { segment: Uuid::new_v4(), ..object };
-    assert_eq!(reader.ranges(&missing, &[0..10]).await.unwrap_err(), ObjectError::Missing);
+    assert_eq!(reader.ranges(&missing, &[0..10], None).await.unwrap_err(), ObjectError::Missing);
 }
 
 #[tokio::test]
@@ -277,7 +284,10 @@ fn settings_that_contradict_are_refused() {
     let settings = [("AWS_ACCESS_KEY_ID".to_owned(), "half".to_owned())];
     let opened = SegmentFiles::open_with("s3://bucket", &cache("a"), settings, limits(), BLOCK);
     assert!(matches!(opened, Err(StoreError::ObjectStore { .. })));
-    assert!(matches!(SegmentFiles::open("gs://bucket", &cache("b")), Err(StoreError::BadUrl { .. })));
+    assert!(matches!(
+        SegmentFiles::open("gs://bucket", &cache("b"), Duration::from_secs(1)),
+        Err(StoreError::BadUrl { .. })
+    ));
     let names: HashSet<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.is_empty(), "{names:?}");
 }

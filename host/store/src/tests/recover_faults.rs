@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use super::{
     all,
-    copies::limits,
     damage::{events, fill},
     object_server::{Fault, ObjectServer},
+    objects::limits,
     segment_files::small,
 };
 use crate::{

@@ -11,7 +11,9 @@ use tidegate_model::{Code, Failure};
 use tidegate_sql::Stop;
 use tokio::net::TcpListener;
 
-use super::support::{Cluster, store};
+use super::cluster::store;
+use super::promises::Coordinator;
+use super::support::Cluster;
 use crate::Outcome;
 use crate::frames;
 use crate::messages::{BUILD, CostMessage, PROTOCOL, STATUS, StartedMessage, WorkerStatus};

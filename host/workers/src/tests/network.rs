@@ -10,6 +10,7 @@ use tidegate_model::Code;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::promises::{self, Coordinator};
 use super::support::{Cluster, Served, worker_options};
 use crate::{Connect, Outcome, RemoteWorkers, WorkerAddress, WorkerOptions, WorkerView};
 
@@ -18,41 +19,15 @@ const ALL: &str = "SELECT * FROM t ORDER BY timestamp DESC";
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_keep_their_code_and_text() {
     let cluster = Cluster::new().await;
-    for sql in [
-        "SELECT CAST(event_message AS INT64) AS x FROM t WHERE n = 7",
-        "SELECT COUNT(*) AS c FROM t WHERE 1 / (n - 7) > 0",
-        "SELECT id, ERROR('stop ' || id) AS e FROM t WHERE id = '00007'",
-    ] {
-        let expected = cluster.rows(&cluster.whole, sql).await.unwrap_err();
-        let got = cluster.rows(&cluster.cut, sql).await.unwrap_err();
-        assert!(cluster.was_cut());
-        assert_eq!((got.code, &got.message, got.position), (expected.code, &expected.message, expected.position));
-        assert_eq!(got.code, Code::InvalidValue, "{got}");
-        cluster.idle().await;
-    }
+    promises::failures_keep_their_code_and_text(&cluster).await;
     cluster.counted(Outcome::Failed, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_reads_ends_and_gives_its_memory_back() {
     let cluster = Cluster::new().await;
-    for sql in [
-        ALL,
-        "SELECT * FROM t ORDER BY event_message",
-        "SELECT n, COUNT(*) AS c, ARRAY_AGG(event_message) AS a FROM t GROUP BY n",
-    ] {
-        let mut rows = cluster.run(&cluster.cut, sql).await.unwrap();
-        assert!(rows.next().await.unwrap().unwrap().num_rows() > 0);
-        drop(rows);
-        cluster.idle().await;
-        // Nothing of it was read.
-        drop(cluster.run(&cluster.cut, sql).await.unwrap());
-        cluster.idle().await;
-        assert_eq!(cluster.rows(&cluster.cut, sql).await.unwrap(), 4500);
-        assert!(cluster.was_cut());
-        cluster.idle().await;
-    }
-    cluster.counted(Outcome::Done, 3).await;
+    let done = promises::what_nobody_reads_ends_and_gives_its_memory_back(&cluster).await;
+    cluster.counted(Outcome::Done, done).await;
     assert_eq!(cluster.count(Outcome::Gone) + cluster.count(Outcome::Nonsense) + cluster.count(Outcome::Busy), 0);
 }
 

@@ -5,32 +5,21 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use datafusion::catalog::TableProvider;
-use futures::{StreamExt, TryStreamExt};
-use serde_json::json;
+use futures::StreamExt;
 use tidegate_cluster::{
     CutCarrier, CutOptions, CutReport, Task, TaskBounds, TaskRows, TaskRun, WorkerFailure, Workers,
 };
 use tidegate_functions::context::StatementMemory;
-use tidegate_model::{Arguments, Failure};
-use tidegate_sql::{Binding, Engine, EngineOptions, ResultStream, Sources};
-use tidegate_store::{SegmentFiles, Store, StoreOptions};
+use tidegate_model::Failure;
+use tidegate_sql::{Engine, EngineOptions, ResultStream};
+use tidegate_store::{SegmentFiles, Store};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::cluster::{plan, store};
+use super::promises::Coordinator;
 use crate::{Accept, Connect, RemoteWorkers, Worker, WorkerAddress, WorkerListeners, WorkerOptions, serve};
-
-pub(super) struct One(pub(super) Arc<dyn TableProvider>);
-
-impl Sources for One {
-    fn table(&self, _: &str) -> Option<Arc<dyn TableProvider>> {
-        Some(Arc::clone(&self.0))
-    }
-    fn names(&self) -> Vec<String> {
-        vec!["t".to_owned()]
-    }
-}
 
 /// A worker that listens.
 pub(super) struct Served {
@@ -102,26 +91,6 @@ pub(super) struct Cluster {
     pub(super) folder: tempfile::TempDir,
 }
 
-/// Segments and a batch in memory, of 500 rows each, with texts of about `length` bytes.
-pub(super) async fn store(segments: i64, length: usize) -> (Arc<Store>, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = StoreOptions { manual_flush: true, durable: false, row_group_rows: 50, ..StoreOptions::default() };
-    let store = Store::open(&folder.path().join("data"), settings).unwrap();
-    store.create_source("t").unwrap();
-    for part in 0..=segments {
-        let rows = (0..500).map(|n| {
-            let number = part * 500 + n;
-            json!({"id": format!("{number:05}"), "timestamp": 1_763_600_000_000_000 + number * 1_000_000,
-                   "event_message": format!("row {number} of a text {:length$}|", "that takes room"), "n": number})
-        });
-        store.ingest("t", rows.collect()).await.unwrap();
-        if part < segments {
-            store.flush().await.unwrap();
-        }
-    }
-    (store, folder)
-}
-
 pub(super) fn engine_options(partitions: usize) -> EngineOptions {
     EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() }
 }
@@ -183,17 +152,6 @@ impl Cluster {
         }
     }
 
-    pub(super) async fn run(&self, engine: &Engine, sql: &str) -> Result<ResultStream, Failure> {
-        let (sources, arguments) = (One(self.store.table("t").unwrap()), Arguments::new());
-        let plan = engine.plan(sql, Binding::new(&sources, &arguments, 1_763_633_702_000_000))?;
-        engine.run(plan, Some(100_000)).await
-    }
-
-    pub(super) async fn rows(&self, engine: &Engine, sql: &str) -> Result<usize, Failure> {
-        let batches: Vec<_> = self.run(engine, sql).await?.try_collect().await?;
-        Ok(batches.iter().map(|batch| batch.num_rows()).sum())
-    }
-
     /// A partition of a task of the statement whose first rows have come, in small batches, so that it runs on.
     pub(super) async fn begun(&self, sql: &str, time: Option<Duration>) -> (TaskRows, Arc<StatementMemory>) {
         self.rows(&self.cut, sql).await.unwrap();
@@ -203,25 +161,6 @@ impl Cluster {
         let mut rows = run.partitions.swap_remove(0);
         assert_eq!(rows.next().await.unwrap().unwrap().num_rows(), 10);
         (rows, home)
-    }
-
-    /// Whether the last statement was cut.
-    pub(super) fn was_cut(&self) -> bool {
-        self.last.lock().unwrap().is_cut()
-    }
-
-    /// Waits until the workers hold nothing.
-    pub(super) async fn idle(&self) {
-        let began = Instant::now();
-        loop {
-            let held: Vec<_> =
-                self.served.iter().map(|served| (served.worker.tasks(), served.worker.memory_held())).collect();
-            if held.iter().all(|held| *held == (0, 0)) {
-                return;
-            }
-            assert!(began.elapsed() < Duration::from_secs(20), "tasks and bytes: {held:?}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
     }
 
     /// Waits until so many tasks have ended so, or more.
@@ -238,5 +177,36 @@ impl Cluster {
         let views = self.workers.views();
         let counts = views.iter().flat_map(|view| view.tasks);
         counts.filter(|(outcome, _)| *outcome == wanted).map(|(_, count)| count).sum()
+    }
+}
+
+impl Coordinator for Cluster {
+    fn cut(&self) -> &Engine {
+        &self.cut
+    }
+
+    fn whole(&self) -> &Engine {
+        &self.whole
+    }
+
+    async fn run(&self, engine: &Engine, sql: &str) -> Result<ResultStream, Failure> {
+        engine.run(plan(&self.store, engine, sql)?, Some(100_000)).await
+    }
+
+    fn was_cut(&self) -> bool {
+        self.last.lock().unwrap().is_cut()
+    }
+
+    async fn idle(&self) {
+        let began = Instant::now();
+        loop {
+            let held: Vec<_> =
+                self.served.iter().map(|served| (served.worker.tasks(), served.worker.memory_held())).collect();
+            if held.iter().all(|held| *held == (0, 0)) {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "tasks and bytes: {held:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 }

@@ -7,6 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use tidegate_cluster::{TaskBounds, TaskRun, WorkerFailure, Workers};
 use tidegate_model::Code;
 
+use super::promises::Coordinator;
 use super::support::{Cluster, worker_options};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ struct Shared {
     target: Mutex<String>,
     /// Both sides of each connection.
     pairs: Mutex<Vec<[TcpStream; 2]>>,
+    /// The bytes that workers may still send before all connections end.
+    left: AtomicUsize,
     /// Whether bytes are held up, in both directions.
     silent: AtomicBool,
     over: AtomicBool,
@@ -31,6 +33,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             target: Mutex::new(target.to_owned()),
             pairs: Mutex::default(),
+            left: AtomicUsize::new(usize::MAX),
             silent: AtomicBool::new(false),
             over: AtomicBool::new(false),
         });
@@ -56,9 +59,12 @@ impl Proxy {
 
     /// Ends all connections.
     pub(crate) fn cut(&self) {
-        for stream in self.shared.pairs.lock().unwrap().drain(..).flatten() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        self.shared.cut();
+    }
+
+    /// Ends all connections once a worker has sent so many bytes more, and those that come later at their first byte.
+    pub(crate) fn break_after(&self, bytes: usize) {
+        self.shared.left.store(bytes, Ordering::Relaxed);
     }
 
     /// Holds bytes up, or lets them pass again. Connections stay open.
@@ -77,23 +83,36 @@ impl Drop for Proxy {
 }
 
 impl Shared {
+    fn cut(&self) {
+        for stream in self.pairs.lock().unwrap().drain(..).flatten() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
     fn join(self: &Arc<Self>, client: TcpStream, worker: TcpStream) {
         let again = |stream: &TcpStream| stream.try_clone().unwrap();
         for stream in [&client, &worker] {
             stream.set_nodelay(true).unwrap();
         }
         self.pairs.lock().unwrap().push([again(&client), again(&worker)]);
-        for (from, to) in [(again(&client), again(&worker)), (worker, client)] {
+        for (from, to, is_counted) in [(again(&client), again(&worker), false), (worker, client, true)] {
             let shared = Arc::clone(self);
-            std::thread::spawn(move || shared.copy(from, to));
+            std::thread::spawn(move || shared.copy(from, to, is_counted));
         }
     }
 
-    fn copy(&self, mut from: TcpStream, mut to: TcpStream) {
+    fn copy(&self, mut from: TcpStream, mut to: TcpStream, is_counted: bool) {
         let mut bytes = vec![0; 16 << 10];
         while let Ok(read) = from.read(&mut bytes) {
             while self.silent.load(Ordering::Relaxed) && !self.over.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(5));
+            }
+            let less = |left: usize| (left != usize::MAX).then(|| left.saturating_sub(read));
+            if is_counted
+                && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok_and(|left| left <= read)
+            {
+                self.cut();
+                break;
             }
             if read == 0 || to.write_all(&bytes[..read]).is_err() {
                 break;

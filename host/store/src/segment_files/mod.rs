@@ -6,19 +6,26 @@
 //! root are compared before anything is read of it, and every byte afterwards is checked against the table with that
 //! root. So a file that was replaced, cut or damaged is an error and never another answer.
 
+mod known_segments;
+mod segment_error;
+
 use std::{
-    collections::{BTreeMap, HashMap},
     fs::File,
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{
+    memory_pool::MemoryPool,
+    runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::local::LocalFileSystem;
-use tidegate_model::{Code, Failure};
-use uuid::Uuid;
+
+use known_segments::KnownSegments;
+pub use segment_error::SegmentError;
 
 use crate::{
     data_folder::paths,
@@ -29,6 +36,7 @@ use crate::{
         counters::ObjectStats,
         url::StoreUrl,
     },
+    read_memory::ReadMemory,
     scan::{description::SegmentName, held_segments::HeldSegments, verified_store::VerifiedStore},
     segment::{
         checksum::file::{check_root, read_table},
@@ -37,56 +45,12 @@ use crate::{
     },
 };
 
-/// The most segments that stay known between tasks: some hundred bytes each.
-const MOST_KNOWN: usize = 16_384;
-
 /// Segments whose checksums are asked for at a time.
 const OPENED_AT_ONCE: usize = 8;
 
 /// Whether a text is an address that [`SegmentFiles::open`] understands. Nothing is looked up.
 pub fn is_store_url(url: &str) -> bool {
     StoreUrl::parse(url).is_ok()
-}
-
-/// Why a segment cannot be read, in words without paths.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SegmentError {
-    /// Its file is missing, damaged, or another one.
-    #[error("segment {segment} cannot be read: {reason}")]
-    Damaged {
-        /// The segment.
-        segment: Uuid,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// It cannot be read now, for a reason that may pass.
-    #[error("segment {segment} cannot be read now: {reason}; try again later")]
-    Unavailable {
-        /// The segment.
-        segment: Uuid,
-        /// What refused.
-        reason: String,
-    },
-}
-
-impl SegmentError {
-    fn of(segment: Uuid, error: &SegmentFileError) -> SegmentError {
-        let reason = error.reason();
-        match error.is_damage() {
-            true => SegmentError::Damaged { segment, reason },
-            false => SegmentError::Unavailable { segment, reason },
-        }
-    }
-
-    /// The failure of a statement that needs the segment: the same as when a scan finds it.
-    pub fn failure(&self) -> Failure {
-        let (code, segment) = match self {
-            SegmentError::Damaged { segment, .. } => (Code::DataDamaged, segment),
-            SegmentError::Unavailable { segment, .. } => (Code::DataUnavailable, segment),
-        };
-        Failure::new(code, self.to_string()).about(&*segment.to_string())
-    }
 }
 
 /// Where segments are read without a catalog. Nothing is written there, and no lock is taken: the process that owns the
@@ -135,13 +99,14 @@ impl SegmentFiles {
     /// kept in `cache`. For the second, the environment says what AWS documents for it (`AWS_ACCESS_KEY_ID`,
     /// `AWS_REGION`, `AWS_ENDPOINT_URL`, ...), and `AWS_ALLOW_HTTP=true` allows an endpoint without TLS.
     ///
-    /// At most 16 requests run at a time, each for at most 4 MiB; what fails is tried again for up to 40 seconds.
+    /// At most 16 requests run at a time, each for at most 4 MiB. What has not come after `time`, tried again meanwhile,
+    /// fails. For half of that time other requests fail at once then, but for one at a time.
     ///
     /// # Errors
     /// [`StoreError::BadUrl`], [`StoreError::ObjectStore`] if the environment contradicts itself, [`StoreError::Io`], and
     /// [`StoreError::Locked`] if another process uses the cache. The store itself is not asked for anything yet.
-    pub fn open(url: &str, cache: &SegmentCache) -> Result<SegmentFiles> {
-        SegmentFiles::open_with(url, cache, environment(), RequestLimits::default(), BLOCK_BYTES)
+    pub fn open(url: &str, cache: &SegmentCache, time: Duration) -> Result<SegmentFiles> {
+        SegmentFiles::open_with(url, cache, environment(), RequestLimits::within(time), BLOCK_BYTES)
     }
 
     pub(crate) fn open_with(
@@ -185,6 +150,26 @@ impl SegmentFiles {
     /// # Errors
     /// For the first segment that cannot be read or is another one.
     pub async fn hold(&self, names: impl IntoIterator<Item = SegmentName>) -> Result<HeldSegments, SegmentError> {
+        self.hold_counted(names, None).await
+    }
+
+    /// The same for a statement: what is read meanwhile counts in its memory.
+    ///
+    /// # Errors
+    /// As [`Self::hold`], and [`SegmentError::NoMemory`].
+    pub async fn hold_within(
+        &self,
+        names: impl IntoIterator<Item = SegmentName>,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<HeldSegments, SegmentError> {
+        self.hold_counted(names, Some(&ReadMemory::of(memory))).await
+    }
+
+    async fn hold_counted(
+        &self,
+        names: impl IntoIterator<Item = SegmentName>,
+        memory: Option<&ReadMemory>,
+    ) -> Result<HeldSegments, SegmentError> {
         let named: Vec<_> = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             names.into_iter().map(|name| (known.get(&name), name)).collect()
@@ -202,7 +187,7 @@ impl SegmentFiles {
             Place::Objects(objects) => {
                 let open = async |(known, name): (Option<Arc<Segment>>, SegmentName)| match known {
                     Some(known) => Ok(known),
-                    None => objects.opened(&name).await,
+                    None => objects.opened(&name, memory).await,
                 };
                 stream::iter(named).map(open).buffered(OPENED_AT_ONCE).try_collect().await?
             }
@@ -215,7 +200,7 @@ impl SegmentFiles {
 
 impl Objects {
     /// The segment with this name, after the root of its checksums was compared. Length and root come with one request.
-    async fn opened(&self, name: &SegmentName) -> Result<Arc<Segment>, SegmentError> {
+    async fn opened(&self, name: &SegmentName, memory: Option<&ReadMemory>) -> Result<Arc<Segment>, SegmentError> {
         let SegmentName { source, id, bytes, rows, checksum } = *name;
         let damaged = |reason: &str| SegmentError::Damaged { segment: id, reason: reason.to_owned() };
         if checksum.is_none() {
@@ -226,11 +211,13 @@ impl Objects {
         let segment = Arc::new(Segment::of_file((source, id), place, bytes, rows, checksum));
         let cache = self.runtime.cache_manager.get_file_metadata_cache();
         let read = VerifiedStore::new(Arc::new(LocalFileSystem::new()), cache, Arc::clone(&segment));
+        let read = read.counting_in(memory.cloned());
         match read.check_root().await {
             Ok(()) => Ok(segment),
-            Err(_) => Err(match (segment.damage(), read.transient()) {
-                (Some(reason), _) => damaged(reason),
-                (None, reason) => {
+            Err(_) => Err(match (segment.damage(), read.no_memory(), read.transient()) {
+                (Some(reason), ..) => damaged(reason),
+                (None, Some(none), _) => SegmentError::NoMemory { segment: id, reason: none.0.clone() },
+                (None, None, reason) => {
                     let reason = reason.unwrap_or("the object store fails").to_owned();
                     SegmentError::Unavailable { segment: id, reason }
                 }
@@ -260,64 +247,4 @@ fn opened(data: &Path, name: &SegmentName, known: Option<Arc<Segment>>) -> Resul
         tracing::error!(segment = %id, path = %path.display(), %error, "a segment cannot be read");
         SegmentError::of(id, &error)
     })
-}
-
-/// Segments whose checksums were compared, and when each was asked for last.
-#[derive(Debug, Default)]
-struct KnownSegments {
-    by_id: HashMap<Uuid, (u64, Arc<Segment>)>,
-    by_use: BTreeMap<u64, Uuid>,
-    uses: u64,
-}
-
-impl KnownSegments {
-    /// A segment that is known by this name and was not found to be damaged since.
-    fn get(&mut self, name: &SegmentName) -> Option<Arc<Segment>> {
-        let segment = Arc::clone(&self.by_id.get(&name.id)?.1);
-        if SegmentName::of(&segment) != *name || segment.damage().is_some() {
-            return None;
-        }
-        self.insert(&segment);
-        Some(segment)
-    }
-
-    fn insert(&mut self, segment: &Arc<Segment>) {
-        self.uses += 1;
-        self.by_use.insert(self.uses, segment.id);
-        if let Some((before, _)) = self.by_id.insert(segment.id, (self.uses, Arc::clone(segment))) {
-            self.by_use.remove(&before);
-        }
-        if self.by_id.len() > MOST_KNOWN
-            && let Some((_, oldest)) = self.by_use.pop_first()
-        {
-            self.by_id.remove(&oldest);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn segments_that_were_asked_for_last_stay_known() {
-        let mut known = KnownSegments::default();
-        let segment = |n: usize| {
-            let (id, path) = (Uuid::from_u128(n as u128), PathBuf::from("/none"));
-            Arc::new(Segment::of_file((Uuid::nil(), id), SegmentPlace::File(path), 100, 10, Some(7)))
-        };
-        let name = |n: usize| SegmentName::of(&segment(n));
-        for n in 0..MOST_KNOWN {
-            known.insert(&segment(n));
-        }
-        assert!(known.get(&name(0)).is_some());
-        known.insert(&segment(MOST_KNOWN));
-        assert!(known.get(&name(0)).is_some() && known.get(&name(1)).is_none());
-        assert!(known.get(&SegmentName { checksum: Some(8), ..name(2) }).is_none());
-        if let Some(segment) = known.get(&name(3)) {
-            segment.note_damage("it is gone");
-        }
-        assert!(known.get(&name(3)).is_none());
-        assert_eq!((known.by_id.len(), known.by_use.len()), (MOST_KNOWN, MOST_KNOWN));
-    }
 }

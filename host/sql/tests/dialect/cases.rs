@@ -1,0 +1,20 @@
+//! The tests of the dialect, for each engine that runs them: one that runs plans as they are, one that encodes and decodes
+//! them, and one that has them cut. Whoever includes this has the modules `engine` and `support` beside it.
+
+mod correlated;
+mod document;
+mod endpoints;
+mod functions;
+mod grants;
+mod limits;
+mod lineage;
+mod names;
+mod narrow;
+mod operators;
+mod remarks;
+mod shared_parts;
+mod subqueries;
+mod unite;
+mod unnest;
+mod values;
+mod windows;
