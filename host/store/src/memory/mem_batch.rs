@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 use datafusion::{
     arrow::{
         array::{ArrayRef, AsArray, RecordBatch, UInt32Array, new_null_array},
-        compute::{concat_batches, take_record_batch},
+        compute::{concat_batches, interleave_record_batch, take_record_batch},
         datatypes::{DataType, Field, Schema, SchemaRef, TimestampMicrosecondType},
     },
     error::Result,
@@ -67,17 +67,11 @@ impl MemBatch {
     /// moved to the overflow.
     pub(crate) fn join(parts: &[Arc<MemBatch>]) -> Result<MemBatch> {
         let parts = &newest_first(parts);
-        let rows: Vec<&RecordBatch> = parts.iter().map(|part| &part.rows).collect();
+        let (schema, rows) = conformed(parts)?;
+        let rows = joined_rows(&schema, &rows)?;
         let bytes = parts.iter().map(|part| part.bytes).fold(0, usize::saturating_add);
-        let chosen = sparse_columns::choose(&rows, bytes);
-        let spilled = parts.iter().map(|part| spill(&part.rows, &chosen)).collect::<Result<Vec<_>>>()?;
-        let schema = joined_schema(&spilled.iter().map(RecordBatch::schema).collect::<Vec<_>>());
-        let adapted = spilled.iter().map(|rows| conform(rows, &schema)).collect::<Result<Vec<_>>>()?;
-        let rows = concat_batches(&schema, &adapted)?;
-        let first = parts.iter().map(|part| part.first_seq).min().unwrap_or(0);
-        let last = parts.iter().map(|part| part.last_seq).max().unwrap_or(0);
         let projects = RunProjects::of_all(parts.iter().map(|part| &part.projects));
-        MemBatch::of(rows, bytes, (first, last), projects)
+        MemBatch::of(rows, bytes, seqs(parts), projects)
     }
 
     /// Bytes that the columns take in memory.
@@ -86,9 +80,45 @@ impl MemBatch {
     }
 }
 
+/// The first and last write-ahead row of all.
+pub(super) fn seqs(parts: &[Arc<MemBatch>]) -> (i64, i64) {
+    let first = parts.iter().map(|part| part.first_seq).min().unwrap_or(0);
+    let last = parts.iter().map(|part| part.last_seq).max().unwrap_or(0);
+    (first, last)
+}
+
+/// The rows of several batches in the narrowest schema that holds them all. Columns with few values for their size are
+/// moved to the overflow.
+pub(super) fn conformed(parts: &[Arc<MemBatch>]) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let rows: Vec<&RecordBatch> = parts.iter().map(|part| &part.rows).collect();
+    let bytes = parts.iter().map(|part| part.bytes).fold(0, usize::saturating_add);
+    let chosen = sparse_columns::choose(&rows, bytes);
+    let spilled = parts.iter().map(|part| spill(&part.rows, &chosen)).collect::<Result<Vec<_>>>()?;
+    let schema = joined_schema(&spilled.iter().map(RecordBatch::schema).collect::<Vec<_>>());
+    let rows = spilled.iter().map(|rows| conform(rows, &schema)).collect::<Result<Vec<_>>>()?;
+    Ok((schema, rows))
+}
+
+/// Sorted batches of one schema as one that is sorted. Each row is copied once: putting the batches behind each other
+/// first and sorting them then would copy it twice.
+fn joined_rows(schema: &SchemaRef, parts: &[RecordBatch]) -> Result<RecordBatch> {
+    let all: Vec<&[i64]> = parts.iter().map(times).collect();
+    if all.iter().copied().flatten().is_sorted_by(|a, b| a >= b) {
+        return Ok(concat_batches(schema, parts)?);
+    }
+    let keyed = |(part, times): (usize, &&[i64])| {
+        times.iter().enumerate().map(move |(row, time)| (*time, (part, row))).collect::<Vec<_>>()
+    };
+    let mut keyed: Vec<(i64, (usize, usize))> = all.iter().enumerate().flat_map(keyed).collect();
+    // Stable, and quick for what is sorted in parts.
+    keyed.sort_by_key(|(time, _)| Reverse(*time));
+    let order: Vec<(usize, usize)> = keyed.into_iter().map(|(_, place)| place).collect();
+    Ok(interleave_record_batch(&parts.iter().collect::<Vec<_>>(), &order)?)
+}
+
 /// The batches in the order in which their rows need no sorting, if there is one: each has only older rows than the one
 /// before it. So it is mostly where events come in as they happen. Otherwise they stay in the order of their arrival.
-fn newest_first(parts: &[Arc<MemBatch>]) -> Vec<Arc<MemBatch>> {
+pub(super) fn newest_first(parts: &[Arc<MemBatch>]) -> Vec<Arc<MemBatch>> {
     let mut sorted = parts.to_vec();
     sorted.sort_by_key(|part| Reverse(part.max_time));
     let follow = |pair: &[Arc<MemBatch>]| matches!(pair, [newer, older] if newer.min_time > older.max_time);

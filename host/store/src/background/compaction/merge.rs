@@ -20,12 +20,9 @@ use crate::{
         footer_entry::{FooterEntry, Origin},
         handle::Segment,
         text_indexes::TextIndexes,
-        writer::SegmentFile,
+        writer::{CHUNK_ROWS, SegmentFile},
     },
 };
-
-/// Rows that are written at once.
-const CHUNK_ROWS: usize = 4 << 10;
 
 /// What became of the segments that were to be merged.
 pub(crate) enum Merged {
