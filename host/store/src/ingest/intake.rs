@@ -1,15 +1,25 @@
 //! The events of one ingest call while they arrive.
 //!
 //! Each event is normalised and encoded as soon as it is there, and its values are dropped. A call therefore holds the
-//! body of its write-ahead row and never the values of all its events.
+//! body of its write-ahead row and never the values of all its events. Of many events columns are made at once, so that
+//! they need not be parsed again ([`crate::memory::call_columns`]).
+
+use std::mem;
 
 use serde_json::Value;
 
-use crate::ingest::{
-    normalise::{self, TimeCounts},
-    tape::{Tape, View},
-    tape_reader::{read_leading, read_tape},
+use crate::{
+    ingest::{
+        json_text::write_json,
+        normalise::{self, TimeCounts},
+        tape::{Tape, View},
+        tape_reader::{read_leading, read_tape},
+    },
+    memory::call_columns::{CallColumns, KnownShape, MadeColumns},
 };
+
+/// The share of its bytes by which a call may become longer.
+const SPARE: usize = 8;
 
 /// What became of the events of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,15 +46,44 @@ pub struct RefusedEvent {
 
 /// The events of one call, encoded one by one. Made by [`Store::intake`](crate::Store::intake), stored by
 /// [`Store::ingest_intake`](crate::Store::ingest_intake).
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Intake {
     /// The body of the write-ahead row: a JSON array without its closing bracket.
     body: Vec<u8>,
     /// The time of arrival, in microseconds.
     now: i64,
     max_bytes: usize,
+    /// The bytes that the events may have together, as far as it is known before.
+    expected: usize,
+    columns: Columns,
     counts: Counts,
     refused: Vec<RefusedEvent>,
+}
+
+/// What there is of the columns of a call.
+#[derive(Debug)]
+enum Columns {
+    /// They are made later, of the body.
+    None,
+    /// They are made of the events as they arrive.
+    Making(Box<CallColumns>),
+    Made(MadeColumns),
+}
+
+/// The copy's columns are made later.
+impl Clone for Intake {
+    fn clone(&self) -> Intake {
+        let Intake { body, now, max_bytes, expected, columns: _, counts, refused } = self;
+        Intake {
+            body: body.clone(),
+            now: *now,
+            max_bytes: *max_bytes,
+            expected: *expected,
+            columns: Columns::None,
+            counts: *counts,
+            refused: refused.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,6 +107,7 @@ pub struct Mark {
 pub(crate) struct PreparedCall {
     /// The body of the write-ahead row: a JSON array of normalised events.
     pub(crate) body: Vec<u8>,
+    pub(crate) columns: Option<MadeColumns>,
     pub(crate) rows: usize,
     pub(crate) refused: Vec<RefusedEvent>,
     pub(crate) times: TimeCounts,
@@ -78,7 +118,28 @@ pub(crate) struct PreparedCall {
 impl Intake {
     /// An intake of events that arrive at `now`, in microseconds, each of at most `max_bytes` as JSON.
     pub fn new(now: i64, max_bytes: usize) -> Intake {
-        Intake { body: Vec::new(), now, max_bytes, counts: Counts::default(), refused: Vec::new() }
+        Intake {
+            body: Vec::new(),
+            now,
+            max_bytes,
+            expected: 0,
+            columns: Columns::None,
+            counts: Counts::default(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// The same for events that have about so many bytes together.
+    #[must_use]
+    pub(crate) fn expecting(self, bytes: usize) -> Intake {
+        // An id may be added to each event.
+        Intake { expected: bytes.saturating_add(bytes / SPARE), ..self }
+    }
+
+    /// The same, with columns for a source with this schema.
+    #[must_use]
+    pub(crate) fn making_columns(self, known: KnownShape) -> Intake {
+        Intake { columns: Columns::Making(Box::new(CallColumns::new(known))), ..self }
     }
 
     /// Adds an event. An event that cannot be stored is refused alone. Returns whether it was accepted.
@@ -133,18 +194,26 @@ impl Intake {
         }
         let mut times = self.counts.times;
         let before = self.body.len();
+        if before == 0 {
+            self.body.reserve(self.expected);
+        }
         self.body.push(if before == 0 { b'[' } else { b',' });
         let start = self.body.len();
-        let written = normalise::normalise(event, self.now, &mut times, &mut self.body);
+        let normalised = normalise::normalise(event, self.now, &mut times);
+        let written = normalised.and_then(|event| write_json(event.root(), &mut self.body).map(|()| event));
         let bytes = self.body.len() - start;
-        let refused = match written {
-            Err(error) => Some(format!("the event cannot be written: {error}")),
-            Ok(()) => (bytes > self.max_bytes).then(|| too_long(bytes, self.max_bytes)),
+        let normalised = match written {
+            Err(error) => Err(format!("the event cannot be written: {error}")),
+            Ok(_) if bytes > self.max_bytes => Err(too_long(bytes, self.max_bytes)),
+            Ok(event) => Ok(event),
         };
-        if let Some(reason) = refused {
-            self.body.truncate(before);
-            return Err(reason);
-        }
+        let normalised = normalised.inspect_err(|_| self.body.truncate(before))?;
+        self.columns = match mem::replace(&mut self.columns, Columns::None) {
+            Columns::Making(columns) => columns
+                .add(normalised.root(), bytes)
+                .map_or(Columns::None, |columns| Columns::Making(Box::new(columns))),
+            Columns::None | Columns::Made(_) => Columns::None,
+        };
         self.counts.times = times;
         self.counts.rows += 1;
         self.counts.events += 1;
@@ -173,7 +242,12 @@ impl Intake {
 
     /// Bytes that the intake holds in memory.
     pub fn held(&self) -> usize {
-        self.body.capacity() + self.refused.capacity() * size_of::<RefusedEvent>() + self.counts.reasons
+        let columns = match &self.columns {
+            Columns::None => 0,
+            Columns::Making(columns) => columns.held(),
+            Columns::Made(columns) => columns.held(),
+        };
+        self.body.capacity() + columns + self.refused.capacity() * size_of::<RefusedEvent>() + self.counts.reasons
     }
 
     /// A savepoint at the present state.
@@ -183,20 +257,38 @@ impl Intake {
 
     /// Removes what was added after a savepoint of the same intake.
     pub fn take_back(&mut self, to: Mark) {
+        if to.counts.rows != self.counts.rows {
+            self.columns = Columns::None;
+        }
         self.body.truncate(to.body);
         self.refused.truncate(to.refused);
         self.counts = to.counts;
     }
 
+    /// To be called after the last event, where work of some milliseconds may be done: what is left of the columns is
+    /// made.
+    pub fn end(&mut self) {
+        self.columns = match mem::replace(&mut self.columns, Columns::None) {
+            Columns::Making(columns) => columns.finish().map_or(Columns::None, Columns::Made),
+            ended => ended,
+        };
+    }
+
     pub(crate) fn finish(mut self) -> PreparedCall {
+        self.end();
         if self.body.is_empty() {
             self.body.push(b'[');
         }
         self.body.push(b']');
         // It is kept until a segment has the rows: no more memory than it counts as.
         self.body.shrink_to_fit();
+        let columns = match self.columns {
+            Columns::Made(columns) => Some(columns),
+            _ => None,
+        };
         PreparedCall {
             body: self.body,
+            columns,
             rows: self.counts.rows,
             refused: self.refused,
             times: self.counts.times,

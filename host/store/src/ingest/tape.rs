@@ -115,6 +115,11 @@ impl<'t> Item<'t> {
         }
     }
 
+    /// How many nodes it has, itself included.
+    pub(crate) fn nodes(self) -> usize {
+        self.end().saturating_sub(self.at)
+    }
+
     pub(crate) fn view(self) -> View<'t> {
         let children = |left: u32| Items { tape: self.tape, next: self.at + 1, left: left as usize };
         match self.node() {

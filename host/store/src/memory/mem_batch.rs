@@ -14,6 +14,7 @@ use datafusion::{
 use crate::{
     arrays::schema_evolution::{adapt, join_fields, optional},
     field_names::{OVERFLOW, TIMESTAMP},
+    memory::places::Places,
     overflow::{sparse_columns, sparse_paths::SparsePaths, spill::spill},
     schema::run_projects::RunProjects,
 };
@@ -52,6 +53,17 @@ impl MemBatch {
         let (max_time, min_time) = (at(0), at(times.len().saturating_sub(1)));
         let held = rows.get_array_memory_size();
         Ok(MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time, projects, held })
+    }
+
+    /// The same rows as those of the call with this number.
+    pub(crate) fn of_call(&self, seq: i64) -> Result<MemBatch> {
+        Ok(MemBatch {
+            rows: Places::of_call(&self.rows, seq)?,
+            first_seq: seq,
+            last_seq: seq,
+            projects: self.projects.clone(),
+            ..*self
+        })
     }
 
     /// Rows as they arrived, for followers. They are not sorted, are no part of the source's memory, and no query leaves
