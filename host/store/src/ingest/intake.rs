@@ -207,13 +207,13 @@ impl Intake {
             Ok(_) if bytes > self.max_bytes => Err(too_long(bytes, self.max_bytes)),
             Ok(event) => Ok(event),
         };
-        let normalised = normalised.inspect_err(|_| self.body.truncate(before))?;
-        self.columns = match mem::replace(&mut self.columns, Columns::None) {
-            Columns::Making(columns) => columns
-                .add(normalised.root(), bytes)
-                .map_or(Columns::None, |columns| Columns::Making(Box::new(columns))),
-            Columns::None | Columns::Made(_) => Columns::None,
-        };
+        let mut normalised = normalised.inspect_err(|_| self.body.truncate(before))?;
+        if let Columns::Making(columns) = &mut self.columns {
+            normalised.reread_floats();
+            if !columns.add(normalised.root(), bytes) {
+                self.columns = Columns::None;
+            }
+        }
         self.counts.times = times;
         self.counts.rows += 1;
         self.counts.events += 1;

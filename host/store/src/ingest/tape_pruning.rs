@@ -1,8 +1,7 @@
 //! Values of one tape on another, as normalising leaves them.
 //!
-//! What stands on the new tape is what its JSON text says when it is read again, so that columns made of the one are those
-//! made of the other. Only floats need care: the parser is fast and may miss the nearest float by a bit, so that a number
-//! that was read and written may be read as its neighbour.
+//! Reading the JSON text of the new tape gives the same values, so that columns made of the one are those made of the other.
+//! Only floats need care ([`Tape::reread_floats`]).
 
 use crate::ingest::tape::{Extent, Form, Item, Node, Tape, View};
 
@@ -40,7 +39,6 @@ impl<'t> Tape<'t> {
     /// Adds a value unchanged.
     pub(super) fn push_whole(&mut self, value: Item<'t>) {
         match *value.node() {
-            Node::Float(float) => self.push_float(reread(float)),
             Node::Unescaped { .. } => self.nodes.push(Node::Text(value.text().unwrap_or_default())),
             Node::Array(Extent { form, .. }) => {
                 let (at, mut count) = (self.open(), 0);
@@ -62,6 +60,16 @@ impl<'t> Tape<'t> {
                 self.close(at, Node::Object(self.extent(count, form)));
             }
             scalar => self.nodes.push(scalar),
+        }
+    }
+
+    /// Makes each float what is read from its text. The parser is quick and may miss the nearest float by a bit, so that a
+    /// number that was read and written may be read as its neighbour.
+    pub(crate) fn reread_floats(&mut self) {
+        for node in &mut self.nodes {
+            if let Node::Float(float) = node {
+                *float = reread(*float);
+            }
         }
     }
 

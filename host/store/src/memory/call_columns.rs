@@ -62,23 +62,20 @@ impl CallColumns {
         }
     }
 
-    /// Adds the next event of the call, which has so many bytes as JSON. Returns none where the columns would need another
-    /// schema.
-    pub(crate) fn add(mut self, event: Item<'_>, bytes: usize) -> Option<CallColumns> {
+    /// Adds the next event of the call, which has so many bytes as JSON. Returns false where the columns would need another
+    /// schema: they are of no use then.
+    pub(crate) fn add(&mut self, event: Item<'_>, bytes: usize) -> bool {
         let new = || Shredder::new(&self.known.shape, self.known.limits.clone());
         let shredder = self.shredder.get_or_insert_with(new);
         shredder.add(event);
         if shredder.has_grown() {
-            return None;
+            return false;
         }
         let is_full = shredder.is_full();
         self.places.push(0, self.rows);
         self.rows += 1;
         self.bytes += bytes;
-        if is_full {
-            self.end_batch().ok()?
-        }
-        Some(self)
+        !is_full || self.end_batch().is_ok()
     }
 
     fn end_batch(&mut self) -> Result<()> {
@@ -96,8 +93,9 @@ impl CallColumns {
 
     /// Bytes that the columns hold in memory. Of a batch that is not ended it is an estimate.
     pub(crate) fn held(&self) -> usize {
-        // Texts and views of them, in builders that have room for as much again.
-        self.held + self.bytes.saturating_mul(4)
+        // Builders have room for half as much again, of the texts and of 16 bytes for each value.
+        let values = self.shredder.as_ref().map_or(0, Shredder::values);
+        self.held + values.saturating_mul(24) + self.bytes + self.bytes / 2
     }
 
     /// The columns of all events so far; none if they cannot be made.
@@ -121,5 +119,110 @@ impl MadeColumns {
         }
         let batches = self.batches.iter().map(|batch| Ok(Arc::new(batch.of_call(seq)?))).collect::<Result<_>>();
         Some(batches.map(|batches| (batches, &self.misfits)))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{
+        ingest::intake::{Intake, PreparedCall},
+        memory::batch_builder::{RawCall, build},
+    };
+
+    fn limits() -> ShapeLimits {
+        ShapeLimits { fields: 40, depth: 3, reserved: Arc::default() }
+    }
+
+    /// The rows of calls, with the schema after them.
+    fn built(calls: &[RawCall], shape: &Arc<Shape>) -> (Vec<Arc<MemBatch>>, Arc<Shape>) {
+        let mut batches = Vec::new();
+        let (shape, _) = build(calls, shape, &limits(), &mut batches).unwrap();
+        (batches, shape)
+    }
+
+    fn call(texts: &[String], known: Option<KnownShape>) -> PreparedCall {
+        let intake = Intake::new(1_763_633_702_123_456, 1 << 20);
+        let mut intake = known.into_iter().fold(intake, Intake::making_columns);
+        texts.iter().for_each(|text| assert!(intake.add_text(text), "{text}"));
+        assert!(intake.held() > 0);
+        intake.finish()
+    }
+
+    fn any_value() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("null".to_owned()),
+            any::<bool>().prop_map(|flag| flag.to_string()),
+            "-?(0|[1-9][0-9]{0,20})",
+            "-?(0|[1-9][0-9]{0,3})\\.[0-9]{1,20}([eE][+-]?[0-9]{1,2})?",
+            "[a-z\\n\"\\\\é]{0,20}".prop_map(|text| Value::from(text).to_string()),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(" ,"))),
+                prop::collection::vec(("[a-c]", inner), 0..4).prop_map(|entries| {
+                    let entries: Vec<_> = entries.iter().map(|(key, value)| format!("\"{key}\" :{value}")).collect();
+                    format!("{{{}}}", entries.join(", "))
+                }),
+            ]
+        })
+    }
+
+    fn any_event() -> impl Strategy<Value = String> {
+        let keys =
+            ["id", "timestamp", "event_message", "message", "metadata", "project", "time", "_overflow", "a", "b"];
+        prop::collection::vec((prop::sample::select(keys.to_vec()), any_value()), 0..8).prop_map(|entries| {
+            let entries: Vec<_> = entries.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+            format!("{{{}}}", entries.join(","))
+        })
+    }
+
+    proptest! {
+        /// Columns that are made of the events are those that are made of the write-ahead row.
+        #[test]
+        fn columns_are_those_of_the_log(
+            before in prop::collection::vec(any_event(), 0..6),
+            texts in prop::collection::vec(any_event(), 1..6),
+        ) {
+            // So that the schema mostly has what the events need, and sometimes not.
+            let first = call(&[before, texts.clone()].concat(), None);
+            let first = RawCall::of_body(1, first.rows, Arc::new(first.body));
+            let (_, shape) = built(&[first], &Arc::default());
+            let known = KnownShape { shape: Arc::clone(&shape), limits: limits() };
+            let PreparedCall { body, columns, rows, .. } = call(&texts, Some(known));
+            let body = Arc::new(body);
+            let (expected, grown) = built(&[RawCall::of_body(7, rows, Arc::clone(&body))], &shape);
+            prop_assert_eq!(columns.is_some(), Arc::ptr_eq(&grown, &shape));
+            let (made, _) = built(&[RawCall { seq: 7, rows, body, columns }], &shape);
+            prop_assert_eq!(made.len(), expected.len());
+            for (made, expected) in made.iter().zip(&expected) {
+                prop_assert_eq!(&made.rows, &expected.rows);
+                prop_assert_eq!((made.first_seq, made.last_seq), (expected.first_seq, expected.last_seq));
+                prop_assert_eq!(&made.projects, &expected.projects);
+                prop_assert_eq!((made.min_time, made.max_time), (expected.min_time, expected.max_time));
+            }
+        }
+    }
+
+    /// The columns of a call are for one schema, and for another one made anew.
+    #[test]
+    fn columns_of_another_schema_are_not_used() {
+        let texts = ["{\"a\":1}".to_owned()];
+        let shape = built(&[RawCall::of_body(1, 1, Arc::new(call(&texts, None).body))], &Arc::default()).1;
+        let PreparedCall { body, columns, .. } =
+            call(&texts, Some(KnownShape { shape: Arc::clone(&shape), limits: limits() }));
+        let columns = columns.unwrap();
+        assert!(columns.of_call(3, &shape).is_some());
+        let wider = Arc::new(b"[{\"id\":\"x\",\"timestamp\":1,\"b\":1}]".to_vec());
+        let calls =
+            [RawCall::of_body(2, 1, wider), RawCall { seq: 3, rows: 1, body: Arc::new(body), columns: Some(columns) }];
+        let (batches, wider) = built(&calls, &shape);
+        assert!(!Arc::ptr_eq(&wider, &shape));
+        assert_eq!(batches.iter().map(|batch| batch.rows.num_rows()).sum::<usize>(), 2);
+        assert_eq!(batches.iter().map(|batch| batch.last_seq).max(), Some(3));
     }
 }

@@ -86,6 +86,11 @@ impl Shredder {
         self.cost.changed
     }
 
+    /// Scalars so far, those in lists included.
+    pub(crate) fn values(&self) -> usize {
+        self.cost.values
+    }
+
     /// Whether the batch should end here; see [`BatchCost::is_full`].
     pub(crate) fn is_full(&self) -> bool {
         self.cost.is_full(self.rows)
