@@ -2,29 +2,29 @@
 
 use std::io;
 
-use crate::ingest::tape::{Item, View};
+use crate::ingest::tape::{Entries, Item, Node};
 
 /// Appends a value as JSON without blanks.
 ///
 /// # Errors
 /// Those of `out`, which has none because it is memory.
 pub(crate) fn write_json(value: Item<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    match value.view() {
-        View::Text(text) if value.is_plain() => {
+    match value.node() {
+        Node::Plain(text) => {
             out.reserve(text.len() + 3);
             out.push(b'"');
             out.extend_from_slice(text.as_bytes());
             out.push(b'"');
         }
-        View::Text(text) => serde_json::to_writer(out, text)?,
-        View::Int(int) => serde_json::to_writer(out, &int)?,
-        View::Huge(int) => serde_json::to_writer(out, &int)?,
-        View::Float(float) => serde_json::to_writer(out, &float)?,
-        View::Null => out.extend_from_slice(b"null"),
-        View::Bool(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
-        View::Array(items) => {
+        Node::Text(_) | Node::Unescaped { .. } => serde_json::to_writer(out, value.text().unwrap_or_default())?,
+        Node::Int(int) => serde_json::to_writer(out, int)?,
+        Node::Huge(int) => serde_json::to_writer(out, int)?,
+        Node::Float(float) => serde_json::to_writer(out, float)?,
+        Node::Null => out.extend_from_slice(b"null"),
+        Node::Bool(flag) => out.extend_from_slice(if *flag { b"true" } else { b"false" }),
+        Node::Array(extent) => {
             out.push(b'[');
-            for (nth, item) in items.enumerate() {
+            for (nth, item) in value.children(extent.count).enumerate() {
                 if nth > 0 {
                     out.push(b',');
                 }
@@ -32,9 +32,9 @@ pub(crate) fn write_json(value: Item<'_>, out: &mut Vec<u8>) -> io::Result<()> {
             }
             out.push(b']');
         }
-        View::Object(entries) => {
+        Node::Object(extent) => {
             out.push(b'{');
-            for (nth, (key, value)) in entries.pairs().enumerate() {
+            for (nth, (key, value)) in Entries(value.children(extent.count * 2)).pairs().enumerate() {
                 if nth > 0 {
                     out.push(b',');
                 }

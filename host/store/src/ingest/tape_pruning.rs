@@ -3,34 +3,34 @@
 //! Reading the JSON text of the new tape gives the same values, so that columns made of the one are those made of the other.
 //! Only floats need care ([`Tape::reread_floats`]).
 
-use crate::ingest::tape::{Extent, Form, Item, Node, Tape, View};
+use crate::ingest::tape::{Entries, Extent, Form, Item, Node, Tape};
 
 impl<'t> Tape<'t> {
     /// Adds a value without the empty values in it (`null`, `{}`, `[]`), and with arrays of one object replaced by the
     /// object. Arrays that have neither only objects nor only scalars stay unchanged; they are stored as JSON.
     pub(super) fn push_pruned(&mut self, value: Item<'t>) {
-        match (value.view(), value.form()) {
-            (View::Array(mut items), Some(Form::Single)) => {
-                if let Some(item) = items.find(|item| !item.is_blank()) {
+        match *value.node() {
+            Node::Array(Extent { count, form: Form::Single, .. }) => {
+                if let Some(item) = value.children(count).find(|item| !item.is_blank()) {
                     self.push_pruned(item);
                 }
             }
-            (View::Array(items), Some(Form::Pruned)) => {
-                let (at, mut count) = (self.open(), 0);
-                for item in items.filter(|item| !item.is_blank()) {
+            Node::Array(Extent { count, form: Form::Pruned, .. }) => {
+                let (at, mut left) = (self.open(), 0);
+                for item in value.children(count).filter(|item| !item.is_blank()) {
                     self.push_pruned(item);
-                    count += 1;
+                    left += 1;
                 }
-                self.close(at, Node::Array(self.extent(count, Form::Pruned)));
+                self.close(at, Node::Array(self.extent(left, Form::Pruned)));
             }
-            (View::Object(entries), _) => {
-                let (at, mut count) = (self.open(), 0);
-                for (key, value) in entries.pairs().filter(|(_, value)| !value.is_blank()) {
+            Node::Object(Extent { count, .. }) => {
+                let (at, mut left) = (self.open(), 0);
+                for (key, value) in Entries(value.children(count * 2)).pairs().filter(|(_, value)| !value.is_blank()) {
                     self.push_whole(key);
                     self.push_pruned(value);
-                    count += 1;
+                    left += 1;
                 }
-                self.close_distinct(at, count);
+                self.close_distinct(at, left);
             }
             _ => self.push_whole(value),
         }
@@ -40,24 +40,15 @@ impl<'t> Tape<'t> {
     pub(super) fn push_whole(&mut self, value: Item<'t>) {
         match *value.node() {
             Node::Unescaped { .. } => self.nodes.push(Node::Text(value.text().unwrap_or_default())),
-            Node::Array(Extent { form, .. }) => {
-                let (at, mut count) = (self.open(), 0);
-                if let View::Array(items) = value.view() {
-                    count = items.len();
-                    items.for_each(|item| self.push_whole(item));
-                }
-                self.close(at, Node::Array(self.extent(count, form)));
+            Node::Array(Extent { count, form, .. }) => {
+                let at = self.open();
+                value.children(count).for_each(|item| self.push_whole(item));
+                self.close(at, Node::Array(self.extent(count as usize, form)));
             }
-            Node::Object(Extent { form, .. }) => {
-                let (at, mut count) = (self.open(), 0);
-                if let View::Object(entries) = value.view() {
-                    for (key, value) in entries.pairs() {
-                        self.push_whole(key);
-                        self.push_whole(value);
-                        count += 1;
-                    }
-                }
-                self.close(at, Node::Object(self.extent(count, form)));
+            Node::Object(Extent { count, form, .. }) => {
+                let at = self.open();
+                value.children(count * 2).for_each(|item| self.push_whole(item));
+                self.close(at, Node::Object(self.extent(count as usize, form)));
             }
             scalar => self.nodes.push(scalar),
         }

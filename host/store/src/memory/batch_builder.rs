@@ -1,4 +1,4 @@
-//! Committed calls to sorted batches: each event is parsed and shredded, unless that was done when it came.
+//! Committed calls to batches: each event is parsed and shredded, unless that was done when it came.
 
 use std::{mem, sync::Arc};
 
@@ -54,10 +54,9 @@ pub(crate) fn build(
     for call in raw {
         if let Some(columns) = &call.columns {
             building.end_batch(memory)?;
-            if let Some(made) = columns.of_call(call.seq, &building.shape) {
-                let (batches, misfits) = made?;
-                memory.extend(batches);
-                building.misfits.add_all(misfits);
+            if columns.are_for(&building.shape) {
+                memory.extend(columns.of_call(call.seq)?);
+                building.misfits.add_all(columns.misfits());
                 continue;
             }
         }
@@ -103,7 +102,7 @@ impl BatchBuilder {
         }
         let (seqs, places) = (self.seqs.take().unwrap_or_default(), mem::take(&mut self.places));
         let rows = if self.shape.is_placed() { places.put(&rows)? } else { rows };
-        memory.push(Arc::new(MemBatch::new(rows, bytes, seqs)?));
+        memory.push(Arc::new(MemBatch::new(rows, bytes, seqs)));
         Ok(())
     }
 }

@@ -85,7 +85,7 @@ impl CallColumns {
         let (rows, _) = shredder.finish(bytes)?;
         let places = mem::take(&mut self.places);
         let rows = if self.known.shape.is_placed() { places.put(&rows)? } else { rows };
-        let batch = MemBatch::new(rows, bytes, (0, 0))?;
+        let batch = MemBatch::new(rows, bytes, (0, 0));
         self.held += batch.held();
         self.batches.push(Arc::new(batch));
         Ok(())
@@ -112,13 +112,19 @@ impl MadeColumns {
         self.held
     }
 
-    /// The batches, as those of the call with this number, if the schema is still the same.
-    pub(crate) fn of_call(&self, seq: i64, shape: &Arc<Shape>) -> Option<Result<(Vec<Arc<MemBatch>>, &Misfits)>> {
-        if !Arc::ptr_eq(&self.shape, shape) {
-            return None;
-        }
-        let batches = self.batches.iter().map(|batch| Ok(Arc::new(batch.of_call(seq)?))).collect::<Result<_>>();
-        Some(batches.map(|batches| (batches, &self.misfits)))
+    /// Whether they belong to this schema.
+    pub(crate) fn are_for(&self, shape: &Arc<Shape>) -> bool {
+        Arc::ptr_eq(&self.shape, shape)
+    }
+
+    /// The batches, as those of the call with this number.
+    pub(crate) fn of_call(&self, seq: i64) -> Result<Vec<Arc<MemBatch>>> {
+        self.batches.iter().map(|batch| Ok(Arc::new(batch.of_call(seq)?))).collect()
+    }
+
+    /// The fields that have had values of another kind.
+    pub(crate) fn misfits(&self) -> &Misfits {
+        &self.misfits
     }
 }
 
@@ -216,7 +222,7 @@ mod tests {
         let PreparedCall { body, columns, .. } =
             call(&texts, Some(KnownShape { shape: Arc::clone(&shape), limits: limits() }));
         let columns = columns.unwrap();
-        assert!(columns.of_call(3, &shape).is_some());
+        assert!(columns.are_for(&shape));
         let wider = Arc::new(b"[{\"id\":\"x\",\"timestamp\":1,\"b\":1}]".to_vec());
         let calls =
             [RawCall::of_body(2, 1, wider), RawCall { seq: 3, rows: 1, body: Arc::new(body), columns: Some(columns) }];

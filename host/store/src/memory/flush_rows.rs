@@ -25,7 +25,7 @@ use crate::{
 pub(crate) struct FlushRows {
     /// The columns as the catalog names them: all fields are optional.
     pub(crate) schema: SchemaRef,
-    /// Sorted batches of one schema, in which a field that no row lacks is required.
+    /// Batches of one schema, in which a field that no row lacks is required.
     parts: Vec<RecordBatch>,
     /// The number of the first row of each part.
     starts: Vec<usize>,

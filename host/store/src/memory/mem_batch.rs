@@ -1,4 +1,4 @@
-//! A sorted batch of rows in memory: what queries read before a segment holds the rows.
+//! A batch of rows in memory: what queries read before a segment holds the rows.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -19,10 +19,13 @@ use crate::{
     schema::run_projects::RunProjects,
 };
 
-/// Rows in the columns that they have, newest first.
+/// Rows in the columns that they have.
 #[derive(Debug)]
 pub(crate) struct MemBatch {
     pub(crate) rows: RecordBatch,
+    /// Whether the newest row comes first. Batches of calls are as they came, until a query reads them or they are joined:
+    /// mostly they are joined before, which sorts them too.
+    pub(crate) is_sorted: bool,
     /// Bytes of the events as JSON.
     pub(crate) bytes: usize,
     /// The first and last write-ahead row that the rows came from.
@@ -36,23 +39,25 @@ pub(crate) struct MemBatch {
 }
 
 impl MemBatch {
-    pub(crate) fn new(rows: RecordBatch, bytes: usize, seqs: (i64, i64)) -> Result<MemBatch> {
+    /// Of rows as they came.
+    pub(crate) fn new(rows: RecordBatch, bytes: usize, seqs: (i64, i64)) -> MemBatch {
         let projects = RunProjects::of_column(rows.column_by_name("project"));
         MemBatch::of(rows, bytes, seqs, projects)
     }
 
-    fn of(
-        rows: RecordBatch,
-        bytes: usize,
-        (first_seq, last_seq): (i64, i64),
-        projects: RunProjects,
-    ) -> Result<MemBatch> {
-        let rows = sort(rows)?;
+    fn of(rows: RecordBatch, bytes: usize, (first_seq, last_seq): (i64, i64), projects: RunProjects) -> MemBatch {
         let times = times(&rows);
-        let at = |i: usize| times.get(i).copied().unwrap_or(0);
-        let (max_time, min_time) = (at(0), at(times.len().saturating_sub(1)));
+        let is_sorted = times.is_sorted_by(|a, b| a >= b);
+        let min_time = times.iter().min().copied().unwrap_or(0);
+        let max_time = times.iter().max().copied().unwrap_or(0);
         let held = rows.get_array_memory_size();
-        Ok(MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time, projects, held })
+        MemBatch { rows, is_sorted, bytes, first_seq, last_seq, min_time, max_time, projects, held }
+    }
+
+    /// The same rows, the newest first.
+    pub(crate) fn sorted(&self) -> Result<MemBatch> {
+        let rows = sort(self.rows.clone())?;
+        Ok(MemBatch::of(rows, self.bytes, (self.first_seq, self.last_seq), self.projects.clone()))
     }
 
     /// The same rows as those of the call with this number.
@@ -71,8 +76,8 @@ impl MemBatch {
     pub(crate) fn as_arrived(rows: RecordBatch) -> MemBatch {
         let projects = RunProjects::Any;
         let held = rows.get_array_memory_size();
-        let (bytes, first_seq, last_seq, min_time, max_time) = (0, 0, 0, 0, 0);
-        MemBatch { rows, bytes, first_seq, last_seq, min_time, max_time, projects, held }
+        let (is_sorted, bytes, first_seq, last_seq, min_time, max_time) = (false, 0, 0, 0, 0, 0);
+        MemBatch { rows, is_sorted, bytes, first_seq, last_seq, min_time, max_time, projects, held }
     }
 
     /// Several batches as one, in the narrowest schema that holds them all. Columns with few values for their size are
@@ -83,7 +88,7 @@ impl MemBatch {
         let rows = joined_rows(&schema, &rows)?;
         let bytes = parts.iter().map(|part| part.bytes).fold(0, usize::saturating_add);
         let projects = RunProjects::of_all(parts.iter().map(|part| &part.projects));
-        MemBatch::of(rows, bytes, seqs(parts), projects)
+        Ok(MemBatch::of(rows, bytes, seqs(parts), projects))
     }
 
     /// Bytes that the columns take in memory.
@@ -111,7 +116,7 @@ pub(super) fn conformed(parts: &[Arc<MemBatch>]) -> Result<(SchemaRef, Vec<Recor
     Ok((schema, rows))
 }
 
-/// Sorted batches of one schema as one that is sorted. Each row is copied once: putting the batches behind each other
+/// Batches of one schema as one that is sorted. Each row is copied once: putting the batches behind each other
 /// first and sorting them then would copy it twice.
 fn joined_rows(schema: &SchemaRef, parts: &[RecordBatch]) -> Result<RecordBatch> {
     let all: Vec<&[i64]> = parts.iter().map(times).collect();

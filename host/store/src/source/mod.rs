@@ -313,6 +313,7 @@ impl Source {
     pub(crate) fn snapshot(&self) -> Result<Snapshot> {
         let mut shape = self.shape();
         self.shred(&mut shape)?;
+        self.sort()?;
         let lists = self.lists();
         let memory = lists.flushing.iter().chain(&lists.memory).cloned().collect();
         let segments = Arc::clone(&lists.segments);
