@@ -1,6 +1,6 @@
 //! Ingest: events in, acknowledged when they are on stable storage.
 
-use std::sync::atomic::Ordering;
+use std::{ops::RangeInclusive, sync::atomic::Ordering};
 
 use serde_json::Value;
 
@@ -15,9 +15,10 @@ use crate::{
 /// The least number of events of a call that are normalised on a blocking thread.
 const BLOCKING_EVENTS: usize = 200;
 
-/// The least number of bytes of a call of which columns are made as they arrive. Making a batch has a cost of its own; columns
-/// of small calls are made of several together.
-const COLUMNS_BYTES: usize = 256 << 10;
+/// The bytes of calls of which columns are made as their events arrive. Making a batch has a cost of its own, so that columns of
+/// small calls are made of several together. Columns take as much memory as the JSON and more, so that of the largest calls
+/// they are made when the call is committed.
+const COLUMNS_BYTES: RangeInclusive<usize> = 256 << 10..=4 << 20;
 
 impl Store {
     /// Stores events (JSON objects) and returns what became of them once they are on stable storage. Every table made
@@ -65,11 +66,11 @@ impl Store {
     }
 
     /// The same for events of this source that have about so many bytes together. If they are many, they become columns as
-    /// they arrive, which saves parsing them again.
+    /// they arrive, so that they are not parsed again.
     pub fn intake_of(&self, source: &str, now: i64, bytes: usize) -> Intake {
         let intake = self.intake(now).expecting(bytes);
         match self.find(source) {
-            Ok(source) if bytes >= COLUMNS_BYTES => intake.making_columns(source.known_shape()),
+            Ok(source) if COLUMNS_BYTES.contains(&bytes) => intake.making_columns(source.known_shape()),
             _ => intake,
         }
     }
