@@ -8,7 +8,6 @@ use std::sync::Arc;
 use datafusion::{
     arrow::{
         array::{Array, RecordBatch},
-        compute::interleave_record_batch,
         datatypes::SchemaRef,
         error::ArrowError,
     },
@@ -16,7 +15,7 @@ use datafusion::{
 };
 
 use crate::{
-    arrays::required_fields::with_required_fields,
+    arrays::{interleave::interleave_rows, required_fields::with_required_fields},
     memory::mem_batch::{MemBatch, conformed, newest_first, seqs},
 };
 
@@ -86,6 +85,6 @@ impl FlushRows {
             (part, row - self.starts.get(part).copied().unwrap_or(0))
         };
         let places: Vec<(usize, usize)> = rows.iter().map(place).collect();
-        interleave_record_batch(&self.parts.iter().collect::<Vec<_>>(), &places)
+        interleave_rows(&self.parts.iter().collect::<Vec<_>>(), &places)
     }
 }

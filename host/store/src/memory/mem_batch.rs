@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 use datafusion::{
     arrow::{
         array::{ArrayRef, AsArray, RecordBatch, UInt32Array, new_null_array},
-        compute::{concat_batches, interleave_record_batch, take_record_batch},
+        compute::{concat_batches, take_record_batch},
         datatypes::{DataType, Field, Schema, SchemaRef, TimestampMicrosecondType},
     },
     error::Result,
@@ -85,7 +85,8 @@ impl MemBatch {
     pub(crate) fn join(parts: &[Arc<MemBatch>]) -> Result<MemBatch> {
         let parts = &newest_first(parts);
         let (schema, rows) = conformed(parts)?;
-        let rows = joined_rows(&schema, &rows)?;
+        // Both are quicker together than taking the rows of all batches in order at once.
+        let rows = sort(concat_batches(&schema, &rows)?)?;
         let bytes = parts.iter().map(|part| part.bytes).fold(0, usize::saturating_add);
         let projects = RunProjects::of_all(parts.iter().map(|part| &part.projects));
         Ok(MemBatch::of(rows, bytes, seqs(parts), projects))
@@ -114,23 +115,6 @@ pub(super) fn conformed(parts: &[Arc<MemBatch>]) -> Result<(SchemaRef, Vec<Recor
     let schema = joined_schema(&spilled.iter().map(RecordBatch::schema).collect::<Vec<_>>());
     let rows = spilled.iter().map(|rows| conform(rows, &schema)).collect::<Result<Vec<_>>>()?;
     Ok((schema, rows))
-}
-
-/// Batches of one schema as one that is sorted. Each row is copied once: putting the batches behind each other
-/// first and sorting them then would copy it twice.
-fn joined_rows(schema: &SchemaRef, parts: &[RecordBatch]) -> Result<RecordBatch> {
-    let all: Vec<&[i64]> = parts.iter().map(times).collect();
-    if all.iter().copied().flatten().is_sorted_by(|a, b| a >= b) {
-        return Ok(concat_batches(schema, parts)?);
-    }
-    let keyed = |(part, times): (usize, &&[i64])| {
-        times.iter().enumerate().map(move |(row, time)| (*time, (part, row))).collect::<Vec<_>>()
-    };
-    let mut keyed: Vec<(i64, (usize, usize))> = all.iter().enumerate().flat_map(keyed).collect();
-    // Stable, and quick for what is sorted in parts.
-    keyed.sort_by_key(|(time, _)| Reverse(*time));
-    let order: Vec<(usize, usize)> = keyed.into_iter().map(|(_, place)| place).collect();
-    Ok(interleave_record_batch(&parts.iter().collect::<Vec<_>>(), &order)?)
 }
 
 /// The batches in the order in which their rows need no sorting, if there is one: each has only older rows than the one
