@@ -88,7 +88,8 @@ pub(super) async fn read(
     let expected = declared.filter(|_| encoding == Encoding::Identity).unwrap_or(0);
     loop {
         let ahead = if bytes.len() < BELIEVED { 0 } else { expected.saturating_sub(bytes.len()).min(MOST_AHEAD) };
-        bytes.reserve(READ.max(ahead));
+        // With room for the read that finds the end.
+        bytes.reserve(READ + ahead);
         if reader.read_buf(&mut bytes).await.map_err(|error| unreadable(&error, encoding, limit))? == 0 {
             break;
         }
