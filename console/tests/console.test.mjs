@@ -122,6 +122,20 @@ test("a value is filtered for by a click, and the address shows the same again",
   await other.close();
 });
 
+test("a link counts by severity, though the columns of its table come late", async () => {
+  const other = await opened();
+  await other.route(/\/query\/logs\.all/, async (route) => {
+    const request = decodeURIComponent(`${route.request().url()} ${route.request().postData() ?? ""}`).replaceAll("+", " ");
+    if (/FROM `?postgres_logs`? LIMIT 0/.test(request)) await new Promise((resolve) => setTimeout(resolve, 700));
+    await route.continue();
+  });
+  await other.goto(`${base}/console`);
+  await signIn(other, token);
+  await other.goto(explore({ q: "SELECT timestamp, event_message FROM postgres_logs LIMIT 500" }));
+  await other.locator(".histogram[data-total='300']").getByText("error", { exact: true }).waitFor();
+  await other.close();
+});
+
 test("a drag over the histogram zooms, and the saved view is narrower", async () => {
   await page.goto(explore({ range: "6h", q: "SELECT timestamp, event_message FROM postgres_logs LIMIT 500" }));
   await page.reload();
@@ -169,6 +183,10 @@ test("LQL and charts", async () => {
   await page.locator(".table-row").nth(1).click({ position: { x: 40, y: 10 } });
   await page.getByRole("button", { name: "Only rows with this value of event_message" }).click({ force: true });
   await page.locator(".table[data-rows='1']").waitFor();
+  await page.goto(explore({ view: "chart", q: "SELECT timestamp, event_message FROM postgres_logs WHERE metadata[SAFE_OFFSET(0)].level = 'error' LIMIT 500" }));
+  await page.getByRole("button", { name: "Count these rows over time" }).click();
+  await page.locator(".chart canvas").waitFor();
+  assert.match(await written(page), /AS hour,[^]*AS level,[^]*WHERE metadata\[SAFE_OFFSET\(0\)\]\.level = 'error'\nGROUP BY hour, level/);
   await page.goto(explore({ view: "chart", q: "SELECT TIMESTAMP_TRUNC(timestamp, HOUR) AS hour, metadata[SAFE_OFFSET(0)].level AS level, COUNT(*) AS n FROM postgres_logs GROUP BY hour, level" }));
   await page.locator(".chart canvas").waitFor();
   await accessible("a chart over time");
@@ -292,7 +310,10 @@ test("names that look like code are text on every page", async () => {
     await page.locator("main h1").first().waitFor({ state: "attached" });
     if (name === "explore") await page.getByLabel("Endpoint", { exact: true }).selectOption("evil");
     await page.getByText(EVIL).first().waitFor();
-    if (name === "status") await page.locator(".plot canvas").first().waitFor();
+    if (name === "status") {
+      await page.locator(".plot canvas").first().waitFor();
+      await page.locator(".figures").getByText(/^\S+ \S+ of 1(\.0)? GiB$/).first().waitFor();
+    }
     await accessible(name);
   }
   await page.goto(`${base}/console#/sources/${encodeURIComponent(`evil ${EVIL}`)}`);

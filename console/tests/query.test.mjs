@@ -7,7 +7,9 @@ import { load } from "./modules.mjs";
 
 let sql;
 let path;
+let counts;
 before(async () => {
+  counts = await load("/src/query/histogram.ts");
   sql = await load("/src/query/sqlText.ts");
   path = await load("/src/query/path.ts");
 });
@@ -79,4 +81,16 @@ test("a statement is followed without the order that following has anyway", () =
   assert.deepEqual(followed("SELECT a FROM t order by `timestamp` desc;"), ["SELECT a FROM t;", null]);
   assert.deepEqual(followed("SELECT a FROM t LIMIT 5 -- why"), ["SELECT a FROM t -- why", 5]);
   for (const text of ["SELECT a FROM t", "SELECT a FROM t ORDER BY a LIMIT 5", "SELECT a FROM t ORDER BY timestamp LIMIT 5", "SELECT a FROM t ORDER BY timestamp DESC, a", "SELECT a FROM t LIMIT 5 OFFSET 5", "SELECT a FROM t LIMIT @n", "SELECT 1 UNION ALL SELECT 2 LIMIT 1"]) assert.deepEqual(followed(text), [text, null]);
+});
+
+test("rows are counted over time by what the query filters, and by severity", () => {
+  const HOUR = 3_600_000;
+  const record = { kind: "list", name: "ARRAY<STRUCT>", item: { kind: "record", name: "STRUCT", fields: [{ name: "level", type: TEXT }, { name: "request", type: TEXT }] } };
+  const columns = [{ name: "timestamp", type: { kind: "timestamp", name: "TIMESTAMP" } }, { name: "metadata", type: record }];
+  const over = (text, hours, known = [], mode = "sql") => flat(counts.overTime({ mode, text, range: hours === null ? null : { start: 0, end: hours * HOUR }, columns: known }));
+  assert.equal(over("SELECT a FROM t WHERE b = 1 ORDER BY a LIMIT 5", 24), "SELECT TIMESTAMP_TRUNC(timestamp, HOUR) AS hour, COUNT(*) AS total FROM t WHERE b = 1 GROUP BY hour ORDER BY hour");
+  assert.equal(over("SELECT * FROM t", 1, columns), "SELECT TIMESTAMP_TRUNC(timestamp, MINUTE) AS minute, metadata[SAFE_OFFSET(0)].level AS level, COUNT(*) AS total FROM t GROUP BY minute, level ORDER BY minute");
+  assert.equal(over("WITH u AS (SELECT * FROM t) SELECT * FROM u", null), "WITH u AS (SELECT * FROM t) SELECT TIMESTAMP_TRUNC(timestamp, DAY) AS day, COUNT(*) AS total FROM u GROUP BY day ORDER BY day");
+  assert.equal(over('f:t m.level:"a b" s:m.level', 24, [], "lql"), 'f:t m.level:"a b" c:count(*) c:group_by(t::hour)');
+  assert.equal(counts.overTime({ mode: "sql", text: "SELECT 1", range: null, columns: [] }), null);
 });

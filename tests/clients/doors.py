@@ -1,4 +1,4 @@
-"""Senders of other services, in Python: python-logging-loki, elasticsearch, datadog-api-client.
+"""Senders of other services, in Python: python-logging-loki, elasticsearch, datadog-api-client, splunk-handler.
 
 Each sends 500 events in the first run and 500 in the second, between which the server is restarted. After the second
 run all of them must be there once.
@@ -18,6 +18,7 @@ from datadog_api_client.v2.model.content_encoding import ContentEncoding
 from datadog_api_client.v2.model.http_log import HTTPLog
 from datadog_api_client.v2.model.http_log_item import HTTPLogItem
 from elasticsearch import Elasticsearch, helpers
+from splunk_handler import SplunkHandler
 
 URL = os.environ["TIDEGATE_URL"]
 TOKEN = os.environ["TIDEGATE_PUBLIC_ACCESS_TOKEN"]
@@ -114,6 +115,47 @@ def datadog():
     all_there("datadog-python", "m.service as service, m.ddsource as source, m.number as number", expected)
 
 
+def splunk():
+    # Its events are texts without a project, so an endpoint of its own reads them.
+    private = {"X-API-KEY": os.environ["TIDEGATE_PRIVATE_ACCESS_TOKEN"], "Content-Type": "application/json"}
+    if PART == 1:
+        query = (
+            f"select t.event_message, t.metadata from `{SOURCE}` as t cross join unnest(t.metadata) as m "
+            "where m.sourcetype = 'checkout' order by t.event_message"
+        )
+        endpoint = json.dumps({"name": "splunk.all", "query": query}).encode()
+        urllib.request.urlopen(urllib.request.Request(f"{URL}/api/endpoints", endpoint, private), timeout=30).close()
+    handler = SplunkHandler(
+        host="h",
+        port=0,
+        url=f"{URL}/services/collector/event?source_name={SOURCE}",
+        protocol="http",
+        verify=False,
+        token=TOKEN,
+        index="main",
+        source="shop",
+        sourcetype="checkout",
+        hostname="h",
+        flush_interval=0.2,
+        force_keep_ahead=True,
+    )
+    logger = logging.getLogger("splunk")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    for number in NUMBERS:
+        logger.info("splunk event %04d", number)
+    handler.close()
+    request = urllib.request.Request(f"{URL}/api/endpoints/query/splunk.all", headers=private)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        found = json.load(answer)["result"]
+    assert [row["event_message"] for row in found] == [f"splunk event {n:04}" for n in range(500 * PART)], found[:3]
+    fields = {"host": "h", "source": "shop", "sourcetype": "checkout", "index": "main"}
+    # The fields of other senders are NULL.
+    filled = [{name: value for name, value in row["metadata"][0].items() if value is not None} for row in found]
+    assert filled == [fields] * len(found), filled[0]
+
+
 loki()
 elasticsearch()
 datadog()
+splunk()

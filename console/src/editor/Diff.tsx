@@ -18,6 +18,8 @@ const changes = EditorView.theme({
   ".cm-deletedLine": { textDecoration: "none" },
   ".cm-insertedLine": { textDecoration: "none" },
   ".cm-collapsedLines": { background: "var(--hover) !important", color: "var(--muted)" },
+  // The library's signs beside these words are characters that few fonts have.
+  ".cm-collapsedLines::before, .cm-collapsedLines::after": { content: "none !important" },
   ".cm-changeGutter": { display: "none" },
 });
 

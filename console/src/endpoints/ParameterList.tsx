@@ -1,6 +1,7 @@
 // The parameters of an endpoint as a form, a line each.
 import type { Schemas } from "../api/client";
 import { T } from "../text";
+import { Icon } from "../ui/Icon";
 import { Field, Toggle } from "../ui/parts";
 
 type Parameter = Schemas["Parameter"];
@@ -25,7 +26,7 @@ export function ParameterList({ parameters, onChange }: { parameters: Parameter[
           <Toggle label={T.parameters.required} value={one.required ?? false} onChange={(required) => set(at, { required })} />
           <Field label={T.parameters.preset}>{(id) => <input id={id} value={one.default ?? ""} onInput={(event) => set(at, { default: event.currentTarget.value === "" ? undefined : event.currentTarget.value })} />}</Field>
           <Field label={T.parameters.description}>{(id) => <input id={id} value={one.description ?? ""} onInput={(event) => set(at, { description: event.currentTarget.value })} />}</Field>
-          <button type="button" class="danger" aria-label={T.parameters.remove(one.name)} onClick={() => onChange(parameters.filter((_, index) => index !== at))}>✕</button>
+          <button type="button" class="danger" aria-label={T.parameters.remove(one.name)} onClick={() => onChange(parameters.filter((_, index) => index !== at))}><Icon name="close" /></button>
         </div>
       ))}
       <div class="actions">

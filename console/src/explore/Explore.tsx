@@ -5,21 +5,15 @@ import { Editor } from "../editor/Lazy";
 import { route, visits } from "../route";
 import { T } from "../text";
 import { Empty } from "../ui/parts";
-import { columnsOf } from "./fields";
 import { Histogram, Results } from "./Results";
 import * as live from "./live";
 import { begin, choose, Sidebar } from "./Sidebar";
 import * as state from "./state";
 import { Toolbar } from "./Toolbar";
 
-/** Learns the columns of the tables that a query names, for completion and severities. */
+/** Learns the columns of the tables that a query names, for completion. */
 async function learn(name: string, tables: string[]): Promise<void> {
-  for (const table of tables) {
-    if (state.endpointName.value !== name) return;
-    if (state.tables.value.has(table)) continue;
-    const columns = await columnsOf(name, state.asked(), table).catch(() => null);
-    if (columns && state.endpointName.value === name) state.tables.value = new Map([...state.tables.value, [table, columns]]);
-  }
+  for (const table of tables) if (state.endpointName.value === name) await state.columnsKnown(table);
 }
 
 export function Explore() {

@@ -2,6 +2,7 @@
 import { count } from "../result/format";
 import { MOST_ROWS } from "../result/live";
 import { T } from "../text";
+import { Icon } from "../ui/Icon";
 import { Alert } from "../ui/parts";
 import * as live from "./live";
 
@@ -49,5 +50,5 @@ export function NewRows() {
     table?.focus();
     live.goOn();
   };
-  return <button type="button" class="primary small new-rows" onClick={show}>↑ {T.live.newRows(live.pending.value)}</button>;
+  return <button type="button" class="primary small new-rows" onClick={show}><Icon name="up" /> {T.live.newRows(live.pending.value)}</button>;
 }

@@ -115,7 +115,7 @@ export function Results() {
             {open && <Detail result={open.result} row={open.row} onClose={close} onMove={(row) => (state.chosenRow.value = numberOf(open.result, row))} actions={state.mode.value === "saved" ? {} : { filter }} />}
           </>
         )}
-        {result && result.rows > 0 && view === "chart" && <Chart result={result} />}
+        {result && result.rows > 0 && view === "chart" && <Chart result={result} onCount={state.isLive.value || state.mode.value === "saved" ? undefined : () => void state.countOverTime()} />}
         {result && result.rows > 0 && view === "json" && <Json result={result} />}
       </div>
     </section>

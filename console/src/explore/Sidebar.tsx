@@ -60,10 +60,9 @@ export async function begin(table: string | undefined, asStep = true): Promise<v
   state.text.value = table === undefined ? "" : state.firstQuery(table, state.tables.value.get(table));
   if (table === undefined || state.missing.value.length > 0) return state.start(asStep);
   if (!state.tables.value.has(table)) {
-    const columns = await columnsOf(name, state.asked(), table).catch(() => null);
+    const columns = await state.columnsKnown(table);
     if (state.endpointName.value !== name) return;
-    if (columns) state.tables.value = new Map([...state.tables.value, [table, columns]]);
-    state.text.value = state.firstQuery(table, columns ?? undefined);
+    state.text.value = state.firstQuery(table, columns.length > 0 ? columns : undefined);
   }
   await state.start(asStep);
 }

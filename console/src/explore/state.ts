@@ -5,7 +5,7 @@ import { Failure, isAbort, messageOf } from "../api/client";
 import { type EndpointInfo, endpoints, timeBounds } from "../api/document";
 import type { Mistake } from "../editor/Editor";
 import { mistakesOf } from "../editor/mistakes";
-import { type Histogram, histogram } from "../query/histogram";
+import { type Histogram, histogram, overTime } from "../query/histogram";
 import { around, followed, identifier, onlyTable, withCondition } from "../query/sqlText";
 import { absolute, boundsOf, RELATIVE, type RangeText } from "../query/timeRange";
 import { type Parameters, run } from "../result/run";
@@ -48,6 +48,31 @@ export const missing = computed(() => endpoint.value?.parameters.filter((one) =>
 const FIRST_ROWS = 500;
 
 let controller: AbortController | null = null;
+
+const asking = new Map<string, Promise<Field[]>>();
+
+/** The columns of a table of the endpoint, asked for once. None where it grants no such table or the server refuses. */
+export async function columnsKnown(table: string | null | undefined): Promise<Field[]> {
+  if (!table || !endpoint.value?.tables?.includes(table)) return [];
+  const known = tables.value.get(table);
+  if (known) return known;
+  const name = endpointName.value;
+  const key = JSON.stringify([name, table]);
+  const begun = asking.get(key);
+  if (begun) return begun;
+  const own: Promise<Field[]> = columnsOf(name, asked(), table).then(
+    (columns) => {
+      // Not after a sign-out or for another endpoint.
+      if (asking.get(key) === own && endpointName.value === name) tables.value = new Map([...tables.value, [table, columns]]);
+      return columns;
+    },
+    () => [],
+  ).finally(() => {
+    if (asking.get(key) === own) asking.delete(key);
+  });
+  asking.set(key, own);
+  return own;
+}
 
 /** The parameters of a request, the time range among them. */
 export function asked(now = Date.now()): Parameters {
@@ -127,7 +152,8 @@ export async function start(asStep = true): Promise<void> {
     chosenRow.value = null;
     remember({ endpoint: endpointName.value, mode: mode.value, text: text.value, address: address(["explore"], query()) });
     // Counted after the rows are there: a query that is refused is not refused twice.
-    const about = { endpoint: endpointName.value, parameters: base, text: text.value, range: bound, tables: tables.value };
+    const columns = counting === "sql" ? await columnsKnown(onlyTable(text.value)) : [];
+    const about = { endpoint: endpointName.value, parameters: base, text: text.value, range: bound, columns };
     const counts = counting === "saved" ? null : await histogram({ ...about, mode: counting }, own.signal).catch(() => null);
     if (controller === own) bars.value = counts;
   } catch (error) {
@@ -138,6 +164,16 @@ export async function start(asStep = true): Promise<void> {
   } finally {
     if (controller === own) running.value = false;
   }
+}
+
+/** Asks how many rows the query matches over time, in place of the rows. */
+export async function countOverTime(): Promise<void> {
+  if (mode.value === "saved") return;
+  const columns = mode.value === "sql" ? await columnsKnown(onlyTable(text.value)) : [];
+  const statement = overTime({ mode: mode.value, text: text.value, range: bounds.value ? boundsOf(range.value, Date.now()) : null, columns });
+  if (statement === null) return;
+  text.value = statement;
+  await start();
 }
 
 /** The parameters of a request that follows the query. The time range says which rows come first: as a parameter of the endpoint it would
@@ -164,7 +200,7 @@ async function liveColumns(signal: AbortSignal): Promise<{ columns: Field[]; hin
     if (found) return { columns: found.columns, hints: [] };
   }
   const table = (mode.value === "sql" && onlyTable(text.value)) || namedTable.value;
-  return { columns: [], hints: tables.value.get(table) ?? (await columnsOf(name, own, table).catch(() => [])) };
+  return { columns: [], hints: await columnsKnown(table) };
 }
 
 async function startLive(own: AbortController): Promise<void> {
@@ -234,4 +270,5 @@ export function clear(): void {
   bars.value = null;
   chosenRow.value = null;
   tables.value = new Map();
+  asking.clear();
 }

@@ -3,7 +3,7 @@ import { type Parameters, run } from "../result/run";
 import type { Field, Value } from "../result/types";
 import { sqlPath } from "./path";
 import { severityPath, typeAt } from "./severity";
-import { body, onlyTable, select } from "./sqlText";
+import { body, identifier, select } from "./sqlText";
 
 export interface Range {
   /** In milliseconds since 1970; the end does not belong to it. */
@@ -36,8 +36,8 @@ export interface Asked {
   mode: "sql" | "lql";
   text: string;
   range: Range | null;
-  /** The columns of the granted tables that are known. */
-  tables: ReadonlyMap<string, Field[]>;
+  /** The columns of the granted table that the statement reads; none where it reads several or is not SQL. */
+  columns: Field[];
 }
 
 /** Counts the rows that a query matches. Null where that cannot be counted. */
@@ -45,7 +45,38 @@ export async function histogram(asked: Asked, signal: AbortSignal): Promise<Hist
   return asked.mode === "sql" ? ofSql(asked, signal) : ofLql(asked, signal);
 }
 
-async function ofSql({ endpoint, parameters, text, range, tables }: Asked, signal: AbortSignal): Promise<Histogram | null> {
+/** The severity of a row as SQL text, and the name of its field; a status of HTTP by its hundreds. Null where there is none. */
+function severitySql(columns: Field[]): { sql: string; name: string } | null {
+  const path = severityPath(columns);
+  const type = path && typeAt(columns.find((column) => column.name === path.column)?.type ?? { kind: "text", name: "" }, path.steps);
+  if (!path || !type) return null;
+  const last = path.steps.at(-1);
+  const sql = type.kind === "number" ? `CONCAT(CAST(DIV(${sqlPath(path)}, 100) AS STRING), 'xx')` : sqlPath(path);
+  return { sql, name: last && "field" in last ? last.field : path.column };
+}
+
+/** A statement that counts the rows of this one over time, by severity where they have one. Null where it has no rows of a table. */
+export function overTime({ mode, text, range, columns }: Pick<Asked, "mode" | "text" | "range" | "columns">): string | null {
+  const span = range ? range.end - range.start : Infinity;
+  const unit = span <= 10_800_000 ? "minute" : span <= 1_209_600_000 ? "hour" : "day";
+  if (mode === "lql") return `${filtersOf(text)} c:count(*) c:group_by(t::${unit})`.trim();
+  const found = select(text);
+  const from = found && body(found, "FROM");
+  if (!found || !from) return null;
+  const where = body(found, "WHERE");
+  const level = severitySql(columns);
+  const by = level ? `,\n  ${level.sql} AS ${identifier(level.name)}` : "";
+  const group = level ? `${unit}, ${identifier(level.name)}` : unit;
+  return `${found.head}SELECT\n  TIMESTAMP_TRUNC(timestamp, ${unit.toUpperCase()}) AS ${unit}${by},\n  COUNT(*) AS total\nFROM ${from}${where ? `\nWHERE ${where}` : ""}\nGROUP BY ${group}\nORDER BY ${unit}`;
+}
+
+/** What a query in LQL filters by, without what it selects and draws. */
+function filtersOf(text: string): string {
+  const clauses = text.match(/(?:"(?:\\.|[^"\\])*"|\([^)]*\)|\S)+/g) ?? [];
+  return clauses.filter((clause) => !/^(s|select|c|chart):/.test(clause)).join(" ");
+}
+
+async function ofSql({ endpoint, parameters, text, range, columns }: Asked, signal: AbortSignal): Promise<Histogram | null> {
   const found = select(text);
   const from = found && body(found, "FROM");
   if (!found || !from) return null;
@@ -60,10 +91,7 @@ async function ofSql({ endpoint, parameters, text, range, tables }: Asked, signa
   }
   const width = widthOf(bounds);
   const seconds = width / 1000;
-  const columns = tables.get(onlyTable(text) ?? "") ?? [];
-  const path = severityPath(columns);
-  const type = path && typeAt(columns.find((column) => column.name === path.column)?.type ?? { kind: "text", name: "" }, path.steps);
-  const level = !path || !type ? "''" : type.kind === "number" ? `CONCAT(CAST(DIV(${sqlPath(path)}, 100) AS STRING), 'xx')` : sqlPath(path);
+  const level = severitySql(columns)?.sql ?? "''";
   const by = (series: string) => `${found.head}SELECT TIMESTAMP_SECONDS(DIV(UNIX_SECONDS(timestamp), ${seconds}) * ${seconds}) AS t, ${series} AS k, COUNT(*) AS n\n${rows}\nGROUP BY t, k`;
   let answer = await run(endpoint, { ...parameters, sql: by(level) }, signal);
   // Counts that are cut off would be wrong: then one series, and none if even that has more rows than the endpoint gives.
@@ -73,12 +101,10 @@ async function ofSql({ endpoint, parameters, text, range, tables }: Asked, signa
 }
 
 async function ofLql({ endpoint, parameters, text, range }: Asked, signal: AbortSignal): Promise<Histogram | null> {
-  const clauses = text.match(/(?:"(?:\\.|[^"\\])*"|\([^)]*\)|\S)+/g) ?? [];
-  const filters = clauses.filter((clause) => !/^(s|select|c|chart):/.test(clause)).join(" ");
   const span = range ? range.end - range.start : Infinity;
   const unit = span <= 180_000 ? "second" : span <= 10_800_000 ? "minute" : span <= 1_209_600_000 ? "hour" : "day";
   const width = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000 }[unit];
-  const answer = await run(endpoint, { ...parameters, lql: `${filters} c:count(*) c:group_by(t::${unit})`.trim() }, signal);
+  const answer = await run(endpoint, { ...parameters, lql: `${filtersOf(text)} c:count(*) c:group_by(t::${unit})`.trim() }, signal);
   if (answer.truncated) return null;
   const rows = rowsOf(answer.rows, (row) => [answer.cell(row, 0), null, answer.cell(row, 1)]);
   const times = rows.map(([time]) => time as number);

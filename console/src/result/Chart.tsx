@@ -64,11 +64,17 @@ function overTime(result: Result): Prepared | null {
   return { times, width, left: names.length - drawn.length, series: drawn.map((name, at) => ({ name, variable: variables[at] as string, values: times.map((one) => byName.get(name)?.get(one) ?? null) })) };
 }
 
-export function Chart({ result }: { result: Result }) {
+/** A chart of a result. `onCount` asks for one that has a chart, where this one has none. */
+export function Chart({ result, onCount }: { result: Result; onCount?: () => void }) {
   const [kind, setKind] = useState<Kind>("bars");
   const prepared = useMemo(() => overTime(result), [result]);
   const options = useMemo(() => prepared && { times: prepared.times, series: prepared.series, width: prepared.width, kind: kind === "bars" && prepared.series.length > 1 ? ("stacked" as const) : kind, height: 300 }, [prepared, kind]);
-  if (!canChart(result)) return <Empty title={T.chart.none}>{T.chart.noneHint}</Empty>;
+  if (!canChart(result)) return (
+    <Empty title={T.chart.none}>
+      <p>{T.chart.noneHint}</p>
+      {onCount && <button type="button" class="primary" onClick={onCount}>{T.chart.count}</button>}
+    </Empty>
+  );
   if (!options || !prepared) return <Categories result={result} />;
   return (
     <div class="chart">

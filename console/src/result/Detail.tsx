@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { dotted, type Path, sqlPath } from "../query/path";
 import { T } from "../text";
+import { Icon } from "../ui/Icon";
 import { copyText, CopyButton } from "../ui/parts";
 import { text, toJson } from "./format";
 import { recordOf, type Result, type Type, type Value } from "./types";
@@ -18,10 +19,10 @@ export function Detail({ result, row, onClose, onMove, actions }: { result: Resu
     <aside class="detail" aria-label={T.detail.title} onKeyDown={(event) => event.key === "Escape" && onClose()}>
       <header>
         <h2>{T.detail.row(row + 1, result.rows)}</h2>
-        <button type="button" class="small" disabled={row === 0} onClick={() => onMove(row - 1)} aria-label={T.detail.previous}>↑</button>
-        <button type="button" class="small" disabled={row + 1 >= result.rows} onClick={() => onMove(row + 1)} aria-label={T.detail.next}>↓</button>
+        <button type="button" class="small" disabled={row === 0} onClick={() => onMove(row - 1)} aria-label={T.detail.previous}><Icon name="up" /></button>
+        <button type="button" class="small" disabled={row + 1 >= result.rows} onClick={() => onMove(row + 1)} aria-label={T.detail.next}><Icon name="down" /></button>
         <CopyButton text={whole} label={T.detail.copyJson} />
-        <button type="button" class="small" onClick={onClose} aria-label={T.detail.close}>✕</button>
+        <button type="button" class="small" onClick={onClose} aria-label={T.detail.close}><Icon name="close" /></button>
       </header>
       <div class="detail-tree" tabIndex={0} role="region" aria-label={T.detail.values}>
         {result.columns.map((column, at) => (
@@ -89,12 +90,12 @@ function Leaf({ name, value, type, path, actions }: Omit<NodeProps, "nulls">) {
       <span class="leaf-actions">
         {actions.filter && (
           <>
-            <button type="button" title={T.detail.filter} aria-label={T.detail.filterOf(named)} onClick={() => actions.filter?.(path, value, type, false)}>＋</button>
-            <button type="button" title={T.detail.exclude} aria-label={T.detail.excludeOf(named)} onClick={() => actions.filter?.(path, value, type, true)}>−</button>
+            <button type="button" title={T.detail.filter} aria-label={T.detail.filterOf(named)} onClick={() => actions.filter?.(path, value, type, false)}><Icon name="plus" /></button>
+            <button type="button" title={T.detail.exclude} aria-label={T.detail.excludeOf(named)} onClick={() => actions.filter?.(path, value, type, true)}><Icon name="minus" /></button>
           </>
         )}
         <button type="button" title={T.detail.copyPath} aria-label={T.detail.copyPathOf(named)} onClick={() => void copyText(sqlPath(path))}>{"{}"}</button>
-        <button type="button" title={T.detail.copyValue} aria-label={T.detail.copyValueOf(named)} onClick={() => void copyText(shown)}>⧉</button>
+        <button type="button" title={T.detail.copyValue} aria-label={T.detail.copyValueOf(named)} onClick={() => void copyText(shown)}><Icon name="copy" /></button>
       </span>
     </div>
   );

@@ -1,6 +1,6 @@
 // Rows in a table. Only those that can be seen are in the page, so that 10,000 are as smooth as ten.
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
-import { useEffect, useMemo, useReducer, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef } from "preact/hooks";
 import { severityOf, severityPath, valueAt } from "../query/severity";
 import { T } from "../text";
 import { styled } from "../ui/parts";
@@ -51,7 +51,8 @@ export function Table({ result, chosen, onChoose, onScroll }: { result: Result; 
   virtual.current.setOptions(options);
   useEffect(() => virtual.current?._didMount(), []);
   useEffect(() => virtual.current?._willUpdate());
-  useEffect(() => {
+  // With the new rows, not after they are painted: a key that is pressed in between would be undone.
+  useLayoutEffect(() => {
     scroller.current?.scrollTo({ top: 0 });
   }, [result.newest === undefined ? result : null]);
 

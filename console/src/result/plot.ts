@@ -27,7 +27,7 @@ export interface PlotOptions {
 /** A time at the axis: the hour, and at the start of a day the day. */
 function tick(ms: number, step: number): string {
   const text = time(ms);
-  if (step >= 86_400 || text.slice(11, 16) === "00:00") return text.slice(5, 10);
+  if (step >= 86_400 || text.slice(11, 19) === "00:00:00") return text.slice(5, 10);
   return text.slice(11, step < 60 ? 19 : 16);
 }
 
@@ -54,7 +54,7 @@ export function plot(element: HTMLElement, options: PlotOptions): uPlot {
       height,
       tzDate: (time) => (inUtc.value ? uPlot.tzDate(new Date(time * 1000), "Etc/UTC") : new Date(time * 1000)),
       legend: { show: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, 18, 0, 0],
       cursor: { drag: { x: onZoom !== undefined, y: false, setScale: false }, points: { show: kind === "line" }, y: false },
       scales: {
         x: { time: true, range: range ? () => [range.start / 1000, range.end / 1000] : (_self, min, max) => (min === max ? [min - 60, max + 60] : [min, max + (width ?? 0) / 1000]) },

@@ -46,6 +46,11 @@ function point(before: { time: number; samples: Sample[] }, after: { time: numbe
       p95: answered(0.95),
       running: sum(after.samples, "tidegate_queries_running"),
       waiting: sum(after.samples, "tidegate_queries_waiting"),
+      resident: sum(after.samples, "process_resident_memory_bytes"),
+      statements: sum(after.samples, "tidegate_statements_memory_bytes"),
+      unflushed: sum(after.samples, "tidegate_store_unflushed_bytes"),
+      segments: sum(after.samples, "tidegate_store_segments"),
+      merging: sum(after.samples, "tidegate_store_segments_merging"),
     },
   };
 }
@@ -93,14 +98,16 @@ export default function Status() {
           <Figure name={T.status.segments} value={count(value("tidegate_store_segments"))} />
           <Figure name={T.status.stored} value={count(value("tidegate_store_segment_events"))} />
           <Figure name={T.status.size} value={bytes(value("tidegate_store_segment_bytes"))} />
-          <Figure name={T.status.unflushed} value={bytes(value("tidegate_store_unflushed_bytes"))} />
+          <Room name={T.status.unflushed} used={value("tidegate_store_unflushed_bytes")} limit={value("tidegate_store_unflushed_limit_bytes")} />
           <Figure name={T.status.merging} value={count(value("tidegate_store_segments_merging"))} />
           <Figure name={T.status.queries} value={`${count(value("tidegate_queries_running"))} / ${count(value("tidegate_queries_places"))}`} share={value("tidegate_queries_running") / value("tidegate_queries_places")} />
           <Figure name={T.status.waiting} value={count(value("tidegate_queries_waiting"))} />
-          <Figure name={T.status.kept} value={`${count(value("tidegate_cache_entries"))} · ${bytes(value("tidegate_cache_bytes"))}`} />
+          <Room name={T.status.kept(count(value("tidegate_cache_entries")))} used={value("tidegate_cache_bytes")} limit={value("tidegate_cache_limit_bytes")} />
           <Figure name={T.status.hits} value={lookups > 0 ? `${Math.round((100 * hits) / lookups)} %` : T.common.none} share={lookups > 0 ? hits / lookups : 0} />
           <Figure name={T.status.resident} value={bytes(value("process_resident_memory_bytes"))} />
-          <Figure name={T.status.unread} value={bytes(value("tidegate_answers_bytes"))} />
+          <Room name={T.status.statements} used={value("tidegate_statements_memory_bytes")} limit={value("tidegate_statements_memory_limit_bytes")} />
+          <Room name={T.status.unread} used={value("tidegate_answers_bytes")} limit={value("tidegate_answers_limit_bytes")} />
+          <Room name={T.status.disk} used={value("tidegate_disk_used_bytes")} limit={value("tidegate_disk_bytes")} />
           <Figure name={T.status.connections} value={count(value("tidegate_connections"))} />
         </dl>
       )}
@@ -110,6 +117,8 @@ export default function Status() {
         <Picture title={T.status.rate} points={points} series={[["good", T.status.good, "--info"], ["wrong", T.status.wrong, "--warn-mark"], ["failed", T.status.failed, "--error-mark"]]} />
         <Picture title={T.status.latency} points={points} format={duration} series={[["p50", "p50", "--s4"], ["p95", "p95", "--s2"]]} />
         <Picture title={T.status.admission} points={points} series={[["running", T.status.running, "--accent"], ["waiting", T.status.queued, "--warn-mark"]]} />
+        <Picture title={T.status.memory} points={points} format={bytes} series={[["resident", T.status.process, "--info"], ["statements", T.status.ofStatements, "--s4"], ["unflushed", T.status.ofEvents, "--s2"]]} />
+        <Picture title={T.status.segmentsOverTime} points={points} format={count} series={[["segments", T.status.stand, "--accent"], ["merging", T.status.inMerge, "--warn-mark"]]} />
       </div>
       {ready?.workers && <Workers workers={ready.workers} samples={samples} />}
       <FiringAlerts />
@@ -128,6 +137,11 @@ function Figure({ name, value, share }: { name: string; value: string; share?: n
       </dd>
     </div>
   );
+}
+
+/** What is held of what may be held, in bytes. */
+function Room({ name, used, limit }: { name: string; used: number; limit: number }) {
+  return <Figure name={name} value={T.status.of(bytes(used), bytes(limit))} share={used / limit} />;
 }
 
 const rate = (value: number): string => (value !== 0 && Math.abs(value) < 10 ? value.toFixed(1) : count(Math.round(value)));

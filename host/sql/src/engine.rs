@@ -218,6 +218,11 @@ impl Engine {
         self
     }
 
+    /// The bytes that running statements, and components from [`Engine::memory`], have reserved.
+    pub fn memory_reserved(&self) -> usize {
+        self.total_memory.reserved()
+    }
+
     /// A memory pool for components: taken from that of all statements, and at most half of it, so that components
     /// cannot keep others from running statements.
     pub fn memory(&self) -> Arc<dyn MemoryPool> {

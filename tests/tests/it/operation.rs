@@ -1,6 +1,7 @@
 //! What operators see and set: configuration, probes, metrics, log lines, shares of tokens.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -184,6 +185,42 @@ fn metrics_count_by_route_and_name_nobody() {
     let memory = metrics.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap();
     assert!(memory.parse::<u64>().unwrap() > 1 << 20);
     assert!(metrics.ends_with("# EOF\n"));
+}
+
+#[test]
+fn metrics_have_memory_and_disk_with_their_limits() {
+    let server = Server::start_set(&[
+        ("TIDEGATE_LIMITS_TOTAL_MEMORY", "96 MiB"),
+        ("TIDEGATE_LIMITS_STATEMENT_MEMORY", "64 MiB"),
+        ("TIDEGATE_ADMISSION_ANSWER_MEMORY", "160 MiB"),
+        ("TIDEGATE_INGEST_BODY_MEMORY", "16 MiB"),
+        ("TIDEGATE_CACHE_MEMORY", "5 MiB"),
+    ]);
+    for (name, mebibytes) in
+        [("statements_memory_limit", 96.0), ("answers_limit", 160.0), ("ingest_body_limit", 16.0), ("cache_limit", 5.0)]
+    {
+        let name = format!("tidegate_{name}_bytes");
+        assert_eq!(server.metric(&name), mebibytes * 1024.0 * 1024.0, "{name}");
+    }
+    // Plans that are kept have a few kilobytes.
+    let holds_much = || server.metric("tidegate_statements_memory_bytes") > 1024.0 * 1024.0;
+    assert!(!holds_much(), "nothing runs");
+    assert!(server.metric("tidegate_store_unflushed_bytes") < server.metric("tidegate_store_unflushed_limit_bytes"));
+    let (used, all) = (server.metric("tidegate_disk_used_bytes"), server.metric("tidegate_disk_bytes"));
+    assert!(0.0 < used && used <= all, "{used} of {all}");
+
+    // While a statement groups many rows, it holds some of it.
+    let is_seen = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_seen.load(Ordering::Relaxed) {
+                server.sql("SELECT COUNT(DISTINCT x * 1000 + y) AS n FROM UNNEST(GENERATE_ARRAY(1, 600)) AS x, UNNEST(GENERATE_ARRAY(1, 600)) AS y");
+            }
+        });
+        crate::follow::wait("no memory of a statement was seen", holds_much);
+        is_seen.store(true, Ordering::Relaxed);
+    });
+    crate::follow::wait("the memory of a statement was kept", || !holds_much());
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod figures;
 mod follow;
 mod objects;
 pub(crate) mod page;
+mod room;
 mod store;
 mod syslog;
 
@@ -33,6 +34,7 @@ use self::alerts::AlertMetrics;
 use self::cluster::ClusterMetrics;
 use self::doors::DoorMetrics;
 use self::figures::Figures;
+use self::room::RoomMetrics;
 pub(crate) use self::syslog::OpenSyslog;
 use self::syslog::SyslogMetrics;
 use crate::ingest::BodyMemory;
@@ -89,14 +91,11 @@ pub(crate) struct Metrics {
     cache: Family<CacheLabels, Counter>,
     components: Family<ComponentLabels, Counter>,
     cache_entries: Gauge,
-    cache_bytes: Gauge,
     ingest_events: Counter,
     ingest_refused: Counter,
     unread_times: Counter,
     future_times: Counter,
     ingest_bytes: Counter,
-    body_bytes: Gauge,
-    answer_bytes: Gauge,
     answers_refused: Gauge,
     running: Gauge,
     places: Gauge,
@@ -120,6 +119,7 @@ pub(crate) struct Metrics {
     pub(crate) syslog: SyslogMetrics,
     alerts: AlertMetrics,
     cluster: ClusterMetrics,
+    room: RoomMetrics,
     follow: Figures<FollowNumbers>,
     unusable: Gauge,
     memory: Gauge,
@@ -138,14 +138,11 @@ impl Metrics {
             cache: Family::default(),
             components: Family::default(),
             cache_entries: Gauge::default(),
-            cache_bytes: Gauge::default(),
             ingest_events: Counter::default(),
             ingest_refused: Counter::default(),
             unread_times: Counter::default(),
             future_times: Counter::default(),
             ingest_bytes: Counter::default(),
-            body_bytes: Gauge::default(),
-            answer_bytes: Gauge::default(),
             answers_refused: Gauge::default(),
             running: Gauge::default(),
             places: Gauge::default(),
@@ -167,6 +164,7 @@ impl Metrics {
             syslog: SyslogMetrics::register(&mut registry),
             alerts: AlertMetrics::register(&mut registry),
             cluster: ClusterMetrics::register(&mut registry),
+            room: RoomMetrics::register(&mut registry),
             follow: Figures::register(&mut registry, &follow::TOTALS, &follow::LEVELS),
             unusable: Gauge::default(),
             memory: Gauge::default(),
@@ -217,9 +215,6 @@ impl Metrics {
         );
         for (name, help, gauge) in [
             ("tidegate_cache_entries", "Kept answers", &all.cache_entries),
-            ("tidegate_cache_bytes", "Size of the kept answers", &all.cache_bytes),
-            ("tidegate_ingest_body_bytes", "Bodies of events that are being received", &all.body_bytes),
-            ("tidegate_answers_bytes", "Encoded answers that are not yet read", &all.answer_bytes),
             (
                 "tidegate_answers_without_room",
                 "Answers that found no room among those that are not yet read, since the start",
@@ -321,8 +316,6 @@ impl Metrics {
         set(&self.running, running);
         set(&self.places, places);
         set(&self.waiting, waiting);
-        set(&self.body_bytes, bodies.used());
-        set(&self.answer_bytes, service.executor.answers().used());
         set(&self.answers_refused, size(service.executor.answers().refused()));
         let pool = service.endpoints.pool_use();
         set(&self.instances, pool.running);
@@ -338,11 +331,11 @@ impl Metrics {
             let counter = self.components.get_or_create(&ComponentLabels { class, reason });
             counter.inner().store(count, Ordering::Relaxed);
         }
-        let (entries, bytes) = service.cache.size();
+        let (entries, _) = service.cache.size();
         set(&self.cache_entries, size(entries));
-        set(&self.cache_bytes, size(bytes));
         let stats = service.store.stats();
         self.store.measure(&stats);
+        self.room.measure(service, bodies, stats.unflushed_bytes);
         self.objects.measure(&stats);
         self.alerts.measure(service);
         self.cluster.measure(service);

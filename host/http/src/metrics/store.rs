@@ -33,7 +33,7 @@ pub(super) const TOTALS: [Figure<StoreStats>; 16] = [
 ];
 
 /// Gauges: current numbers.
-pub(super) const LEVELS: [Figure<StoreStats>; 15] = [
+pub(super) const LEVELS: [Figure<StoreStats>; 14] = [
     ("tidegate_sources", "Log sources", |stats| stats.sources),
     (
         "tidegate_sources_overflowing",
@@ -48,9 +48,6 @@ pub(super) const LEVELS: [Figure<StoreStats>; 15] = [
     ("tidegate_store_segments", "Segments", |stats| stats.segments),
     ("tidegate_store_segment_events", "Events in segments", |stats| stats.segment_rows),
     ("tidegate_store_segment_bytes", "Bytes of the segments' files", |stats| stats.segment_bytes),
-    ("tidegate_store_unflushed_bytes", "Bytes of memory that hold events that no segment holds yet", |stats| {
-        stats.unflushed_bytes
-    }),
     ("tidegate_store_segments_merging", "Segments that are being merged", |stats| stats.merging_segments),
     ("tidegate_store_segments_damaged", "Segments that were found damaged or missing", |stats| stats.damaged_segments),
     ("tidegate_store_segments_quarantined", "Segments that are set aside, and that queries do not see", |stats| {

@@ -110,6 +110,11 @@ impl Executor {
         &self.answers
     }
 
+    /// The bytes that running statements and components have reserved of `total_memory`.
+    pub fn statement_memory(&self) -> usize {
+        self.engine.memory_reserved()
+    }
+
     /// How components ended since the start.
     pub fn outcomes(&self) -> &ComponentOutcomes {
         &self.outcomes
