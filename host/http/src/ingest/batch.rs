@@ -157,6 +157,7 @@ impl Batch {
         match self.failed.take() {
             Some(failure) => Err(failure),
             None => {
+                self.intake.end();
                 self.reservation.hold(self.intake.held().saturating_add(kept))?;
                 let kept = self.reservation.split(kept);
                 Ok((self, kept))

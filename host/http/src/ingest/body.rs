@@ -27,6 +27,11 @@ use super::body_memory::{BodyMemory, BodyReservation};
 const WINDOW_LOG: u32 = 24;
 /// More bytes than this never come out of one byte of Snappy: a copy makes at most 64 bytes, and takes at least two.
 const SNAPPY_RATIO: usize = 32;
+/// How many bytes are read at once.
+const READ: usize = 16 << 10;
+/// When so many bytes of a body have come, memory is allocated for the rest that it says it has, up to so many bytes more.
+const BELIEVED: usize = 64 << 10;
+const MOST_AHEAD: usize = 1 << 20;
 /// How many bytes of the rest of a refused request are read and discarded at most, as long as more keep arriving.
 const DRAINED: usize = 64 << 20;
 const DRAIN_PAUSE: Duration = Duration::from_millis(250);
@@ -79,8 +84,12 @@ pub(super) async fn read(
     let mut reader = decoder(encoding, StreamReader::new(stream));
     let mut bytes = BytesMut::new();
     let mut reservation = memory.reservation();
+    // As long as a body says it is, once enough of it has come that it is believed. Growing step by step would copy it.
+    let expected = declared.filter(|_| encoding == Encoding::Identity).unwrap_or(0);
     loop {
-        bytes.reserve(16 << 10);
+        let ahead = if bytes.len() < BELIEVED { 0 } else { expected.saturating_sub(bytes.len()).min(MOST_AHEAD) };
+        // With room for the read that finds the end.
+        bytes.reserve(READ + ahead);
         if reader.read_buf(&mut bytes).await.map_err(|error| unreadable(&error, encoding, limit))? == 0 {
             break;
         }

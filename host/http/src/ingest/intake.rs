@@ -102,11 +102,16 @@ pub(super) fn find_source(store: &Store, access: &Access, asked: &str) -> Result
     })
 }
 
-/// The bytes of a received body, and the batch for the events that are split from it. The caller drops the bytes when
-/// it has split them.
-pub(super) fn begin(service: &Service, received: Received) -> (Bytes, Batch) {
+/// The bytes of a received body, and the batch for the events that are split from it, which are for this source as far as
+/// is known. The caller drops the bytes when it has split them.
+pub(super) fn begin(service: &Service, received: Received, source: Option<&str>) -> (Bytes, Batch) {
     let Received { bytes, reservation } = received;
-    let batch = Batch::new(service.store.intake(service.clock.now()), reservation, bytes.len());
+    let now = service.clock.now();
+    let intake = match source {
+        Some(source) => service.store.intake_of(source, now, bytes.len()),
+        None => service.store.intake(now),
+    };
+    let batch = Batch::new(intake, reservation, bytes.len());
     (bytes, batch)
 }
 

@@ -58,7 +58,8 @@ async fn take(
     let received = body::read(&app.bodies, &head.headers, body, limit, undeclared).await?;
     let count = received.bytes.len();
     let work = if door.is_long_work(&received.bytes) { count.max(BLOCKING_BYTES) } else { count };
-    let (bytes, batch) = begin(service, received);
+    let expected = named.as_ref().or(default.as_ref().ok());
+    let (bytes, batch) = begin(service, received, expected.map(String::as_str));
     let finder = door.body_names_sources().then(|| Finder {
         service: Arc::clone(service),
         access: Arc::clone(&sender.access),

@@ -2,10 +2,11 @@
 //!
 //! [`leaf`] and [`list`] build columns while rows arrive. [`schema_evolution`] converts an array to a wider type of
 //! the same path. [`json_values`] turns arrays back into JSON or text, [`list_values`] takes the elements of a
-//! sliced list. [`required_fields`] declares what no row lacks as required.
+//! sliced list. [`required_fields`] declares what no row lacks as required. [`interleave`] takes rows of several batches.
 //!
 //! Uses: `schema`.
 
+pub(crate) mod interleave;
 pub(crate) mod json_values;
 pub(crate) mod leaf;
 pub(crate) mod list;

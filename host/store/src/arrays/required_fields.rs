@@ -9,52 +9,65 @@ use std::sync::Arc;
 
 use datafusion::arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray},
-    datatypes::{DataType, FieldRef, Schema},
+    datatypes::{DataType, FieldRef, Fields, Schema},
     error::Result,
 };
 
-/// The same rows under a schema in which a field is required if no row lacks it. What lies in a record that some row
-/// lacks stays optional: the reader would give a value for such a row, and whoever takes the field out of the record does
-/// not look whether the record is there. So do the elements of lists.
-pub(crate) fn with_required_fields(rows: &RecordBatch) -> Result<RecordBatch> {
-    let schema = rows.schema_ref();
-    let (mut fields, mut columns) = (Vec::new(), Vec::new());
-    for (field, column) in schema.fields().iter().zip(rows.columns()) {
-        let (field, column) = declared(field, column)?;
+/// The same rows, in parts of one schema, under a schema in which a field is required if no row lacks it. What lies in a
+/// record that some row lacks stays optional: the reader would give a value for such a row, and whoever takes the field out
+/// of the record does not look whether the record is there. So do the elements of lists.
+pub(crate) fn with_required_fields(parts: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+    let Some(schema) = parts.first().map(RecordBatch::schema_ref) else { return Ok(Vec::new()) };
+    let mut fields = Vec::new();
+    let mut columns: Vec<Vec<ArrayRef>> = parts.iter().map(|_| Vec::new()).collect();
+    for (at, field) in schema.fields().iter().enumerate() {
+        let values: Vec<ArrayRef> = parts.iter().map(|part| Arc::clone(part.column(at))).collect();
+        let (field, values) = declared(field, values)?;
         fields.push(field);
-        columns.push(column);
+        columns.iter_mut().zip(values).for_each(|(columns, values)| columns.push(values));
     }
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    RecordBatch::try_new_with_options(schema, columns, &options)
+    let with_schema = |(part, columns): (&RecordBatch, Vec<ArrayRef>)| {
+        let options = RecordBatchOptions::new().with_row_count(Some(part.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
+    };
+    parts.iter().zip(columns).map(with_schema).collect()
 }
 
-/// A field and its column, in records that every row has.
-fn declared(field: &FieldRef, column: &ArrayRef) -> Result<(FieldRef, ArrayRef)> {
-    if column.null_count() > 0 {
-        return Ok((Arc::clone(field), Arc::clone(column)));
+/// A field and its column in each part, in records that every row has.
+fn declared(field: &FieldRef, parts: Vec<ArrayRef>) -> Result<(FieldRef, Vec<ArrayRef>)> {
+    if parts.iter().any(|column| column.null_count() > 0) {
+        return Ok((Arc::clone(field), parts));
     }
     let DataType::Struct(children) = field.data_type() else {
-        return Ok((Arc::new(field.as_ref().clone().with_nullable(false)), Arc::clone(column)));
+        return Ok((Arc::new(field.as_ref().clone().with_nullable(false)), parts));
     };
-    let (mut fields, mut columns) = (Vec::new(), Vec::new());
-    for (child, values) in children.iter().zip(column.as_struct().columns()) {
+    let mut fields = Vec::new();
+    let mut columns: Vec<Vec<ArrayRef>> = parts.iter().map(|_| Vec::new()).collect();
+    for (at, child) in children.iter().enumerate() {
+        let values: Vec<ArrayRef> = parts.iter().map(|record| Arc::clone(record.as_struct().column(at))).collect();
         let (child, values) = declared(child, values)?;
         fields.push(child);
-        columns.push(values);
+        columns.iter_mut().zip(values).for_each(|(columns, values)| columns.push(values));
     }
-    let record = StructArray::try_new_with_length(fields.into(), columns, None, column.len())?;
-    let field = field.as_ref().clone().with_data_type(record.data_type().clone()).with_nullable(false);
-    Ok((Arc::new(field), Arc::new(record)))
+    let fields: Fields = fields.into();
+    let record = |(record, columns): (&ArrayRef, Vec<ArrayRef>)| {
+        let record = StructArray::try_new_with_length(fields.clone(), columns, None, record.len())?;
+        Ok(Arc::new(record) as ArrayRef)
+    };
+    let records = parts.iter().zip(columns).map(record).collect::<Result<Vec<_>>>()?;
+    let field = field.as_ref().clone().with_data_type(DataType::Struct(fields.clone())).with_nullable(false);
+    Ok((Arc::new(field), records))
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
     use datafusion::arrow::{
         array::{Int64Array, StringViewArray},
         buffer::NullBuffer,
-        datatypes::{Field, Fields},
+        compute::concat_batches,
+        datatypes::Field,
     };
 
     use super::*;
@@ -86,7 +99,9 @@ mod tests {
         let columns = [("metadata", Arc::clone(&whole)), ("text", texts), ("number", numbers([Some(1); 3]))];
         let rows =
             RecordBatch::try_from_iter_with_nullable(columns.map(|(name, values)| (name, values, true))).unwrap();
-        let declared = with_required_fields(&rows).unwrap();
+        // In two parts: neither lacks a `user`, `text` or `age` where the other one does.
+        let parts = with_required_fields(&[rows.slice(0, 1), rows.slice(1, 2)]).unwrap();
+        let declared = concat_batches(parts[0].schema_ref(), &parts).unwrap();
         let field = |name: &str| declared.schema_ref().field_with_name(name).unwrap().clone();
         assert!(!field("metadata").is_nullable() && field("text").is_nullable() && !field("number").is_nullable());
         let metadata = field("metadata");
@@ -104,6 +119,7 @@ mod tests {
     fn rows_without_columns_stay_as_many() {
         let options = RecordBatchOptions::new().with_row_count(Some(3));
         let rows = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).unwrap();
-        assert_eq!(with_required_fields(&rows).unwrap().num_rows(), 3);
+        assert_eq!(with_required_fields(&[rows]).unwrap()[0].num_rows(), 3);
+        assert!(with_required_fields(&[]).unwrap().is_empty());
     }
 }

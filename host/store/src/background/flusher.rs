@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use datafusion::arrow::datatypes::SchemaRef;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -24,7 +25,6 @@ use crate::{
     data_folder::{disk_failure, paths},
     error::{Result, StoreError},
     handover::{self, StoreThread},
-    memory::mem_batch::MemBatch,
     objects::copies::ObjectCopies,
     options::StoreOptions,
     schema::shape::Shape,
@@ -246,14 +246,14 @@ impl FlushThread {
         // A segment that cannot be registered would only fill the disk.
         self.writer.check()?;
         self.check_copies()?;
-        let Some((batch, shape)) = source.begin_flush()? else { return Ok(()) };
+        let Some((rows, shape)) = source.begin_flush()? else { return Ok(()) };
         let folder = paths::source_folder(&self.data, source.id);
         let info = source.info();
         let texts = source.indexed_texts();
         let origin =
             Origin { catalog: self.catalog, source: source.id, name: &info.name, shape: &shape, texts: &texts };
         let id = Uuid::new_v4();
-        let segment = match writer::write(&folder, id, origin, &batch, &self.options) {
+        let segment = match writer::write(&folder, id, origin, &rows, &self.options) {
             Ok(segment) => Arc::new(segment),
             Err(error) => {
                 self.abandoned().entry(source.key).or_default().push(id);
@@ -261,7 +261,7 @@ impl FlushThread {
                 return Err(disk_failure::refine(error, &self.data));
             }
         };
-        match self.copy(&segment).and_then(|()| self.register(source, &segment, &shape, batch)) {
+        match self.copy(&segment).and_then(|()| self.register(source, &segment, &shape, (rows.schema, rows.seqs))) {
             Ok(()) => {
                 tracing::debug!(source = info.name, segment = %segment.id, rows = segment.rows, "flushed");
                 self.writer.counters().flushed();
@@ -304,9 +304,9 @@ impl FlushThread {
         source: &Arc<Source>,
         segment: &Arc<Segment>,
         shape: &Shape,
-        batch: Arc<MemBatch>,
+        (columns, (first_seq, last_seq)): (SchemaRef, (i64, i64)),
     ) -> Result<()> {
-        let seen = source.note_segment(shape, batch.rows.schema_ref(), segment.created_at);
+        let seen = source.note_segment(shape, &columns, segment.created_at);
         let shape = serde_json::to_string(shape).map_err(|e| StoreError::corrupt("a shape", e))?;
         let (key, source, segment) = (source.key, Arc::clone(source), Arc::clone(segment));
         let abandoned = self.abandoned().get(&key).cloned().unwrap_or_default();
@@ -318,10 +318,10 @@ impl FlushThread {
                  SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM segments WHERE id = ?1)",
             )?;
             abandoned.iter().try_for_each(|id| statement.execute([id, &source.id]).map(drop))?;
-            catalog_rows::register(tx, key, &segment, batch.rows.schema_ref())?;
+            catalog_rows::register(tx, key, &segment, &columns)?;
             tx.prepare_cached("UPDATE sources SET shape = ?2, seen = ?3 WHERE key = ?1")?
                 .execute(rusqlite::params![key, shape, seen])?;
-            rows::delete_flushed(tx, key, batch.first_seq, batch.last_seq)
+            rows::delete_flushed(tx, key, first_seq, last_seq)
         })?;
         self.abandoned().remove(&key);
         Ok(())

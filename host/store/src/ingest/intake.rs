@@ -1,15 +1,25 @@
 //! The events of one ingest call while they arrive.
 //!
 //! Each event is normalised and encoded as soon as it is there, and its values are dropped. A call therefore holds the
-//! body of its write-ahead row and never the values of all its events.
+//! body of its write-ahead row and never the values of all its events. Of many events columns are made at once, so that
+//! they need not be parsed again ([`crate::memory::call_columns`]).
+
+use std::mem;
 
 use serde_json::Value;
 
-use crate::ingest::{
-    normalise::{self, TimeCounts},
-    tape::{Tape, View},
-    tape_reader::{read_leading, read_tape},
+use crate::{
+    ingest::{
+        json_text::write_json,
+        normalise::{self, TimeCounts},
+        tape::{Tape, View},
+        tape_reader::{read_leading, read_tape},
+    },
+    memory::call_columns::{CallColumns, KnownShape, MadeColumns},
 };
+
+/// The share of its bytes by which a call may become longer.
+const SPARE: usize = 8;
 
 /// What became of the events of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,15 +46,44 @@ pub struct RefusedEvent {
 
 /// The events of one call, encoded one by one. Made by [`Store::intake`](crate::Store::intake), stored by
 /// [`Store::ingest_intake`](crate::Store::ingest_intake).
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Intake {
     /// The body of the write-ahead row: a JSON array without its closing bracket.
     body: Vec<u8>,
     /// The time of arrival, in microseconds.
     now: i64,
     max_bytes: usize,
+    /// The bytes that the events may have together, as far as it is known before.
+    expected: usize,
+    columns: Columns,
     counts: Counts,
     refused: Vec<RefusedEvent>,
+}
+
+/// What there is of the columns of a call.
+#[derive(Debug)]
+enum Columns {
+    /// They are made later, of the body.
+    None,
+    /// They are made of the events as they arrive.
+    Making(Box<CallColumns>),
+    Made(MadeColumns),
+}
+
+/// The copy's columns are made later.
+impl Clone for Intake {
+    fn clone(&self) -> Intake {
+        let Intake { body, now, max_bytes, expected, columns: _, counts, refused } = self;
+        Intake {
+            body: body.clone(),
+            now: *now,
+            max_bytes: *max_bytes,
+            expected: *expected,
+            columns: Columns::None,
+            counts: *counts,
+            refused: refused.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,6 +107,7 @@ pub struct Mark {
 pub(crate) struct PreparedCall {
     /// The body of the write-ahead row: a JSON array of normalised events.
     pub(crate) body: Vec<u8>,
+    pub(crate) columns: Option<MadeColumns>,
     pub(crate) rows: usize,
     pub(crate) refused: Vec<RefusedEvent>,
     pub(crate) times: TimeCounts,
@@ -78,7 +118,28 @@ pub(crate) struct PreparedCall {
 impl Intake {
     /// An intake of events that arrive at `now`, in microseconds, each of at most `max_bytes` as JSON.
     pub fn new(now: i64, max_bytes: usize) -> Intake {
-        Intake { body: Vec::new(), now, max_bytes, counts: Counts::default(), refused: Vec::new() }
+        Intake {
+            body: Vec::new(),
+            now,
+            max_bytes,
+            expected: 0,
+            columns: Columns::None,
+            counts: Counts::default(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// The same for events that have about so many bytes together.
+    #[must_use]
+    pub(crate) fn expecting(self, bytes: usize) -> Intake {
+        // An id may be added to each event.
+        Intake { expected: bytes.saturating_add(bytes / SPARE), ..self }
+    }
+
+    /// The same, with columns for a source with this schema.
+    #[must_use]
+    pub(crate) fn making_columns(self, known: KnownShape) -> Intake {
+        Intake { columns: Columns::Making(Box::new(CallColumns::new(known))), ..self }
     }
 
     /// Adds an event. An event that cannot be stored is refused alone. Returns whether it was accepted.
@@ -133,17 +194,25 @@ impl Intake {
         }
         let mut times = self.counts.times;
         let before = self.body.len();
+        if before == 0 {
+            self.body.reserve(self.expected);
+        }
         self.body.push(if before == 0 { b'[' } else { b',' });
         let start = self.body.len();
-        let written = normalise::normalise(event, self.now, &mut times, &mut self.body);
+        let normalised = normalise::normalise(event, self.now, &mut times);
+        let written = normalised.and_then(|event| write_json(event.root(), &mut self.body).map(|()| event));
         let bytes = self.body.len() - start;
-        let refused = match written {
-            Err(error) => Some(format!("the event cannot be written: {error}")),
-            Ok(()) => (bytes > self.max_bytes).then(|| too_long(bytes, self.max_bytes)),
+        let normalised = match written {
+            Err(error) => Err(format!("the event cannot be written: {error}")),
+            Ok(_) if bytes > self.max_bytes => Err(too_long(bytes, self.max_bytes)),
+            Ok(event) => Ok(event),
         };
-        if let Some(reason) = refused {
-            self.body.truncate(before);
-            return Err(reason);
+        let mut normalised = normalised.inspect_err(|_| self.body.truncate(before))?;
+        if let Columns::Making(columns) = &mut self.columns {
+            normalised.reread_floats();
+            if !columns.add(normalised.root(), bytes) {
+                self.columns = Columns::None;
+            }
         }
         self.counts.times = times;
         self.counts.rows += 1;
@@ -173,7 +242,12 @@ impl Intake {
 
     /// Bytes that the intake holds in memory.
     pub fn held(&self) -> usize {
-        self.body.capacity() + self.refused.capacity() * size_of::<RefusedEvent>() + self.counts.reasons
+        let columns = match &self.columns {
+            Columns::None => 0,
+            Columns::Making(columns) => columns.held(),
+            Columns::Made(columns) => columns.held(),
+        };
+        self.body.capacity() + columns + self.refused.capacity() * size_of::<RefusedEvent>() + self.counts.reasons
     }
 
     /// A savepoint at the present state.
@@ -183,20 +257,38 @@ impl Intake {
 
     /// Removes what was added after a savepoint of the same intake.
     pub fn take_back(&mut self, to: Mark) {
+        if to.counts.rows != self.counts.rows {
+            self.columns = Columns::None;
+        }
         self.body.truncate(to.body);
         self.refused.truncate(to.refused);
         self.counts = to.counts;
     }
 
+    /// To be called after the last event, where work of some milliseconds may be done: what is left of the columns is
+    /// made.
+    pub fn end(&mut self) {
+        self.columns = match mem::replace(&mut self.columns, Columns::None) {
+            Columns::Making(columns) => columns.finish().map_or(Columns::None, Columns::Made),
+            ended => ended,
+        };
+    }
+
     pub(crate) fn finish(mut self) -> PreparedCall {
+        self.end();
         if self.body.is_empty() {
             self.body.push(b'[');
         }
         self.body.push(b']');
         // It is kept until a segment has the rows: no more memory than it counts as.
         self.body.shrink_to_fit();
+        let columns = match self.columns {
+            Columns::Made(columns) => Some(columns),
+            _ => None,
+        };
         PreparedCall {
             body: self.body,
+            columns,
             rows: self.counts.rows,
             refused: self.refused,
             times: self.counts.times,
@@ -211,96 +303,4 @@ pub fn too_long(bytes: usize, max_bytes: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
-
-    use serde_json::json;
-
-    use super::*;
-    use crate::ingest::{json_tree::too_many_values, normalise::MAX_NESTING, tape_reader::stored_events};
-
-    fn nested(levels: usize) -> Value {
-        (1..levels)
-            .fold(json!({"a": 1}), |inner, level| if level % 2 == 0 { json!({"a": inner}) } else { json!([inner, 1]) })
-    }
-
-    fn events(intake: Intake) -> Vec<Value> {
-        stored_events(&intake.finish().body, 1).map(|event| event.unwrap().root().to_value()).collect()
-    }
-
-    #[test]
-    fn what_cannot_be_stored_is_refused_alone() {
-        let long = json!({"id": "long", "event_message": "x".repeat(200)});
-        let mut intake = Intake::new(0, 100);
-        for event in [
-            json!([1]),
-            json!({"id": "a"}),
-            long,
-            json!({"id": "deep", "a": nested(MAX_NESTING)}),
-            json!({"id": "b"}),
-            Value::Null,
-            json!({"a": {"$serde_json::private::RawValue": "x"}}),
-        ] {
-            intake.add(event);
-        }
-        let refused: Vec<(usize, &str)> =
-            intake.refused().iter().map(|refused| (refused.index, refused.reason.as_str())).collect();
-        assert_eq!(refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 2, 3, 5, 6]);
-        assert_eq!(refused[0].1, "an event must be a JSON object, not an array");
-        assert!(refused[1].1.contains("100 are allowed"), "{refused:?}");
-        assert!(refused[2].1.contains("100 levels"), "{refused:?}");
-        assert!(refused[4].1.contains("is reserved"), "{refused:?}");
-        assert_eq!((intake.events(), intake.rows()), (7, 2));
-        assert_eq!(events(intake), [json!({"id": "a", "timestamp": 0}), json!({"id": "b", "timestamp": 0})]);
-        assert_eq!(Intake::new(0, 100).finish().body, b"[]");
-    }
-
-    #[test]
-    fn an_event_of_too_many_values_is_refused_by_text_and_by_tree() {
-        // 400 KB of text that would be a tree of 18 MB.
-        let event = json!({"a": vec![[0]; 100_000]});
-        let mut intake = Intake::new(0, 1 << 20);
-        assert!(!intake.add_text(&event.to_string()));
-        assert!(!intake.add(event));
-        assert!(intake.refused().iter().all(|refused| refused.reason == too_many_values()));
-        assert!(intake.held() < 10_000, "{}", intake.held());
-    }
-
-    #[test]
-    fn odd_times_are_counted_with_the_events_that_are_stored() {
-        const DAY: i64 = 24 * 3600 * 1_000_000;
-        let now = 1_763_633_702_123_456;
-        let mut intake = Intake::new(now, 200);
-        let mark = intake.mark();
-        for event in [
-            json!({"timestamp": "soon"}),
-            json!({"timestamp": -1_763_633_702}),
-            json!({"@timestamp": "soon"}),
-            json!({"timestamp": "soon", "event_message": "x".repeat(300)}),
-            json!({"timestamp": null, "time": "soon", "date": "soon"}),
-            json!({"timestamp": now + DAY}),
-            json!({"timestamp": now + DAY + 1}),
-            json!({"date": "9999-12-31T00:00:00Z"}),
-        ] {
-            intake.add(event);
-        }
-        let told = TimeCounts { unread: 3, ahead: 2 };
-        assert_eq!((intake.rows(), intake.counts.times), (7, told));
-        intake.take_back(mark);
-        assert_eq!(intake.finish().times, TimeCounts::default());
-    }
-
-    #[test]
-    fn an_intake_can_be_taken_back() {
-        let mut intake = Intake::new(0, 100);
-        intake.add(json!({"id": "a"}));
-        let mark = intake.mark();
-        intake.add(json!({"id": "b"}));
-        intake.add(json!(5));
-        intake.take_back(mark);
-        intake.add(json!({"id": "c"}));
-        intake.refuse("bad".to_owned());
-        assert_eq!(intake.refused(), [RefusedEvent { index: 2, reason: "bad".to_owned() }]);
-        assert_eq!(events(intake), [json!({"id": "a", "timestamp": 0}), json!({"id": "c", "timestamp": 0})]);
-    }
-}
+mod tests;

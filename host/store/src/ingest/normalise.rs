@@ -13,8 +13,9 @@ use crate::{
     field_names::{ID, MESSAGE, OVERFLOW, TIMESTAMP},
     ingest::{
         event_time::{self, Moment},
+        json_text::write_json,
         json_tree::{MAX_VALUES, too_many_values},
-        tape::{Form, Item, Tape, View},
+        tape::{Item, Tape, View},
     },
 };
 
@@ -118,12 +119,16 @@ impl<'e> Reserved<'e> {
 /// What some senders call the message. It is an ordinary field where there is an `event_message`.
 const OTHER_MESSAGE: &str = "message";
 
-/// Appends the event, an object, in the form in which it is stored. `now` is the time of arrival in microseconds.
+/// The event, an object, in the form in which it is stored. `now` is the time of arrival in microseconds.
+///
+/// A tape instead of the JSON, so that the log's text and the columns are made of the same values, and a text is parsed
+/// once. Reading the text gives the same values again.
 ///
 /// # Errors
-/// Those of `out`, which has none if it is memory.
-pub(crate) fn normalise(event: Item<'_>, now: i64, times: &mut TimeCounts, out: &mut Vec<u8>) -> io::Result<()> {
-    let View::Object(fields) = event.view() else { return Ok(()) };
+/// Those of writing to memory, which has none.
+pub(crate) fn normalise<'e>(event: Item<'e>, now: i64, times: &mut TimeCounts) -> io::Result<Tape<'e>> {
+    let mut out = Tape::with_capacity(event.nodes() + SPARE_NODES);
+    let View::Object(fields) = event.view() else { return Ok(out) };
     let present = || fields.clone().filter(|(_, value)| !value.is_blank());
     let found = Reserved::of(present(), times);
     let mut time = found.timestamp;
@@ -136,125 +141,64 @@ pub(crate) fn normalise(event: Item<'_>, now: i64, times: &mut TimeCounts, out: 
     times.ahead += usize::from(time > now.saturating_add(AHEAD));
 
     // The reserved fields come first, in the order of the columns.
-    out.extend_from_slice(b"{\"id\":");
+    let whole = out.open();
+    let mut count = 2;
+    out.push_plain(ID);
     match found.id.map(|id| (id, id.text())) {
-        Some((id, Some(_))) => write_whole(id, out)?,
-        Some((number, None)) => {
-            out.push(b'"');
-            write_whole(number, out)?;
-            out.push(b'"');
-        }
+        Some((id, Some(_))) => out.push_pruned(id),
+        Some((number, None)) => out.push_unescaped(&text_of(number)?),
         None => {
             let mut text = Uuid::encode_buffer();
-            out.push(b'"');
-            out.extend_from_slice(Uuid::new_v4().hyphenated().encode_lower(&mut text).as_bytes());
-            out.push(b'"');
+            out.push_unescaped(Uuid::new_v4().hyphenated().encode_lower(&mut text));
         }
     }
-    out.extend_from_slice(b",\"timestamp\":");
-    serde_json::to_writer(&mut *out, &time)?;
+    out.push_plain(TIMESTAMP);
+    out.push_int(time);
     for (key, value) in fields.pairs() {
         let reserved = [ID, TIMESTAMP, MESSAGE, OTHER_MESSAGE, OVERFLOW];
         if !value.is_blank() && !key.text().is_some_and(|key| reserved.contains(&key)) {
-            out.push(b',');
-            write_whole(key, out)?;
-            out.push(b':');
-            write_pruned(value, out)?;
+            out.push_pruned(key);
+            out.push_pruned(value);
+            count += 1;
         }
     }
     if let (Some(_), Some(value)) = (found.event_message, found.message) {
-        out.extend_from_slice(b",\"message\":");
-        write_pruned(value, out)?;
+        out.push_plain(OTHER_MESSAGE);
+        out.push_pruned(value);
+        count += 1;
     }
     if let Some(value) = found.event_message.or(found.message) {
-        out.extend_from_slice(b",\"event_message\":");
+        out.push_plain(MESSAGE);
         if value.text().is_some() {
-            write_whole(value, out)?;
+            out.push_pruned(value);
         } else {
-            let mut json = Vec::new();
-            write_pruned(value, &mut json)?;
-            serde_json::to_writer(&mut *out, &String::from_utf8_lossy(&json))?;
+            let mut pruned = Tape::default();
+            pruned.push_pruned(value);
+            out.push_unescaped(&text_of(pruned.root())?);
         }
+        count += 1;
     }
-    for (nth, (field, value)) in found.overflow.iter().enumerate() {
-        out.extend_from_slice(if nth == 0 { b",\"_overflow\":{\"/" } else { b",\"/" });
-        out.extend_from_slice(field.as_bytes());
-        out.extend_from_slice(b"\":");
-        write_pruned(*value, out)?;
+    if !found.overflow.is_empty() {
+        out.push_plain(OVERFLOW);
+        let overflow = out.open();
+        for (field, value) in &found.overflow {
+            out.push_unescaped(&format!("/{field}"));
+            out.push_pruned(*value);
+        }
+        out.close_distinct(overflow, found.overflow.len());
+        count += 1;
     }
-    out.extend_from_slice(if found.overflow.is_empty() { b"}" } else { b"}}" });
-    Ok(())
+    out.close_distinct(whole, count);
+    Ok(out)
 }
 
-/// Appends a value without the empty values in it (`null`, `{}`, `[]`), with arrays of one object replaced by the
-/// object. Arrays that have neither only objects nor only scalars stay unchanged; they are stored as JSON.
-fn write_pruned(value: Item<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    match (value.view(), value.form()) {
-        (View::Array(mut items), Some(Form::Single)) => match items.find(|item| !item.is_blank()) {
-            Some(item) => write_pruned(item, out),
-            None => Ok(()),
-        },
-        (View::Array(items), Some(Form::Pruned)) => {
-            write_items(items.filter(|item| !item.is_blank()), write_pruned, out)
-        }
-        (View::Object(entries), _) => {
-            write_entries(entries.pairs().filter(|(_, value)| !value.is_blank()), write_pruned, out)
-        }
-        _ => write_whole(value, out),
-    }
-}
+/// Nodes that normalising adds to those of an event: the reserved fields.
+const SPARE_NODES: usize = 8;
 
-/// Appends a value unchanged.
-fn write_whole(value: Item<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    match value.view() {
-        View::Text(text) if value.is_plain() => {
-            out.reserve(text.len() + 3);
-            out.push(b'"');
-            out.extend_from_slice(text.as_bytes());
-            out.push(b'"');
-        }
-        View::Text(text) => serde_json::to_writer(out, text)?,
-        View::Int(int) => serde_json::to_writer(out, &int)?,
-        View::Huge(int) => serde_json::to_writer(out, &int)?,
-        View::Float(float) => serde_json::to_writer(out, &float)?,
-        View::Null => out.extend_from_slice(b"null"),
-        View::Bool(flag) => out.extend_from_slice(if flag { b"true" } else { b"false" }),
-        View::Array(items) => write_items(items, write_whole, out)?,
-        View::Object(entries) => write_entries(entries.pairs(), write_whole, out)?,
-    }
-    Ok(())
-}
-
-type Write = fn(Item<'_>, &mut Vec<u8>) -> io::Result<()>;
-
-fn write_items<'e>(items: impl Iterator<Item = Item<'e>>, write: Write, out: &mut Vec<u8>) -> io::Result<()> {
-    out.push(b'[');
-    for (nth, item) in items.enumerate() {
-        if nth > 0 {
-            out.push(b',');
-        }
-        write(item, out)?;
-    }
-    out.push(b']');
-    Ok(())
-}
-
-fn write_entries<'e>(
-    entries: impl Iterator<Item = (Item<'e>, Item<'e>)>,
-    write: Write,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
-    out.push(b'{');
-    for (nth, (key, value)) in entries.enumerate() {
-        if nth > 0 {
-            out.push(b',');
-        }
-        write_whole(key, out)?;
-        out.push(b':');
-        write(value, out)?;
-    }
-    out.push(b'}');
-    Ok(())
+fn text_of(value: Item<'_>) -> io::Result<String> {
+    let mut text = Vec::new();
+    write_json(value, &mut text)?;
+    String::from_utf8(text).map_err(io::Error::other)
 }
 
 pub(crate) fn kind_name(value: Item<'_>) -> &'static str {

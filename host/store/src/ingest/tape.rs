@@ -103,6 +103,17 @@ pub(crate) enum View<'t> {
     Object(Entries<'t>),
 }
 
+/// A scalar.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Atom<'t> {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    /// An integer above the range of signed 64 bits.
+    Huge(u64),
+    Text(&'t str),
+}
+
 impl<'t> Item<'t> {
     pub(super) fn node(self) -> &'t Node<'t> {
         self.tape.nodes.get(self.at).unwrap_or(&Node::Null)
@@ -115,8 +126,26 @@ impl<'t> Item<'t> {
         }
     }
 
+    /// How many nodes it has, itself included.
+    pub(crate) fn nodes(self) -> usize {
+        self.end().saturating_sub(self.at)
+    }
+
+    /// The scalar, if it is one. NULL is none.
+    #[inline]
+    pub(crate) fn atom(self) -> Option<Atom<'t>> {
+        match self.node() {
+            Node::Bool(flag) => Some(Atom::Bool(*flag)),
+            Node::Int(int) => Some(Atom::Int(*int)),
+            Node::Huge(int) => Some(Atom::Huge(*int)),
+            Node::Float(float) => Some(Atom::Float(*float)),
+            Node::Plain(text) | Node::Text(text) => Some(Atom::Text(text)),
+            Node::Unescaped { .. } => self.text().map(Atom::Text),
+            Node::Null | Node::Array(_) | Node::Object(_) => None,
+        }
+    }
+
     pub(crate) fn view(self) -> View<'t> {
-        let children = |left: u32| Items { tape: self.tape, next: self.at + 1, left: left as usize };
         match self.node() {
             Node::Null => View::Null,
             Node::Bool(flag) => View::Bool(*flag),
@@ -125,9 +154,14 @@ impl<'t> Item<'t> {
             Node::Float(float) => View::Float(*float),
             Node::Plain(text) | Node::Text(text) => View::Text(text),
             Node::Unescaped { .. } => View::Text(self.text().unwrap_or_default()),
-            Node::Array(extent) => View::Array(children(extent.count)),
-            Node::Object(extent) => View::Object(Entries(children(extent.count * 2))),
+            Node::Array(extent) => View::Array(self.children(extent.count)),
+            Node::Object(extent) => View::Object(Entries(self.children(extent.count * 2))),
         }
+    }
+
+    /// So many nodes at the level below it.
+    pub(super) fn children(self, count: u32) -> Items<'t> {
+        Items { tape: self.tape, next: self.at + 1, left: count as usize }
     }
 
     /// The text, if it is one.
@@ -137,11 +171,6 @@ impl<'t> Item<'t> {
             Node::Unescaped { start, end } => self.tape.unescaped.get(*start..*end),
             _ => None,
         }
-    }
-
-    /// Whether it is a text that stands in JSON between its quotes as it is.
-    pub(crate) fn is_plain(self) -> bool {
-        matches!(self.node(), Node::Plain(_))
     }
 
     pub(crate) fn is_object(self) -> bool {

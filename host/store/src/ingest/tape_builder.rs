@@ -133,12 +133,12 @@ impl<'t> Tape<'t> {
         self.close(at, Node::Object(self.extent(count, form)));
     }
 
-    fn extent(&self, count: usize, form: Form) -> Extent {
+    pub(super) fn extent(&self, count: usize, form: Form) -> Extent {
         Extent { end: self.nodes.len() as u32, count: count as u32, form }
     }
 
     /// Ends the container at `at`.
-    fn close(&mut self, at: usize, node: Node<'t>) {
+    pub(super) fn close(&mut self, at: usize, node: Node<'t>) {
         self.open = self.open.saturating_sub(1);
         if let Some(place) = self.nodes.get_mut(at) {
             *place = node;

@@ -1,4 +1,4 @@
-//! Committed calls to sorted batches: each event is parsed and shredded, once.
+//! Committed calls to batches: each event is parsed and shredded, unless that was done when it came.
 
 use std::{mem, sync::Arc};
 
@@ -6,7 +6,7 @@ use datafusion::error::DataFusionError;
 
 use crate::{
     ingest::tape_reader::stored_events,
-    memory::{mem_batch::MemBatch, places::Places},
+    memory::{call_columns::MadeColumns, mem_batch::MemBatch, places::Places},
     schema::shape::Shape,
     shred::{limits::ShapeLimits, misfits::Misfits, shredder::Shredder},
 };
@@ -19,6 +19,20 @@ pub(crate) struct RawCall {
     pub(crate) rows: usize,
     /// A JSON array of so many events. Shared with the feed of the source.
     pub(crate) body: Arc<Vec<u8>>,
+    /// The columns, if they were made when the events came.
+    pub(crate) columns: Option<MadeColumns>,
+}
+
+impl RawCall {
+    /// A call of which columns are to be made.
+    pub(crate) fn of_body(seq: i64, rows: usize, body: Arc<Vec<u8>>) -> RawCall {
+        RawCall { seq, rows, body, columns: None }
+    }
+
+    /// Bytes that it holds in memory.
+    pub(crate) fn held(&self) -> usize {
+        self.body.len() + self.columns.as_ref().map_or(0, MadeColumns::held)
+    }
 }
 
 /// Shreds calls and appends the batches to `memory`. Returns the schema that they need, and the fields that have had values
@@ -38,6 +52,14 @@ pub(crate) fn build(
         misfits: Misfits::default(),
     };
     for call in raw {
+        if let Some(columns) = &call.columns {
+            building.end_batch(memory)?;
+            if columns.are_for(&building.shape) {
+                memory.extend(columns.of_call(call.seq)?);
+                building.misfits.add_all(columns.misfits());
+                continue;
+            }
+        }
         // Events are parsed one at a time. Each counts as an equal part of the bytes of its call.
         let each = call.body.len() / call.rows.max(1);
         for (row, event) in stored_events(&call.body, call.seq).enumerate() {
@@ -80,7 +102,7 @@ impl BatchBuilder {
         }
         let (seqs, places) = (self.seqs.take().unwrap_or_default(), mem::take(&mut self.places));
         let rows = if self.shape.is_placed() { places.put(&rows)? } else { rows };
-        memory.push(Arc::new(MemBatch::new(rows, bytes, seqs)?));
+        memory.push(Arc::new(MemBatch::new(rows, bytes, seqs)));
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ const JOIN_ROWS: usize = 32 << 10;
 const STEP: usize = 8;
 
 /// So many batches are joined at least.
-const FAN_IN: usize = 4;
+const FAN_IN: usize = 8;
 
 /// The step of size of so many rows.
 fn step(rows: usize) -> u32 {

@@ -16,7 +16,7 @@ use datafusion::{
 };
 
 use crate::{
-    field_names::{OVERFLOW, PLACE},
+    field_names::{CALL, OVERFLOW, PLACE},
     schema::arrow_fields::field,
 };
 
@@ -37,6 +37,16 @@ impl Places {
     /// The columns of places of a table.
     pub(crate) fn fields() -> [FieldRef; 2] {
         PLACE.map(|name| field(name, DataType::Int64))
+    }
+
+    /// Rows of one call, which now gets its number.
+    pub(crate) fn of_call(rows: &RecordBatch, call: i64) -> Result<RecordBatch> {
+        let Ok(at) = rows.schema_ref().index_of(CALL) else { return Ok(rows.clone()) };
+        let mut columns = rows.columns().to_vec();
+        if let Some(column) = columns.get_mut(at) {
+            *column = Arc::new(Int64Array::from_value(call, rows.num_rows()));
+        }
+        Ok(RecordBatch::try_new(rows.schema(), columns)?)
     }
 
     /// As many rows with their places, as the last columns before the overflow.

@@ -356,7 +356,7 @@ mod tests {
             (OVERFLOW, texts([r#"{"/metadata/late":1}"#, "?", r#"{"/metadata/late":2}"#, "?"])),
         ];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let batch = Arc::new(MemBatch::new(batch, 100, (1, 1)).unwrap());
+        let batch = Arc::new(MemBatch::new(batch, 100, (1, 1)));
         let table = shape.schema();
         let time = Arc::new(Column::new_with_schema("timestamp", &table).unwrap());
         let order = LexOrdering::new([PhysicalSortExpr::new(time, SortOptions::default().desc())]).unwrap();

@@ -7,8 +7,7 @@ use std::{
 };
 
 use datafusion::arrow::{
-    array::{Array, RecordBatch, UInt32Array},
-    compute::take_record_batch,
+    array::RecordBatch,
     datatypes::{Schema, SchemaRef},
 };
 use parquet::{
@@ -24,7 +23,6 @@ use parquet::{
 use uuid::Uuid;
 
 use crate::{
-    arrays::required_fields::with_required_fields,
     clock::now_micros,
     data_folder::{
         paths::segment_file,
@@ -32,7 +30,7 @@ use crate::{
     },
     error::{Result, StoreError},
     field_names::{CALL, ID, MESSAGE, PLACE, TIMESTAMP},
-    memory::mem_batch::{MemBatch, times},
+    memory::{flush_rows::FlushRows, mem_batch::times},
     options::StoreOptions,
     segment::{
         checksum::writer::ChecksumWriter,
@@ -54,52 +52,58 @@ const PAGE_ROWS: usize = GRANULE_ROWS;
 /// A dictionary of more bytes than this is given up for the rest of its row group: it is read as a whole for a few rows.
 const DICTIONARY_BYTES: usize = 64 << 10;
 
+/// Rows that are put in order and written at once: whole pages, and few enough that the memory for the next ones is at hand.
+pub(crate) const CHUNK_ROWS: usize = 2 * PAGE_ROWS;
+
 /// How often the filter of a row group says of an id that it may be there, although it is not. A filter takes about ten
 /// bits for each row.
 const ID_FILTER_ERRORS: f64 = 0.01;
 
-/// Writes a batch as a new segment: durable, but not yet in the catalog.
+/// Writes rows as a new segment: durable, but not yet in the catalog.
 pub(crate) fn write(
     folder: &Path,
     id: Uuid,
     origin: Origin<'_>,
-    batch: &MemBatch,
+    rows: &FlushRows,
     options: &StoreOptions,
 ) -> Result<Segment> {
-    let rows = with_required_fields(&batch.rows)?;
     let mut keys = ClusterKeys::default();
-    keys.add(times(&rows), rows.column_by_name("project"));
+    rows.parts().iter().for_each(|part| keys.add(times(part), part.column_by_name("project")));
     let Clustering { order, runs } = keys.cluster(options.run_rows, options.row_group_rows);
-    let is_placed = rows.column_by_name(CALL).is_some_and(|calls| calls.null_count() == 0);
+    let (first_seq, last_seq) = rows.seqs;
     let entry = FooterEntry {
         catalog: origin.catalog,
         source: origin.source,
         source_name: origin.name.to_owned(),
-        rows: rows.num_rows(),
-        min_time: batch.min_time,
-        max_time: batch.max_time,
+        rows: rows.count(),
+        min_time: rows.min_time,
+        max_time: rows.max_time,
         projects: None,
         runs: Some(runs.clone()),
         created_at: now_micros(),
-        first_seq: batch.first_seq,
-        last_seq: batch.last_seq,
-        placed_after: is_placed.then_some(0),
+        first_seq,
+        last_seq,
+        placed_after: rows.is_complete(CALL).then_some(0),
         replaces: Vec::new(),
         shape: origin.shape.clone(),
     };
-    let indexes = TextIndexes::new(rows.num_rows(), origin.texts, options);
-    let mut file = SegmentFile::create(folder, id, entry, rows.schema(), indexes, options)?;
-    let mut start = 0;
-    for run in &runs {
-        match &order {
-            None => file.write(&rows.slice(start, run.rows))?,
-            Some(order) => {
-                let order: UInt32Array = order.get(start..start + run.rows).unwrap_or_default().to_vec().into();
-                file.write(&take_record_batch(&rows, &order)?)?;
+    let indexes = TextIndexes::new(rows.count(), origin.texts, options);
+    let mut file = SegmentFile::create(folder, id, entry, rows.file_schema(), indexes, options)?;
+    match order {
+        // They are one run, in the order of its rows.
+        None => {
+            rows.parts().iter().try_for_each(|part| file.write(part))?;
+            file.end_run()?;
+        }
+        Some(order) => {
+            let mut rest = order.as_slice();
+            for run in &runs {
+                let (of_run, others) = rest.split_at_checked(run.rows).unwrap_or((rest, &[]));
+                rest = others;
+                of_run.chunks(CHUNK_ROWS).try_for_each(|chunk| file.write(&rows.take(chunk)?))?;
+                file.end_run()?;
             }
         }
-        file.end_run()?;
-        start += run.rows;
     }
     file.finish()
 }

@@ -5,13 +5,9 @@ use crate::{
         leaf::{Leaf, LeafColumn},
         list::ListColumn,
     },
-    ingest::tape::Items,
+    ingest::tape::{Atom, Items},
     schema::kind::Scalar,
-    shred::{
-        batch_cost::BatchCost,
-        record_column::Column,
-        value_class::{Atom, atom, exact},
-    },
+    shred::{batch_cost::BatchCost, record_column::Column, value_class::exact},
 };
 
 /// Whether a value is in its column now.
@@ -112,7 +108,7 @@ pub(crate) fn append_list(
     list.pad(row);
     cost.values += items.len();
     for item in items {
-        match (&mut list.values, atom(item)) {
+        match (&mut list.values, item.atom()) {
             (Leaf::Bool(b), Some(Atom::Bool(v))) => b.append_value(v),
             (Leaf::Text(b), Some(Atom::Text(v))) => b.append_value(v),
             (Leaf::Int(b), Some(Atom::Int(v))) => b.append_value(v),

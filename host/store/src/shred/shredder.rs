@@ -81,6 +81,16 @@ impl Shredder {
         &self.misfits
     }
 
+    /// Whether the events so far need another schema than the shredder was made with.
+    pub(crate) fn has_grown(&self) -> bool {
+        self.cost.changed
+    }
+
+    /// Scalars so far, those in lists included.
+    pub(crate) fn values(&self) -> usize {
+        self.cost.values
+    }
+
     /// Whether the batch should end here; see [`BatchCost::is_full`].
     pub(crate) fn is_full(&self) -> bool {
         self.cost.is_full(self.rows)

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    ingest::tape::{Entries, Item, Items, View},
+    ingest::tape::{Atom, Entries, Item, Items, View},
     schema::kind::Scalar,
 };
 
@@ -21,17 +21,6 @@ pub(crate) enum ValueClass<'v> {
     Records(Items<'v>),
     /// Arrays of arrays, arrays of different types, empty arrays, NULL.
     Odd,
-}
-
-/// A scalar.
-#[derive(Clone, Copy)]
-pub(crate) enum Atom<'v> {
-    Bool(bool),
-    Int(i64),
-    Float(f64),
-    /// An integer above the range of signed 64 bits.
-    Huge(u64),
-    Text(&'v str),
 }
 
 impl Atom<'_> {
@@ -59,22 +48,11 @@ pub(crate) fn exact(int: i64) -> bool {
     int as f64 as i128 == i128::from(int)
 }
 
-pub(crate) fn atom(value: Item<'_>) -> Option<Atom<'_>> {
-    match value.view() {
-        View::Bool(flag) => Some(Atom::Bool(flag)),
-        View::Text(text) => Some(Atom::Text(text)),
-        View::Int(int) => Some(Atom::Int(int)),
-        View::Huge(huge) => Some(Atom::Huge(huge)),
-        View::Float(float) => Some(Atom::Float(float)),
-        View::Null | View::Array(_) | View::Object(_) => None,
-    }
-}
-
 pub(crate) fn classify(value: Item<'_>) -> ValueClass<'_> {
     match value.view() {
         View::Object(entries) => ValueClass::Record(entries),
         View::Array(items) => classify_array(items),
-        _ => atom(value).map_or(ValueClass::Odd, ValueClass::Scalar),
+        _ => value.atom().map_or(ValueClass::Odd, ValueClass::Scalar),
     }
 }
 
@@ -85,7 +63,7 @@ pub(crate) fn classify_array(items: Items<'_>) -> ValueClass<'_> {
     let mut ty = None;
     let mut wide = false;
     for item in items.clone() {
-        let Some(atom) = atom(item) else { return ValueClass::Odd };
+        let Some(atom) = item.atom() else { return ValueClass::Odd };
         if matches!(atom, Atom::Huge(_)) {
             return ValueClass::Odd;
         }

@@ -134,11 +134,12 @@ impl<'v> EventWalk<'_, 'v> {
     }
 
     fn value(&mut self, kind: &mut Kind, cell: &mut Option<Column>, row: usize, value: Item<'v>, depth: usize) {
+        // Most values are scalars in a column of scalars.
+        if let (Kind::Scalar { ty, wide, mixed }, Some(atom)) = (&mut *kind, value.atom()) {
+            let appended = append_scalar(self.cost, (ty, wide, *mixed), cell, row, atom);
+            return self.complete(appended, mixed, value);
+        }
         match (kind, classify(value)) {
-            (Kind::Scalar { ty, wide, mixed }, ValueClass::Scalar(atom)) => {
-                let appended = append_scalar(self.cost, (ty, wide, *mixed), cell, row, atom);
-                self.complete(appended, mixed, value);
-            }
             (Kind::List { ty, wide, mixed }, ValueClass::List(items, found, found_wide)) => {
                 let appended = append_list(self.cost, (ty, wide, *mixed), cell, row, (items, found, found_wide));
                 self.complete(appended, mixed, value);

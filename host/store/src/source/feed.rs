@@ -120,9 +120,9 @@ impl CallFeed {
 
     /// Adds a call. Its number is higher than those before.
     pub(super) fn push(&self, call: &RawCall) {
-        let RawCall { seq, rows, ref body } = *call;
+        let RawCall { seq, rows, ref body, columns: _ } = *call;
         let mut calls = self.calls();
-        calls.add(RawCall { seq, rows, body: Arc::clone(body) });
+        calls.add(RawCall::of_body(seq, rows, Arc::clone(body)));
         calls.trim();
         drop(calls);
         self.last.send_replace(seq);
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     fn call(seq: i64) -> RawCall {
-        RawCall { seq, rows: 1, body: Arc::new(b"[{}]".to_vec()) }
+        RawCall::of_body(seq, 1, Arc::new(b"[{}]".to_vec()))
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The flush of a source, in three steps: when it is due, all rows in memory as one batch, and the swap for the segment
+//! The flush of a source, in three steps: when it is due, the rows in memory, and the swap for the segment
 //! (or back, if writing failed).
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     error::{Result, StoreError},
-    memory::mem_batch::MemBatch,
+    memory::flush_rows::FlushRows,
     options::StoreOptions,
     schema::shape::Shape,
     segment::handle::{FileRemoval, Segment},
@@ -56,9 +56,9 @@ impl Source {
         RawSize { rows, bytes }
     }
 
-    /// Starts a flush. Returns all rows in memory as one batch, with the schema that it needs. Queries read the old
-    /// batches until [`Self::end_flush`].
-    pub(crate) fn begin_flush(&self) -> Result<Option<(Arc<MemBatch>, Arc<Shape>)>> {
+    /// Starts a flush. Returns all rows in memory, with the schema that they need. Queries read the batches until
+    /// [`Self::end_flush`].
+    pub(crate) fn begin_flush(&self) -> Result<Option<(FlushRows, Arc<Shape>)>> {
         let mut shape = self.shape();
         self.shred(&mut shape)?;
         let parts = {
@@ -69,21 +69,20 @@ impl Source {
             lists.since = (!lists.raw.is_empty()).then(Instant::now);
             lists.flushing.clone()
         };
-        // Queries make columns under the lock. They do not wait for the join.
+        // Queries make columns under the lock. They do not wait for what follows.
         let shape = {
             let held = shape;
             Arc::clone(&held)
         };
-        match parts.as_slice() {
-            [] => Ok(None),
-            [one] => Ok(Some((Arc::clone(one), shape))),
-            many => match MemBatch::join(many) {
-                Ok(joined) => Ok(Some((Arc::new(joined), shape))),
-                Err(error) => {
-                    self.abort_flush();
-                    Err(StoreError::corrupt(self.memory_name(), error))
-                }
-            },
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        match FlushRows::of(&parts) {
+            Ok(rows) => Ok(Some((rows, shape))),
+            Err(error) => {
+                self.abort_flush();
+                Err(StoreError::corrupt(self.memory_name(), error))
+            }
         }
     }
 

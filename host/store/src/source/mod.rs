@@ -39,6 +39,7 @@ use crate::{
     handover,
     memory::{
         batch_builder::{RawCall, build},
+        call_columns::KnownShape,
         mem_batch::MemBatch,
     },
     options::StoreOptions,
@@ -74,6 +75,9 @@ pub(crate) struct Source {
     /// The texts in records that segments have an index of.
     indexed_texts: Mutex<Arc<Vec<Vec<String>>>>,
     shape: Mutex<Arc<Shape>>,
+    /// The schema as it was when it last changed, for those who do not wait for `shape`. Locked for moments, alone or after
+    /// `shape`.
+    latest: Mutex<Arc<Shape>>,
     overflows: AtomicBool,
     /// Fields whose values do not fit their column. Locked alone or last.
     misfits: Mutex<Misfits>,
@@ -146,6 +150,7 @@ impl Source {
         options: &StoreOptions,
         unflushed: Arc<AtomicUsize>,
     ) -> Source {
+        let shape = Arc::new(shape);
         Source {
             id: info.id,
             info: Mutex::new(Arc::new(info)),
@@ -159,7 +164,8 @@ impl Source {
             indexed_texts: Mutex::default(),
             overflows: AtomicBool::new(shape.overflows()),
             misfits: Mutex::default(),
-            shape: Mutex::new(Arc::new(shape)),
+            latest: Mutex::new(Arc::clone(&shape)),
+            shape: Mutex::new(shape),
             seen: Mutex::default(),
             lists: Mutex::new(Lists { segments: Arc::new(segments), ..Lists::default() }),
             filling: Mutex::default(),
@@ -198,7 +204,7 @@ impl Source {
         let shrunk = self.seen().shrink(&shape, memory, oldest).map(Arc::new);
         drop(lists);
         if let Some(shrunk) = &shrunk {
-            *shape = Arc::clone(shrunk);
+            self.set_shape(&mut shape, Arc::clone(shrunk));
         }
         Ok(shrunk)
     }
@@ -235,6 +241,17 @@ impl Source {
         handover::lock(&self.lists)
     }
 
+    fn set_shape(&self, shape: &mut Arc<Shape>, to: Arc<Shape>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&to);
+        *shape = to;
+    }
+
+    /// The schema for columns that are made before their turn. Does not wait for rows that are being shredded.
+    pub(crate) fn known_shape(&self) -> KnownShape {
+        let shape = Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner));
+        KnownShape { shape, limits: self.caps().clone() }
+    }
+
     fn shape(&self) -> MutexGuard<'_, Arc<Shape>> {
         handover::lock_long(&self.shape)
     }
@@ -244,8 +261,8 @@ impl Source {
         let mut lists = self.lists();
         lists.since.get_or_insert_with(Instant::now);
         lists.raw_size.rows += call.rows;
-        lists.raw_size.bytes += call.body.len();
-        self.unflushed.fetch_add(call.body.len(), Ordering::Relaxed);
+        lists.raw_size.bytes += call.held();
+        self.unflushed.fetch_add(call.held(), Ordering::Relaxed);
         lists.last = lists.last.max(call.seq);
         if let Some(feed) = lists.feed.upgrade() {
             feed.push(&call);
@@ -296,6 +313,7 @@ impl Source {
     pub(crate) fn snapshot(&self) -> Result<Snapshot> {
         let mut shape = self.shape();
         self.shred(&mut shape)?;
+        self.sort()?;
         let lists = self.lists();
         let memory = lists.flushing.iter().chain(&lists.memory).cloned().collect();
         let segments = Arc::clone(&lists.segments);
@@ -329,7 +347,7 @@ impl Source {
                     let (source, fields, most) = (&self.info().name, grown.count(), self.caps().fields);
                     tracing::warn!(source, fields, most, "events have fields without a column of their own");
                 }
-                *shape = grown;
+                self.set_shape(shape, grown);
                 // From now on the rows count as what their columns take.
                 let held: usize = batches.iter().map(|batch| batch.held()).sum();
                 self.unflushed.fetch_add(held, Ordering::Relaxed);

@@ -1,11 +1,12 @@
-//! What happens to committed calls before a query comes: they become batches of columns, and small batches are joined.
+//! What happens to committed calls before a query comes: they become batches of columns, and small batches are joined. What
+//! is not joined by then is sorted for the query.
 
 use std::sync::{Arc, atomic::Ordering};
 
 use crate::{
     error::{Result, StoreError},
     memory::{joining, mem_batch::MemBatch},
-    source::Source,
+    source::{Lists, Source},
 };
 
 impl Source {
@@ -18,6 +19,27 @@ impl Source {
     pub(crate) fn settle(&self) -> Result<()> {
         self.shred(&mut self.shape())?;
         while self.join_some()? {}
+        Ok(())
+    }
+
+    /// Sorts the batches in memory that are as they came, for a query. The caller holds the lock of the schema, so that no more
+    /// of them come.
+    pub(super) fn sort(&self) -> Result<()> {
+        let as_they_came: Vec<Arc<MemBatch>> = {
+            let lists = self.lists();
+            lists.flushing.iter().chain(&lists.memory).filter(|batch| !batch.is_sorted).cloned().collect()
+        };
+        for batch in as_they_came {
+            let sorted = batch.sorted().map_err(|error| StoreError::corrupt(self.memory_name(), error))?;
+            let mut lists = self.lists();
+            let Lists { memory, flushing, .. } = &mut *lists;
+            // It may be joined or flushed by now.
+            if let Some(place) = memory.iter_mut().chain(flushing).find(|place| Arc::ptr_eq(place, &batch)) {
+                self.unflushed.fetch_add(sorted.held(), Ordering::Relaxed);
+                self.unflushed.fetch_sub(batch.held(), Ordering::Relaxed);
+                *place = Arc::new(sorted);
+            }
+        }
         Ok(())
     }
 

@@ -1,19 +1,24 @@
 //! Ingest: events in, acknowledged when they are on stable storage.
 
-use std::sync::atomic::Ordering;
+use std::{ops::RangeInclusive, sync::atomic::Ordering};
 
 use serde_json::Value;
 
 use crate::{
     clock::now_micros,
     error::{Result, StoreError},
-    ingest::intake::{Ingested, Intake, PreparedCall},
+    ingest::intake::{Ingested, Intake},
     store::Store,
     wal::idempotency::{KeyedRequest, RequestKey},
 };
 
 /// The least number of events of a call that are normalised on a blocking thread.
 const BLOCKING_EVENTS: usize = 200;
+
+/// The bytes of calls of which columns are made as their events arrive. Making a batch has a cost of its own, so that columns of
+/// small calls are made of several together. Columns take as much memory as the JSON and more, so that of the largest calls
+/// they are made when the call is committed.
+const COLUMNS_BYTES: RangeInclusive<usize> = 256 << 10..=4 << 20;
 
 impl Store {
     /// Stores events (JSON objects) and returns what became of them once they are on stable storage. Every table made
@@ -60,6 +65,16 @@ impl Store {
         Intake::new(now, self.options.max_event_bytes)
     }
 
+    /// The same for events of this source that have about so many bytes together. If they are many, they become columns as
+    /// they arrive, so that they are not parsed again.
+    pub fn intake_of(&self, source: &str, now: i64, bytes: usize) -> Intake {
+        let intake = self.intake(now).expecting(bytes);
+        match self.find(source) {
+            Ok(source) if COLUMNS_BYTES.contains(&bytes) => intake.making_columns(source.known_shape()),
+            _ => intake,
+        }
+    }
+
     /// [`Self::ingest`] of the events of an intake.
     ///
     /// # Errors
@@ -84,11 +99,12 @@ impl Store {
         source.pace(self.options.pace_bytes()).await;
         self.check_room()?;
         source.check_backlog(self.options.max_raw_rows)?;
-        let PreparedCall { body, rows, refused, times, now } = intake.finish();
+        let mut call = intake.finish();
+        let (refused, times) = (std::mem::take(&mut call.refused), call.times);
         let mut told = Ingested { stored: 0, refused, unread_times: times.unread, future_times: times.ahead };
-        if rows > 0 {
-            let once = key.map(|key| KeyedRequest { key, now, future_times: times.ahead });
-            let stored = self.writer.ingest(source, rows, body, once).await?;
+        if call.rows > 0 {
+            let once = key.map(|key| KeyedRequest { key, now: call.now, future_times: times.ahead });
+            let stored = self.writer.ingest(source, call, once).await?;
             told.stored = stored.rows;
             told.future_times = stored.future_times.unwrap_or(told.future_times);
         }

@@ -74,7 +74,14 @@ proptest! {
                 let first = all.len();
                 let events: Vec<Value> = call.iter().enumerate().map(|(at, row)| event(first + at, *row)).collect();
                 all.extend(call.iter().copied());
-                store.ingest("s", events).await.unwrap();
+                if what % 2 == 0 {
+                    store.ingest("s", events).await.unwrap();
+                } else {
+                    // As a large call, whose columns are made before it is committed.
+                    let mut intake = store.intake_of("s", 0, 1 << 20);
+                    events.into_iter().for_each(|event| assert!(intake.add(event)));
+                    store.ingest_intake("s", intake).await.unwrap();
+                }
                 match what {
                     0 => store.flush().await.unwrap(),
                     1 => source.settle().unwrap(),

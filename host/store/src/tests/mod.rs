@@ -8,6 +8,7 @@
 
 mod alerts;
 mod backup;
+mod call_columns;
 mod catalog;
 mod compaction;
 mod copies;

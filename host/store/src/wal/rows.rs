@@ -117,7 +117,7 @@ pub(crate) fn replay(conn: &Connection, find: impl Fn(i64) -> Option<Arc<Source>
         // All events are parsed and none is kept: a damaged row must be found now and not by the first query.
         let rows = stored_events(body, seq).try_fold(0, |rows, event| event.map(|_| rows + 1))?;
         replayed += rows;
-        source.push(RawCall { seq, rows, body: Arc::new(body.to_vec()) });
+        source.push(RawCall::of_body(seq, rows, Arc::new(body.to_vec())));
     }
     Ok(replayed)
 }
@@ -135,7 +135,7 @@ pub(crate) fn unflushed(conn: &Connection, source_key: i64, last: i64, bytes: us
         let Some(rest) = left.checked_sub(body.len()) else { break };
         left = rest;
         let rows = stored_events(body, seq).try_fold(0, |rows, event| event.map(|_| rows + 1))?;
-        calls.push(RawCall { seq, rows, body: Arc::new(body.to_vec()) });
+        calls.push(RawCall::of_body(seq, rows, Arc::new(body.to_vec())));
     }
     calls.reverse();
     Ok(calls)

@@ -13,6 +13,8 @@ use crate::{
     data_folder::disk_failure,
     error::{Result, StoreError},
     handover::{self, StoreThread},
+    ingest::intake::PreparedCall,
+    memory::call_columns::MadeColumns,
     metrics::counters::Counters,
     options::StoreOptions,
     source::Source,
@@ -95,17 +97,18 @@ impl Writer {
     pub(crate) async fn ingest(
         &self,
         source: Arc<Source>,
-        rows: usize,
-        body: Vec<u8>,
+        call: PreparedCall,
         once: Option<KeyedRequest>,
     ) -> Result<StoredCall> {
+        let PreparedCall { body, columns, rows, .. } = call;
         self.check()?;
         // A call that is larger than the whole queue takes all permits.
-        let permits = (body.len() / PERMIT_BYTES + 1).min(self.room_size) as u32;
+        let bytes = body.len() + columns.as_ref().map_or(0, MadeColumns::held);
+        let permits = (bytes / PERMIT_BYTES + 1).min(self.room_size) as u32;
         let room = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| StoreError::Closed)?;
         let _turn = handover::writer_turn();
         let (reply, answer) = oneshot::channel();
-        let pending = PendingCall { source, rows, body, once, reply, room };
+        let pending = PendingCall { source, rows, body, columns, once, reply, room };
         self.queue.send(WriterMessage::Ingest(pending)).map_err(|_| StoreError::Closed)?;
         answer.await.unwrap_or(Err(StoreError::Closed))
     }

@@ -248,13 +248,13 @@ impl WriterThread {
         let (mut rows, mut bytes) = (0, 0);
         let mut replies = Vec::with_capacity(group.len());
         for (pending, written) in group.into_iter().zip(written) {
-            let PendingCall { source, rows: own, body, reply, once: _, room } = pending;
+            let PendingCall { source, rows: own, body, columns, reply, once: _, room } = pending;
             let told = match written {
                 InsertOutcome::New(seq) => {
                     rows += own;
                     bytes += body.len();
                     self.last = self.last.max(seq);
-                    source.push(RawCall { seq, rows: own, body: Arc::new(body) });
+                    source.push(RawCall { seq, rows: own, body: Arc::new(body), columns });
                     Ok(StoredCall { rows: own, future_times: None })
                 }
                 InsertOutcome::Repeated(earlier) if earlier.same_body => {

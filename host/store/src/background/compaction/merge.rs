@@ -6,10 +6,11 @@
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
-use datafusion::arrow::{array::RecordBatch, compute::interleave_record_batch, datatypes::SchemaRef};
+use datafusion::arrow::{array::RecordBatch, datatypes::SchemaRef};
 use uuid::Uuid;
 
 use crate::{
+    arrays::interleave::interleave_rows,
     background::compaction::input::{Input, Place},
     error::{Result, StoreError},
     memory::mem_batch::joined_schema,
@@ -20,12 +21,9 @@ use crate::{
         footer_entry::{FooterEntry, Origin},
         handle::Segment,
         text_indexes::TextIndexes,
-        writer::SegmentFile,
+        writer::{CHUNK_ROWS, SegmentFile},
     },
 };
-
-/// Rows that are written at once.
-const CHUNK_ROWS: usize = 4 << 10;
 
 /// What became of the segments that were to be merged.
 pub(crate) enum Merged {
@@ -156,7 +154,7 @@ impl Rows {
         let live: Option<Vec<&RecordBatch>> =
             batches.iter().map(|((input, run, batch), _)| self.inputs.get(*input)?.batch(*run, *batch)).collect();
         let live = live.ok_or_else(|| StoreError::corrupt("the segments to merge", "a row was taken twice"))?;
-        let chunk = interleave_record_batch(&live, &indices)?;
+        let chunk = interleave_rows(&live, &indices)?;
         for ((input, run, batch), taken) in batches {
             if let Some(input) = self.inputs.get_mut(input) {
                 input.take(run, batch, taken);

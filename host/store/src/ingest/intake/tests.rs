@@ -1,0 +1,92 @@
+//! What is refused alone, what is counted, and what a savepoint takes back.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use serde_json::json;
+
+use super::*;
+use crate::ingest::{json_tree::too_many_values, normalise::MAX_NESTING, tape_reader::stored_events};
+
+fn nested(levels: usize) -> Value {
+    (1..levels)
+        .fold(json!({"a": 1}), |inner, level| if level % 2 == 0 { json!({"a": inner}) } else { json!([inner, 1]) })
+}
+
+fn events(intake: Intake) -> Vec<Value> {
+    stored_events(&intake.finish().body, 1).map(|event| event.unwrap().root().to_value()).collect()
+}
+
+#[test]
+fn what_cannot_be_stored_is_refused_alone() {
+    let long = json!({"id": "long", "event_message": "x".repeat(200)});
+    let mut intake = Intake::new(0, 100);
+    for event in [
+        json!([1]),
+        json!({"id": "a"}),
+        long,
+        json!({"id": "deep", "a": nested(MAX_NESTING)}),
+        json!({"id": "b"}),
+        Value::Null,
+        json!({"a": {"$serde_json::private::RawValue": "x"}}),
+    ] {
+        intake.add(event);
+    }
+    let refused: Vec<(usize, &str)> =
+        intake.refused().iter().map(|refused| (refused.index, refused.reason.as_str())).collect();
+    assert_eq!(refused.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 2, 3, 5, 6]);
+    assert_eq!(refused[0].1, "an event must be a JSON object, not an array");
+    assert!(refused[1].1.contains("100 are allowed"), "{refused:?}");
+    assert!(refused[2].1.contains("100 levels"), "{refused:?}");
+    assert!(refused[4].1.contains("is reserved"), "{refused:?}");
+    assert_eq!((intake.events(), intake.rows()), (7, 2));
+    assert_eq!(events(intake), [json!({"id": "a", "timestamp": 0}), json!({"id": "b", "timestamp": 0})]);
+    assert_eq!(Intake::new(0, 100).finish().body, b"[]");
+}
+
+#[test]
+fn an_event_of_too_many_values_is_refused_by_text_and_by_tree() {
+    // 400 KB of text that would be a tree of 18 MB.
+    let event = json!({"a": vec![[0]; 100_000]});
+    let mut intake = Intake::new(0, 1 << 20);
+    assert!(!intake.add_text(&event.to_string()));
+    assert!(!intake.add(event));
+    assert!(intake.refused().iter().all(|refused| refused.reason == too_many_values()));
+    assert!(intake.held() < 10_000, "{}", intake.held());
+}
+
+#[test]
+fn odd_times_are_counted_with_the_events_that_are_stored() {
+    const DAY: i64 = 24 * 3600 * 1_000_000;
+    let now = 1_763_633_702_123_456;
+    let mut intake = Intake::new(now, 200);
+    let mark = intake.mark();
+    for event in [
+        json!({"timestamp": "soon"}),
+        json!({"timestamp": -1_763_633_702}),
+        json!({"@timestamp": "soon"}),
+        json!({"timestamp": "soon", "event_message": "x".repeat(300)}),
+        json!({"timestamp": null, "time": "soon", "date": "soon"}),
+        json!({"timestamp": now + DAY}),
+        json!({"timestamp": now + DAY + 1}),
+        json!({"date": "9999-12-31T00:00:00Z"}),
+    ] {
+        intake.add(event);
+    }
+    let told = TimeCounts { unread: 3, ahead: 2 };
+    assert_eq!((intake.rows(), intake.counts.times), (7, told));
+    intake.take_back(mark);
+    assert_eq!(intake.finish().times, TimeCounts::default());
+}
+
+#[test]
+fn an_intake_can_be_taken_back() {
+    let mut intake = Intake::new(0, 100);
+    intake.add(json!({"id": "a"}));
+    let mark = intake.mark();
+    intake.add(json!({"id": "b"}));
+    intake.add(json!(5));
+    intake.take_back(mark);
+    intake.add(json!({"id": "c"}));
+    intake.refuse("bad".to_owned());
+    assert_eq!(intake.refused(), [RefusedEvent { index: 2, reason: "bad".to_owned() }]);
+    assert_eq!(events(intake), [json!({"id": "a", "timestamp": 0}), json!({"id": "c", "timestamp": 0})]);
+}
