@@ -9,7 +9,7 @@
 //!
 //! A batch from memory is sampled; segments that are merged say in their footers what their columns became.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::collections::HashMap;
 
 use datafusion::{
     arrow::{
@@ -105,23 +105,13 @@ impl ColumnEncodings {
 
     /// By the footers of segments whose rows are merged.
     pub(crate) fn of_files<'a>(files: impl Iterator<Item = &'a ParquetMetaData>) -> ColumnEncodings {
-        let mut found: HashMap<ColumnPath, Option<ColumnEncoding>> = HashMap::new();
+        let mut found: HashMap<ColumnPath, Written> = HashMap::new();
         for chunk in files.flat_map(ParquetMetaData::row_groups).flat_map(|group| group.columns()) {
-            if chunk.statistics().and_then(|statistics| statistics.null_count_opt())
-                == u64::try_from(chunk.num_values()).ok()
-            {
-                continue;
-            }
-            match found.entry(chunk.column_path().clone()) {
-                Entry::Vacant(entry) => {
-                    entry.insert(encoding(chunk));
-                }
-                Entry::Occupied(mut entry) => {
-                    entry.insert(entry.get().zip(encoding(chunk)).and_then(|(one, other)| joined(one, other)));
-                }
-            }
+            let nulls = chunk.statistics().and_then(|statistics| statistics.null_count_opt()).unwrap_or_default();
+            let values = u64::try_from(chunk.num_values()).unwrap_or_default().saturating_sub(nulls);
+            found.entry(chunk.column_path().clone()).or_default().add(encoding(chunk), values);
         }
-        let known = found.into_iter().filter_map(|(path, encoding)| Some((path, encoding?)));
+        let known = found.into_iter().filter_map(|(path, written)| Some((path, written.encoding()?)));
         ColumnEncodings(known.collect())
     }
 
@@ -153,11 +143,34 @@ fn encoding(chunk: &ColumnChunkMetaData) -> Option<ColumnEncoding> {
     Some(if is_few { ColumnEncoding::Few } else { ColumnEncoding::Repeating })
 }
 
-fn joined(one: ColumnEncoding, other: ColumnEncoding) -> Option<ColumnEncoding> {
-    match (one, other) {
-        (one, other) if one == other => Some(one),
-        (ColumnEncoding::Differing, _) | (_, ColumnEncoding::Differing) => None,
-        _ => Some(ColumnEncoding::Repeating),
+/// How many values of a column were written in which way, in the segments that are merged.
+#[derive(Debug, Default)]
+struct Written {
+    few: u64,
+    repeating: u64,
+    differing: u64,
+    otherwise: u64,
+}
+
+impl Written {
+    fn add(&mut self, encoding: Option<ColumnEncoding>, values: u64) {
+        let sum = match encoding {
+            Some(ColumnEncoding::Few) => &mut self.few,
+            Some(ColumnEncoding::Repeating) => &mut self.repeating,
+            Some(ColumnEncoding::Differing) => &mut self.differing,
+            None => &mut self.otherwise,
+        };
+        *sum = sum.saturating_add(values);
+    }
+
+    /// What all of them became, or what most did: values without compression are only written if there are few everywhere.
+    fn encoding(&self) -> Option<ColumnEncoding> {
+        let &Written { few, repeating, differing, otherwise } = self;
+        if few + repeating > differing + otherwise {
+            let is_few = repeating + differing + otherwise == 0;
+            return Some(if is_few { ColumnEncoding::Few } else { ColumnEncoding::Repeating });
+        }
+        (differing > few + repeating + otherwise).then_some(ColumnEncoding::Differing)
     }
 }
 
@@ -292,5 +305,9 @@ mod tests {
         let both = ColumnEncodings::of_files([&old, &new].into_iter());
         assert_eq!(of(&both, "status"), Some(ColumnEncoding::Few));
         assert_eq!(of(&both, "id"), None);
+        // What most values became.
+        let most = ColumnEncodings::of_files([&old, &new, &new].into_iter());
+        assert_eq!(of(&most, "id"), Some(ColumnEncoding::Differing));
+        assert_eq!(of(&most, "path"), Some(ColumnEncoding::Repeating));
     }
 }
