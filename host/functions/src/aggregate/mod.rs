@@ -5,6 +5,7 @@ pub(crate) mod first;
 pub(crate) mod interval_sum;
 mod quantile_groups;
 mod quantile_pick;
+mod quantile_values;
 pub(crate) mod quantiles;
 pub(crate) mod sum;
 pub(crate) mod top;

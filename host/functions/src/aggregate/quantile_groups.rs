@@ -1,43 +1,48 @@
-//! Quantiles of many groups at once: the values of each group as plain numbers, which are sorted when it is done.
+//! Quantiles of many groups at once: the values of each group as plain numbers, counted where they repeat.
+//!
+//! A state is two lists: values, and how often the first of them came. The others came once.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Int64Array, ListArray, PrimitiveArray,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::common::exec_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
 use super::quantile_pick::Pick;
+use super::quantile_values::{Ordered, QuantileValues};
 use super::sum::first;
+use crate::arrays::arity;
 
 /// The values of all groups. `item` is their type.
 #[derive(Debug)]
 pub(super) struct QuantileGroups<T: ArrowPrimitiveType> {
     pick: Pick,
     item: DataType,
-    groups: Vec<Vec<T::Native>>,
+    groups: Vec<QuantileValues<T::Native>>,
     /// Bytes that the values have room for.
     held: usize,
 }
 
-impl<T: ArrowPrimitiveType> QuantileGroups<T> {
+impl<T: ArrowPrimitiveType<Native: Ordered>> QuantileGroups<T> {
     pub(super) fn new(pick: Pick, item: DataType) -> Self {
         Self { pick, item, groups: Vec::new(), held: 0 }
     }
 
-    fn extend(&mut self, group: usize, values: &[T::Native]) {
+    fn add(&mut self, group: usize, add: impl FnOnce(&mut QuantileValues<T::Native>)) {
         let Some(group) = self.groups.get_mut(group) else { return };
-        let before = group.capacity();
-        group.extend_from_slice(values);
-        self.held += (group.capacity() - before) * size_of::<T::Native>();
+        let before = group.held();
+        add(group);
+        self.held = (self.held + group.held()).saturating_sub(before);
     }
 
-    fn take(&mut self, emit: EmitTo) -> Vec<Vec<T::Native>> {
+    fn take(&mut self, emit: EmitTo) -> Vec<QuantileValues<T::Native>> {
         let groups = emit.take_needed(&mut self.groups);
-        self.held -= groups.iter().map(Vec::capacity).sum::<usize>() * size_of::<T::Native>();
+        self.held -= groups.iter().map(QuantileValues::held).sum::<usize>();
         groups
     }
 
@@ -52,7 +57,14 @@ impl<T: ArrowPrimitiveType> QuantileGroups<T> {
     }
 }
 
-impl<T: ArrowPrimitiveType> GroupsAccumulator for QuantileGroups<T> {
+/// The lists of counts.
+fn counts(lengths: Vec<usize>, counts: Vec<i64>) -> Result<ArrayRef> {
+    let field = Arc::new(Field::new_list_field(DataType::Int64, true));
+    let counts = Arc::new(Int64Array::from(counts));
+    Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), counts, None)?))
+}
+
+impl<T: ArrowPrimitiveType<Native: Ordered>> GroupsAccumulator for QuantileGroups<T> {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -60,24 +72,38 @@ impl<T: ArrowPrimitiveType> GroupsAccumulator for QuantileGroups<T> {
         filter: Option<&BooleanArray>,
         total: usize,
     ) -> Result<()> {
-        self.groups.resize_with(total, Vec::new);
+        self.groups.resize_with(total, QuantileValues::default);
         let values = first(values)?.as_primitive::<T>();
         let kept = |i: usize| filter.is_none_or(|filter| filter.is_valid(i) && filter.value(i)) && values.is_valid(i);
         for (i, (value, group)) in values.values().iter().zip(groups).enumerate() {
             if kept(i) {
-                self.extend(*group, &[*value]);
+                self.add(*group, |group| group.push(*value));
             }
         }
         Ok(())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.groups.resize_with(total, Vec::new);
-        for (values, group) in first(states)?.as_list::<i32>().iter().zip(groups) {
+        self.groups.resize_with(total, QuantileValues::default);
+        let [values, counts] = states else { return Err(arity()) };
+        for ((values, counts), group) in values.as_list::<i32>().iter().zip(counts.as_list::<i32>().iter()).zip(groups)
+        {
             // A state has no NULLs.
-            if let Some(values) = values {
-                self.extend(*group, values.as_primitive::<T>().values());
-            }
+            let (Some(values), Some(counts)) = (values, counts) else { continue };
+            let values: &[T::Native] = values.as_primitive::<T>().values();
+            let counts: &[i64] = counts.as_primitive::<Int64Type>().values();
+            let counts = counts.iter().map(|count| u64::try_from(*count).ok().filter(|count| *count > 0));
+            let counts: Option<Vec<u64>> = counts.collect();
+            let counts = counts.filter(|counts| counts.len() <= values.len());
+            let counts =
+                counts.ok_or_else(|| exec_datafusion_err!("a state of quantiles has other counts than values"))?;
+            let (counted, plain) = values.split_at_checked(counts.len()).unwrap_or_default();
+            self.add(*group, |group| {
+                if !counted.is_empty() {
+                    group.extend_counted(counted.iter().copied().zip(counts));
+                }
+                group.extend(plain);
+            });
         }
         Ok(())
     }
@@ -85,16 +111,13 @@ impl<T: ArrowPrimitiveType> GroupsAccumulator for QuantileGroups<T> {
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
         let groups = self.take(emit);
         let (mut lengths, mut picked, mut there) = (Vec::new(), Vec::new(), Vec::new());
-        for mut group in groups {
+        for group in groups {
             crate::context::check()?;
-            group.sort_unstable_by(|one, other| one.compare(*other));
-            let before = picked.len();
-            for rank in self.pick.ranks(group.len()) {
-                picked.extend(group.get(rank));
-            }
+            let (before, is_empty) = (picked.len(), group.is_empty());
+            group.pick(|values| self.pick.ranks(values), &mut picked);
             lengths.push(picked.len() - before);
-            there.push(!group.is_empty());
-            if !self.pick.is_list() && group.is_empty() {
+            there.push(!is_empty);
+            if !self.pick.is_list() && is_empty {
                 picked.push(T::Native::default());
             }
         }
@@ -107,8 +130,17 @@ impl<T: ArrowPrimitiveType> GroupsAccumulator for QuantileGroups<T> {
 
     fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
         let groups = self.take(emit);
-        let lengths = groups.iter().map(Vec::len).collect();
-        Ok(vec![self.lists(lengths, groups.concat(), None)?])
+        let (mut values, mut times) = (Vec::new(), Vec::new());
+        let (mut lengths, mut counted_lengths) = (Vec::new(), Vec::new());
+        for group in groups {
+            let (counted, plain) = group.parts();
+            lengths.push(counted.len() + plain.len());
+            counted_lengths.push(counted.len());
+            values.extend(counted.iter().map(|(value, _)| *value));
+            values.extend_from_slice(plain);
+            times.extend(counted.iter().map(|(_, count)| i64::try_from(*count).unwrap_or(i64::MAX)));
+        }
+        Ok(vec![self.lists(lengths, values, None)?, counts(counted_lengths, times)?])
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
@@ -120,11 +152,11 @@ impl<T: ArrowPrimitiveType> GroupsAccumulator for QuantileGroups<T> {
             lengths.push(usize::from(value.is_some()));
             held.extend(value);
         }
-        Ok(vec![self.lists(lengths, held, None)?])
+        Ok(vec![self.lists(lengths, held, None)?, counts(vec![0; values.len()], Vec::new())?])
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.held + self.groups.capacity() * size_of::<Vec<T::Native>>()
+        size_of_val(self) + self.held + self.groups.capacity() * size_of::<QuantileValues<T::Native>>()
     }
 }
 

@@ -9,6 +9,7 @@ use datafusion::arrow::compute::{concat, filter, is_not_null, sort, take};
 use datafusion::arrow::datatypes::{
     DataType, Field, FieldRef, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType,
 };
+use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility};
@@ -86,7 +87,8 @@ impl AggregateUDFImpl for Quantiles {
         let name = format!("{}[values]", arguments.name);
         let returned = arguments.return_field.data_type().clone();
         let list = if matches!(self.pick, Pick::Borders(_)) { returned } else { list_of(returned) };
-        Ok(vec![Arc::new(Field::new(name, list, true))])
+        let counts = format!("{}[counts]", arguments.name);
+        Ok(vec![Arc::new(Field::new(name, list, true)), Arc::new(Field::new(counts, list_of(DataType::Int64), true))])
     }
 }
 
@@ -138,7 +140,12 @@ impl Accumulator for Values {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        if let Some(lists) = states.first().and_then(|state| state.as_list_opt::<i32>()) {
+        let [lists, counts] = states else { return Err(arity()) };
+        // Both halves of an aggregation keep their values alike, and these here are not counted.
+        if counts.as_list_opt::<i32>().is_none_or(|counts| !counts.values().is_empty()) {
+            return internal_err!("values of quantiles are counted");
+        }
+        if let Some(lists) = lists.as_list_opt::<i32>() {
             for values in lists.iter().flatten() {
                 self.push(&values)?;
             }
@@ -147,7 +154,8 @@ impl Accumulator for Values {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![self.list(self.all()?)])
+        let none = ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::Int64));
+        Ok(vec![self.list(self.all()?), none])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {

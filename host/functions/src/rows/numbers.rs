@@ -4,6 +4,9 @@
 //! read of it, rows with the same text have the same view, its length and the place of its bytes. So equal rows are found
 //! without hashing or comparing texts, and only one row of each number is looked up among the groups. Rows with different
 //! numbers may still have the same keys; the look-up finds that.
+//!
+//! Integers that lie near each other, such as the status of a request, are numbered by a table of their range. Values that
+//! come in runs, such as the days of rows in the order of time, are looked up where they change.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::buffer::NullBuffer;
@@ -12,41 +15,46 @@ use datafusion::arrow::datatypes::{DataType, TimeUnit};
 /// Rows after which is looked whether they repeat.
 const SAMPLE: usize = 512;
 
-/// Places for keys, of two keys each. A key that takes the place of another is no error: the other one gets a new number when
-/// it comes again.
+/// Places for numbers. A key whose places are taken by others is no error: it gets a new number when it comes again.
 const PLACES: usize = 1 << PLACE_BITS;
-const PLACE_BITS: u32 = 10;
+const PLACE_BITS: u32 = 12;
+
+/// How many places a key may have, one after another.
+const PROBES: usize = 4;
+
+/// The most entries of the table for integers that lie near each other, for all numbers by the columns before.
+const TABLE: usize = 1 << 13;
+
+/// No number: a batch has fewer rows.
+const NONE: u32 = u32::MAX;
 
 /// The key of NULL. No view is that long, and other keys have 64 bits.
 const NULL: u128 = u128::MAX;
 
-/// A key that had a number.
-#[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+/// What a number stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
     key: u128,
-    /// The pass in which it was (see [`RowNumbers`]), and in the lower 32 bits the number by the columns before.
-    tag: u64,
-    number: u32,
-}
-
-impl Slot {
-    fn is(&self, key: u128, tag: u64) -> bool {
-        (self.key ^ key) | u128::from(self.tag ^ tag) == 0
-    }
+    /// The number by the columns before.
+    before: u32,
 }
 
 /// Numbers the rows of one batch after another.
 #[derive(Debug)]
 pub struct RowNumbers {
-    slots: Box<[[Slot; 2]; PLACES]>,
-    /// Counts the passes over a column: a view of another column or batch leads elsewhere. 0 is none.
-    pass: u32,
+    /// The numbers of a pass over a column, by the place of their keys.
+    places: Box<[u32; PLACES]>,
+    /// What each number of the pass stands for.
+    known: Vec<Known>,
+    /// The numbers of integers that lie near each other.
+    table: Vec<u32>,
     /// Of the last batch: a row of each number.
     firsts: Vec<u32>,
     /// Of the last batch: the number of each row.
     numbers: Vec<u32>,
-    /// The numbers by the columns before the one that is being looked at.
+    /// The numbers by the columns before the one that is being looked at, and how many they are.
     before: Vec<u32>,
+    count_before: usize,
 }
 
 impl Default for RowNumbers {
@@ -58,104 +66,192 @@ impl Default for RowNumbers {
 impl RowNumbers {
     /// No rows yet.
     pub fn new() -> Self {
-        let slots = Box::new([[Slot::default(); 2]; PLACES]);
-        Self { slots, pass: 0, firsts: Vec::new(), numbers: Vec::new(), before: Vec::new() }
+        Self {
+            places: Box::new([NONE; PLACES]),
+            known: Vec::new(),
+            table: Vec::new(),
+            firsts: Vec::new(),
+            numbers: Vec::new(),
+            before: Vec::new(),
+            count_before: 0,
+        }
     }
 
     /// Bytes that it holds.
     pub fn size(&self) -> usize {
-        let rows = self.firsts.capacity() + self.numbers.capacity() + self.before.capacity();
-        size_of::<[[Slot; 2]; PLACES]>() + rows * size_of::<u32>()
+        let rows = self.firsts.capacity() + self.numbers.capacity() + self.before.capacity() + self.table.capacity();
+        PLACES * size_of::<u32>() + self.known.capacity() * size_of::<Known>() + rows * size_of::<u32>()
     }
 
     /// A row of each number, and the number of each row, which is less than how many there are. `None` where most rows
-    /// differ, for keys whose types have no views or numbers, and for a single key that is no text: to look that up takes
-    /// no longer than to number it.
+    /// differ, for keys whose types have no views or numbers, and for a single key that is no text, neither lies in a small
+    /// range nor comes in runs: to look that up takes no longer than to number it.
     pub fn of(&mut self, keys: &[ArrayRef]) -> Option<(&[u32], &[u32])> {
-        let first = keys.first()?;
-        let rows = first.len();
-        let is_fast = keys.len() == 1 && *first.data_type() != DataType::Utf8View;
-        if rows == 0 || is_fast || u32::try_from(rows).is_err() {
+        let rows = keys.first()?.len();
+        if rows == 0 || u32::try_from(rows).is_err() {
             return None;
         }
         self.numbers.clear();
+        self.firsts.clear();
         for column in keys {
             std::mem::swap(&mut self.numbers, &mut self.before);
-            if !self.column(column) {
+            self.count_before = self.firsts.len().max(1);
+            if !self.column(column, keys.len() == 1) {
                 return None;
             }
         }
         (self.numbers.len() == rows).then_some((&self.firsts, &self.numbers))
     }
 
-    fn column(&mut self, column: &ArrayRef) -> bool {
+    /// A row of each distinct pair of a value and of a number that its row has already, which is less than `count`. `None` as
+    /// in [`Self::of`].
+    pub fn pairs(&mut self, numbers: &[u32], count: usize, column: &ArrayRef) -> Option<&[u32]> {
+        if numbers.is_empty() || numbers.len() != column.len() || u32::try_from(numbers.len()).is_err() {
+            return None;
+        }
+        self.before.clear();
+        self.before.extend_from_slice(numbers);
+        self.count_before = count.max(1);
+        self.column(column, false).then_some(&*self.firsts)
+    }
+
+    /// Numbers the rows by the numbers before and a column.
+    fn column(&mut self, column: &ArrayRef, is_single: bool) -> bool {
         let nulls = column.logical_nulls();
         let nulls = nulls.as_ref();
         match column.data_type() {
-            DataType::Utf8View => self.numbered(column.as_string_view().views(), |view| view, nulls),
-            DataType::Boolean => {
-                let values: Vec<bool> = column.as_boolean().values().iter().collect();
-                self.numbered(&values, u128::from, nulls)
+            DataType::Utf8View => {
+                let views = column.as_string_view().views();
+                let is_run = in_runs(views);
+                self.hashed(views, |view| view, nulls, is_run)
             }
-            DataType::Int64
-            | DataType::Float64
-            | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, _) => {
+            DataType::Boolean => {
+                let values: Vec<i64> = column.as_boolean().values().iter().map(i64::from).collect();
+                self.integers(&values, nulls, is_single)
+            }
+            DataType::Int64 | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, _) => {
                 let data = column.to_data();
-                let values = data.buffer::<u64>(0).get(..column.len()).unwrap_or_default();
-                self.numbered(values, u128::from, nulls)
+                self.integers(data.buffer::<i64>(0).get(..column.len()).unwrap_or_default(), nulls, is_single)
             }
             DataType::Date32 | DataType::Int32 => {
                 let data = column.to_data();
-                let values = data.buffer::<u32>(0).get(..column.len()).unwrap_or_default();
-                self.numbered(values, u128::from, nulls)
+                self.integers(data.buffer::<i32>(0).get(..column.len()).unwrap_or_default(), nulls, is_single)
+            }
+            DataType::Float64 => {
+                let data = column.to_data();
+                let bits = data.buffer::<u64>(0).get(..column.len()).unwrap_or_default();
+                let is_run = in_runs(bits);
+                (!is_single || is_run) && self.hashed(bits, u128::from, nulls, is_run)
             }
             _ => false,
         }
     }
 
-    /// Numbers the rows by the numbers before and a value each.
-    fn numbered<T: Copy>(&mut self, values: &[T], key: impl Fn(T) -> u128, nulls: Option<&NullBuffer>) -> bool {
+    fn integers<T: Copy + PartialEq + Into<i64>>(
+        &mut self,
+        values: &[T],
+        nulls: Option<&NullBuffer>,
+        is_single: bool,
+    ) -> bool {
+        if let Some((least, width)) = range(values, TABLE.checked_div(self.count_before).unwrap_or_default()) {
+            self.near(values, nulls, least, width);
+            return true;
+        }
+        let is_run = in_runs(values);
+        let key = |value: T| u128::from(value.into().cast_unsigned());
+        (!is_single || is_run) && self.hashed(values, key, nulls, is_run)
+    }
+
+    /// Numbers integers of which none is less than `least`, and none as much as `width` more but one; the last place is that
+    /// of NULL.
+    fn near<T: Copy + Into<i64>>(&mut self, values: &[T], nulls: Option<&NullBuffer>, least: i64, width: usize) {
+        let Self { table, firsts, numbers, before, count_before, .. } = self;
+        table.clear();
+        table.resize(width * *count_before, NONE);
+        firsts.clear();
+        numbers.clear();
+        let mut number_at = |at: usize, row: usize| {
+            let Some(number) = table.get_mut(at) else { return 0 };
+            if *number == NONE {
+                *number = firsts.len() as u32;
+                firsts.push(row as u32);
+            }
+            *number
+        };
+        let place = |value: T| value.into().wrapping_sub(least) as usize;
+        let place_of = |row: usize, value: T| {
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) { width - 1 } else { place(value) }
+        };
+        let rows = values.iter().copied().enumerate();
+        match (before.is_empty(), nulls) {
+            (true, None) => numbers.extend(rows.map(|(row, value)| number_at(place(value), row))),
+            (true, Some(_)) => numbers.extend(rows.map(|(row, value)| number_at(place_of(row, value), row))),
+            (false, _) => {
+                let rows = rows.zip(before.iter());
+                let place = |row, value, before: u32| before as usize * width + place_of(row, value);
+                numbers.extend(rows.map(|((row, value), before)| number_at(place(row, value, *before), row)));
+            }
+        }
+    }
+
+    /// Numbers the rows by the numbers before and a key each.
+    fn hashed<T: Copy>(
+        &mut self,
+        values: &[T],
+        key: impl Fn(T) -> u128,
+        nulls: Option<&NullBuffer>,
+        is_run: bool,
+    ) -> bool {
         let before = std::mem::take(&mut self.before);
         let before_of = |row: usize| before.get(row).copied().unwrap_or_default();
         let value_of =
             |row: usize, value: T| if nulls.is_some_and(|nulls| nulls.is_null(row)) { NULL } else { key(value) };
-        let repeats = match (before.is_empty(), nulls) {
-            (true, None) => self.pass(values, |_, value| key(value), |_| 0),
-            (true, Some(_)) => self.pass(values, value_of, |_| 0),
-            (false, None) => self.pass(values, |_, value| key(value), before_of),
-            (false, Some(_)) => self.pass(values, value_of, before_of),
+        let repeats = match (before.is_empty(), nulls, is_run) {
+            (true, None, false) => self.pass::<_, false>(values, |_, value| key(value), |_| 0),
+            (true, Some(_), false) => self.pass::<_, false>(values, value_of, |_| 0),
+            (false, None, false) => self.pass::<_, false>(values, |_, value| key(value), before_of),
+            (false, Some(_), false) => self.pass::<_, false>(values, value_of, before_of),
+            (_, _, true) => self.pass::<_, true>(values, value_of, before_of),
         };
         self.before = before;
         repeats
     }
 
-    fn pass<T: Copy>(&mut self, values: &[T], key: impl Fn(usize, T) -> u128, before: impl Fn(usize) -> u32) -> bool {
-        self.pass = self.pass.wrapping_add(1);
-        if self.pass == 0 {
-            self.slots.fill([Slot::default(); 2]);
-            self.pass = 1;
-        }
-        let Self { slots, pass, firsts, numbers, .. } = self;
-        let pass = u64::from(*pass) << 32;
+    fn pass<T: Copy, const RUNS: bool>(
+        &mut self,
+        values: &[T],
+        key: impl Fn(usize, T) -> u128,
+        before: impl Fn(usize) -> u32,
+    ) -> bool {
+        let Self { places, known, firsts, numbers, .. } = self;
+        places.fill(NONE);
+        known.clear();
         firsts.clear();
         numbers.clear();
+        let mut last = (Known { key: 0, before: 0 }, NONE);
         for (chunk, part) in values.chunks(SAMPLE).enumerate() {
             let start = chunk * SAMPLE;
             numbers.extend(part.iter().enumerate().map(|(row, value)| {
                 let row = start + row;
-                let (key, before) = (key(row, *value), before(row));
-                let tag = pass | u64::from(before);
-                let number = firsts.len() as u32;
-                if let Some([newer, older]) = slots.get_mut(place(key, before)) {
-                    if newer.is(key, tag) {
-                        return newer.number;
-                    }
-                    if older.is(key, tag) {
-                        return older.number;
-                    }
-                    *older = std::mem::replace(newer, Slot { key, tag, number });
+                let looked_up = Known { key: key(row, *value), before: before(row) };
+                if RUNS && last.1 != NONE && last.0 == looked_up {
+                    return last.1;
                 }
-                firsts.push(row as u32);
+                let at = place(looked_up);
+                let found = places.get(at).filter(|number| known.get(**number as usize) == Some(&looked_up));
+                let number = match found.copied() {
+                    Some(number) => number,
+                    None => {
+                        let number = other(places, known, at, looked_up);
+                        if number as usize == firsts.len() {
+                            firsts.push(row as u32);
+                        }
+                        number
+                    }
+                };
+                if RUNS {
+                    last = (looked_up, number);
+                }
                 number
             }));
             // Where nearly every row is a new one, there is little to save.
@@ -167,80 +263,66 @@ impl RowNumbers {
     }
 }
 
-/// The place of a key.
-fn place(key: u128, before: u32) -> usize {
-    // Odd numbers with bits all over them: their products move every bit to the high ones.
-    const LOW: u64 = 0x9E37_79B9_7F4A_7C15;
-    const HIGH: u64 = 0xC2B2_AE3D_27D4_EB4F;
-    let low = (key as u64 ^ u64::from(before).rotate_left(32)).wrapping_mul(LOW);
-    let high = ((key >> 64) as u64).wrapping_mul(HIGH);
-    ((low ^ high) >> (u64::BITS - PLACE_BITS)) as usize
+/// The number of a key that is not known at its first place: known at another one, or new.
+#[cold]
+#[inline(never)]
+fn other(places: &mut [u32; PLACES], known: &mut Vec<Known>, at: usize, key: Known) -> u32 {
+    let new = known.len() as u32;
+    let mut free = at;
+    for probe in (at..at + PROBES).map(|place| place % PLACES) {
+        match places.get(probe).copied() {
+            Some(number) if number != NONE => {
+                if known.get(number as usize) == Some(&key) {
+                    return number;
+                }
+            }
+            _ => {
+                free = probe;
+                break;
+            }
+        }
+    }
+    if let Some(place) = places.get_mut(free) {
+        *place = new;
+    }
+    known.push(key);
+    new
+}
+
+/// The first place of a key.
+fn place(Known { key, before }: Known) -> usize {
+    // An odd number with bits all over it: the product moves every bit to the high ones. Views of one column differ in the
+    // place of their bytes, which is in the high half, and short ones in their bytes, which are in both.
+    const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mixed = (key as u64).rotate_left(25) ^ (key >> 64) as u64 ^ u64::from(before).rotate_left(40);
+    (mixed.wrapping_mul(ODD) >> (u64::BITS - PLACE_BITS)) as usize
+}
+
+/// The least of the values, and how many places they need, with one for NULL; `None` if these are more than `most`.
+fn range<T: Copy + Into<i64>>(values: &[T], most: usize) -> Option<(i64, usize)> {
+    let (mut least, mut greatest) = (i64::MAX, i64::MIN);
+    let mut width = 0;
+    for part in values.chunks(SAMPLE) {
+        for value in part {
+            let value = (*value).into();
+            least = least.min(value);
+            greatest = greatest.max(value);
+        }
+        width = usize::try_from(greatest.checked_sub(least)?).ok()?.checked_add(2)?;
+        if width > most {
+            return None;
+        }
+    }
+    Some((least, width))
+}
+
+/// Whether most of the first rows have the value of the row before.
+fn in_runs<T: PartialEq>(values: &[T]) -> bool {
+    let sample = values.get(..SAMPLE.min(values.len())).unwrap_or_default();
+    let changes = sample.windows(2).filter(|pair| pair.first() != pair.last()).count();
+    changes <= sample.len() / 8
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
-mod tests {
-    use std::collections::HashMap;
-    use std::sync::Arc;
-
-    use datafusion::arrow::array::{BooleanArray, Int64Array, StringViewArray, UInt32Array};
-    use datafusion::arrow::compute::take;
-
-    use super::*;
-
-    fn texts(rows: impl Iterator<Item = Option<usize>>) -> ArrayRef {
-        let distinct: StringViewArray = (0..40).map(|i| Some(format!("a text of more than a view, {i}"))).collect();
-        let rows: UInt32Array = rows.map(|row| row.map(|row| row as u32)).collect();
-        take(&distinct, &rows, None).unwrap()
-    }
-
-    /// Rows of one number are equal; with few values there are few numbers.
-    fn check(numbers: &mut RowNumbers, keys: &[ArrayRef], most: usize) {
-        let rows = keys[0].len();
-        let shown = |row: usize| keys.iter().map(|key| format!("{:?}", key.slice(row, 1))).collect::<String>();
-        let (firsts, numbers) = numbers.of(keys).unwrap();
-        assert!(numbers.len() == rows && firsts.len() <= most, "{} of {most}", firsts.len());
-        let mut seen = HashMap::new();
-        for (row, number) in numbers.iter().enumerate() {
-            let text = seen.entry(*number).or_insert_with(|| shown(firsts[*number as usize] as usize));
-            assert_eq!(*text, shown(row));
-        }
-    }
-
-    #[test]
-    fn rows_with_the_same_number_are_equal() {
-        let mut numbers = RowNumbers::new();
-        for seed in 0..3 {
-            let agents = texts((0..3_000).map(|row| Some((row * 7 + seed) % 40).filter(|text| text % 13 != 0)));
-            let status: ArrayRef =
-                Arc::new((0..3_000).map(|row| (row % 11 != 3).then_some(row % 5)).collect::<Int64Array>());
-            let flags: ArrayRef = Arc::new((0..3_000).map(|row| Some(row % 3 == 0)).collect::<BooleanArray>());
-            check(&mut numbers, std::slice::from_ref(&agents), 45);
-            assert!(numbers.of(std::slice::from_ref(&status)).is_none());
-            check(&mut numbers, &[status.clone(), flags.clone()], 20);
-            check(&mut numbers, &[status.slice(100, 2_000), agents.slice(100, 2_000)], 400);
-            check(&mut numbers, &[flags, status, agents], 1_000);
-        }
-        assert!(numbers.size() < 1 << 20);
-    }
-
-    /// NULL is not the value that lies below it.
-    #[test]
-    fn null_is_a_key_of_its_own() {
-        let values: ArrayRef = Arc::new((0..100).map(|row| (row % 2 == 0).then_some(0)).collect::<Int64Array>());
-        check(&mut RowNumbers::new(), &[values.clone(), values], 2);
-    }
-
-    #[test]
-    fn rows_that_differ_get_no_numbers() {
-        let mut numbers = RowNumbers::new();
-        let many: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_000));
-        assert!(numbers.of(&[many.clone(), many]).is_none());
-        let many: ArrayRef = Arc::new((0..10_000).map(|row| Some(row.to_string())).collect::<StringViewArray>());
-        assert!(numbers.of(&[many]).is_none());
-        assert!(numbers.of(&[]).is_none());
-        let list: ArrayRef =
-            datafusion::arrow::array::new_null_array(&DataType::new_list(DataType::Int64, true), 1_000);
-        assert!(numbers.of(&[list]).is_none());
-    }
-}
+mod tests;

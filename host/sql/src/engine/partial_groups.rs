@@ -2,12 +2,14 @@
 //!
 //! The engine's own operator hashes and compares the keys of every row, which for texts is most of the work of a question
 //! such as "records by user agent". This one numbers the rows of a batch first ([`RowNumbers`]) and looks up one row of each
-//! number; groups and aggregates are the engine's. What comes out is the same.
+//! number; groups and most aggregates are the engine's ([`Aggregate`]). What comes out is the same.
+
+mod aggregate;
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
@@ -15,9 +17,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
-use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
+use datafusion::logical_expr::EmitTo;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 use datafusion::physical_plan::aggregates::{
@@ -28,6 +29,8 @@ use datafusion::physical_plan::stream::{EmptyRecordBatchStream, RecordBatchStrea
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, PlanProperties};
 use futures::{StreamExt, stream};
 use tidegate_functions::RowNumbers;
+
+use aggregate::{Aggregate, BatchGroups};
 
 /// The plan with operators of ours for the first halves of groupings.
 ///
@@ -108,29 +111,6 @@ impl ExecutionPlan for PartialGroups {
     }
 }
 
-/// An aggregate with its state for each group.
-struct Aggregate {
-    states: Box<dyn GroupsAccumulator>,
-    arguments: Vec<Arc<dyn PhysicalExpr>>,
-    filter: Option<Arc<dyn PhysicalExpr>>,
-}
-
-impl Aggregate {
-    /// The arguments and the filter for the rows of a batch.
-    fn evaluated(&self, batch: &RecordBatch) -> Result<(Vec<ArrayRef>, Option<ArrayRef>)> {
-        let of = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array_of_size(batch.num_rows());
-        Ok((self.arguments.iter().map(of).collect::<Result<_>>()?, self.filter.as_ref().map(of).transpose()?))
-    }
-}
-
-fn states(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccumulator>> {
-    if aggregate.groups_accumulator_supported() {
-        return aggregate.create_groups_accumulator();
-    }
-    let aggregate = Arc::clone(aggregate);
-    Ok(Box::new(GroupsAccumulatorAdapter::new(move || aggregate.create_accumulator())))
-}
-
 /// The groups of one partition.
 struct Groups {
     input: SendableRecordBatchStream,
@@ -170,7 +150,7 @@ impl Groups {
         let arguments = aggregate_expressions(aggregate.aggr_expr(), &AggregateMode::Partial, keys.num_group_exprs())?;
         let aggregates = aggregate.aggr_expr().iter().zip(arguments).zip(aggregate.filter_expr());
         let aggregates = aggregates
-            .map(|((own, arguments), filter)| Ok(Aggregate { states: states(own)?, arguments, filter: filter.clone() }))
+            .map(|((own, arguments), filter)| Aggregate::new(own, arguments, filter.clone()))
             .collect::<Result<_>>()?;
         let options = &context.session_config().options().execution;
         Ok(Self {
@@ -227,32 +207,30 @@ impl Groups {
 
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let keys = self.keys_of(batch)?;
-        self.group(&keys)?;
-        let total = self.values.len();
-        for aggregate in &mut self.aggregates {
-            let (arguments, filter) = aggregate.evaluated(batch)?;
-            let filter = filter.as_ref().map(|filter| filter.as_boolean());
-            aggregate.states.update_batch(&arguments, &self.groups, filter, total)?;
-        }
-        Ok(())
-    }
-
-    /// Finds or makes the group of each row.
-    fn group(&mut self, keys: &[ArrayRef]) -> Result<()> {
-        let Some((firsts, numbers)) = self.numbers.of(keys) else {
-            return self.values.intern(keys, &mut self.groups);
+        let Self { numbers, values, groups, groups_of_numbers, aggregates, .. } = self;
+        let numbers = match numbers.of(&keys) {
+            None => {
+                values.intern(&keys, groups)?;
+                None
+            }
+            Some((firsts, numbers)) => {
+                let firsts = UInt32Array::from_iter_values(firsts.iter().copied());
+                let distinct = keys.iter().map(|key| Ok(take(key, &firsts, None)?)).collect::<Result<Vec<_>>>()?;
+                values.intern(&distinct, groups_of_numbers)?;
+                if groups_of_numbers.len() != firsts.len() {
+                    return internal_err!("{} of {} rows were looked up", groups_of_numbers.len(), firsts.len());
+                }
+                groups.clear();
+                if !aggregates.iter().all(Aggregate::counts_rows) {
+                    // Each number is less than their count, which `RowNumbers` promises.
+                    let group = |number: &u32| groups_of_numbers.get(*number as usize).copied().unwrap_or_default();
+                    groups.extend(numbers.iter().map(group));
+                }
+                Some((numbers, groups_of_numbers.as_slice()))
+            }
         };
-        let firsts = UInt32Array::from_iter_values(firsts.iter().copied());
-        let distinct = keys.iter().map(|key| Ok(take(key, &firsts, None)?)).collect::<Result<Vec<_>>>()?;
-        self.values.intern(&distinct, &mut self.groups_of_numbers)?;
-        if self.groups_of_numbers.len() != firsts.len() {
-            return internal_err!("{} of {} rows were looked up", self.groups_of_numbers.len(), firsts.len());
-        }
-        let groups = &self.groups_of_numbers;
-        self.groups.clear();
-        // Each number is less than their count, which `RowNumbers` promises.
-        self.groups.extend(numbers.iter().map(|number| groups.get(*number as usize).copied().unwrap_or_default()));
-        Ok(())
+        let groups = BatchGroups { groups, numbers, total: values.len() };
+        aggregates.iter_mut().try_for_each(|aggregate| aggregate.update(batch, groups))
     }
 
     /// Gives grouping up where it saves nothing.
@@ -274,7 +252,7 @@ impl Groups {
     }
 
     fn size(&self) -> usize {
-        let states: usize = self.aggregates.iter().map(|aggregate| aggregate.states.size()).sum();
+        let states: usize = self.aggregates.iter().map(Aggregate::size).sum();
         let groups = (self.groups.capacity() + self.groups_of_numbers.capacity()) * size_of::<usize>();
         self.values.size() + states + groups + self.numbers.size()
     }
@@ -286,7 +264,7 @@ impl Groups {
         }
         let mut columns = self.values.emit(EmitTo::All)?;
         for aggregate in &mut self.aggregates {
-            columns.extend(aggregate.states.state(EmitTo::All)?);
+            columns.extend(aggregate.state()?);
         }
         self.values.clear_shrink(0);
         self.leaving = Some(RecordBatch::try_new(Arc::clone(&self.schema), columns)?);
@@ -310,9 +288,7 @@ impl Groups {
     fn passed(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns = self.keys_of(batch)?;
         for aggregate in &self.aggregates {
-            let (arguments, filter) = aggregate.evaluated(batch)?;
-            let filter = filter.as_ref().map(|filter| filter.as_boolean());
-            columns.extend(aggregate.states.convert_to_state(&arguments, filter)?);
+            columns.extend(aggregate.converted(batch)?);
         }
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }

@@ -77,14 +77,15 @@ impl FlushRows {
         self.parts.iter().all(|part| part.column_by_name(column).is_some_and(|values| values.null_count() == 0))
     }
 
+    /// The part of the row with this number, and its place there.
+    pub(crate) fn place(&self, row: usize) -> (usize, usize) {
+        let part = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
+        (part, row - self.starts.get(part).copied().unwrap_or(0))
+    }
+
     /// The rows with these numbers, in this order.
     pub(crate) fn take(&self, rows: &[u32]) -> Result<RecordBatch, ArrowError> {
-        let place = |row: &u32| {
-            let row = *row as usize;
-            let part = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
-            (part, row - self.starts.get(part).copied().unwrap_or(0))
-        };
-        let places: Vec<(usize, usize)> = rows.iter().map(place).collect();
+        let places: Vec<(usize, usize)> = rows.iter().map(|row| self.place(*row as usize)).collect();
         interleave_rows(&self.parts.iter().collect::<Vec<_>>(), &places)
     }
 }

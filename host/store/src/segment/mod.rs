@@ -8,7 +8,7 @@
 //! can be rebuilt. Every byte of the file has a checksum ([`checksum`]).
 //!
 //! [`handle`] is a segment that is in use: what the catalog says of it, and the lifetime of its file. [`cluster`]
-//! decides about runs and the order of rows, [`writer`] writes a segment, [`text_indexes`] decides which texts it has an
+//! decides about runs and the order of rows, [`column_encoding`] how columns are encoded, [`writer`] writes a segment, [`text_indexes`] decides which texts it has an
 //! index of, [`trigram`] is such an index, [`footer`] reads and checks a footer, [`catalog_rows`] inserts and loads the
 //! rows of the catalog's table `segments`, [`row_places`] says which rows have their place, [`tombstones`] maintains the
 //! table `dropped`, [`file_error`] is the error of reading a file.
@@ -35,6 +35,7 @@
 pub(crate) mod catalog_rows;
 pub(crate) mod checksum;
 pub(crate) mod cluster;
+pub(crate) mod column_encoding;
 pub(crate) mod file_error;
 pub(crate) mod footer;
 pub(crate) mod footer_entry;

@@ -35,6 +35,7 @@ use crate::{
     segment::{
         checksum::writer::ChecksumWriter,
         cluster::{ClusterKeys, Clustering},
+        column_encoding::ColumnEncodings,
         footer_entry::{FOOTER_KEY, FooterEntry, Origin},
         handle::Segment,
         text_indexes::{TextIndex, TextIndexes},
@@ -48,9 +49,6 @@ use crate::{
 /// Rows of a page. A page is decoded as a whole, so that the newest hundred rows cost about two pages of each column, and
 /// a short range of times about two pages of each run.
 const PAGE_ROWS: usize = GRANULE_ROWS;
-
-/// A dictionary of more bytes than this is given up for the rest of its row group: it is read as a whole for a few rows.
-const DICTIONARY_BYTES: usize = 64 << 10;
 
 /// Rows that are put in order and written at once: whole pages, and few enough that the memory for the next ones is at hand.
 pub(crate) const CHUNK_ROWS: usize = 2 * PAGE_ROWS;
@@ -88,7 +86,8 @@ pub(crate) fn write(
         shape: origin.shape.clone(),
     };
     let indexes = TextIndexes::new(rows.count(), origin.texts, options);
-    let mut file = SegmentFile::create(folder, id, entry, rows.file_schema(), indexes, options)?;
+    let encodings = ColumnEncodings::of_rows(rows, order.as_deref());
+    let mut file = SegmentFile::create(folder, id, entry, rows.file_schema(), indexes, &encodings, options)?;
     match order {
         // They are one run, in the order of its rows.
         None => {
@@ -130,9 +129,10 @@ impl SegmentFile {
         entry: FooterEntry,
         schema: SchemaRef,
         indexes: TextIndexes,
+        encodings: &ColumnEncodings,
         options: &StoreOptions,
     ) -> Result<SegmentFile> {
-        let properties = properties(id, &entry, &schema, options)?;
+        let properties = properties(id, &entry, &schema, encodings, options)?;
         create_folder(folder)?;
         let temporary = folder.join(format!("{id}.tmp"));
         let file =
@@ -211,13 +211,20 @@ fn parquet_error(segment: Uuid) -> impl Fn(ParquetError) -> StoreError {
     move |source| StoreError::Parquet { segment, source }
 }
 
-fn properties(id: Uuid, entry: &FooterEntry, schema: &Schema, options: &StoreOptions) -> Result<WriterProperties> {
+fn properties(
+    id: Uuid,
+    entry: &FooterEntry,
+    schema: &Schema,
+    encodings: &ColumnEncodings,
+    options: &StoreOptions,
+) -> Result<WriterProperties> {
     let column = schema.index_of(TIMESTAMP)?;
     // `column_idx` counts leaves. All columns before `timestamp` are leaves, so that the index is the same.
     let order = SortingColumn { column_idx: column as i32, descending: true, nulls_first: false };
     let said = serde_json::to_string(entry).map_err(|error| StoreError::corrupt("what a footer says", error))?;
     let level = ZstdLevel::try_new(options.zstd_level).map_err(parquet_error(id))?;
-    let properties = WriterProperties::builder()
+    let properties = encodings
+        .applied(WriterProperties::builder())
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(concat!("tidegate ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(level))
@@ -233,7 +240,6 @@ fn properties(id: Uuid, entry: &FooterEntry, schema: &Schema, options: &StoreOpt
         .set_column_dictionary_enabled(ColumnPath::from(ID), false)
         .set_column_dictionary_enabled(ColumnPath::from(TIMESTAMP), false)
         .set_column_dictionary_enabled(ColumnPath::from(MESSAGE), false)
-        .set_dictionary_page_size_limit(DICTIONARY_BYTES)
         // The lengths first, then the texts: both compress better apart, and a search decodes them faster.
         .set_column_encoding(ColumnPath::from(MESSAGE), Encoding::DELTA_LENGTH_BYTE_ARRAY)
         // One event is looked up by its id without reading the ids of all others.

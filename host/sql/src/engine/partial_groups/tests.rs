@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use datafusion::arrow::array::{BooleanArray, Int64Array, StringViewArray};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::util::display::array_value_to_string;
+use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -26,12 +27,15 @@ fn table(texts: usize) -> Arc<MemTable> {
         let number: ArrayRef = Arc::new((0..400).map(|row| (row % 5 > 0).then_some(row % 6)).collect::<Int64Array>());
         let flag: ArrayRef =
             Arc::new((0..400).map(|row| Some((row + seed).is_multiple_of(2))).collect::<BooleanArray>());
+        let day = |row: i64| (row / 90 != 2).then_some((row / 40 + seed as i64) << 40);
+        let day: ArrayRef = Arc::new((0..400).map(day).collect::<Int64Array>());
         let value: ArrayRef = Arc::new((0..400_i64).map(|row| (row % 3 > 0).then_some(row)).collect::<Int64Array>());
         let text = take(&distinct, &places, None).unwrap();
         RecordBatch::try_from_iter_with_nullable([
             ("text", text, true),
             ("number", number, true),
             ("flag", flag, true),
+            ("day", day, true),
             ("value", value, true),
         ])
         .unwrap()
@@ -40,11 +44,21 @@ fn table(texts: usize) -> Arc<MemTable> {
     Arc::new(MemTable::try_new(partitions[0][0].schema(), partitions).unwrap())
 }
 
-async fn plan(table: Arc<MemTable>, keys: &[&str], config: SessionConfig) -> Arc<dyn ExecutionPlan> {
-    let context = SessionContext::new_with_config(config.with_target_partitions(3));
+/// Counts of rows, alone and with NULLs that count nothing; and others, which need the group of each row.
+fn aggregates() -> [Vec<Expr>; 3] {
     let some = count(col("value")).filter(col("number").gt(lit(2_i64))).build().unwrap();
-    let aggregates: Vec<Expr> =
-        vec![count(lit(1_i64)), some, avg(col("value")), max(col("text")), count_distinct(col("text"))];
+    let others = vec![count(lit(1_i64)), some, avg(col("value")), max(col("text")), count_distinct(col("text"))];
+    let rows = count(lit(1_i64)).filter(col("flag")).build().unwrap();
+    [others, vec![count(lit(1_i64))], vec![count(lit(ScalarValue::Int64(None))), count(lit(1_i64)), rows]]
+}
+
+async fn plan(
+    table: Arc<MemTable>,
+    keys: &[&str],
+    aggregates: Vec<Expr>,
+    config: SessionConfig,
+) -> Arc<dyn ExecutionPlan> {
+    let context = SessionContext::new_with_config(config.with_target_partitions(3));
     let frame = context.read_table(table).unwrap();
     let keys = keys.iter().map(|key| col(*key)).collect();
     frame.aggregate(keys, aggregates).unwrap().create_physical_plan().await.unwrap()
@@ -71,12 +85,17 @@ async fn groups_are_those_of_the_engine() {
         .set_usize("datafusion.execution.skip_partial_aggregation_probe_rows_threshold", 100)
         .set("datafusion.execution.skip_partial_aggregation_probe_ratio_threshold", &0.05.into());
     for (config, texts) in [(&plain, 9), (&plain, 350), (&passing, 350), (&plain, 1)] {
-        for keys in [&["text"][..], &["number"], &["flag", "text"], &["number", "text", "flag"]] {
-            let engine = plan(table(texts), keys, config.clone()).await;
+        let all_keys =
+            [&["text"][..], &["number"], &["day"], &["flag", "text"], &["day", "text"], &["number", "text", "flag"]];
+        for (keys, aggregates) in
+            all_keys.into_iter().flat_map(|keys| aggregates().map(|aggregates| (keys, aggregates)))
+        {
+            let shown = format!("{keys:?}, {texts} texts, {aggregates:?}");
+            let engine = plan(table(texts), keys, aggregates, config.clone()).await;
             let own = with_partial_groups(Arc::clone(&engine)).unwrap();
             let text = displayable(own.as_ref()).indent(true).to_string();
             assert!(text.contains("PartialGroups: AggregateExec: mode=Partial"), "{text}");
-            assert_eq!(rows(own, config).await, rows(engine, config).await, "{keys:?}, {texts} texts");
+            assert_eq!(rows(own, config).await, rows(engine, config).await, "{shown}");
         }
     }
 }
@@ -84,7 +103,8 @@ async fn groups_are_those_of_the_engine() {
 /// Without room for all groups they go out before the end, several times if need be; nothing is lost.
 #[tokio::test]
 async fn groups_go_out_when_memory_ends() {
-    let plan = plan(table(350), &["text", "number"], SessionConfig::new()).await;
+    let [others, ..] = aggregates();
+    let plan = plan(table(350), &["text", "number"], others, SessionConfig::new()).await;
     let mut found = None;
     let own = with_partial_groups(plan).unwrap();
     own.apply(|node| {

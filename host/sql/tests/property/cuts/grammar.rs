@@ -333,14 +333,19 @@ impl Make<'_, '_> {
             let relation = self.relation(2);
             (format!("({}) AS r", relation.sql), NAMED)
         };
-        let key = match self.below(6) {
+        let key = match self.below(10) {
             0 => at.p.to_owned(),
             1 => at.s.to_owned(),
             2 => format!("TIMESTAMP_TRUNC({}, MINUTE)", at.ts),
             3 => at.ts.to_owned(),
             4 => format!("CONCAT({}, {})", at.p, at.k),
+            5 => at.l.to_owned(),
+            6 => at.k.to_owned(),
+            7 => format!("{} * 1000000000000", at.n),
+            8 => format!("{} > 20", at.n),
             _ => at.n.to_owned(),
         };
+        let second = self.pick(&["", "", at.p, at.l, at.n]);
         let values = [
             "COUNT(*)".to_owned(),
             format!("COUNT({})", at.n),
@@ -352,6 +357,9 @@ impl Make<'_, '_> {
             // Of whole numbers, which floats hold exactly.
             format!("AVG({})", at.n),
             format!("COUNT(DISTINCT {})", at.p),
+            format!("COUNT(DISTINCT {})", at.l),
+            format!("COUNT(DISTINCT {})", at.k),
+            format!("COUNT(DISTINCT {})", at.id),
             format!("COUNTIF({} = 'p1')", at.p),
             format!("STRING_AGG(DISTINCT {} ORDER BY {})", at.p, at.p),
         ];
@@ -361,13 +369,19 @@ impl Make<'_, '_> {
             return (format!("SELECT {one} AS a, {other} AS b FROM {from}{filter}"), Compare::Rows);
         }
         let having = self.pick(&["", "", " HAVING COUNT(*) > 2"]);
-        let body = format!("SELECT {key} AS g, {one} AS a, {other} AS b FROM {from}{filter} GROUP BY 1{having}");
-        let keys = match self.below(4) {
+        let (column, keys) =
+            if second.is_empty() { (String::new(), "1") } else { (format!("{second} AS h, "), "1, 2") };
+        let body =
+            format!("SELECT {key} AS g, {column}{one} AS a, {other} AS b FROM {from}{filter} GROUP BY {keys}{having}");
+        let mut keys = match self.below(4) {
             0 => vec![format!("g{}", self.direction())],
             1 => vec![format!("a{}", self.direction()), "g".to_owned()],
             2 => vec![format!("b{}", self.direction()), "a".to_owned(), "g DESC".to_owned()],
             _ => return (body, Compare::Bag),
         };
+        if !second.is_empty() {
+            keys.push("h".to_owned());
+        }
         self.finished(body, &keys)
     }
 

@@ -292,7 +292,8 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, Kinds { late, mixed }: Kin
         }
     }
     if late {
-        row["late"] = json!(tape.pick(&["a", "b"]));
+        // The longer ones lie in a buffer, beside their lengths.
+        row["late"] = json!(tape.pick(&["a", "b", "b, and longer than a view", "c, and longer than a view", ""]));
         if row.get("metadata").is_some() {
             row["metadata"]["tags"] = json!([tape.below(3), tape.below(3)]);
         }

@@ -108,6 +108,10 @@ impl Input {
         &self.schema
     }
 
+    pub(crate) fn footer(&self) -> &ParquetMetaData {
+        self.metadata.metadata()
+    }
+
     /// Rows of calls after this number have their place, among those that the catalog numbered; `None` if it numbered none.
     pub(crate) fn placed_after(&self) -> Option<i64> {
         match self.places {

@@ -18,6 +18,7 @@ use crate::{
     schema::arrow_fields::leaves,
     segment::{
         cluster::{ClusterKeys, Clustering},
+        column_encoding::ColumnEncodings,
         footer_entry::{FooterEntry, Origin},
         handle::Segment,
         text_indexes::TextIndexes,
@@ -74,7 +75,9 @@ pub(crate) fn merge(
         shape: origin.shape.clone(),
     };
     let indexes = TextIndexes::new(rows, origin.texts, options);
-    let mut file = SegmentFile::create(folder, Uuid::new_v4(), entry, Arc::clone(&schema), indexes, options)?;
+    let encodings = ColumnEncodings::of_files(inputs.iter().map(Input::footer));
+    let mut file =
+        SegmentFile::create(folder, Uuid::new_v4(), entry, Arc::clone(&schema), indexes, &encodings, options)?;
     let mut rows = Rows { inputs, starts, schema };
     let mut start = 0;
     for run in &runs {
