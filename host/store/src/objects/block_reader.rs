@@ -94,7 +94,7 @@ impl BlockReader {
     }
 
     pub(crate) fn stats(&self) -> ObjectStats {
-        self.inner.client.counters.stats()
+        self.inner.client.stats()
     }
 
     /// Throws away what is on disk of a segment, because it is wrong.

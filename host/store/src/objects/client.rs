@@ -1,11 +1,6 @@
 //! Requests to an object store: their number, their time and what comes are bounded.
 
-use std::{
-    fmt,
-    ops::Range,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{fmt, ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use object_store::{
@@ -22,7 +17,7 @@ use crate::{
     data_folder::paths,
     error::{Result, StoreError},
     objects::{
-        counters::{Counters, add},
+        counters::{Counters, ObjectStats, add},
         io_runtime::IoRuntime,
         object_error::{ObjectError, first_of},
         outage::Outage,
@@ -152,6 +147,11 @@ impl ObjectClient {
         self.folder().join(source.to_string()).join(paths::segment_file(segment))
     }
 
+    /// What reading took so far.
+    pub(crate) fn stats(&self) -> ObjectStats {
+        self.counters.stats(self.outage.is_on())
+    }
+
     /// Bytes of an object that has `size` bytes.
     pub(crate) async fn read(&self, object: &Path, size: u64, range: Range<u64>) -> Result<Bytes, ObjectError> {
         let Ok(_place) = self.places.acquire().await else {
@@ -167,7 +167,6 @@ impl ObjectClient {
         let read = tokio::time::timeout(self.limits.read_time, self.try_to_read(object, size, range)).await;
         let read = read.unwrap_or(Err(ObjectError::Refused("the object store does not answer in time")));
         self.outage.note(read.as_ref().err());
-        self.counters.failing.store(self.outage.is_on().into(), Ordering::Relaxed);
         match &read {
             Ok(bytes) => add(&self.counters.fetched_bytes, bytes.len() as u64),
             Err(_) => add(&self.counters.failed_requests, 1),

@@ -1,5 +1,4 @@
-//! What reading objects took. All of it only grows, except what the cache holds and whether the
-//! store fails.
+//! What reading objects took. All of it only grows, except what the cache holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +8,6 @@ pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
     pub(crate) failed_requests: AtomicU64,
     pub(crate) refused_requests: AtomicU64,
-    pub(crate) failing: AtomicU64,
     pub(crate) fetched_bytes: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
@@ -30,7 +28,7 @@ pub struct ObjectStats {
     pub failed_requests: u64,
     /// Requests that were not sent, because the store had just failed.
     pub refused_requests: u64,
-    /// Whether the last request failed.
+    /// Whether the last request failed, a short time ago.
     pub is_failing: bool,
     /// Bytes that came.
     pub fetched_bytes: u64,
@@ -51,13 +49,14 @@ pub struct ObjectStats {
 }
 
 impl Counters {
-    pub(crate) fn stats(&self) -> ObjectStats {
+    /// Of a store that fails now, or does not.
+    pub(crate) fn stats(&self, is_failing: bool) -> ObjectStats {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ObjectStats {
             requests: of(&self.requests),
             failed_requests: of(&self.failed_requests),
             refused_requests: of(&self.refused_requests),
-            is_failing: of(&self.failing) > 0,
+            is_failing,
             fetched_bytes: of(&self.fetched_bytes),
             hits: of(&self.hits),
             misses: of(&self.misses),

@@ -50,9 +50,9 @@ impl Outage {
         *self.failed() = failed.map(|why| Failed { why: why.clone(), at: Instant::now() });
     }
 
-    /// Whether the last request failed.
+    /// Whether the last request failed, and no longer ago than two pauses: where nothing is asked for, nothing fails.
     pub(crate) fn is_on(&self) -> bool {
-        self.failed().is_some()
+        self.failed().as_ref().is_some_and(|last| last.at.elapsed() <= self.pause * 2)
     }
 }
 
@@ -72,11 +72,14 @@ mod tests {
             }
         };
         back(&outage);
+        assert!(outage.is_on(), "a pause ago");
         assert_eq!((outage.refuses(), outage.refuses()), (None, Some(why.clone())), "one tries");
+        (0..3).for_each(|_| back(&outage));
+        assert!(!outage.is_on(), "it was long ago");
         outage.note(Some(&ObjectError::Missing));
         assert_eq!((outage.refuses(), outage.is_on()), (None, false));
         let never = Outage::new(Duration::ZERO);
         never.note(Some(&why));
-        assert_eq!((never.refuses(), never.refuses(), never.is_on()), (None, None, true));
+        assert_eq!((never.refuses(), never.refuses()), (None, None));
     }
 }
