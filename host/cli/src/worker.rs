@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Where to listen for servers: an address and a port
     #[arg(long, env = "TIDEGATE_WORKER_LISTEN", default_value = "127.0.0.1:4100")]
     listen: SocketAddr,
-    /// Where the segments are: the data folder of the server, which is only read, or s3://BUCKET/PREFIX, its [storage] url
+    /// Where the segments are: the data folder of the server, which is only read, or its [storage] url, s3://BUCKET/PREFIX or file:///FOLDER
     #[arg(long, env = "TIDEGATE_WORKER_STORE")]
     store: String,
     /// With s3://, the folder of this worker alone where it keeps what it has read; it may be deleted at any time
@@ -141,7 +141,8 @@ fn segments(arguments: &Arguments) -> Result<SegmentFiles, Box<dyn Error>> {
         }
         return Ok(SegmentFiles::folder(Path::new(store))?);
     }
-    let Some(folder) = cache.clone() else {
+    // What is read of a folder is not kept.
+    let Some(folder) = cache.clone().or_else(|| store.starts_with("file://").then(PathBuf::new)) else {
         return Err(format!("--store {store} needs --cache, a folder of this worker alone").into());
     };
     let time = Duration::from_millis(store_time.0);

@@ -58,7 +58,11 @@ impl Cluster {
         let folder = folder();
         let data = folder.path().join("data");
         std::fs::create_dir(&data).unwrap();
-        let workers: Vec<Server> = (0..workers).map(|_| worker(&folder, &lasting_address(), &[])).collect();
+        // The folder is named by its path, and by its address.
+        let names = [data.to_str().unwrap().to_owned(), format!("file://{}", data.display())];
+        let workers: Vec<Server> = (0..workers)
+            .map(|number| worker_over(&folder, &names[number % 2], &["--listen", &lasting_address()], &[]))
+            .collect();
         let addresses = workers.iter().map(address).collect::<Vec<_>>().join(", ");
         let mut command = Command::new(binary());
         command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);

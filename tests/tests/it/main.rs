@@ -19,6 +19,7 @@ mod cluster_costs;
 mod cluster_document;
 mod cluster_kills;
 mod cluster_store_faults;
+mod cluster_throttled;
 mod cluster_tls;
 mod compaction;
 mod compile;

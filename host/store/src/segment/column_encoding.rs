@@ -89,9 +89,7 @@ impl ColumnEncodings {
                 let values = values(parts, places, |part| part.as_string_view());
                 Sampled::of(values, |text| text.len() + size_of::<u32>())
             }
-            DataType::Int64 => {
-                Sampled::of(values(parts, places, |part| part.as_primitive::<Int64Type>()), size_of_val)
-            }
+            DataType::Int64 => Sampled::of(values(parts, places, |part| part.as_primitive::<Int64Type>()), size_of_val),
             DataType::Float64 => {
                 let numbers = values(parts, places, |part| part.as_primitive::<Float64Type>());
                 Sampled::of(numbers.map(f64::to_bits), size_of_val)

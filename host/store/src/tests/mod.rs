@@ -24,6 +24,7 @@ mod id_search;
 mod memory;
 mod mixed_fields;
 mod numbering;
+#[expect(dead_code, reason = "shared with the black-box tests, which slow it down")]
 mod object_server;
 mod objects;
 mod once;

@@ -12,7 +12,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -61,6 +61,27 @@ struct State {
     requests: AtomicUsize,
     running: AtomicUsize,
     most_running: AtomicUsize,
+    throttle: Mutex<Option<Throttle>>,
+}
+
+/// How slow answers are: before their first byte, and all of them together in bytes a second.
+struct Throttle {
+    wait: Duration,
+    rate: f64,
+    /// Until when the line is taken.
+    taken: Instant,
+}
+
+impl State {
+    /// Waits until so many bytes of an answer may be sent.
+    fn pass(&self, bytes: usize) {
+        let mut throttle = self.throttle.lock().unwrap();
+        let Some(Throttle { rate, taken, .. }) = throttle.as_mut() else { return };
+        *taken = (*taken).max(Instant::now()) + Duration::from_secs_f64(bytes as f64 / *rate);
+        let until = *taken;
+        drop(throttle);
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+    }
 }
 
 /// The server. Its thread ends with the process.
@@ -80,6 +101,7 @@ impl ObjectServer {
             requests: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
             most_running: AtomicUsize::new(0),
+            throttle: Mutex::default(),
         });
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
@@ -89,6 +111,18 @@ impl ObjectServer {
             }
         });
         ObjectServer { address, state }
+    }
+
+    /// Another server with the same objects.
+    pub(super) fn again(&self) -> ObjectServer {
+        let server = ObjectServer::start();
+        *server.state.objects.lock().unwrap() = self.objects();
+        server
+    }
+
+    /// From now on an answer comes after this time, and all together at so many bytes a second.
+    pub(super) fn throttle(&self, wait: Duration, rate: f64) {
+        *self.state.throttle.lock().unwrap() = Some(Throttle { wait, rate, taken: Instant::now() });
     }
 
     /// The settings of a client.
@@ -168,8 +202,14 @@ fn serve(connection: &TcpStream, state: &State) {
             }
             _ => [head.as_bytes(), &body].concat(),
         };
+        let wait = state.throttle.lock().unwrap().as_ref().map_or(Duration::ZERO, |throttle| throttle.wait);
+        std::thread::sleep(wait);
         let mut writer = connection;
-        if writer.write_all(&sent).is_err() || fault == Some(Fault::Cut) {
+        let is_sent = sent.chunks(64 << 10).all(|chunk| {
+            state.pass(chunk.len());
+            writer.write_all(chunk).is_ok()
+        });
+        if !is_sent || fault == Some(Fault::Cut) {
             break;
         }
     }

@@ -1,0 +1,156 @@
+//! How workers over a slow object store share a scan, for `docs/contributing/measurements.md`. Each worker has a line of its own
+//! to the store. Nothing is asserted of the times; they are of use with a release build only:
+//!
+//! `TIDEGATE_BIN=target/release/tidegate cargo test -p tidegate-tests --test it cluster_throttled -- --ignored --nocapture`
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tidegate_tests::{Chance, EDGE, Server, binary, folder, iso, now};
+
+use crate::cluster::{address, worker_over};
+use crate::object_server::ObjectServer;
+
+const LONG: Duration = Duration::from_secs(120);
+/// Segments of each scan. No two of them read the same.
+const SCANS: [usize; 3] = [4, 16, 64];
+const ROWS: usize = 4_000;
+/// Time between two events, in microseconds.
+const STEP: i64 = 1_000;
+/// Before an answer of the store, and bytes a second of a worker's line.
+const WAIT: Duration = Duration::from_millis(30);
+const RATE: f64 = 50e6;
+const ROUNDS: usize = 5;
+
+/// A server over the folder. Its own segments are local files.
+fn serve(folder: &TempDir, workers: &[Server]) -> Server {
+    let mut command = Command::new(binary());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+    command.envs([
+        ("TIDEGATE_CLUSTER_WORKERS", workers.iter().map(address).collect::<Vec<_>>().join(",").as_str()),
+        ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
+        ("TIDEGATE_CACHE_MEMORY", "0"),
+        ("TIDEGATE_INGEST_FLUSH_ROWS", &ROWS.to_string()),
+        ("TIDEGATE_INGEST_FLUSH_INTERVAL", "24 h"),
+        ("TIDEGATE_COMPACTION_FAN_IN", "1000"),
+    ]);
+    Server::spawn(command, folder.path().join("data.log"), true)
+}
+
+fn wait(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends events with a long text that does not compress, a segment at a time. The time of the first.
+fn fill(server: &Server) -> i64 {
+    let start = now() - 3_600_000_000;
+    let mut chance = Chance::new(7);
+    for segment in 0..SCANS.iter().sum() {
+        let event = |row: usize| {
+            let number = segment * ROWS + row;
+            let text: String = (0..40).map(|_| format!("{:08x}", chance.number() as u32)).collect();
+            json!({"id": format!("{number:08}"), "timestamp": iso(start + number as i64 * STEP), "event_message": text})
+        };
+        server.send(EDGE, &Value::Array((0..ROWS).map(event).collect()));
+        wait("no segment", || server.metric("tidegate_store_segments") >= (segment + 1) as f64);
+    }
+    start
+}
+
+/// For each scan its segments and its statement, which reads all of their texts.
+fn statements(start: i64) -> Vec<(usize, String)> {
+    let mut first = 0;
+    let statement = |segments: usize| {
+        let at = |segment: usize| iso(start + (segment * ROWS) as i64 * STEP);
+        let (from, to) = (at(first), at(first + segments));
+        first += segments;
+        let sql = format!(
+            "select count(*) as c from edge_logs where timestamp >= '{from}' and timestamp < '{to}' \
+             and regexp_contains(event_message, 'ab[0-9]c[0-9]d')"
+        );
+        (segments, sql)
+    };
+    SCANS.into_iter().map(statement).collect()
+}
+
+fn ask(server: &Server, sql: &str) -> (f64, Value) {
+    let began = Instant::now();
+    let answer = server.sql(sql);
+    let time = began.elapsed().as_secs_f64() * 1_000.0;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    (time, answer.body["result"].clone())
+}
+
+fn median(times: &mut [f64]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn scans_over_a_slow_store() {
+    let folder = folder();
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    let alone = serve(&folder, &[]);
+    let start = fill(&alone);
+    let statements = statements(start);
+    let local: Vec<Value> = statements
+        .iter()
+        .map(|(segments, sql)| {
+            let mut times: Vec<f64> = (0..ROUNDS).map(|_| ask(&alone, sql).0).collect();
+            eprintln!("{segments} segments, local files from the page cache: {:.0} ms", median(&mut times));
+            ask(&alone, sql).1
+        })
+        .collect();
+    alone.stop("-TERM");
+    let objects = ObjectServer::start();
+    objects.put_segments(&folder.path().join("data"), "logs/");
+    let stored: usize = objects.objects().values().map(bytes::Bytes::len).sum();
+    eprintln!("{stored} bytes in {} segments", SCANS.iter().sum::<usize>());
+    for count in [1, 4, 16, 64] {
+        // What was read, cold and asked again, of each size.
+        let mut times = vec![(Vec::new(), Vec::new(), 0); SCANS.len()];
+        for round in 0..ROUNDS {
+            let lines: Vec<ObjectServer> = (0..count).map(|_| objects.again()).collect();
+            lines.iter().for_each(|line| line.throttle(WAIT, RATE));
+            let workers: Vec<Server> = lines
+                .iter()
+                .enumerate()
+                .map(|(number, line)| {
+                    let cache = folder.path().join(format!("cache-{count}-{round}-{number}"));
+                    let arguments = ["--listen", "127.0.0.1:0", "--cache", cache.to_str().unwrap()];
+                    worker_over(&folder, "s3://bucket/logs", &arguments, &line.settings())
+                })
+                .collect();
+            let server = serve(&folder, &workers);
+            wait("not used", || {
+                let ready = server.call("GET", "/ready", &[], b"").body;
+                ready["workers"].as_array().unwrap().iter().all(|worker| worker["used"] == true)
+            });
+            for (((_, sql), expected), (cold, warm, requests)) in statements.iter().zip(&local).zip(&mut times) {
+                let before: usize = lines.iter().map(ObjectServer::requests).sum();
+                let (time, result) = ask(&server, sql);
+                assert_eq!(result, *expected, "{}", server.log());
+                cold.push(time);
+                *requests = lines.iter().map(ObjectServer::requests).sum::<usize>() - before;
+                warm.push(ask(&server, sql).0);
+            }
+            server.stop("-TERM");
+            for worker in workers {
+                worker.stop("-TERM");
+            }
+        }
+        for (segments, (cold, warm, requests)) in SCANS.iter().zip(&mut times) {
+            let (cold, warm) = (median(cold), median(warm));
+            eprintln!(
+                "{count} workers, {segments} segments: cold {cold:.0} ms ({requests} requests), warm {warm:.0} ms"
+            );
+        }
+    }
+}
