@@ -34,7 +34,8 @@ fn serve(folder: &TempDir, workers: &[Server]) -> Server {
         ("TIDEGATE_CACHE_MEMORY", "0"),
         ("TIDEGATE_INGEST_FLUSH_ROWS", &ROWS.to_string()),
         ("TIDEGATE_INGEST_FLUSH_INTERVAL", "24 h"),
-        ("TIDEGATE_COMPACTION_FAN_IN", "1000"),
+        // So they are full, and stay as they are.
+        ("TIDEGATE_COMPACTION_ROWS", &ROWS.to_string()),
     ]);
     Server::spawn(command, folder.path().join("data.log"), true)
 }
@@ -55,7 +56,7 @@ fn fill(server: &Server) -> i64 {
         let event = |row: usize| {
             let number = segment * ROWS + row;
             let text: String = (0..40).map(|_| format!("{:08x}", chance.number() as u32)).collect();
-            json!({"id": format!("{number:08}"), "timestamp": iso(start + number as i64 * STEP), "event_message": text})
+            json!({"id": format!("{number:08}"), "project": "p1", "timestamp": iso(start + number as i64 * STEP), "event_message": text})
         };
         server.send(EDGE, &Value::Array((0..ROWS).map(event).collect()));
         wait("no segment", || server.metric("tidegate_store_segments") >= (segment + 1) as f64);
@@ -71,8 +72,8 @@ fn statements(start: i64) -> Vec<(usize, String)> {
         let (from, to) = (at(first), at(first + segments));
         first += segments;
         let sql = format!(
-            "select count(*) as c from edge_logs where timestamp >= '{from}' and timestamp < '{to}' \
-             and regexp_contains(event_message, 'ab[0-9]c[0-9]d')"
+            "select sum(length(replace(event_message, 'ab', ''))) as n from edge_logs \
+             where timestamp >= '{from}' and timestamp < '{to}'"
         );
         (segments, sql)
     };
@@ -84,6 +85,7 @@ fn ask(server: &Server, sql: &str) -> (f64, Value) {
     let answer = server.sql(sql);
     let time = began.elapsed().as_secs_f64() * 1_000.0;
     assert_eq!(answer.status, 200, "{}", answer.body);
+    assert!(answer.rows()[0]["n"].as_u64() > Some(1 << 20), "{}", answer.body);
     (time, answer.body["result"].clone())
 }
 

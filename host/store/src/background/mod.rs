@@ -2,7 +2,8 @@
 //! large ones, and old segments are dropped.
 //!
 //! [`settler`] is the thread that makes columns, [`flusher`] the one that writes segments; [`retention`] decides which
-//! segments are too old or too many and drops them, [`dropped`] is the report of that. [`compaction`] merges segments.
+//! segments are too old or too many and drops them, [`dropped`] is the report of that. [`compaction`] merges segments,
+//! with the [`priority`] of work that nobody waits for.
 //! With copies in an object store, [`copying`] keeps those of segments complete, and [`catalog_copying`] puts those of the catalog.
 //!
 //! Uses: `source`, `segment`, `wal`, `data_folder`, `catalog`, `objects`, `metrics`, `recovery` (the list of the quarantine).
@@ -12,5 +13,6 @@ pub(crate) mod compaction;
 pub(crate) mod copying;
 pub(crate) mod dropped;
 pub(crate) mod flusher;
+mod priority;
 pub(crate) mod retention;
 pub(crate) mod settler;

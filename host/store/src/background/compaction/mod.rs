@@ -31,10 +31,13 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::{
-    background::compaction::{
-        merge::{Merged, merge},
-        pace::{Pace, Signals, Work},
-        selection::{MergeLimits, neighbours, select},
+    background::{
+        compaction::{
+            merge::{Merged, merge},
+            pace::{Pace, Signals, Work},
+            selection::{MergeLimits, neighbours, select},
+        },
+        priority,
     },
     data_folder::{disk_failure, paths},
     error::{Result, StoreError},
@@ -95,7 +98,10 @@ impl Compactor {
         };
         let thread = thread::Builder::new()
             .name("store-compact".to_owned())
-            .spawn(handover::thread(StoreThread::Compact, move || run.run(&receiver)))
+            .spawn(handover::thread(StoreThread::Compact, move || {
+                priority::lower();
+                run.run(&receiver);
+            }))
             .map_err(StoreError::io("starting the compaction thread"))?;
         Ok(Compactor { queue, signals, thread: Mutex::new(Some(thread)) })
     }
