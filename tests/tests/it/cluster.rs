@@ -53,6 +53,30 @@ pub(crate) fn address(server: &Server) -> &str {
     server.base.trim_start_matches("http://")
 }
 
+/// A server over the data folder of a test, which keeps no answers, flushes only by size, and uses all of these workers.
+pub(crate) fn serve_over(folder: &TempDir, workers: &[Server], settings: &[(&str, &str)]) -> Server {
+    let mut command = Command::new(binary());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
+    command.envs([
+        ("TIDEGATE_CLUSTER_WORKERS", workers.iter().map(address).collect::<Vec<_>>().join(",").as_str()),
+        ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
+        ("TIDEGATE_CACHE_MEMORY", "0"),
+        ("TIDEGATE_INGEST_FLUSH_INTERVAL", "24 h"),
+    ]);
+    command.envs(settings.iter().copied());
+    let server = Server::spawn(command, folder.path().join("data.log"), true);
+    let began = Instant::now();
+    let all_are_used = || {
+        let ready = server.call("GET", "/ready", &[], b"").body;
+        ready["workers"].as_array().is_none_or(|workers| workers.iter().all(|worker| worker["used"] == true))
+    };
+    while !all_are_used() {
+        assert!(began.elapsed() < LONG, "{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server
+}
+
 impl Cluster {
     pub(crate) fn start(workers: usize, settings: &[(&str, &str)]) -> Self {
         let folder = folder();

@@ -1,13 +1,12 @@
 //! Workers over an object store that fails: what they cannot read in time is read elsewhere, and the answer is right.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Answer, Chance, EDGE, Server, binary, folder, now};
+use tidegate_tests::{Answer, Chance, EDGE, Server, folder, now};
 
-use crate::cluster::{LONG, address, fill, worker_over};
+use crate::cluster::{LONG, fill, serve_over, worker_over};
 use crate::object_server::{Fault, ObjectServer};
 
 const PARTS: usize = 4;
@@ -30,29 +29,13 @@ struct Stage {
 }
 
 fn serve(folder: &TempDir, workers: &[Server], settings: &[(&str, &str)]) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
-    command.envs([
-        ("TIDEGATE_CLUSTER_WORKERS", workers.iter().map(address).collect::<Vec<_>>().join(",").as_str()),
-        ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
-        ("TIDEGATE_CACHE_MEMORY", "0"),
-        ("TIDEGATE_INGEST_FLUSH_ROWS", &ROWS.to_string()),
-        ("TIDEGATE_INGEST_FLUSH_INTERVAL", "24 h"),
+    let rows = ROWS.to_string();
+    let own = [
+        ("TIDEGATE_INGEST_FLUSH_ROWS", rows.as_str()),
         ("TIDEGATE_COMPACTION_FAN_IN", "1000"),
         ("TIDEGATE_LIMITS_REQUEST_TIME", REQUEST_TIME),
-    ]);
-    command.envs(settings.iter().copied());
-    let server = Server::spawn(command, folder.path().join("data.log"), true);
-    let began = Instant::now();
-    let all_are_used = || {
-        let ready = server.call("GET", "/ready", &[], b"").body;
-        ready["workers"].as_array().is_none_or(|workers| workers.iter().all(|worker| worker["used"] == true))
-    };
-    while !all_are_used() {
-        assert!(began.elapsed() < LONG, "{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    server
+    ];
+    serve_over(folder, workers, &[&own, settings].concat())
 }
 
 /// A worker over a store, with a cache that has nothing.

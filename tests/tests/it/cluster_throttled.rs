@@ -3,14 +3,13 @@
 //!
 //! `TIDEGATE_BIN=target/release/tidegate cargo test -p tidegate-tests --test it cluster_throttled -- --ignored --nocapture`
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Chance, EDGE, Server, binary, folder, iso, now};
+use tidegate_tests::{Chance, EDGE, Server, folder, iso, now};
 
-use crate::cluster::{address, worker_over};
+use crate::cluster::{serve_over, worker_over};
 use crate::object_server::ObjectServer;
 
 const LONG: Duration = Duration::from_secs(120);
@@ -24,20 +23,11 @@ const WAIT: Duration = Duration::from_millis(30);
 const RATE: f64 = 50e6;
 const ROUNDS: usize = 5;
 
-/// A server over the folder. Its own segments are local files.
+/// A server whose own segments are local files. They are full, so that they stay as they are.
 fn serve(folder: &TempDir, workers: &[Server]) -> Server {
-    let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
-    command.envs([
-        ("TIDEGATE_CLUSTER_WORKERS", workers.iter().map(address).collect::<Vec<_>>().join(",").as_str()),
-        ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
-        ("TIDEGATE_CACHE_MEMORY", "0"),
-        ("TIDEGATE_INGEST_FLUSH_ROWS", &ROWS.to_string()),
-        ("TIDEGATE_INGEST_FLUSH_INTERVAL", "24 h"),
-        // So they are full, and stay as they are.
-        ("TIDEGATE_COMPACTION_ROWS", &ROWS.to_string()),
-    ]);
-    Server::spawn(command, folder.path().join("data.log"), true)
+    let rows = ROWS.to_string();
+    let settings = [("TIDEGATE_INGEST_FLUSH_ROWS", rows.as_str()), ("TIDEGATE_COMPACTION_ROWS", &rows)];
+    serve_over(folder, workers, &settings)
 }
 
 fn wait(what: &str, is_so: impl Fn() -> bool) {
@@ -131,10 +121,6 @@ fn scans_over_a_slow_store() {
                 })
                 .collect();
             let server = serve(&folder, &workers);
-            wait("not used", || {
-                let ready = server.call("GET", "/ready", &[], b"").body;
-                ready["workers"].as_array().unwrap().iter().all(|worker| worker["used"] == true)
-            });
             for (((_, sql), expected), (cold, warm, requests)) in statements.iter().zip(&local).zip(&mut times) {
                 let before: usize = lines.iter().map(ObjectServer::requests).sum();
                 let (time, result) = ask(&server, sql);

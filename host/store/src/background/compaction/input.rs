@@ -21,8 +21,8 @@ use crate::{
     segment::{cluster::ClusterKeys, footer, footer_entry::RowPlaces, handle::Segment, run::Run},
 };
 
-/// Rows of a batch.
-const BATCH_ROWS: usize = 4 << 10;
+/// Rows of a batch. Of each run that is read, one or two batches are in memory with all their columns.
+const BATCH_ROWS: usize = 2 << 10;
 
 /// A segment whose bytes have been checked.
 pub(crate) struct Input {
@@ -189,6 +189,10 @@ impl Input {
                 RowPlaces::After(_) => fit(&read, schema)?,
             };
             run.batches.push(Some(LiveBatch { rows, left }));
+            if run.batches.len() >= run.rows.div_ceil(BATCH_ROWS) {
+                // It would keep the last page of each column.
+                run.reader = None;
+            }
         }
         Ok(Place { run, batch, row: row % BATCH_ROWS })
     }
