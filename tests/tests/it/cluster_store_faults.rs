@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_tests::{Answer, Chance, EDGE, Server, folder, now};
 
-use crate::cluster::{LONG, fill, serve_over, worker_over};
+use crate::cluster::{LONG, address, fill, serve_over, worker_over};
 use crate::object_server::{Fault, ObjectServer};
 
 const PARTS: usize = 4;
