@@ -278,6 +278,11 @@ impl Server {
         Ok(Raw { status: response.status().as_u16(), headers, body })
     }
 
+    /// The host and the port.
+    pub fn address(&self) -> &str {
+        self.base.trim_start_matches("http://")
+    }
+
     /// A page of text.
     pub fn text(&self, path: &str) -> String {
         let mut response = self.agent.get(format!("{}{path}", self.base)).call().unwrap();
@@ -315,7 +320,7 @@ impl Server {
     /// Bytes as they are, on a connection of their own; the next slice follows when the last one
     /// has surely arrived. What came back until nothing more does.
     pub fn exchange(&self, slices: &[&[u8]]) -> String {
-        let mut stream = TcpStream::connect(self.base.trim_start_matches("http://")).unwrap();
+        let mut stream = TcpStream::connect(self.address()).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
         for slice in slices {

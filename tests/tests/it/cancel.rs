@@ -49,7 +49,7 @@ fn running(server: &Server) -> Value {
 fn a_caller_who_hangs_up_stops_the_work_within_a_second() {
     let server = server("60s");
     for sql in ENDLESS {
-        let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+        let mut stream = TcpStream::connect(server.address()).unwrap();
         let query = query_string(&[("project", "p1"), ("sql", sql)]);
         let head =
             format!("GET /api/endpoints/query/logs.all?{query} HTTP/1.1\r\nhost: x\r\nx-api-key: {PRIVATE}\r\n\r\n");

@@ -49,16 +49,12 @@ fn lasting_address() -> String {
     addresses.take(10_000).find(|address| TcpListener::bind(address).is_ok()).unwrap()
 }
 
-pub(crate) fn address(server: &Server) -> &str {
-    server.base.trim_start_matches("http://")
-}
-
 /// A server over the data folder of a test, which keeps no answers, flushes only by size, and uses all of these workers.
 pub(crate) fn serve_over(folder: &TempDir, workers: &[Server], settings: &[(&str, &str)]) -> Server {
     let mut command = Command::new(binary());
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.path().join("data"));
     command.envs([
-        ("TIDEGATE_CLUSTER_WORKERS", workers.iter().map(address).collect::<Vec<_>>().join(",").as_str()),
+        ("TIDEGATE_CLUSTER_WORKERS", workers.iter().map(Server::address).collect::<Vec<_>>().join(",").as_str()),
         ("TIDEGATE_CLUSTER_LEAST_BYTES", "0"),
         ("TIDEGATE_CACHE_MEMORY", "0"),
         ("TIDEGATE_INGEST_FLUSH_INTERVAL", "24 h"),
@@ -87,7 +83,7 @@ impl Cluster {
         let workers: Vec<Server> = (0..workers)
             .map(|number| worker_over(&folder, &names[number % 2], &["--listen", &lasting_address()], &[]))
             .collect();
-        let addresses = workers.iter().map(address).collect::<Vec<_>>().join(", ");
+        let addresses = workers.iter().map(Server::address).collect::<Vec<_>>().join(", ");
         let mut command = Command::new(binary());
         command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
         command.env("TIDEGATE_CLUSTER_WORKERS", &addresses).env("TIDEGATE_CLUSTER_LEAST_BYTES", "0");
@@ -243,7 +239,7 @@ fn workers_that_go_away_make_no_answer_wrong() {
     cluster.fill();
     let expected: Vec<Value> = STATEMENTS.iter().map(|sql| result(&cluster.server.sql(sql))).collect();
     let (over, mut outcomes) = (AtomicBool::new(false), BTreeMap::<u16, usize>::new());
-    let killed = address(&cluster.workers[0]).to_owned();
+    let killed = cluster.workers[0].address().to_owned();
     std::thread::scope(|scope| {
         let (server, over, expected) = (&cluster.server, &over, &expected);
         let askers: Vec<_> = (0..6)
@@ -299,7 +295,7 @@ fn a_worker_over_another_folder_makes_no_answer_wrong() {
     let mut cluster = Cluster::start(1, &[]);
     cluster.fill();
     let expected: Vec<Value> = STATEMENTS.iter().map(|sql| result(&cluster.server.sql(sql))).collect();
-    let (other, at) = (folder(), address(&cluster.workers[0]).to_owned());
+    let (other, at) = (folder(), cluster.workers[0].address().to_owned());
     std::fs::create_dir(other.path().join("data")).unwrap();
     cluster.workers.remove(0).stop("-TERM");
     cluster.used(0);
@@ -326,7 +322,7 @@ fn slow() -> String {
 
 /// Asks for a statement and waits until workers have tasks of it.
 fn ask(cluster: &Cluster) -> TcpStream {
-    let mut stream = TcpStream::connect(address(&cluster.server)).unwrap();
+    let mut stream = TcpStream::connect(cluster.server.address()).unwrap();
     let query = query_string(&[("project", "p1"), ("sql", &slow())]);
     let head = format!("GET /api/endpoints/query/logs.all?{query} HTTP/1.1\r\nhost: x\r\nx-api-key: {PRIVATE}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
@@ -385,7 +381,7 @@ fn a_worker_that_is_told_to_end_says_so_and_ends() {
     let began = Instant::now();
     loop {
         let ready = cluster.server.call("GET", "/ready", &[], b"");
-        let view = ready.body["workers"].as_array().unwrap().iter().find(|view| view["name"] == address(&leaving));
+        let view = ready.body["workers"].as_array().unwrap().iter().find(|view| view["name"] == leaving.address());
         let reason = view.unwrap()["reason"].as_str().unwrap_or_default().to_owned();
         if reason.contains("shutting down") || reason.contains("connection") || reason.contains("reached") {
             break;

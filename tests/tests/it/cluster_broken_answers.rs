@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_tests::{Chance, EDGE, PRIVATE, Server, binary, folder, now, query_string};
 
-use crate::cluster::{LONG, address, worker};
+use crate::cluster::{LONG, worker};
 use crate::cluster_kills::proxy::Proxy;
 
 const ROWS: usize = 800;
@@ -32,7 +32,7 @@ impl Stage {
         let data = folder.path().join("data");
         std::fs::create_dir(&data).unwrap();
         let worker = worker(&folder, "127.0.0.1:0", &[]);
-        let proxy = Proxy::start(address(&worker));
+        let proxy = Proxy::start(worker.address());
         let mut command = Command::new(binary());
         command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
         command.envs([
@@ -115,7 +115,7 @@ fn chunks(mut reader: impl BufRead) -> (String, bool) {
 
 /// Asks for rows line by line over HTTP/1.1, and does `meanwhile` after the first of them.
 fn streamed(stage: &Stage, meanwhile: impl FnOnce()) -> (String, bool) {
-    let mut stream = TcpStream::connect(address(&stage.server)).unwrap();
+    let mut stream = TcpStream::connect(stage.server.address()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     let path = stage.path("ndjson");
     write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {PRIVATE}\r\n\r\n").unwrap();
@@ -145,7 +145,7 @@ fn lines_of_json_end_with_an_error_and_without_their_end() {
 
     // The same over HTTP/2: the stream is reset. The reader is slow.
     stage.worker = worker(&stage._folder, "127.0.0.1:0", &[]);
-    stage.proxy.lead_to(address(&stage.worker));
+    stage.proxy.lead_to(stage.worker.address());
     stage.used();
     let file = stage._folder.path().join("answer");
     let mut curl = Command::new("curl");

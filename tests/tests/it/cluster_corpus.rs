@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_tests::{PRIVATE, Server, binary, folder, now};
 
-use crate::cluster::{LONG, address, worker, worker_over};
+use crate::cluster::{LONG, worker, worker_over};
 use crate::object_server::ObjectServer;
 use rows::{column, rows, sort_column};
 use statements::{Case, ENDPOINT, QUERY, corpus, records, table_rows};
@@ -41,7 +41,7 @@ struct Given {
 
 /// A server over the folder, which has the logs already or gets them.
 fn serve(folder: &TempDir, objects: &ObjectServer, workers: &[Server]) -> Server {
-    let addresses = workers.iter().map(address).collect::<Vec<_>>().join(", ");
+    let addresses = workers.iter().map(Server::address).collect::<Vec<_>>().join(", ");
     let mut command = Command::new(binary());
     command
         .args(["serve", "--pack", "log-viewer", "--listen", "127.0.0.1:0", "--data-dir"])

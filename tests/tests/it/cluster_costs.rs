@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tidegate_tests::{EDGE, Server, binary, folder, now, request};
 
-use crate::cluster::{address, fill};
+use crate::cluster::fill;
 use crate::object_server::ObjectServer;
 
 const LONG: Duration = Duration::from_secs(600);
@@ -85,7 +85,7 @@ fn local_queries() {
             Server::spawn(command, folder.path().join(format!("{log}.log")), false)
         })
         .collect();
-    let addresses = workers.iter().map(address).collect::<Vec<_>>().join(",");
+    let addresses = workers.iter().map(Server::address).collect::<Vec<_>>().join(",");
     let url = format!("file://{}", folder.path().join("copies").display());
     let rows = SEGMENT.to_string();
     let flush = ("TIDEGATE_INGEST_FLUSH_ROWS", rows.as_str());

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tidegate_tests::{Chance, Server, binary, folder};
 
-use crate::cluster::{LONG, address, fill, signal, worker};
+use crate::cluster::{LONG, fill, signal, worker};
 use proxy::Proxy;
 use questions::{Outcome, Question};
 
@@ -90,7 +90,7 @@ impl Stage {
         let seats: Vec<_> = (0..WORKERS)
             .map(|_| {
                 let worker = start_worker(&folder);
-                let proxy = Proxy::start(address(&worker));
+                let proxy = Proxy::start(worker.address());
                 Seat { worker, proxy }
             })
             .collect();
@@ -241,7 +241,7 @@ impl Seat {
                 self.worker.kill_now();
                 std::thread::sleep(lasts / 4);
                 self.worker = start_worker(folder);
-                self.proxy.lead_to(address(&self.worker));
+                self.proxy.lead_to(self.worker.address());
             }
             Fault::Stop => {
                 signal(&self.worker, "-STOP");

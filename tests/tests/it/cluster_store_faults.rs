@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_tests::{Answer, Chance, EDGE, Server, folder, now};
 
-use crate::cluster::{LONG, address, fill, serve_over, worker_over};
+use crate::cluster::{LONG, fill, serve_over, worker_over};
 use crate::object_server::{Fault, ObjectServer};
 
 const PARTS: usize = 4;
@@ -131,7 +131,7 @@ fn what_one_worker_cannot_read_is_read_by_another() {
     assert_eq!(workers[0].metric("tidegate_worker_store_failed_requests_total"), 0.0);
     let gone = server.text("/metrics");
     let gone = gone.lines().filter(|line| line.contains("outcome=\"gone\"") && !line.ends_with(" 0"));
-    assert!(gone.map(|line| line.contains(address(&workers[1]))).eq([true]), "{}", server.text("/metrics"));
+    assert!(gone.map(|line| line.contains(workers[1].address())).eq([true]), "{}", server.text("/metrics"));
     // Not every statement waited for it.
     assert!(workers[1].metric("tidegate_worker_store_refused_requests_total") > 0.0);
 }

@@ -78,7 +78,7 @@ fn worker(data: &Path, files: &Files, log: &str) -> Server {
 }
 
 fn server(data: &Path, files: &Files, workers: &[&Server], log: &str) -> Server {
-    let addresses: Vec<&str> = workers.iter().map(|worker| address(worker)).collect();
+    let addresses: Vec<&str> = workers.iter().map(|worker| worker.address()).collect();
     let mut command = Command::new(binary());
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
     command.env("TIDEGATE_CLUSTER_WORKERS", addresses.join(",")).env("TIDEGATE_CLUSTER_LEAST_BYTES", "0");
@@ -86,10 +86,6 @@ fn server(data: &Path, files: &Files, workers: &[&Server], log: &str) -> Server 
     command.env("TIDEGATE_CLUSTER_TLS_CERTIFICATE", &files.certificate);
     command.env("TIDEGATE_CLUSTER_TLS_KEY", &files.key).env("TIDEGATE_CLUSTER_TLS_CA", &files.authority);
     Server::spawn(command, data.with_file_name(log), true)
-}
-
-fn address(server: &Server) -> &str {
-    server.base.trim_start_matches("http://")
 }
 
 /// Waits until the only worker is used, or until there is a reason with such a word why it is not.
@@ -141,7 +137,7 @@ fn talk(worker: &Server, trusted: &str, own: Option<&Files>) -> Result<String, S
             config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(&files.key).unwrap()).unwrap()
         }
     };
-    let stream = TcpStream::connect(address(worker)).unwrap();
+    let stream = TcpStream::connect(worker.address()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     let connection = ClientConnection::new(Arc::new(config), "127.0.0.1".try_into().unwrap()).unwrap();
     let mut stream = StreamOwned::new(connection, stream);

@@ -14,7 +14,7 @@ use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, folder, now, request};
 const LONG: Duration = Duration::from_secs(60);
 
 fn connect(server: &Server) -> TcpStream {
-    let stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+    let stream = TcpStream::connect(server.address()).unwrap();
     stream.set_nodelay(true).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream

@@ -40,7 +40,7 @@ pub(crate) fn follow_as(
     last: &str,
     parameters: &[(&str, &str)],
 ) -> Follower {
-    let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
     let path = format!("/api/endpoints/query/{endpoint}?{}", query_string(parameters));
     let last = if last.is_empty() { String::new() } else { format!("last-event-id: {last}\r\n") };
     let accept = "accept: text/event-stream\r\naccept-encoding: gzip";
@@ -397,7 +397,7 @@ fn who_does_not_read_is_told_what_was_missed_and_holds_no_more_than_the_bound() 
     let query = format!("WITH t AS (SELECT id, event_message FROM `{EDGE}`) SELECT * FROM t");
     let endpoint = json!({"name": "all", "query": query, "sandboxable": true});
     assert_eq!(server.manage("POST", "/api/endpoints", &endpoint).status, 201);
-    let mut slow = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+    let mut slow = TcpStream::connect(server.address()).unwrap();
     write!(slow, "GET /api/endpoints/query/all?follow_rows=0 HTTP/1.0\r\nhost: x\r\nx-api-key: {PRIVATE}\r\naccept: text/event-stream\r\n\r\n").unwrap();
     wait("the follower", || server.metric("tidegate_followers") == 1.0);
     let text = "x".repeat(4000);

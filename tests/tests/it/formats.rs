@@ -359,7 +359,7 @@ fn long_answers_are_compressed_as_the_caller_likes() {
 
 /// A request by hand, so that what has arrived so far can be seen.
 fn open(server: &Server, sql: &str, headers: &str) -> BufReader<TcpStream> {
-    let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let path = path("logs.all", &[("project", "p1"), ("format", "ndjson"), ("sql", sql)]);
     let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {PRIVATE}\r\n{headers}\r\n");

@@ -179,7 +179,7 @@ fn nothing_of_one_tenant_is_in_the_memory_of_another() {
 #[test]
 fn a_caller_who_leaves_a_spinning_guest_frees_it() {
     let server = server(&[("TIDEGATE_LIMITS_COMPONENT_CPU", "60 s"), ("TIDEGATE_LIMITS_REQUEST_TIME", "60 s")]);
-    let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
     let head =
         format!("GET /api/endpoints/query/hostile?attack=spin HTTP/1.1\r\nhost: x\r\nx-api-key: {PRIVATE}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();

@@ -280,7 +280,7 @@ fn bodies_beyond_their_memory_are_refused_and_give_it_back() {
     // Half of the memory is held by a body that does not end.
     let held = {
         use std::io::Write;
-        let mut stream = std::net::TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+        let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
         write!(stream, "POST /api/logs?source_name={EDGE} HTTP/1.1\r\nhost: x\r\nx-api-key: {PUBLIC}\r\ncontent-type: application/json\r\ncontent-length: 60000\r\n\r\n").unwrap();
         stream.write_all(&vec![b' '; 40 << 10]).unwrap();
         stream

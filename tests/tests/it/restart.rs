@@ -52,7 +52,7 @@ fn two_servers_do_not_share_a_folder_or_a_port() {
     let folder = folder();
     let data = folder.path().join("data");
     let server = Server::start_in(&data);
-    let address = server.base.trim_start_matches("http://").to_owned();
+    let address = server.address().to_owned();
     let second = |listen: &str, data: &std::path::Path| {
         let out = Command::new(binary()).args(["serve", "--listen", listen, "--data-dir"]).arg(data).output().unwrap();
         assert!(!out.status.success());

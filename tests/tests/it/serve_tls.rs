@@ -71,10 +71,6 @@ impl Files {
     }
 }
 
-fn address(server: &Server) -> &str {
-    server.base.trim_start_matches("http://")
-}
-
 /// Connects, trusting one certificate; the protocols are those that the client offers.
 fn connect(server: &Server, trusted: &Pair, protocols: &[&str]) -> std::io::Result<Client> {
     let mut roots = RootCertStore::empty();
@@ -84,7 +80,7 @@ fn connect(server: &Server, trusted: &Pair, protocols: &[&str]) -> std::io::Resu
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let name = "127.0.0.1".try_into().unwrap();
-    let mut stream = TcpStream::connect(address(server))?;
+    let mut stream = TcpStream::connect(server.address())?;
     stream.set_read_timeout(Some(LONG))?;
     let mut connection = ClientConnection::new(Arc::new(config), name).map_err(std::io::Error::other)?;
     while connection.is_handshaking() {
@@ -161,7 +157,7 @@ fn the_commands_of_authors_and_senders_speak_to_it() {
     let pair = Pair::new();
     let (files, own) = (Files::new(&pair), folder());
     let server = files.serve(&[]);
-    let url = format!("https://{}", address(&server));
+    let url = format!("https://{}", server.address());
     let tidegate = |arguments: &[&str], token: &str| {
         let mut command = Command::new(binary());
         command.args(arguments).env("TIDEGATE_URL", &url).env("TIDEGATE_TOKEN", token).current_dir(own.path());
@@ -236,9 +232,9 @@ fn handshakes_have_a_time() {
     let pair = Pair::new();
     let files = Files::new(&pair);
     let server = files.serve(&[("TIDEGATE_SERVER_HEAD_TIMEOUT", "500 ms")]);
-    let mut silent = TcpStream::connect(address(&server)).unwrap();
+    let mut silent = TcpStream::connect(server.address()).unwrap();
     // The head of a message of 16,000 bytes that dribbles in, and a handshake that is done without a request after it.
-    let mut slow = TcpStream::connect(address(&server)).unwrap();
+    let mut slow = TcpStream::connect(server.address()).unwrap();
     slow.write_all(&[0x16, 3, 1, 0x3e, 0x80, 1, 0, 0x3e, 0x7c]).unwrap();
     let mut done = connect(&server, &pair, &[]).unwrap();
     slow.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
@@ -264,7 +260,7 @@ fn handshakes_are_counted_among_connections_and_end_with_the_server() {
     let files = Files::new(&pair);
     let server =
         files.serve(&[("TIDEGATE_SERVER_CONNECTIONS_WITHOUT_TOKEN", "5"), ("TIDEGATE_SERVER_HEAD_TIMEOUT", "10 min")]);
-    let held: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(address(&server)).unwrap()).collect();
+    let held: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
     let mut client = connect(&server, &pair, &[]).unwrap();
     let refused = ask(&mut client, "/api/sources", "");
     assert!(refused.starts_with("http/1.1 503 ") && refused.contains("without an access token"), "{refused}");

@@ -177,7 +177,7 @@ impl Drop for Ends<'_> {
 
 /// Asks for `/health` on a connection of its own.
 fn probe(server: &Server) -> u16 {
-    let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
     let mut said = String::new();
@@ -346,7 +346,7 @@ mod attack {
         let sql = "SELECT+REPEAT('x',28000)+AS+t+FROM+UNNEST(GENERATE_ARRAY(1,1000))";
         let mut readers = Vec::new();
         for _ in 0..100 {
-            let mut stream = TcpStream::connect(siege.server.base.trim_start_matches("http://")).unwrap();
+            let mut stream = TcpStream::connect(siege.server.address()).unwrap();
             let evil = &siege.evil;
             let path = format!("/api/endpoints/query/logs.all?project=evil&sql={sql}");
             write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {evil}\r\n\r\n").unwrap();

@@ -54,7 +54,7 @@ fn token(server: &Server) -> String {
 
 /// Asks on a connection of its own and reads nothing.
 fn silent(server: &Server, token: &str, path: &str, headers: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {token}\r\n{headers}\r\n").unwrap();
     stream
@@ -226,7 +226,7 @@ pub(super) fn field(name: Result<u8, &str>, value: &str) -> Vec<u8> {
 fn streams_of_one_connection_that_are_not_read_are_within_the_room() {
     let server = server();
     let (slow, other) = (token(&server), token(&server));
-    let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
     // SETTINGS_INITIAL_WINDOW_SIZE is 16.
     stream.write_all(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 16])).unwrap();

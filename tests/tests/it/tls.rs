@@ -28,7 +28,7 @@ fn proxy(server: &Server, folder: &Path) -> (String, PathBuf) {
     let (config, file) = certificate(folder);
     let (config, listener) = (Arc::new(config), TcpListener::bind("127.0.0.1:0").unwrap());
     let address = format!("https://{}", listener.local_addr().unwrap());
-    let behind = server.base.trim_start_matches("http://").to_owned();
+    let behind = server.address().to_owned();
     // Ends with the test's process.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
