@@ -27,7 +27,10 @@ use parquet::{
     schema::types::ColumnPath,
 };
 
-use crate::memory::flush_rows::FlushRows;
+use crate::{
+    field_names::{CALL, ID, ROW, TIMESTAMP},
+    memory::flush_rows::FlushRows,
+};
 
 /// A dictionary of more bytes than this is given up for the rest of its row group: it is read as a whole for a few rows.
 pub(crate) const DICTIONARY_BYTES: usize = 64 << 10;
@@ -41,6 +44,9 @@ const BLOCKS: usize = 4;
 const BLOCK_ROWS: usize = 2 << 10;
 /// Fewer values in a sample say nothing.
 const LEAST_VALUES: usize = 64;
+
+/// Columns that are always written in the same way, however often their values repeat.
+const SETTLED: &[&str] = &[ID, TIMESTAMP, CALL, ROW];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColumnEncoding {
@@ -68,6 +74,9 @@ impl ColumnEncodings {
         let places: Vec<(usize, usize)> = numbers.into_iter().map(|row| rows.place(row)).collect();
         let mut encodings = ColumnEncodings::default();
         for (index, field) in rows.file_schema().fields().iter().enumerate() {
+            if SETTLED.contains(&field.name().as_str()) {
+                continue;
+            }
             let columns: Vec<&ArrayRef> = rows.parts().iter().map(|part| part.column(index)).collect();
             encodings.sample(vec![field.name().clone()], field.data_type(), &columns, &places);
         }
@@ -108,7 +117,9 @@ impl ColumnEncodings {
     /// By the footers of segments whose rows are merged.
     pub(crate) fn of_files<'a>(files: impl Iterator<Item = &'a ParquetMetaData>) -> ColumnEncodings {
         let mut found: HashMap<ColumnPath, Written> = HashMap::new();
-        for chunk in files.flat_map(ParquetMetaData::row_groups).flat_map(|group| group.columns()) {
+        let is_open =
+            |chunk: &&ColumnChunkMetaData| !SETTLED.iter().any(|column| chunk.column_path().parts() == [*column]);
+        for chunk in files.flat_map(ParquetMetaData::row_groups).flat_map(|group| group.columns()).filter(is_open) {
             let nulls = chunk.statistics().and_then(|statistics| statistics.null_count_opt()).unwrap_or_default();
             let values = u64::try_from(chunk.num_values()).unwrap_or_default().saturating_sub(nulls);
             found.entry(chunk.column_path().clone()).or_default().add(encoding(chunk), values);
@@ -121,10 +132,12 @@ impl ColumnEncodings {
     pub(crate) fn applied(&self, properties: WriterPropertiesBuilder) -> WriterPropertiesBuilder {
         let properties = properties.set_dictionary_page_size_limit(DICTIONARY_BYTES);
         self.0.iter().fold(properties, |properties, (path, encoding)| match encoding {
-            ColumnEncoding::Few => properties.set_column_compression(path.clone(), Compression::UNCOMPRESSED),
-            ColumnEncoding::Repeating => {
-                properties.set_column_dictionary_page_size_limit(path.clone(), REPEATING_BYTES)
-            }
+            ColumnEncoding::Few => properties
+                .set_column_dictionary_enabled(path.clone(), true)
+                .set_column_compression(path.clone(), Compression::UNCOMPRESSED),
+            ColumnEncoding::Repeating => properties
+                .set_column_dictionary_enabled(path.clone(), true)
+                .set_column_dictionary_page_size_limit(path.clone(), REPEATING_BYTES),
             ColumnEncoding::Differing => properties.set_column_dictionary_enabled(path.clone(), false),
         })
     }

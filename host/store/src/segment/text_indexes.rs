@@ -9,6 +9,7 @@ use std::io;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
 use memchr::memmem::Finder;
+use parquet::schema::types::ColumnPath;
 use serde_json::Value;
 use tidegate_model::indexed_text;
 
@@ -58,6 +59,11 @@ impl TextIndexes {
             })
         });
         TextIndexes(builders.collect())
+    }
+
+    /// The columns that get an index.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = ColumnPath> {
+        self.0.iter().map(|builder| ColumnPath::new(builder.path.clone()))
     }
 
     /// Adds the next rows of the current run.

@@ -132,7 +132,7 @@ impl SegmentFile {
         encodings: &ColumnEncodings,
         options: &StoreOptions,
     ) -> Result<SegmentFile> {
-        let properties = properties(id, &entry, &schema, encodings, options)?;
+        let properties = properties(id, &entry, &schema, &indexes, encodings, options)?;
         create_folder(folder)?;
         let temporary = folder.join(format!("{id}.tmp"));
         let file =
@@ -215,6 +215,7 @@ fn properties(
     id: Uuid,
     entry: &FooterEntry,
     schema: &Schema,
+    indexes: &TextIndexes,
     encodings: &ColumnEncodings,
     options: &StoreOptions,
 ) -> Result<WriterProperties> {
@@ -223,8 +224,7 @@ fn properties(
     let order = SortingColumn { column_idx: column as i32, descending: true, nulls_first: false };
     let said = serde_json::to_string(entry).map_err(|error| StoreError::corrupt("what a footer says", error))?;
     let level = ZstdLevel::try_new(options.zstd_level).map_err(parquet_error(id))?;
-    let properties = encodings
-        .applied(WriterProperties::builder())
+    let properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(concat!("tidegate ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(level))
@@ -261,5 +261,10 @@ fn properties(
             .set_column_dictionary_enabled(column.clone(), false)
             .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED)
     });
+    // Texts with an index are those that are searched. LZ4 is read several times as fast as zstd, and takes half as much again.
+    let properties = indexes
+        .columns()
+        .fold(properties, |properties, column| properties.set_column_compression(column, Compression::LZ4_RAW));
+    let properties = encodings.applied(properties);
     Ok(properties.set_column_statistics_enabled(ColumnPath::from(CALL), EnabledStatistics::Page).build())
 }

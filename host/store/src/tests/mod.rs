@@ -17,6 +17,7 @@ mod damage;
 mod describe;
 mod disk;
 mod durability;
+mod encodings;
 mod failing;
 pub(crate) mod folders;
 mod follow;

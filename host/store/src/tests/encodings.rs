@@ -1,0 +1,89 @@
+//! How the columns of a segment are compressed, and which have a dictionary, in the file itself.
+
+use std::{fs::File, path::Path};
+
+use parquet::{
+    basic::Compression,
+    file::{
+        metadata::{ColumnChunkMetaData, ParquetMetaData},
+        reader::{FileReader, SerializedFileReader},
+    },
+};
+use serde_json::{Value, json};
+
+use super::{all, damage::files, manual};
+use crate::Store;
+
+const ROWS: i64 = 10_000;
+
+fn footer(file: &Path) -> ParquetMetaData {
+    SerializedFileReader::new(File::open(file).unwrap()).unwrap().metadata().clone()
+}
+
+/// The first chunk of a column.
+fn chunk<'f>(footer: &'f ParquetMetaData, column: &str) -> &'f ColumnChunkMetaData {
+    let columns = footer.row_group(0).columns();
+    columns.iter().find(|chunk| chunk.column_path().string() == column).unwrap()
+}
+
+async fn flushed(store: &Store, event: impl Fn(i64) -> Value) {
+    for part in 0..2 {
+        store.ingest("s", (part * ROWS..(part + 1) * ROWS).map(&event).collect()).await.unwrap();
+        store.flush().await.unwrap();
+    }
+}
+
+/// Texts that are searched are compressed with LZ4, others with zstd, also after a merge.
+#[tokio::test]
+async fn texts_with_an_index_are_compressed_to_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), manual()).unwrap();
+    let source = store.create_source("s").unwrap().id;
+    store.index_texts(source, [["metadata", "url"].map(str::to_owned).to_vec()]).unwrap();
+    let mixed = |i: i64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64.cast_signed());
+    flushed(&store, |i| {
+        let text = format!("GET {:016x} /rest/v1/items", mixed(i));
+        json!({"id": i.to_string(), "event_message": text, "metadata": {"url": text, "other": text}})
+    })
+    .await;
+    for merged in [false, true] {
+        if merged {
+            store.compact().await.unwrap();
+        }
+        let footer = footer(&files(dir.path()).remove(0));
+        let of = |column: &str| chunk(&footer, column).compression();
+        assert_eq!([of("event_message"), of("metadata.url")], [Compression::LZ4_RAW; 2], "merged: {merged}");
+        for column in ["id", "timestamp", "metadata.other"] {
+            assert!(matches!(of(column), Compression::ZSTD(_)), "{column}, merged: {merged}");
+        }
+    }
+    assert_eq!(all(&store, "s").await.len(), 2 * ROWS as usize);
+}
+
+/// The messages and times of a source whose events are alike take next to nothing.
+#[tokio::test]
+async fn messages_that_repeat_have_a_dictionary() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), manual()).unwrap();
+    store.create_source("s").unwrap();
+    let texts =
+        ["started", "stopped", "failed"].map(|word| format!("the job has {word}: {}", "no further detail ".repeat(20)));
+    flushed(&store, |i| {
+        let text = &texts[i as usize * 7 % 3];
+        json!({"id": i.to_string(), "timestamp": 1_700_000_000_000_000_i64, "event_message": text})
+    })
+    .await;
+    for merged in [false, true] {
+        if merged {
+            store.compact().await.unwrap();
+        }
+        let footer = footer(&files(dir.path()).remove(0));
+        let message = chunk(&footer, "event_message");
+        assert!(message.dictionary_page_offset().is_some(), "merged: {merged}");
+        assert!(message.compressed_size() < 12_000, "{} bytes, merged: {merged}", message.compressed_size());
+        let time = chunk(&footer, "timestamp");
+        assert!(time.compressed_size() < 4_000, "{} bytes, merged: {merged}", time.compressed_size());
+    }
+    let found = all(&store, "s").await;
+    assert_eq!(found.iter().filter(|row| row["event_message"] == texts[0].as_str()).count(), ROWS as usize * 2 / 3 + 1);
+}
