@@ -1,6 +1,7 @@
 //! The binary `tidegate`: the service and its tools.
 
 mod alert;
+mod allocator;
 mod author;
 mod backup;
 mod client;
@@ -23,9 +24,6 @@ mod worker;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Saved SQL over logs as safe HTTP endpoints.
 #[derive(Debug, Parser)]
@@ -78,6 +76,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::configure();
     let done = match Cli::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Worker(arguments) => worker::run(arguments),
