@@ -241,8 +241,8 @@ fn a_receiver_that_fails_twice_gets_a_signed_message_and_each_occurrence_once() 
 #[test]
 fn a_renamed_alert_keeps_its_secret() {
     let receiver = Receiver::start(&[], false);
-    let data = folder();
-    let server = start(data.path(), &[]);
+    let own = folder();
+    let server = start(&own.path().join("data"), &[]);
     endpoint(&server);
     let secret = create(&server, &alert("many", &receiver.url()));
     let renamed = server.manage("PATCH", &format!("{PATH}/many"), &json!({"name": "few"}));

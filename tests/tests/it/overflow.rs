@@ -110,8 +110,9 @@ fn junk_in_all_columns_hides_no_honest_field() {
 /// What endpoints are about has columns, whatever came before; also after a restart.
 #[test]
 fn fields_that_a_saved_endpoint_names_have_their_place() {
-    let data = tidegate_tests::folder();
-    let server = Server::start_in(data.path());
+    let own = tidegate_tests::folder();
+    let data = own.path().join("data");
+    let server = Server::start_in(&data);
     let query = "with rows as (select t.id, m.status, request.path from `postgres.logs` as t
                  cross join unnest(t.metadata) as m cross join unnest(m.request) as request)
                  select id, path from rows where status = 500";
@@ -131,7 +132,7 @@ fn fields_that_a_saved_endpoint_names_have_their_place() {
     assert_eq!(server.query("errors", &[]).column("path"), [json!("/x")]);
     assert_eq!(read(&server, "m.more"), [Value::Null, json!("2")]);
     server.stop("-TERM");
-    let server = Server::start_in(data.path());
+    let server = Server::start_in(&data);
     assert_eq!(server.query("errors", &[]).column("path"), [json!("/x")]);
     assert!(columns(&server).contains(&"metadata.status".to_owned()));
 }
@@ -140,15 +141,16 @@ fn fields_that_a_saved_endpoint_names_have_their_place() {
 /// as long as they are there.
 #[test]
 fn an_endpoint_does_not_die_of_its_logs() {
-    let data = tidegate_tests::folder();
-    let server = Server::start_in(data.path());
+    let own = tidegate_tests::folder();
+    let data = own.path().join("data");
+    let server = Server::start_in(&data);
     let query = "with rows as (select id, count + 1 as next from `postgres.logs`) select id, next from rows";
     let saved = server.manage("POST", "/api/endpoints", &json!({"name": "counting", "query": query}));
     assert_eq!(saved.status, 201, "{}", saved.body);
     server.send(SOURCE, &json!({"id": "a", "count": [{"a": 1}, {"a": 2}]}));
     assert_eq!(server.query("counting", &[]).status, 400);
     server.stop("-TERM");
-    let server = Server::start_in(data.path());
+    let server = Server::start_in(&data);
     let checked = || {
         let endpoint = server.manage("GET", "/api/endpoints/counting", &Value::Null).body;
         endpoint["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty())
