@@ -115,7 +115,7 @@ impl Catalog {
         Uuid::parse_str(&text).map_err(|error| StoreError::corrupt(format!("`{key}` in the catalog"), error))
     }
 
-    /// Another connection to the same file, for the writer thread.
+    /// Another connection to the same file.
     pub(crate) fn connect(&self) -> Result<Connection> {
         database::connect(&self.path, false)
     }

@@ -91,8 +91,10 @@ impl Store {
         let catalog = Catalog::open(&dir, may_be_new)?;
         let identity = catalog.identity()?;
         let mut conn = catalog.connect()?;
+        let of_checkpoints = catalog.connect()?;
         if !options.durable {
             database::relax(&conn)?;
+            database::relax(&of_checkpoints)?;
             database::relax(&catalog.lock())?;
         }
         // SQLite opens a file for reading only where it cannot be opened for writing.
@@ -140,7 +142,7 @@ impl Store {
                     waker.wake();
                 }
             };
-            Arc::new(Writer::start(conn, dir.clone(), &options, committed)?)
+            Arc::new(Writer::start(conn, of_checkpoints, dir.clone(), &options, committed)?)
         };
         let (of_flusher, of_writer) = (Arc::clone(&sources), Arc::clone(&writer));
         let identified = (dir.clone(), identity);

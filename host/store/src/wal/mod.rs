@@ -4,13 +4,14 @@
 //! array of normalised events. Its rows are deleted when a segment holds their events.
 //!
 //! [`writer`] is the handle by which callers reach the writer thread; it bounds the bytes that wait.
-//! [`writer_thread`] owns the connection, groups calls into transactions and handles failed writes. [`call`] is a
-//! call that waits. [`rows`] reads and writes rows of the table, [`idempotency`] stores the keys of requests that
+//! [`writer_thread`] owns the connection, groups calls into transactions and handles failed writes; [`checkpointer`] moves
+//! the log into the database beside it. [`call`] is a call that waits. [`rows`] reads and writes rows of the table, [`idempotency`] stores the keys of requests that
 //! may be repeated, [`numbering`] lets no number of a call be given twice.
 //!
 //! Uses: `catalog`, `data_folder`, `source`, `metrics`.
 
 pub(crate) mod call;
+pub(crate) mod checkpointer;
 #[cfg(test)]
 pub(crate) mod faults;
 pub(crate) mod idempotency;

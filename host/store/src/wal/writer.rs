@@ -20,9 +20,10 @@ use crate::{
     source::Source,
     wal::{
         call::{PendingCall, StoredCall, WriteFailure},
+        checkpointer::Checkpointer,
         idempotency::KeyedRequest,
         rows,
-        writer_thread::{CHECKPOINT_PAGES, Job, LEAST_PAGES, WriterMessage, WriterThread},
+        writer_thread::{Job, LEAST_PAGES, WriterMessage, WriterThread},
     },
 };
 
@@ -46,8 +47,10 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// `conn` writes; `of_checkpoints` is another connection to the same catalog, with the same settings.
     pub(crate) fn start(
         conn: Connection,
+        of_checkpoints: Connection,
         data: PathBuf,
         options: &StoreOptions,
         committed: impl Fn() + Send + 'static,
@@ -58,7 +61,9 @@ impl Writer {
         let faults = Arc::new(Faults::default());
         let counters = Arc::new(Counters::default());
         let last = rows::last_seq(&conn)?;
-        conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+        for conn in [&conn, &of_checkpoints] {
+            conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+        }
         let room_size = (options.queue_bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         let run = WriterThread {
             conn,
@@ -71,8 +76,9 @@ impl Writer {
             full: false,
             last,
             named: 0,
-            // A crash may have left a long log: the first commit is followed by a checkpoint.
-            pages: CHECKPOINT_PAGES,
+            pages: 0,
+            checkpointer: Checkpointer::start(of_checkpoints)?,
+            is_first: true,
             log_stays: false,
             #[cfg(test)]
             faults: Arc::clone(&faults),

@@ -11,8 +11,8 @@
 //! are told so, and it is tried again every few seconds. A damaged catalog ends writing until a restart. Other failures
 //! roll back and leave the log usable; a full disk is one of those (see [`crate::data_folder::disk_failure`]).
 //!
-//! Checkpoints, which move the log into the database file, are done here as well, between transactions. SQLite could do
-//! them by itself, but would not report their failures.
+//! Checkpoints, which move the log into the database file, begin here, between transactions, and run on another thread
+//! ([`crate::wal::checkpointer`]). SQLite could do them by itself, but would not report their failures.
 
 use std::{
     path::PathBuf,
@@ -33,6 +33,7 @@ use crate::{
     metrics::counters::Counters,
     wal::{
         call::{PendingCall, StoredCall, WriteFailure},
+        checkpointer::{Checkpointer, checkpoint},
         rows::{self, InsertOutcome, WalRecord},
     },
 };
@@ -46,8 +47,12 @@ pub(crate) type Job = Box<dyn FnOnce(&mut WriterThread) + Send>;
 /// The pause before writing is tried again after a failure.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The number of pages in the log at which a checkpoint is made.
-pub(crate) const CHECKPOINT_PAGES: usize = 2_000;
+/// How long the thread waits for a message while a checkpoint runs, before it looks whether that has ended.
+const CHECKPOINT_LOOK: Duration = Duration::from_millis(20);
+
+/// The number of pages in the log at which a checkpoint is made. A commit that meets the sync of a checkpoint waits until the disk
+/// has written what the checkpoint copied, so that should be little: this is 8 MiB.
+pub(crate) const CHECKPOINT_PAGES: usize = 500;
 
 /// The size of a page.
 const PAGE_BYTES: usize = 16 << 10;
@@ -79,6 +84,9 @@ pub(crate) struct WriterThread {
     pub(crate) named: u64,
     /// Estimate of the pages that were written to the log since the last checkpoint.
     pub(crate) pages: usize,
+    pub(crate) checkpointer: Checkpointer,
+    /// A crash may have left a long log, of which no page is counted: the first transaction is followed by a checkpoint.
+    pub(crate) is_first: bool,
     /// The last checkpoint failed.
     pub(crate) log_stays: bool,
     #[cfg(test)]
@@ -126,20 +134,22 @@ impl WriterThread {
     fn next(&mut self) -> Option<WriterMessage> {
         loop {
             let failed = self.failed().is_some_and(|failed| !failed.lasting);
-            if !failed && !self.log_stays {
-                return self.receiver.recv().ok();
-            }
-            match self.receiver.recv_timeout(PAUSE) {
+            let patience = match (failed || self.log_stays, self.checkpointer.is_running()) {
+                (false, false) => return self.receiver.recv().ok(),
+                (true, false) => PAUSE,
+                (_, true) => CHECKPOINT_LOOK,
+            };
+            match self.receiver.recv_timeout(patience) {
                 Ok(message) => return Some(message),
                 Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if self.checkpointer.is_running() => self.checkpoint(),
                 Err(RecvTimeoutError::Timeout) => {
                     if failed && self.undo().is_ok() {
                         tracing::info!("writing works again");
                         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
                     }
                     if self.log_stays {
-                        self.pages = CHECKPOINT_PAGES;
-                        self.checkpoint();
+                        self.move_rest();
                     }
                 }
             }
@@ -153,6 +163,10 @@ impl WriterThread {
     fn undo(&mut self) -> Result<()> {
         #[cfg(test)]
         Faults::take(&self.faults.undoing, Ok(()))?;
+        // The file can only be truncated while no checkpoint runs.
+        if let Some(ended) = self.checkpointer.end() {
+            self.moved(ended);
+        }
         rows::overwrite_failed(&mut self.conn, self.last)
     }
 
@@ -173,13 +187,28 @@ impl WriterThread {
         Err(StoreError::Unconfirmed(error.to_string()))
     }
 
-    /// Makes a checkpoint if the log is long.
+    /// Begins a checkpoint if the log is long, and completes one that has copied most of the log.
     fn checkpoint(&mut self) {
-        if self.pages < CHECKPOINT_PAGES {
-            return;
+        match self.checkpointer.ended() {
+            Some(Ok(())) => self.move_rest(),
+            Some(Err(error)) => self.moved(Err(error)),
+            None if self.checkpointer.is_running() => {}
+            None if std::mem::take(&mut self.is_first) => self.move_rest(),
+            None if self.pages >= CHECKPOINT_PAGES => {
+                self.pages = 0;
+                self.checkpointer.begin();
+            }
+            None => {}
         }
-        // A reader may keep a part of the log in use. That is not a failure.
-        let moved = self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    }
+
+    /// Copies what of the log no checkpoint has copied.
+    fn move_rest(&mut self) {
+        let moved = checkpoint(&self.conn);
+        self.moved(moved);
+    }
+
+    fn moved(&mut self, moved: rusqlite::Result<()>) {
         self.counters.checkpoint(moved.is_err());
         let before = std::mem::replace(&mut self.log_stays, moved.is_err());
         match moved {

@@ -1,0 +1,97 @@
+//! Checkpoints beside the writer thread.
+//!
+//! A checkpoint copies the pages of SQLite's write-ahead file into the database and syncs it, which takes tens of milliseconds
+//! when the file is long. Calls would wait for that. So a thread with a connection of its own copies what is in the file,
+//! while the writer thread goes on to append to it. What was appended meanwhile is little; the writer thread copies
+//! that itself, because the file begins anew only when all of it is copied and nobody writes.
+//!
+//! Uses: nothing.
+
+use std::{
+    sync::mpsc::{Receiver, Sender, TryRecvError, channel},
+    thread::{self, JoinHandle},
+};
+
+use rusqlite::Connection;
+
+use crate::error::{Result, StoreError};
+
+/// Copies what is in the write-ahead file of a connection's database. A reader may keep a part of it in use, and another
+/// checkpoint may be running; neither is a failure.
+pub(crate) fn checkpoint(conn: &Connection) -> rusqlite::Result<()> {
+    conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+}
+
+/// The handle to the thread.
+#[derive(Debug)]
+pub(crate) struct Checkpointer {
+    /// `None` while it is dropped.
+    requests: Option<Sender<()>>,
+    ended: Receiver<rusqlite::Result<()>>,
+    thread: Option<JoinHandle<()>>,
+    is_running: bool,
+}
+
+impl Checkpointer {
+    /// Starts the thread, with a connection that nothing else uses.
+    pub(crate) fn start(conn: Connection) -> Result<Checkpointer> {
+        let (requests, requested) = channel();
+        let (ending, ended) = channel();
+        let run = move || {
+            while requested.recv().is_ok() {
+                if ending.send(checkpoint(&conn)).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("store-checkpoint".to_owned())
+            .spawn(run)
+            .map_err(StoreError::io("starting the checkpoint thread"))?;
+        Ok(Checkpointer { requests: Some(requests), ended, thread: Some(thread), is_running: false })
+    }
+
+    /// Whether a checkpoint was begun whose end nobody has asked for.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// Begins a checkpoint, unless one is running.
+    pub(crate) fn begin(&mut self) {
+        if !self.is_running
+            && let Some(requests) = &self.requests
+        {
+            self.is_running = requests.send(()).is_ok();
+        }
+    }
+
+    /// How the checkpoint ended that was begun; `None` while it runs, and if none was begun.
+    pub(crate) fn ended(&mut self) -> Option<rusqlite::Result<()>> {
+        if !self.is_running {
+            return None;
+        }
+        match self.ended.try_recv() {
+            Err(TryRecvError::Empty) => None,
+            ended => {
+                self.is_running = false;
+                ended.ok()
+            }
+        }
+    }
+
+    /// The same, but waits while it runs.
+    pub(crate) fn end(&mut self) -> Option<rusqlite::Result<()>> {
+        if std::mem::take(&mut self.is_running) { self.ended.recv().ok() } else { None }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        drop(self.requests.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the checkpoint thread panicked");
+        }
+    }
+}
