@@ -128,9 +128,10 @@ fn measure(options: &Options, tidegate: &mut Tidegate) -> Result<String, String>
     let senders: Vec<JoinHandle<Result<Sent, String>>> = connections
         .into_iter()
         .zip(bodies)
-        .map(|(connection, bodies)| {
+        .zip(0..)
+        .map(|((connection, bodies), number)| {
             let (ended, all, options) = (Arc::clone(&ended), Arc::clone(&all), options.clone());
-            spawn(move || send(connection, &bodies, &options, &ended, &all))
+            spawn(move || send(connection, number, &bodies, &options, &ended, &all))
         })
         .collect();
     let mut seen = Vec::new();
@@ -225,6 +226,7 @@ fn bodies(options: &Options, number: u64) -> Vec<Vec<u8>> {
 
 fn send(
     mut connection: Connection,
+    number: u32,
     bodies: &[Vec<u8>],
     options: &Options,
     ended: &AtomicBool,
@@ -236,6 +238,10 @@ fn send(
         .map(|rate| Duration::from_secs_f64(options.events as f64 * options.connections as f64 / rate as f64));
     let mut sent = Sent::default();
     let mut due = Instant::now();
+    // Senders with a pace do not send at the same moment, as senders that know nothing of each other do not.
+    if let (Some(pace), Ok(all)) = (pace, u32::try_from(options.connections)) {
+        due += pace * number / all.max(1);
+    }
     for body in bodies.iter().cycle() {
         if let Some(pace) = pace {
             due += pace;
