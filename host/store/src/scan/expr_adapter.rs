@@ -4,7 +4,8 @@
 //! file, so that the scan reads single leaves and prunes by their statistics. A path that the file lacks becomes a NULL
 //! literal. Only a column whose type differs, or a path with values in the overflow, becomes an [`AdaptedPath`].
 //! A test for NULL of a path that the file declares as required becomes a constant: that a record is there then costs
-//! nothing. Batches in memory are read in the same way.
+//! nothing. So does the test for the one project that all rows have which are read ([`sole_project`]). Batches in memory are
+//! read in the same way.
 //!
 //! The scan skips the rewriting for a file whose schema equals that of the table. Segments have key-value metadata,
 //! which Arrow shows as metadata of the schema, so that their schema never equals it. Mixed paths, whose column may
@@ -31,7 +32,10 @@ use datafusion::{
 use crate::{
     field_names::{OVERFLOW, PLACE},
     overflow::{cache::OverflowCache, sparse_paths::SparsePaths},
-    scan::adapted_path::{AdaptedPath, PathRead},
+    scan::{
+        adapted_path::{AdaptedPath, PathRead},
+        sole_project,
+    },
     schema::{
         arrow_fields::field,
         json_pointer::push_pointer,
@@ -73,7 +77,9 @@ impl Adapter {
 impl PhysicalExprAdapter for Adapter {
     fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let adapted = expr.transform_down(|expr| {
-            let replaced = if let Some(column) = expr.downcast_ref::<Column>() {
+            let replaced = if self.is_certain(&expr) {
+                Some(lit(true))
+            } else if let Some(column) = expr.downcast_ref::<Column>() {
                 self.path(column, &[], None)?
             } else if let Some((get_field, column, keys)) = field_chain(&expr) {
                 self.path(column, &keys, Some(get_field))?
@@ -116,6 +122,16 @@ pub(crate) fn picks(expr: &Arc<dyn PhysicalExpr>) -> bool {
 }
 
 impl Adapter {
+    /// Whether a condition holds for every row, because all rows have one project.
+    fn is_certain(&self, condition: &Arc<dyn PhysicalExpr>) -> bool {
+        // Values of a path that reads the overflow need not be in the column.
+        let is_in_column = || match self.shape.resolve(sole_project::PROJECT, std::iter::empty::<&str>()) {
+            Some(PathTarget::Value(kind)) => !kind.reads_overflow() && !self.sparse.has_at_or_below("/project"),
+            _ => false,
+        };
+        sole_project::is_certain(condition, &self.physical) && is_in_column()
+    }
+
     /// A test for NULL as a constant, if the file declares the tested path as required, and a conjunction without the
     /// sides that are always true. The presence of a record is such a test.
     fn decided(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Option<Arc<dyn PhysicalExpr>>> {

@@ -2,13 +2,16 @@
 //!
 //! A file has its Arrow schema as encoded text. The engine's reader decodes it whenever it opens the file, all fields of
 //! it, which takes a tenth of a millisecond for a hundred fields. A reader that is given the schema does not.
+//!
+//! The schema also says which project all rows have that are read of the file, where they have one: those of a run of one
+//! project. The condition that binds a query to that project then costs nothing ([`expr_adapter`](super::expr_adapter)).
 
 use std::{any::Any, sync::Arc};
 
 use datafusion::{
     arrow::datatypes::{Schema, SchemaRef},
     common::HashMap,
-    datasource::listing::PartitionedFile,
+    datasource::{listing::PartitionedFile, physical_plan::parquet::ParquetAccessPlan},
     error::Result,
     execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadata, FileMetadataCache},
 };
@@ -18,7 +21,7 @@ use parquet::{
     file::metadata::ParquetMetaData,
 };
 
-use crate::overflow::sparse_paths;
+use crate::{overflow::sparse_paths, scan::sole_project};
 
 /// What a schema of a file says beside its fields, as far as scans look at it: which segment it is, so that no schema of a
 /// file equals that of a table, and the paths in its overflow.
@@ -32,7 +35,23 @@ pub(crate) struct FileSchemas {
 }
 
 /// A schema as an entry of the cache.
-struct CachedSchema(SchemaRef);
+struct CachedSchema {
+    schema: SchemaRef,
+    /// Of each row group, the project that all of its rows have, if there is one.
+    projects: Vec<Option<Arc<str>>>,
+}
+
+impl CachedSchema {
+    /// The schema for what is read of the file.
+    fn of_read(&self, file: &PartitionedFile) -> SchemaRef {
+        let access = file.extension::<ParquetAccessPlan>();
+        let is_read = |group: usize| access.is_none_or(|access| group < access.len() && access.should_scan(group));
+        let projects =
+            self.projects.iter().enumerate().filter(|(group, _)| is_read(*group)).map(|(_, project)| project);
+        sole_project::of_all(projects)
+            .map_or_else(|| Arc::clone(&self.schema), |project| sole_project::with(&self.schema, project))
+    }
+}
 
 impl FileMetadata for CachedSchema {
     fn as_any(&self) -> &dyn Any {
@@ -40,8 +59,10 @@ impl FileMetadata for CachedSchema {
     }
 
     fn memory_size(&self) -> usize {
-        let said = self.0.metadata().iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-        size_of::<Schema>() + self.0.fields().size() + said
+        let said = self.schema.metadata().iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let projects =
+            self.projects.iter().map(|project| size_of_val(project) + project.as_ref().map_or(0, |p| p.len()));
+        size_of::<Self>() + size_of::<Schema>() + self.schema.fields().size() + said + projects.sum::<usize>()
     }
 
     fn extra_info(&self) -> HashMap<String, String> {
@@ -58,8 +79,7 @@ impl FileSchemas {
     /// The schema of a file, if it is kept.
     pub(crate) fn get(&self, file: &PartitionedFile) -> Option<SchemaRef> {
         let entry = self.cache.get(&key(file))?;
-        let CachedSchema(schema) = entry.file_metadata.as_any().downcast_ref()?;
-        Some(Arc::clone(schema))
+        Some(entry.file_metadata.as_any().downcast_ref::<CachedSchema>()?.of_read(file))
     }
 
     /// The schema of a file with this footer, which is kept from now on.
@@ -69,13 +89,14 @@ impl FileSchemas {
     pub(crate) fn read(&self, file: &PartitionedFile, footer: &Arc<ParquetMetaData>) -> Result<SchemaRef> {
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), ArrowReaderOptions::new())?;
         let mut schema = Schema::clone(metadata.schema());
-        if SAID.iter().any(|name| schema.metadata.contains_key(*name)) {
+        if !schema.metadata.is_empty() {
             schema.metadata.retain(|name, _| SAID.contains(&name.as_str()));
         }
-        let schema = Arc::new(schema);
+        let cached = CachedSchema { schema: Arc::new(schema), projects: sole_project::of_row_groups(footer) };
+        let schema = cached.of_read(file);
         let key = key(file);
         let meta = ObjectMeta { location: key.clone(), ..file.object_meta.clone() };
-        self.cache.put(&key, CachedFileMetadataEntry::new(meta, Arc::new(CachedSchema(Arc::clone(&schema)))));
+        self.cache.put(&key, CachedFileMetadataEntry::new(meta, Arc::new(cached)));
         Ok(schema)
     }
 }

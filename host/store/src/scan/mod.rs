@@ -4,7 +4,7 @@
 //! physical plan: a Parquet scan ([`segment_scan`]) whose files are dealt out to partitions ([`file_groups`] in order,
 //! [`chains`], [`split`] evenly), a scan of memory ([`memory_scan`], [`memory_rows`]), and their union ([`source_union`]).
 //! [`file_opening`] leaves out parts of a segment when the scan opens it, by the ids ([`id_search`]) and the texts ([`trigram_reader`])
-//! that a query demands, and keeps its schema ([`file_schemas`]). Files are read through [`segment_reader`] and [`verified_store`], which checks
+//! that a query demands, and keeps its schema ([`file_schemas`]), with the one project that all rows have which are read ([`sole_project`]). Files are read through [`segment_reader`] and [`verified_store`], which checks
 //! every byte: what is read at once is in [`read_runs`], and checksums stay in memory ([`kept_checksums`]). A scan of segments can be made again on another
 //! machine from its [`description`]. What is left to read is told by its [`outline`].
 //! [`expr_adapter`] rewrites expressions over the table's schema to expressions over the columns of one file or
@@ -36,6 +36,7 @@ mod read_runs;
 pub(crate) mod segment_file;
 pub(crate) mod segment_reader;
 pub(crate) mod segment_scan;
+mod sole_project;
 pub(crate) mod source_union;
 pub(crate) mod split;
 pub(crate) mod stored_calls;

@@ -43,6 +43,7 @@ mod scan;
 mod schedules;
 mod schema;
 mod segment_files;
+mod sole_project;
 mod sources;
 mod text_search;
 

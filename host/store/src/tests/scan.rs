@@ -307,7 +307,7 @@ async fn a_backlog_is_bounded() {
 }
 
 /// The rows of a frame whose filters the scan evaluates, and the bytes of segments that were read for them.
-async fn scanned(frame: DataFrame) -> (usize, usize) {
+pub(super) async fn scanned(frame: DataFrame) -> (usize, usize) {
     fn bytes(plan: &dyn datafusion::physical_plan::ExecutionPlan) -> usize {
         let own = plan.metrics().and_then(|metrics| metrics.sum_by_name("bytes_scanned"));
         own.map_or(0, |own| own.as_usize())
