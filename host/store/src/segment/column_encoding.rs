@@ -4,8 +4,10 @@
 //!   little, and each column chunk that is compressed costs a reader a context of the decompressor, which takes
 //!   longer than decoding a thousand such numbers.
 //! - **Repeating**: the dictionary may be larger than that of columns of which nothing is known. Whoever groups by the
-//!   column or searches it looks at each text of the dictionary once, and texts beside it cost a look at each row.
-//! - **Differing**: no dictionary. It would have each value once, and be read as a whole for a few rows.
+//!   column or searches it looks at each text of the dictionary once, and texts beside it cost a look at each row. It is
+//!   compressed with LZ4: the numbers of a dictionary hardly become smaller with zstd, and reading them takes several times as long.
+//! - **Differing**: no dictionary. It would have each value once, and be read as a whole for a few rows. Of texts the lengths
+//!   come first, then the texts: ids have all the same length, and both compress better apart and are decoded faster.
 //!
 //! A batch from memory is sampled; segments that are merged say in their footers what their columns became.
 
@@ -14,7 +16,7 @@ use std::collections::HashMap;
 use datafusion::{
     arrow::{
         array::{Array, ArrayAccessor, ArrayRef, AsArray},
-        datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType},
+        datatypes::{DataType, Float64Type, Int64Type, Schema, TimeUnit, TimestampMicrosecondType},
     },
     common::HashSet,
 };
@@ -28,7 +30,7 @@ use parquet::{
 };
 
 use crate::{
-    field_names::{CALL, ID, ROW, TIMESTAMP},
+    field_names::{CALL, ID, MESSAGE, ROW, TIMESTAMP},
     memory::flush_rows::FlushRows,
 };
 
@@ -45,8 +47,15 @@ const BLOCK_ROWS: usize = 2 << 10;
 /// Fewer values in a sample say nothing.
 const LEAST_VALUES: usize = 64;
 
-/// Columns that are always written in the same way, however often their values repeat.
-const SETTLED: &[&str] = &[ID, TIMESTAMP, CALL, ROW];
+/// Columns that are always written in the same way, however often their values repeat. They have no dictionary. Of times and
+/// places the differences of neighbours are stored: rows are in the order of time, and neighbours have the same call or the
+/// next one.
+const SETTLED: [(&str, Encoding); 4] = [
+    (ID, Encoding::DELTA_LENGTH_BYTE_ARRAY),
+    (TIMESTAMP, Encoding::DELTA_BINARY_PACKED),
+    (CALL, Encoding::DELTA_BINARY_PACKED),
+    (ROW, Encoding::DELTA_BINARY_PACKED),
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ColumnEncoding {
@@ -74,7 +83,7 @@ impl ColumnEncodings {
         let places: Vec<(usize, usize)> = numbers.into_iter().map(|row| rows.place(row)).collect();
         let mut encodings = ColumnEncodings::default();
         for (index, field) in rows.file_schema().fields().iter().enumerate() {
-            if SETTLED.contains(&field.name().as_str()) {
+            if is_settled(field.name()) {
                 continue;
             }
             let columns: Vec<&ArrayRef> = rows.parts().iter().map(|part| part.column(index)).collect();
@@ -118,7 +127,7 @@ impl ColumnEncodings {
     pub(crate) fn of_files<'a>(files: impl Iterator<Item = &'a ParquetMetaData>) -> ColumnEncodings {
         let mut found: HashMap<ColumnPath, Written> = HashMap::new();
         let is_open =
-            |chunk: &&ColumnChunkMetaData| !SETTLED.iter().any(|column| chunk.column_path().parts() == [*column]);
+            |chunk: &&ColumnChunkMetaData| !matches!(chunk.column_path().parts(), [column] if is_settled(column));
         for chunk in files.flat_map(ParquetMetaData::row_groups).flat_map(|group| group.columns()).filter(is_open) {
             let nulls = chunk.statistics().and_then(|statistics| statistics.null_count_opt()).unwrap_or_default();
             let values = u64::try_from(chunk.num_values()).unwrap_or_default().saturating_sub(nulls);
@@ -128,19 +137,51 @@ impl ColumnEncodings {
         ColumnEncodings(known.collect())
     }
 
-    /// The properties with those of the columns.
-    pub(crate) fn applied(&self, properties: WriterPropertiesBuilder) -> WriterPropertiesBuilder {
-        let properties = properties.set_dictionary_page_size_limit(DICTIONARY_BYTES);
+    /// The properties with those of the columns of this schema.
+    pub(crate) fn applied(&self, properties: WriterPropertiesBuilder, schema: &Schema) -> WriterPropertiesBuilder {
+        let of_texts = Encoding::DELTA_LENGTH_BYTE_ARRAY;
+        let properties = properties
+            .set_dictionary_page_size_limit(DICTIONARY_BYTES)
+            // Differences of a few bits do not become smaller.
+            .set_column_compression(ColumnPath::from(TIMESTAMP), Compression::UNCOMPRESSED)
+            .set_column_dictionary_enabled(ColumnPath::from(MESSAGE), false)
+            .set_column_encoding(ColumnPath::from(MESSAGE), of_texts);
+        let properties = SETTLED.iter().fold(properties, |properties, (column, encoding)| {
+            let column = ColumnPath::from(*column);
+            properties.set_column_dictionary_enabled(column.clone(), false).set_column_encoding(column, *encoding)
+        });
         self.0.iter().fold(properties, |properties, (path, encoding)| match encoding {
             ColumnEncoding::Few => properties
                 .set_column_dictionary_enabled(path.clone(), true)
                 .set_column_compression(path.clone(), Compression::UNCOMPRESSED),
             ColumnEncoding::Repeating => properties
                 .set_column_dictionary_enabled(path.clone(), true)
-                .set_column_dictionary_page_size_limit(path.clone(), REPEATING_BYTES),
+                .set_column_dictionary_page_size_limit(path.clone(), REPEATING_BYTES)
+                .set_column_compression(path.clone(), Compression::LZ4_RAW),
+            ColumnEncoding::Differing if is_text(schema, path) => properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path.clone(), of_texts),
             ColumnEncoding::Differing => properties.set_column_dictionary_enabled(path.clone(), false),
         })
     }
+}
+
+fn is_settled(column: &str) -> bool {
+    SETTLED.iter().any(|(settled, _)| *settled == column)
+}
+
+/// Whether this schema has a text at a path through its records.
+fn is_text(schema: &Schema, path: &ColumnPath) -> bool {
+    let mut fields = schema.fields();
+    let mut kind = None;
+    for part in path.parts() {
+        let Some(field) = fields.iter().find(|field| field.name() == part) else { return false };
+        kind = Some(field.data_type());
+        if let DataType::Struct(inner) = field.data_type() {
+            fields = inner;
+        }
+    }
+    kind == Some(&DataType::Utf8View)
 }
 
 /// The values at these places, each of a part and a row, that are not NULL.
@@ -290,7 +331,8 @@ mod tests {
             .set_max_row_group_row_count(Some(8_192));
         let mut file = Vec::new();
         let mut writer =
-            ArrowWriter::try_new(&mut file, rows.schema(), Some(encodings.applied(properties).build())).unwrap();
+            ArrowWriter::try_new(&mut file, rows.schema(), Some(encodings.applied(properties, &rows.schema()).build()))
+                .unwrap();
         writer.write(rows).unwrap();
         writer.close().unwrap();
         SerializedFileReader::new(Bytes::from(file)).unwrap().metadata().clone()

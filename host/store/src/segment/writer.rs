@@ -12,7 +12,7 @@ use datafusion::arrow::{
 };
 use parquet::{
     arrow::ArrowWriter,
-    basic::{Compression, Encoding, ZstdLevel},
+    basic::{Compression, ZstdLevel},
     errors::ParquetError,
     file::{
         metadata::{KeyValue, SortingColumn},
@@ -29,7 +29,7 @@ use crate::{
         sync::{create_folder, sync_folder},
     },
     error::{Result, StoreError},
-    field_names::{CALL, ID, MESSAGE, PLACE, TIMESTAMP},
+    field_names::{CALL, ID, TIMESTAMP},
     memory::{flush_rows::FlushRows, mem_batch::times},
     options::StoreOptions,
     segment::{
@@ -236,12 +236,6 @@ fn properties(
         .set_column_statistics_enabled(ColumnPath::from(TIMESTAMP), EnabledStatistics::Page)
         .set_column_statistics_enabled(ColumnPath::from("project"), EnabledStatistics::Page)
         .set_sorting_columns(Some(vec![order]))
-        // These differ from row to row. A dictionary of them would be read as a whole for a few rows.
-        .set_column_dictionary_enabled(ColumnPath::from(ID), false)
-        .set_column_dictionary_enabled(ColumnPath::from(TIMESTAMP), false)
-        .set_column_dictionary_enabled(ColumnPath::from(MESSAGE), false)
-        // The lengths first, then the texts: both compress better apart, and a search decodes them faster.
-        .set_column_encoding(ColumnPath::from(MESSAGE), Encoding::DELTA_LENGTH_BYTE_ARRAY)
         // One event is looked up by its id without reading the ids of all others.
         .set_column_bloom_filter_enabled(ColumnPath::from(ID), true)
         .set_column_bloom_filter_max_ndv(ColumnPath::from(ID), options.row_group_rows as u64)
@@ -254,17 +248,11 @@ fn properties(
             KeyValue::new("tidegate.schema_version".to_owned(), "2".to_owned()),
             KeyValue::new(FOOTER_KEY.to_owned(), said),
         ]));
-    // Neighbours have the same call or the next one, so that mostly only small differences are stored. The bounds of
-    // calls let a reader of the newest calls leave out pages, as those of times do.
-    let properties = PLACE.into_iter().map(ColumnPath::from).fold(properties, |properties, column| {
-        properties
-            .set_column_dictionary_enabled(column.clone(), false)
-            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED)
-    });
     // Texts with an index are those that are searched. LZ4 is read faster than zstd, and takes half as much again.
     let properties = indexes
         .columns()
         .fold(properties, |properties, column| properties.set_column_compression(column, Compression::LZ4_RAW));
-    let properties = encodings.applied(properties);
+    let properties = encodings.applied(properties, schema);
+    // The bounds of calls let a reader of the newest calls leave out pages, as those of times do.
     Ok(properties.set_column_statistics_enabled(ColumnPath::from(CALL), EnabledStatistics::Page).build())
 }
