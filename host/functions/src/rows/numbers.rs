@@ -8,19 +8,16 @@
 //! Integers that lie near each other, such as the status of a request, are numbered by a table of their range. Values that
 //! come in runs, such as the days of rows in the order of time, are looked up where they change.
 
+mod places;
+
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 
+use places::{Key, Places};
+
 /// Rows after which is looked whether they repeat.
 const SAMPLE: usize = 512;
-
-/// Places for numbers. A key whose places are taken by others is no error: it gets a new number when it comes again.
-const PLACES: usize = 1 << PLACE_BITS;
-const PLACE_BITS: u32 = 12;
-
-/// How many places a key may have, one after another.
-const PROBES: usize = 4;
 
 /// The most entries of the table for integers that lie near each other, for all numbers by the columns before.
 const TABLE: usize = 1 << 13;
@@ -31,21 +28,11 @@ const NONE: u32 = u32::MAX;
 /// The key of NULL. No view is that long, and other keys have 64 bits.
 const NULL: u128 = u128::MAX;
 
-/// What a number stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Known {
-    key: u128,
-    /// The number by the columns before.
-    before: u32,
-}
-
 /// Numbers the rows of one batch after another.
 #[derive(Debug)]
 pub struct RowNumbers {
-    /// The numbers of a pass over a column, by the place of their keys.
-    places: Box<[u32; PLACES]>,
-    /// What each number of the pass stands for.
-    known: Vec<Known>,
+    /// The numbers of a pass over a column.
+    places: Places,
     /// The numbers of integers that lie near each other.
     table: Vec<u32>,
     /// Of the last batch: a row of each number.
@@ -67,8 +54,7 @@ impl RowNumbers {
     /// No rows yet.
     pub fn new() -> Self {
         Self {
-            places: Box::new([NONE; PLACES]),
-            known: Vec::new(),
+            places: Places::new(),
             table: Vec::new(),
             firsts: Vec::new(),
             numbers: Vec::new(),
@@ -80,7 +66,7 @@ impl RowNumbers {
     /// Bytes that it holds.
     pub fn size(&self) -> usize {
         let rows = self.firsts.capacity() + self.numbers.capacity() + self.before.capacity() + self.table.capacity();
-        PLACES * size_of::<u32>() + self.known.capacity() * size_of::<Known>() + rows * size_of::<u32>()
+        self.places.size() + rows * size_of::<u32>()
     }
 
     /// A row of each number, and the number of each row, which is less than how many there are. `None` where most rows
@@ -223,26 +209,23 @@ impl RowNumbers {
         key: impl Fn(usize, T) -> u128,
         before: impl Fn(usize) -> u32,
     ) -> bool {
-        let Self { places, known, firsts, numbers, .. } = self;
-        places.fill(NONE);
-        known.clear();
+        let Self { places, firsts, numbers, .. } = self;
+        places.begin();
         firsts.clear();
         numbers.clear();
-        let mut last = (Known { key: 0, before: 0 }, NONE);
+        let mut last = (Key::default(), NONE);
         for (chunk, part) in values.chunks(SAMPLE).enumerate() {
             let start = chunk * SAMPLE;
             numbers.extend(part.iter().enumerate().map(|(row, value)| {
                 let row = start + row;
-                let looked_up = Known { key: key(row, *value), before: before(row) };
+                let looked_up = Key::new(key(row, *value), before(row));
                 if RUNS && last.1 != NONE && last.0 == looked_up {
                     return last.1;
                 }
-                let at = place(looked_up);
-                let found = places.get(at).filter(|number| known.get(**number as usize) == Some(&looked_up));
-                let number = match found.copied() {
+                let number = match places.get(looked_up) {
                     Some(number) => number,
                     None => {
-                        let number = other(places, known, at, looked_up);
+                        let number = places.get_or_put(looked_up, firsts.len() as u32);
                         if number as usize == firsts.len() {
                             firsts.push(row as u32);
                         }
@@ -261,41 +244,6 @@ impl RowNumbers {
         }
         true
     }
-}
-
-/// The number of a key that is not known at its first place: known at another one, or new.
-#[cold]
-#[inline(never)]
-fn other(places: &mut [u32; PLACES], known: &mut Vec<Known>, at: usize, key: Known) -> u32 {
-    let new = known.len() as u32;
-    let mut free = at;
-    for probe in (at..at + PROBES).map(|place| place % PLACES) {
-        match places.get(probe).copied() {
-            Some(number) if number != NONE => {
-                if known.get(number as usize) == Some(&key) {
-                    return number;
-                }
-            }
-            _ => {
-                free = probe;
-                break;
-            }
-        }
-    }
-    if let Some(place) = places.get_mut(free) {
-        *place = new;
-    }
-    known.push(key);
-    new
-}
-
-/// The first place of a key.
-fn place(Known { key, before }: Known) -> usize {
-    // An odd number with bits all over it: the product moves every bit to the high ones. Views of one column differ in the
-    // place of their bytes, which is in the high half, and short ones in their bytes, which are in both.
-    const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mixed = (key as u64).rotate_left(25) ^ (key >> 64) as u64 ^ u64::from(before).rotate_left(40);
-    (mixed.wrapping_mul(ODD) >> (u64::BITS - PLACE_BITS)) as usize
 }
 
 /// The least of the values, and how many places they need, with one for NULL; `None` if these are more than `most`.

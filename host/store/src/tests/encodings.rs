@@ -3,7 +3,7 @@
 use std::{fs::File, path::Path};
 
 use parquet::{
-    basic::Compression,
+    basic::{Compression, Encoding},
     file::{
         metadata::{ColumnChunkMetaData, ParquetMetaData},
         reader::{FileReader, SerializedFileReader},
@@ -33,9 +33,10 @@ async fn flushed(store: &Store, event: impl Fn(i64) -> Value) {
     }
 }
 
-/// Texts that are searched are compressed with LZ4, others with zstd, also after a merge.
+/// Texts that are searched and numbers of dictionaries are compressed with LZ4, times not at all, other texts with zstd and
+/// their lengths apart, also after a merge.
 #[tokio::test]
-async fn texts_with_an_index_are_compressed_to_be_read() {
+async fn columns_are_compressed_by_what_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), manual()).unwrap();
     let source = store.create_source("s").unwrap().id;
@@ -43,7 +44,9 @@ async fn texts_with_an_index_are_compressed_to_be_read() {
     let mixed = |i: i64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64.cast_signed());
     flushed(&store, |i| {
         let text = format!("GET {:016x} /rest/v1/items", mixed(i));
-        json!({"id": i.to_string(), "event_message": text, "metadata": {"url": text, "other": text}})
+        let path = format!("/rest/v1/items/of/some/length/{}", i * 7 % 2_500);
+        let metadata = json!({"url": text, "other": text, "path": path, "number": mixed(i)});
+        json!({"id": i.to_string(), "event_message": text, "metadata": metadata})
     })
     .await;
     for merged in [false, true] {
@@ -52,9 +55,22 @@ async fn texts_with_an_index_are_compressed_to_be_read() {
         }
         let footer = footer(&files(dir.path()).remove(0));
         let of = |column: &str| chunk(&footer, column).compression();
-        assert_eq!([of("event_message"), of("metadata.url")], [Compression::LZ4_RAW; 2], "merged: {merged}");
-        for column in ["id", "timestamp", "metadata.other"] {
+        for column in ["event_message", "metadata.url", "metadata.path"] {
+            assert_eq!(of(column), Compression::LZ4_RAW, "{column}, merged: {merged}");
+        }
+        assert!(chunk(&footer, "metadata.path").dictionary_page_offset().is_some());
+        assert_eq!(of("timestamp"), Compression::UNCOMPRESSED);
+        for column in ["id", "metadata.other", "metadata.number"] {
             assert!(matches!(of(column), Compression::ZSTD(_)), "{column}, merged: {merged}");
+            assert!(chunk(&footer, column).dictionary_page_offset().is_none());
+        }
+        for (column, encoding) in [
+            ("id", Encoding::DELTA_LENGTH_BYTE_ARRAY),
+            ("metadata.other", Encoding::DELTA_LENGTH_BYTE_ARRAY),
+            ("metadata.number", Encoding::PLAIN),
+            ("timestamp", Encoding::DELTA_BINARY_PACKED),
+        ] {
+            assert!(chunk(&footer, column).encodings().any(|found| found == encoding), "{column}, merged: {merged}");
         }
     }
     assert_eq!(all(&store, "s").await.len(), 2 * ROWS as usize);
