@@ -116,7 +116,8 @@ async fn groups_go_out_when_memory_ends() {
     .unwrap();
     let own = found.unwrap();
     let mut groups = Vec::new();
-    for room in [1 << 30, 1 << 17] {
+    // The table of keys takes 128 KiB of it.
+    for room in [1 << 30, 240 << 10] {
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(room))).build().unwrap();
         let task = Arc::new(TaskContext::default().with_runtime(Arc::new(runtime)));
         let batches: Vec<_> = own.execute(0, task).unwrap().collect().await;
