@@ -56,13 +56,12 @@ impl Checkpointer {
         self.is_running
     }
 
-    /// Begins a checkpoint, unless one is running.
-    pub(crate) fn begin(&mut self) {
-        if !self.is_running
-            && let Some(requests) = &self.requests
-        {
-            self.is_running = requests.send(()).is_ok();
+    /// Begins a checkpoint, unless one is running. False if the thread is gone.
+    pub(crate) fn begin(&mut self) -> bool {
+        if !self.is_running {
+            self.is_running = self.requests.as_ref().is_some_and(|requests| requests.send(()).is_ok());
         }
+        self.is_running
     }
 
     /// How the checkpoint ended that was begun; `None` while it runs, and if none was begun.
@@ -93,5 +92,42 @@ impl Drop for Checkpointer {
         {
             tracing::error!("the checkpoint thread panicked");
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    /// What was in the file when it began is copied, and what came meanwhile is left.
+    #[test]
+    fn it_copies_beside_a_connection_that_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || {
+            let conn = Connection::open(folder.path().join("database")).unwrap();
+            conn.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())).unwrap();
+            conn.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+            conn
+        };
+        let conn = open();
+        conn.execute_batch("CREATE TABLE t (body BLOB)").unwrap();
+        let size = || std::fs::metadata(folder.path().join("database")).unwrap().len();
+        let mut checkpointer = Checkpointer::start(open()).unwrap();
+        assert!(checkpointer.ended().is_none() && checkpointer.end().is_none());
+        for round in 1..4 {
+            conn.execute("INSERT INTO t VALUES (zeroblob(1000000))", []).unwrap();
+            assert!(checkpointer.begin() && checkpointer.is_running());
+            // Nothing else is begun before the end of the first was asked for.
+            assert!(checkpointer.begin());
+            conn.execute("INSERT INTO t VALUES (zeroblob(10))", []).unwrap();
+            checkpointer.end().unwrap().unwrap();
+            assert!(!checkpointer.is_running() && checkpointer.end().is_none());
+            assert!(size() > round * 1_000_000);
+        }
+        checkpoint(&conn).unwrap();
+        drop((checkpointer, conn));
+        let count: i64 = open().query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 6);
     }
 }

@@ -194,10 +194,11 @@ impl WriterThread {
             Some(Err(error)) => self.moved(Err(error)),
             None if self.checkpointer.is_running() => {}
             None if std::mem::take(&mut self.is_first) => self.move_rest(),
-            None if self.pages >= CHECKPOINT_PAGES => {
-                self.pages = 0;
-                self.checkpointer.begin();
-            }
+            None if self.pages >= CHECKPOINT_PAGES => match self.checkpointer.begin() {
+                true => self.pages = 0,
+                // Its thread is gone.
+                false => self.move_rest(),
+            },
             None => {}
         }
     }
