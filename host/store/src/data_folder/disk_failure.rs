@@ -12,7 +12,7 @@ use std::{
 };
 
 use parquet::errors::ParquetError;
-use rusqlite::{Connection, ErrorCode, ffi};
+use rusqlite::{ErrorCode, ffi};
 
 use crate::error::StoreError;
 
@@ -50,13 +50,6 @@ fn has_room(data: &Path) -> bool {
     });
     let _ = fs::remove_file(&path);
     !written.is_err_and(|error| is_full(&error))
-}
-
-/// Makes a checkpoint as far as possible, so that SQLite can write its log from the start again. Without space nothing
-/// is committed, without a commit there is no checkpoint, and then not even retention could delete anything.
-pub(crate) fn recycle_log(conn: &Connection) {
-    // It may fail because the disk is full.
-    let _ = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
 }
 
 /// Failures of the disk that may pass. Writing to a damaged catalog does not make it better.

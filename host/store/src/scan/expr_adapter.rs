@@ -126,7 +126,9 @@ impl Adapter {
     fn is_certain(&self, condition: &Arc<dyn PhysicalExpr>) -> bool {
         // Values of a path that reads the overflow need not be in the column.
         let is_in_column = || match self.shape.resolve(sole_project::PROJECT, std::iter::empty::<&str>()) {
-            Some(PathTarget::Value(kind)) => !kind.reads_overflow() && !self.sparse.has_at_or_below("/project"),
+            Some(PathTarget::Value(kind)) => {
+                !kind.reads_overflow() && !self.sparse.has_at_or_below(sole_project::POINTER)
+            }
             _ => false,
         };
         sole_project::is_certain(condition, &self.physical) && is_in_column()

@@ -24,8 +24,10 @@ use parquet::file::{
 
 /// The column.
 pub(crate) const PROJECT: &str = "project";
+/// Its path in the overflow of an event.
+pub(crate) const POINTER: &str = "/project";
 
-/// The name of the metadata. Nothing that is in a file begins so: see [`with`].
+/// The name of the metadata. What a file itself says under it is dropped before ([`file_schemas`](super::file_schemas)).
 const METADATA_KEY: &str = "tidegate.scan.sole_project";
 
 /// Of each row group of a file, the project that all of its rows have, if there is one.

@@ -84,10 +84,9 @@ async fn a_project_that_some_rows_lack_is_read() {
     }
 }
 
-/// The path has values of other types since a later segment. Those of the first are still all in the column, but that
-/// nobody needs to know.
+/// The path has values of other types since a later segment: the rows of the first are found as before.
 #[tokio::test]
-async fn a_mixed_project_is_read() {
+async fn a_project_of_mixed_types_has_its_rows() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir);
     filled(&store, &[vec![json!("p"); 300], vec![json!(7); 10], vec![json!({"p": 1}); 10]]).await;

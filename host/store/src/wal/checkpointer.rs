@@ -22,6 +22,13 @@ pub(crate) fn checkpoint(conn: &Connection) -> rusqlite::Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
 
+/// Makes a checkpoint as far as possible, so that SQLite can write its log from the start again. Without space nothing
+/// is committed, without a commit there is no checkpoint, and then not even retention could delete anything.
+pub(crate) fn recycle_log(conn: &Connection) {
+    // It may fail because the disk is full.
+    let _ = checkpoint(conn);
+}
+
 /// The handle to the thread.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {

@@ -20,7 +20,7 @@ use crate::{
     source::Source,
     wal::{
         call::{PendingCall, StoredCall, WriteFailure},
-        checkpointer::Checkpointer,
+        checkpointer::{self, Checkpointer},
         idempotency::KeyedRequest,
         rows,
         writer_thread::{Job, LEAST_PAGES, WriterMessage, WriterThread},
@@ -150,7 +150,7 @@ impl Writer {
                 })
                 .map_err(|error| disk_failure::refine(error, &run.data));
             if matches!(result, Err(StoreError::DiskFull(_))) {
-                disk_failure::recycle_log(&run.conn);
+                checkpointer::recycle_log(&run.conn);
             }
             run.pages += LEAST_PAGES;
             // The receiver is gone if the store is being dropped.

@@ -33,7 +33,7 @@ use crate::{
     metrics::counters::Counters,
     wal::{
         call::{PendingCall, StoredCall, WriteFailure},
-        checkpointer::{Checkpointer, checkpoint},
+        checkpointer::{self, Checkpointer, checkpoint},
         rows::{self, InsertOutcome, WalRecord},
     },
 };
@@ -320,7 +320,7 @@ impl WriterThread {
     fn notice_room<T>(&mut self, result: &Result<T>) {
         match result {
             Err(StoreError::DiskFull(reason)) => {
-                disk_failure::recycle_log(&self.conn);
+                checkpointer::recycle_log(&self.conn);
                 if !std::mem::replace(&mut self.full, true) {
                     tracing::error!(reason, "no room for events: they are refused until there is");
                 }
