@@ -218,7 +218,10 @@ fn listed(function: &AggregateFunction) -> bool {
         AggregateFunction::Top { number, .. } => *number <= MAX_KEPT_VALUES,
         AggregateFunction::Quantiles(parts) => *parts <= MAX_KEPT_VALUES,
         AggregateFunction::Percentile { part, .. } => (0.0..=1.0).contains(part),
-        AggregateFunction::Collect | AggregateFunction::IntervalSum { .. } | AggregateFunction::WholeSum => true,
+        AggregateFunction::Collect
+        | AggregateFunction::CountDistinct
+        | AggregateFunction::IntervalSum { .. }
+        | AggregateFunction::WholeSum => true,
     }
 }
 
@@ -226,6 +229,7 @@ fn encoded_aggregate(function: &AggregateFunction) -> AggregateMessage {
     let kind = match function {
         AggregateFunction::Engine(name) => AggregateKind::Engine(name.clone()),
         AggregateFunction::Collect => AggregateKind::Collect(true),
+        AggregateFunction::CountDistinct => AggregateKind::CountDistinct(true),
         AggregateFunction::First { number, order, ignore_nulls } => AggregateKind::First(FirstMessage {
             number: *number as u64,
             order: order
@@ -266,6 +270,7 @@ fn described_aggregate(message: &AggregateMessage) -> Result<AggregateFunction> 
         None => return refused("an aggregate cannot be read"),
         Some(AggregateKind::Engine(name)) => AggregateFunction::Engine(name.clone()),
         Some(AggregateKind::Collect(_)) => AggregateFunction::Collect,
+        Some(AggregateKind::CountDistinct(_)) => AggregateFunction::CountDistinct,
         Some(AggregateKind::First(first)) => AggregateFunction::First {
             number: count(first.number),
             order: first

@@ -133,7 +133,7 @@ pub(crate) struct SortMessage {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AggregateMessage {
-    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "AggregateKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub(crate) kind: Option<AggregateKind>,
     /// Whether the optimizer told it that its rows come in its order; without it, nothing was told.
     #[prost(bool, optional, tag = "15")]
@@ -161,6 +161,8 @@ pub(crate) enum AggregateKind {
     Watched(WatchedMessage),
     #[prost(bool, tag = "9")]
     WholeSum(bool),
+    #[prost(bool, tag = "10")]
+    CountDistinct(bool),
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -12,13 +12,16 @@ use datafusion::functions_nested::all_default_nested_functions;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 use crate::aggregate::collect::Collect;
+use crate::aggregate::count_distinct::CountDistinct;
 use crate::aggregate::first::First;
 use crate::aggregate::interval_sum::IntervalSum;
 use crate::aggregate::quantiles::{Pick, Quantiles};
 use crate::aggregate::sum::WholeSum;
 use crate::aggregate::top::Top;
 use crate::aggregate::watched::Watched;
-use crate::aggregate::{collecting, first, interval_sum, percentile, quantiles, top, watched, whole_sum};
+use crate::aggregate::{
+    collecting, count_distinct, first, interval_sum, percentile, quantiles, top, watched, whole_sum,
+};
 use crate::array_subquery::{ArraySubquery, Function as ArraySubqueryFunction};
 use crate::kernel::Fallibility;
 use crate::scalar::bounded::Bounded;
@@ -83,6 +86,8 @@ pub enum AggregateFunction {
     Engine(String),
     /// ARRAY_AGG without an order.
     Collect,
+    /// COUNT(DISTINCT text).
+    CountDistinct,
     /// The first values in an order.
     First {
         /// How many.
@@ -188,6 +193,9 @@ impl AggregateFunction {
         if inner.downcast_ref::<Collect>().is_some() {
             return Self::Collect;
         }
+        if inner.downcast_ref::<CountDistinct>().is_some() {
+            return Self::CountDistinct;
+        }
         if let Some(first) = inner.downcast_ref::<First>() {
             let (number, order, ignore_nulls) = first.parameters();
             return Self::First { number, order: order.to_vec(), ignore_nulls };
@@ -222,6 +230,7 @@ impl AggregateFunction {
                 all_default_aggregate_functions().into_iter().find(|function| function.name() == name)?
             }
             Self::Collect => collecting(true),
+            Self::CountDistinct => count_distinct(),
             Self::First { number, order, ignore_nulls } => first(*number, order.clone(), *ignore_nulls),
             Self::IntervalSum { average } => interval_sum(*average),
             Self::Percentile { part, continuous } => percentile(*part, *continuous),

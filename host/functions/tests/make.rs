@@ -119,6 +119,7 @@ fn every_aggregate_is_made_again() {
     let order = vec![SortOptions { descending: true, nulls_first: false }];
     let aggregates = [
         aggregate::collecting(true),
+        aggregate::count_distinct(),
         aggregate::first(3, order, true),
         aggregate::first(1, Vec::new(), false),
         aggregate::interval_sum(false),
@@ -180,7 +181,10 @@ fn no_function_is_forgotten() {
             "UnnamedField"
         ]
     );
-    assert_eq!(all("AggregateUDFImpl"), ["Collect", "First", "IntervalSum", "Quantiles", "Top", "Watched", "WholeSum"]);
+    assert_eq!(
+        all("AggregateUDFImpl"),
+        ["Collect", "CountDistinct", "First", "IntervalSum", "Quantiles", "Top", "Watched", "WholeSum"]
+    );
     assert!(all("WindowUDFImpl").is_empty());
 }
 

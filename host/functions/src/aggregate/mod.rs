@@ -1,6 +1,7 @@
 //! Aggregate functions, where the dialect or its limits differ from the engine's own.
 
 pub(crate) mod collect;
+pub(crate) mod count_distinct;
 pub(crate) mod first;
 pub(crate) mod interval_sum;
 mod quantile_groups;
@@ -8,10 +9,12 @@ mod quantile_pick;
 mod quantile_values;
 pub(crate) mod quantiles;
 pub(crate) mod sum;
+mod text_set;
 pub(crate) mod top;
 pub(crate) mod watched;
 
 pub use collect::collecting;
+pub use count_distinct::count_distinct;
 pub use first::first;
 pub use interval_sum::interval_sum;
 pub use quantiles::{percentile, quantiles};

@@ -89,18 +89,6 @@ impl RowNumbers {
         (self.numbers.len() == rows).then_some((&self.firsts, &self.numbers))
     }
 
-    /// A row of each distinct pair of a value and of a number that its row has already, which is less than `count`. `None` as
-    /// in [`Self::of`].
-    pub fn pairs(&mut self, numbers: &[u32], count: usize, column: &ArrayRef) -> Option<&[u32]> {
-        if numbers.is_empty() || numbers.len() != column.len() || u32::try_from(numbers.len()).is_err() {
-            return None;
-        }
-        self.before.clear();
-        self.before.extend_from_slice(numbers);
-        self.count_before = count.max(1);
-        self.column(column, false).then_some(&*self.firsts)
-    }
-
     /// Numbers the rows by the numbers before and a column.
     fn column(&mut self, column: &ArrayRef, is_single: bool) -> bool {
         let nulls = column.logical_nulls();

@@ -30,7 +30,7 @@ use datafusion::logical_expr::{Distinct, Expr, Extension, LogicalPlan, UserDefin
 use super::security_barrier::{expr_may_fail, is_barrier};
 
 /// Aggregates that fail for no value.
-const INFALLIBLE_AGGREGATES: [&str; 3] = ["count", "min", "max"];
+const INFALLIBLE_AGGREGATES: [&str; 4] = ["count", "count_distinct", "min", "max"];
 
 /// A part of a plan that is computed once for all of its readers, as a leaf.
 #[derive(Debug, Clone)]

@@ -262,6 +262,47 @@ fn array_agg_with_a_limit_holds_the_first_in_the_order() {
     }
 }
 
+/// Texts, which are counted by a function of ours, beside numbers, which are counted by the engine.
+#[test]
+fn distinct_values_are_counted() {
+    let world = World::new();
+    let uuid = |number: i64| format!("{number:08x}-0000-4000-8000-000000000000");
+    let from = format!(
+        "FROM UNNEST([STRUCT(1 AS k, '{}' AS t, 1 AS n), STRUCT(1, '{}', 2), STRUCT(1, 'a short text', 2), STRUCT(2, NULL, NULL),
+        STRUCT(3, REPEAT('long', 9), 7), STRUCT(3, CONCAT('long', REPEAT('long', 8)), 7), STRUCT(3, '', 8), STRUCT(3, 'é', 8)]) AS x",
+        uuid(1),
+        uuid(1)
+    );
+    for (expression, expected) in [
+        ("COUNT(DISTINCT t)", json!(5)),
+        ("COUNT(DISTINCT n)", json!(4)),
+        ("COUNT(DISTINCT CAST(n AS STRING))", json!(4)),
+        ("COUNT(DISTINCT UPPER(t))", json!(5)),
+        ("COUNT(DISTINCT NULLIF(t, ''))", json!(4)),
+        ("COUNT(DISTINCT t) + COUNT(DISTINCT n) + COUNT(t) + COUNT(*)", json!(24)),
+        ("COUNT(DISTINCT IF(k = 2, t, NULL))", json!(0)),
+        ("MAX((SELECT COUNT(DISTINCT y) FROM UNNEST(['a', 'b', 'a', NULL, t]) AS y))", json!(3)),
+        ("MAX((SELECT COUNT(DISTINCT y) FROM UNNEST(IF(k > 9, [t], [])) AS y))", json!(0)),
+    ] {
+        assert_eq!(world.rows(&format!("SELECT {expression} AS v {from}")), json!([{"v": expected}]), "{expression}");
+    }
+    assert_eq!(world.rows(&format!("SELECT COUNT(DISTINCT t) AS v {from} WHERE k > 9")), json!([{"v": 0}]));
+    let counts =
+        |counts: [i64; 3]| json!([{"k": 1, "v": counts[0]}, {"k": 2, "v": counts[1]}, {"k": 3, "v": counts[2]}]);
+    let grouped = format!("SELECT k, COUNT(DISTINCT t) AS v {from} GROUP BY k ORDER BY k");
+    assert_eq!(world.rows(&grouped), counts([2, 0, 3]));
+    let windowed = format!("SELECT DISTINCT k, COUNT(DISTINCT t) OVER (PARTITION BY k) AS v {from} ORDER BY k");
+    assert_eq!(world.rows(&windowed), counts([2, 0, 3]));
+    let correlated = "SELECT k, (SELECT COUNT(DISTINCT o) FROM (SELECT 1 AS i, 'x' AS o UNION ALL SELECT 1, 'y' UNION ALL SELECT 3, 'x') AS b
+        WHERE b.i = a.k) AS v FROM UNNEST([1, 2, 3]) AS k_of JOIN (SELECT 1 AS k UNION ALL SELECT 2 UNION ALL SELECT 3) AS a ON a.k = k_of ORDER BY k";
+    assert_eq!(world.rows(correlated), counts([2, 0, 1]));
+    // Many groups and texts, of which the parts of the input each hold some.
+    let many =
+        "SELECT MOD(x, 3) + 1 AS k, COUNT(DISTINCT CONCAT('a text of some length ', CAST(MOD(x, 3000) AS STRING))) AS v
+        FROM UNNEST(GENERATE_ARRAY(1, 30000)) AS x GROUP BY k ORDER BY k";
+    assert_eq!(world.rows(many), counts([1_000, 1_000, 1_000]));
+}
+
 #[test]
 fn intervals_are_compared_by_their_length() {
     for (expression, expected) in [

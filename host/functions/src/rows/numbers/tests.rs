@@ -1,6 +1,6 @@
 //! Rows of one number have equal keys, whatever the types, and few values give few numbers.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{BooleanArray, Date32Array, Float64Array, Int64Array, StringViewArray, UInt32Array};
@@ -94,22 +94,6 @@ fn keys_without_a_place_get_more_numbers() {
         (0..60_000_u32).map(|row| Some(if row % 2 == 0 { row % 3 } else { row * 7 % 6_000 })).collect();
     let many = take(&many, &rows, None).unwrap();
     check(&mut RowNumbers::new(), &[many], 45_000);
-}
-
-#[test]
-fn pairs_are_those_of_number_and_value() {
-    let agents = texts((0..3_000).map(|row| Some(row * 7 % 40).filter(|text| text % 13 != 0)));
-    let near = integers((0..3_000).map(|row| (row % 11 != 3).then_some(row % 5)));
-    let numbers: Vec<u32> = (0..3_000).map(|row| row / 10 % 7).collect();
-    let mut own = RowNumbers::new();
-    for column in [agents, near] {
-        let pair = |row: usize| (numbers[row], shown(std::slice::from_ref(&column), row));
-        let firsts = own.pairs(&numbers, 7, &column).unwrap();
-        let found: HashSet<_> = firsts.iter().map(|row| pair(*row as usize)).collect();
-        assert_eq!(found, (0..3_000).map(pair).collect());
-        assert_eq!(found.len(), firsts.len());
-        assert!(own.pairs(&numbers[1..], 7, &column).is_none());
-    }
 }
 
 #[test]

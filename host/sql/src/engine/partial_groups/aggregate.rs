@@ -1,22 +1,17 @@
 //! An aggregate of the first half of a grouping, with its state for each group.
 //!
-//! States are the engine's. Two aggregates are spared work for each row where the rows have numbers: rows are counted by
-//! number, without values to count; and of the values of COUNT(DISTINCT) each one is handed on once for its number in a
-//! batch, before the engine looks it up in the set of its group.
+//! States are the engine's, but for one: where the rows have numbers, rows are counted by number, without values to count.
 
 use std::mem::take as taken;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::count::Count;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
-use tidegate_functions::RowNumbers;
 
 /// An aggregate with its state for each group.
 pub(super) struct Aggregate {
@@ -28,8 +23,8 @@ pub(super) struct Aggregate {
 enum States {
     /// The number of the rows.
     Rows(RowCounts),
-    /// What the engine computes, and what finds the values that repeat, where these need not be handed on.
-    Engine(Box<dyn GroupsAccumulator>, Option<Box<RowNumbers>>),
+    /// What the engine computes.
+    Engine(Box<dyn GroupsAccumulator>),
 }
 
 /// The groups of the rows of a batch.
@@ -57,8 +52,7 @@ impl Aggregate {
         let states = if is_count && !aggregate.is_distinct() && filter.is_none() && arguments.iter().all(is_constant) {
             States::Rows(RowCounts::default())
         } else {
-            let is_set = is_count && aggregate.is_distinct() && filter.is_none() && arguments.len() == 1;
-            States::Engine(states(aggregate)?, is_set.then(Box::default))
+            States::Engine(states(aggregate)?)
         };
         Ok(Self { states, arguments, filter })
     }
@@ -70,23 +64,14 @@ impl Aggregate {
 
     /// Adds the rows of a batch.
     pub(super) fn update(&mut self, batch: &RecordBatch, rows: BatchGroups<'_>) -> Result<()> {
-        let (states, repeated) = match &mut self.states {
+        let states = match &mut self.states {
             States::Rows(counts) => {
                 counts.add(rows);
                 return Ok(());
             }
-            States::Engine(states, repeated) => (states, repeated),
+            States::Engine(states) => states,
         };
         let (arguments, filter) = evaluated(&self.arguments, self.filter.as_ref(), batch)?;
-        if let (Some(repeated), Some((numbers, groups_of_numbers)), [values]) = (repeated, rows.numbers, &*arguments)
-            && *values.data_type() == DataType::Utf8View
-            && let Some(firsts) = repeated.pairs(numbers, groups_of_numbers.len(), values)
-        {
-            let group = |row: &u32| rows.groups.get(*row as usize).copied().unwrap_or_default();
-            let groups: Vec<usize> = firsts.iter().map(group).collect();
-            let values = take(values, &UInt32Array::from_iter_values(firsts.iter().copied()), None)?;
-            return states.update_batch(&[values], &groups, None, rows.total);
-        }
         states.update_batch(&arguments, rows.groups, filter.as_ref().map(|filter| filter.as_boolean()), rows.total)
     }
 
@@ -94,13 +79,13 @@ impl Aggregate {
     pub(super) fn state(&mut self) -> Result<Vec<ArrayRef>> {
         match &mut self.states {
             States::Rows(counts) => Ok(vec![counts.emit()]),
-            States::Engine(states, _) => states.state(EmitTo::All),
+            States::Engine(states) => states.state(EmitTo::All),
         }
     }
 
     /// The states of the rows of a batch, each as a group of its own.
     pub(super) fn converted(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
-        let States::Engine(states, _) = &self.states else {
+        let States::Engine(states) = &self.states else {
             return Ok(vec![Arc::new(Int64Array::from_value(1, batch.num_rows()))]);
         };
         let (arguments, filter) = evaluated(&self.arguments, self.filter.as_ref(), batch)?;
@@ -111,7 +96,7 @@ impl Aggregate {
     pub(super) fn size(&self) -> usize {
         match &self.states {
             States::Rows(counts) => counts.size(),
-            States::Engine(states, repeated) => states.size() + repeated.as_ref().map_or(0, |repeated| repeated.size()),
+            States::Engine(states) => states.size(),
         }
     }
 }

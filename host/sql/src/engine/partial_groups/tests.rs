@@ -47,7 +47,8 @@ fn table(texts: usize) -> Arc<MemTable> {
 /// Counts of rows, alone and with NULLs that count nothing; and others, which need the group of each row.
 fn aggregates() -> [Vec<Expr>; 3] {
     let some = count(col("value")).filter(col("number").gt(lit(2_i64))).build().unwrap();
-    let others = vec![count(lit(1_i64)), some, avg(col("value")), max(col("text")), count_distinct(col("text"))];
+    let texts = [count_distinct(col("text")), tidegate_functions::aggregate::count_distinct().call(vec![col("text")])];
+    let others = [count(lit(1_i64)), some, avg(col("value")), max(col("text"))].into_iter().chain(texts).collect();
     let rows = count(lit(1_i64)).filter(col("flag")).build().unwrap();
     [others, vec![count(lit(1_i64))], vec![count(lit(ScalarValue::Int64(None))), count(lit(1_i64)), rows]]
 }

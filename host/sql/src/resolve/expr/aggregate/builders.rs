@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::functions_aggregate as engine;
 use datafusion::logical_expr::{AggregateUDF, Expr, cast, lit};
 use datafusion::scalar::ScalarValue;
-use tidegate_functions::aggregate::{collecting, first, interval_sum, quantiles, top, whole_sum};
+use tidegate_functions::aggregate::{collecting, count_distinct, first, interval_sum, quantiles, top, whole_sum};
 use tidegate_model::Position;
 
 use super::call::{AggregateCall, Built, Clauses, collected};
@@ -31,7 +31,12 @@ pub(super) fn count(call: AggregateCall<'_>) -> Result<Built> {
     if call.clauses.distinct {
         call.check_comparable(&call.first)?;
     }
+    let is_of_texts = call.clauses.distinct && call.first.ty == Type::String;
     let value = plan_column(call.first).expr;
+    if is_of_texts {
+        let clauses = Clauses { distinct: false, ..call.clauses.clone() };
+        return Ok((collected(count_distinct(), vec![value], &clauses), Type::Int64));
+    }
     Ok((collected(engine::count::count_udaf(), vec![value], call.clauses), Type::Int64))
 }
 

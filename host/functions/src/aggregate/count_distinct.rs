@@ -1,0 +1,382 @@
+//! COUNT(DISTINCT text). The engine's own keeps each text, in a set of its own for each group, with a buffer of some
+//! kilobytes; these sets keep most texts as 16 bytes ([`TextSet`]), and nothing where there are none.
+//!
+//! A state is three columns: short texts and UUIDs as bytes, 16 of each, and a list of the other texts.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeBinaryBuilder, ListArray, StringViewArray,
+    StringViewBuilder,
+};
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::exec_datafusion_err;
+use datafusion::error::Result;
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
+};
+use datafusion::scalar::ScalarValue;
+
+use super::sum::first;
+use super::text_set::{TextSet, is_long};
+use crate::arrays::{arity, list_of};
+
+/// The number of different texts, without NULL. It is called without DISTINCT.
+pub fn count_distinct() -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::from(CountDistinct {
+        signature: Signature::exact(vec![DataType::Utf8View], Volatility::Immutable),
+    }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CountDistinct {
+    signature: Signature,
+}
+
+impl AggregateUDFImpl for CountDistinct {
+    fn name(&self) -> &'static str {
+        "count_distinct"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn is_nullable(&self) -> bool {
+        false
+    }
+
+    fn default_value(&self, _: &DataType) -> Result<ScalarValue> {
+        Ok(ScalarValue::Int64(Some(0)))
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(OneGroup::default()))
+    }
+
+    /// The engine's: frames that move on need to know how often each text is in them.
+    fn create_sliding_accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        count_udaf().inner().create_sliding_accumulator(AccumulatorArgs { is_distinct: true, ..arguments })
+    }
+
+    fn groups_accumulator_supported(&self, _: AccumulatorArgs<'_>) -> bool {
+        true
+    }
+
+    fn create_groups_accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(TextCounts::default()))
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        let field = |part: &str, of: DataType| Arc::new(Field::new(format!("{}[{part}]", arguments.name), of, false));
+        Ok(vec![
+            field("short", DataType::LargeBinary),
+            field("uuids", DataType::LargeBinary),
+            field("texts", list_of(DataType::Utf8View)),
+        ])
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+}
+
+/// The texts of all groups.
+#[derive(Debug, Default)]
+struct TextCounts {
+    groups: Vec<TextSet>,
+    /// Bytes that the sets hold.
+    held: usize,
+    seen: SeenTexts,
+}
+
+impl TextCounts {
+    fn change(&mut self, group: usize, change: impl FnOnce(&mut TextSet, &mut SeenTexts) -> Result<()>) -> Result<()> {
+        let Some(set) = self.groups.get_mut(group) else { return Ok(()) };
+        let before = set.held();
+        change(set, &mut self.seen)?;
+        self.held = (self.held + set.held()).saturating_sub(before);
+        Ok(())
+    }
+
+    fn take(&mut self, emit: EmitTo) -> Vec<TextSet> {
+        let groups = emit.take_needed(&mut self.groups);
+        self.held = self.held.saturating_sub(groups.iter().map(TextSet::held).sum());
+        groups
+    }
+}
+
+impl GroupsAccumulator for TextCounts {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total: usize,
+    ) -> Result<()> {
+        self.groups.resize_with(total, TextSet::default);
+        self.seen.begin();
+        let texts = first(values)?.as_string_view();
+        let kept =
+            |row: usize| texts.is_valid(row) && filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+        let mut start = 0;
+        for run in groups.chunk_by(|one, next| one == next) {
+            let rows = start..(start + run.len()).min(texts.len());
+            start += run.len();
+            let Some(group) = run.first().copied() else { continue };
+            self.change(group, |set, seen| {
+                for row in rows.filter(|row| kept(*row)) {
+                    let text = texts.value(row);
+                    if !is_long(text) || seen.is_new(texts, row, group) {
+                        set.insert(text);
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.groups.resize_with(total, TextSet::default);
+        let [short, uuids, texts] = states else { return Err(arity()) };
+        let (short, uuids) = (short.as_binary::<i64>(), uuids.as_binary::<i64>());
+        let texts = texts.as_list::<i32>();
+        for (((short, uuids), texts), group) in short.iter().zip(uuids).zip(texts.iter()).zip(groups) {
+            self.change(*group, |set, _| {
+                set.merge_packed(short.unwrap_or_default(), uuids.unwrap_or_default())
+                    .ok_or_else(|| exec_datafusion_err!("a state of COUNT(DISTINCT) has parts of values"))?;
+                if let Some(texts) = texts {
+                    texts.as_string_view().iter().flatten().for_each(|text| set.insert(text));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        let counts = self.take(emit).into_iter().map(|set| count(&set));
+        Ok(Arc::new(counts.collect::<Int64Array>()))
+    }
+
+    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        let groups = self.take(emit);
+        let short = packed(&groups, |set, out| set.short().for_each(|value| out.extend_from_slice(&value)));
+        let uuids = packed(&groups, |set, out| set.uuids().for_each(|value| out.extend_from_slice(&value)));
+        let mut texts = StringViewBuilder::new();
+        let lengths: Vec<usize> =
+            groups.iter().map(|set| set.long().inspect(|text| texts.append_value(text)).count()).collect();
+        Ok(vec![short, uuids, lists(lengths, texts.finish())?])
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let mut rows = TextCounts::default();
+        let groups: Vec<usize> = (0..first(values)?.len()).collect();
+        rows.update_batch(values, &groups, filter, groups.len())?;
+        rows.state(EmitTo::All)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.held + self.groups.capacity() * size_of::<TextSet>() + self.seen.held()
+    }
+}
+
+fn count(set: &TextSet) -> i64 {
+    i64::try_from(set.len()).unwrap_or(i64::MAX)
+}
+
+/// For each group the bytes that `write` gives.
+fn packed(groups: &[TextSet], write: impl Fn(&TextSet, &mut Vec<u8>)) -> ArrayRef {
+    let mut values = LargeBinaryBuilder::new();
+    let mut bytes = Vec::new();
+    for set in groups {
+        bytes.clear();
+        write(set, &mut bytes);
+        values.append_value(&bytes);
+    }
+    Arc::new(values.finish()) as ArrayRef
+}
+
+fn lists(lengths: Vec<usize>, texts: StringViewArray) -> Result<ArrayRef> {
+    let field = Arc::new(Field::new_list_field(DataType::Utf8View, true));
+    Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), Arc::new(texts), None)?))
+}
+
+/// Which texts of a batch were just inserted. A column that repeats its texts has each of them at one place, so that the same
+/// view is the same text: most need not be looked at again. What is not found here is looked up in its set.
+#[derive(Debug, Default)]
+struct SeenTexts {
+    /// Empty until a long text comes.
+    places: Vec<SeenText>,
+    batch: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct SeenText {
+    view: u128,
+    group: usize,
+    batch: u64,
+}
+
+impl SeenTexts {
+    const PLACES: usize = 1 << 10;
+
+    /// Begins a batch: views of earlier ones mean nothing.
+    fn begin(&mut self) {
+        self.batch += 1;
+    }
+
+    /// Whether the text of a row, which is not in its view, was not seen in this group and batch, as far as is known.
+    fn is_new(&mut self, texts: &StringViewArray, row: usize, group: usize) -> bool {
+        let Some(view) = texts.views().get(row).copied() else { return true };
+        if self.places.is_empty() {
+            self.places.resize(Self::PLACES, SeenText::default());
+        }
+        // Views of one column differ in the place of their bytes, which is in the high half.
+        let mixed = ((view >> u64::BITS) as u64 ^ (group as u64).rotate_left(20)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let Some(place) = self.places.get_mut((mixed >> 54) as usize) else { return true };
+        let seen = SeenText { view, group, batch: self.batch };
+        let is_new = (place.view, place.group, place.batch) != (seen.view, seen.group, seen.batch);
+        *place = seen;
+        is_new
+    }
+
+    fn held(&self) -> usize {
+        self.places.capacity() * size_of::<SeenText>()
+    }
+}
+
+/// The texts of all rows, where there are no groups.
+#[derive(Debug, Default)]
+struct OneGroup(TextCounts);
+
+impl Accumulator for OneGroup {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let groups = vec![0; first(values)?.len()];
+        self.0.update_batch(values, &groups, None, 1)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let groups = vec![0; first(states)?.len()];
+        self.0.merge_batch(states, &groups, 1)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.0.groups.resize_with(1, TextSet::default);
+        self.0.state(EmitTo::All)?.iter().map(|state| ScalarValue::try_from_array(state, 0)).collect()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        Ok(ScalarValue::Int64(Some(self.0.groups.first().map_or(0, count))))
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use datafusion::arrow::array::{LargeBinaryArray, UInt32Array};
+    use datafusion::arrow::compute::take;
+    use datafusion::arrow::datatypes::Int64Type;
+
+    use super::*;
+
+    /// Rows whose texts repeat as those of a dictionary, some of them NULL.
+    fn rows(number: usize, seed: usize) -> (ArrayRef, Vec<usize>, Vec<Option<String>>) {
+        let dictionary: StringViewArray = (0..60)
+            .map(|at| match at % 4 {
+                0 => Some(format!("{at}")),
+                1 => Some(format!("{at:08x}-0000-4000-8000-000000000000")),
+                2 => Some(format!("a text that is longer than a view, number {}", at % 30)),
+                _ => None,
+            })
+            .collect();
+        let places: Vec<u32> = (0..number).map(|row| ((row * 7 + seed * 13) % 61 % 60) as u32).collect();
+        let groups = (0..number).map(|row| row * 3 / (seed + 2) % 5).collect();
+        let texts = take(&dictionary, &UInt32Array::from(places), None).unwrap();
+        let plain = texts.as_string_view().iter().map(|text| text.map(str::to_owned)).collect();
+        (texts, groups, plain)
+    }
+
+    fn counts(array: &ArrayRef) -> Vec<i64> {
+        array.as_primitive::<Int64Type>().values().to_vec()
+    }
+
+    /// However rows come: with a filter, as states of rows, and in two halves.
+    #[test]
+    fn texts_of_groups_are_counted_once() {
+        let mut expected: BTreeMap<usize, BTreeSet<String>> = (0..5).map(|group| (group, BTreeSet::new())).collect();
+        let (mut one, mut other, mut whole) = (TextCounts::default(), TextCounts::default(), TextCounts::default());
+        for seed in 0..6 {
+            let (texts, groups, plain) = rows(500, seed);
+            let filter: BooleanArray = (0..500).map(|row| (row % 11 != 0).then_some(row % 5 != seed % 5)).collect();
+            for (row, text) in plain.into_iter().enumerate() {
+                if let Some(text) = text.filter(|_| filter.is_valid(row) && filter.value(row)) {
+                    expected.get_mut(groups.get(row).unwrap()).unwrap().insert(text);
+                }
+            }
+            whole.update_batch(&[Arc::clone(&texts)], &groups, Some(&filter), 5).unwrap();
+            match seed % 3 {
+                0 => one.update_batch(&[texts], &groups, Some(&filter), 5).unwrap(),
+                1 => other.update_batch(&[texts], &groups, Some(&filter), 5).unwrap(),
+                _ => {
+                    let states = other.convert_to_state(&[texts], Some(&filter)).unwrap();
+                    other.merge_batch(&states, &groups, 5).unwrap();
+                }
+            }
+        }
+        let expected: Vec<i64> = expected.values().map(|texts| texts.len() as i64).collect();
+        let held = one.held;
+        assert!(held > 0);
+        let states = one.state(EmitTo::All).unwrap();
+        assert_eq!(one.held, 0);
+        other.merge_batch(&states, &[0, 1, 2, 3, 4], 5).unwrap();
+        assert_eq!(counts(&other.evaluate(EmitTo::First(2)).unwrap()), expected[..2]);
+        assert_eq!(counts(&other.evaluate(EmitTo::All).unwrap()), expected[2..]);
+        assert_eq!(counts(&whole.evaluate(EmitTo::All).unwrap()), expected);
+        assert_eq!((other.held, whole.held), (0, 0));
+        let broken: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values([b"123"]));
+        let [_, uuids, texts] = states.as_slice() else { unreachable!("three columns") };
+        assert!(whole.merge_batch(&[broken, uuids.slice(0, 1), texts.slice(0, 1)], &[0], 1).is_err());
+    }
+
+    /// A view means a text in its own batch only.
+    #[test]
+    fn the_same_view_in_another_batch_is_another_text() {
+        let mut all = OneGroup::default();
+        for number in 0..50 {
+            let texts: ArrayRef =
+                Arc::new(StringViewArray::from_iter_values([format!("a text that is longer than a view: {number:4}")]));
+            all.update_batch(&[texts]).unwrap();
+        }
+        assert_eq!(all.evaluate().unwrap(), ScalarValue::Int64(Some(50)));
+        assert_eq!(all.evaluate().unwrap(), ScalarValue::Int64(Some(50)));
+        let states: Vec<ArrayRef> =
+            all.state().unwrap().iter().map(|state| state.to_array_of_size(1).unwrap()).collect();
+        let mut other = OneGroup::default();
+        assert_eq!(other.evaluate().unwrap(), ScalarValue::Int64(Some(0)));
+        let none: Vec<ArrayRef> =
+            other.state().unwrap().iter().map(|state| state.to_array_of_size(1).unwrap()).collect();
+        other.merge_batch(&states).unwrap();
+        other.merge_batch(&none).unwrap();
+        assert_eq!(other.evaluate().unwrap(), ScalarValue::Int64(Some(50)));
+    }
+}
