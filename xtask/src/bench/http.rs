@@ -21,6 +21,8 @@ pub(crate) struct Connection {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
+    /// What the request cost, as `x-tidegate-cost` says it; empty if nothing is said.
+    pub(crate) cost: String,
 }
 
 impl Answer {
@@ -87,7 +89,7 @@ impl Connection {
         let head = self.line()?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.ok_or_else(|| format!("{head:?} is no status line"))?;
-        let (mut length, mut chunked) = (0, false);
+        let (mut length, mut chunked, mut cost) = (0, false, String::new());
         loop {
             let line = self.line()?;
             if line.is_empty() {
@@ -98,12 +100,14 @@ impl Connection {
                 length = value.trim().parse().map_err(|_| format!("{line:?} is no length"))?;
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
                 chunked = value.trim().eq_ignore_ascii_case("chunked");
+            } else if name.eq_ignore_ascii_case("x-tidegate-cost") {
+                value.trim().clone_into(&mut cost);
             }
         }
         let mut body = Vec::new();
         if !chunked {
             self.take(length, &mut body)?;
-            return Ok(Answer { status, body });
+            return Ok(Answer { status, body, cost });
         }
         loop {
             let line = self.line()?;
@@ -113,7 +117,7 @@ impl Connection {
             // The end of the line after the chunk, or after the last one.
             self.line()?;
             if size == 0 {
-                return Ok(Answer { status, body });
+                return Ok(Answer { status, body, cost });
             }
         }
     }

@@ -34,7 +34,7 @@ use generator::{EDGE, END, Form, Generator, OUTPUT, Plan};
 use options::{HELP, Options, State};
 use peer::Peer;
 use questions::{Parameters, Question};
-use report::{Line, Times};
+use report::{Cost, Line, Times};
 use sender::Sender;
 use tidegate::{Merging, Tidegate};
 
@@ -148,11 +148,12 @@ fn race(options: &Options, folder: &Path) -> Outcome {
     };
     let report = format!(
         "{} edge records of 50 projects over 7 days, seed {}; {state}. Milliseconds: the median of {} runs, and the \
-         spread; the ratio is the best peer's median by Tidegate's, over 1 where Tidegate is faster.\n\n{}\n{notes}",
+         spread; the ratio is the best peer's median by Tidegate's, over 1 where Tidegate is faster.\n\n{}\n{}\n{notes}",
         options.records,
         options.seed,
         options.runs,
-        report::table(&systems, &lines)
+        report::table(&systems, &lines),
+        report::costs(&lines)
     );
     let file = folder.join("report.md");
     std::fs::write(&file, &report).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -278,12 +279,14 @@ fn measure(
     for (question, expected) in questions.iter().zip(answers) {
         say(&question.name);
         let mut times = vec![Times::default(); 1 + peers.len()];
+        let mut ran = Times::default();
         let mut take = |place: usize, time: Duration| {
             if let Some(times) = times.get_mut(place) {
                 times.add(time);
             }
         };
         for _ in 0..options.runs {
+            let before = tidegate.ran();
             let (time, answer) = match &mut sender {
                 Some(sender) => sender.during(|| tidegate.ask(&question.requests))?,
                 None => tidegate.ask(&question.requests)?,
@@ -293,13 +296,15 @@ fn measure(
                 compare(&question.name, ("Tidegate before", expected), ("Tidegate", &answer))?;
             }
             take(0, time);
+            ran.add(tidegate.ran().saturating_sub(before));
             for (place, peer) in peers.iter_mut().enumerate() {
                 let (time, answer) = peer.ask(&question.statements(&peer.name)?)?;
                 compare(&question.name, ("Tidegate", expected), (&peer.version, &answer))?;
                 take(place + 1, time);
             }
         }
-        lines.push(Line { question: question.name.clone(), about: question.about.clone(), times });
+        let cost = Cost { ran, rows: tidegate.read.rows, bytes: tidegate.read.bytes };
+        lines.push(Line { question: question.name.clone(), about: question.about.clone(), times, cost });
     }
     if let Some(sender) = sender {
         let (sent, rate) = sender.end()?;

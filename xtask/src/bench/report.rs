@@ -39,6 +39,17 @@ pub(crate) struct Line {
     pub(crate) question: String,
     pub(crate) about: String,
     pub(crate) times: Vec<Times>,
+    pub(crate) cost: Cost,
+}
+
+/// What a question costs Tidegate.
+#[derive(Debug, Default)]
+pub(crate) struct Cost {
+    /// Processor time of the service.
+    pub(crate) ran: Times,
+    /// What its statements read of segments.
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Line {
@@ -71,6 +82,16 @@ pub(crate) fn table(systems: &[String], lines: &[Line]) -> String {
     text
 }
 
+/// The table of what the questions cost Tidegate.
+pub(crate) fn costs(lines: &[Line]) -> String {
+    let mut text = "| Question | processors of Tidegate, ms | rows read | MB read |\n|---|---:|---:|---:|\n".to_owned();
+    for Line { question, cost: Cost { ran, rows, bytes }, .. } in lines {
+        let ran = ran.median().map_or_else(|| "-".to_owned(), number);
+        text.push_str(&format!("| `{question}` | {ran} | {rows} | {:.1} |\n", *bytes as f64 / 1e6));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,7 +103,8 @@ mod tests {
     }
 
     fn line(name: &str, times: Vec<Times>) -> Line {
-        Line { question: name.to_owned(), about: "what".to_owned(), times }
+        let cost = Cost { ran: self::times(&[3, 4, 5]), rows: 1_000, bytes: 2_500_000 };
+        Line { question: name.to_owned(), about: "what".to_owned(), times, cost }
     }
 
     #[test]
@@ -106,5 +128,6 @@ mod tests {
             | `c`: what | 100 (100..100) | - | - | - |\n\n\
             Tidegate is first in 1 of 2; geometric mean of the ratios 0.71.\n";
         assert_eq!(text, expected);
+        assert!(costs(&lines).ends_with("\n| `c` | 4.0 | 1000 | 2.5 |\n"), "{}", costs(&lines));
     }
 }

@@ -31,6 +31,27 @@ const TICKS: f64 = 100.0;
 pub(crate) struct Tidegate {
     service: Service,
     connection: Connection,
+    /// Of the question that was asked last.
+    pub(crate) read: Read,
+}
+
+/// What the statements of a question read of segments.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Read {
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Read {
+    /// Adds what `x-tidegate-cost` says of a request.
+    fn add(&mut self, cost: &str) {
+        let said = |name: &str| {
+            let value = cost.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
+            value.and_then(|value| value.parse::<u64>().ok()).unwrap_or_default()
+        };
+        self.rows += said("rows-read");
+        self.bytes += said("bytes-read");
+    }
 }
 
 /// What loading took.
@@ -90,7 +111,7 @@ impl Tidegate {
         };
         let service = Service::of(command, folder)?;
         let connection = Connection::open(&service.url, PRIVATE)?;
-        let mut tidegate = Self { service, connection };
+        let mut tidegate = Self { service, connection, read: Read::default() };
         save(&mut tidegate.connection)?;
         Ok(tidegate)
     }
@@ -158,6 +179,11 @@ impl Tidegate {
         // The name, the second field, may have blanks in it.
         let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
         fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS
+    }
+
+    /// Processor time of all threads of the service so far.
+    pub(crate) fn ran(&self) -> Duration {
+        Duration::from_secs_f64(self.scheduled().values().map(|(ran, _)| ran).sum::<f64>() / 1e3)
     }
 
     /// By the name of the threads: the milliseconds that they ran, and those that they were ready without a processor.
@@ -243,6 +269,7 @@ impl Tidegate {
     /// What the service says.
     pub(crate) fn ask(&mut self, requests: &[Request]) -> Result<(Duration, Answer), String> {
         let (mut time, mut answer) = (Duration::ZERO, Answer::new());
+        self.read = Read::default();
         for request in requests {
             let parameters: Vec<String> =
                 request.parameters.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
@@ -250,6 +277,7 @@ impl Tidegate {
             let began = Instant::now();
             let got = self.connection.get(&path)?;
             time += began.elapsed();
+            self.read.add(&got.cost);
             let body = got.good().map_err(|error| format!("{request:?}: {error}"))?;
             let body: Value = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
             answer.push(rows(body.get("result").ok_or("an answer without a result")?)?);
