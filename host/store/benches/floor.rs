@@ -1,7 +1,7 @@
 //! The least that the questions of the race cost: reading and decoding the columns that they name, and nothing else.
 //!
 //! ```text
-//! cargo bench -p tidegate-store --bench floor -- FOLDER
+//! cargo bench -p tidegate-store -p tidegate --bench floor -- FOLDER
 //! ```
 //!
 //! `FOLDER` is a data folder that `cargo xtask bench peers` has loaded. Each line is one set of columns, of the whole source or of its

@@ -1,5 +1,5 @@
-//! COUNT(DISTINCT text). The engine's own keeps each text, in a set of its own for each group, with a buffer of some
-//! kilobytes; these sets keep most texts as 16 bytes ([`TextSet`]), and nothing where there are none.
+//! COUNT(DISTINCT text). The engine's own keeps a copy of each text and compares it at each look-up; these sets keep most texts
+//! as 16 bytes ([`TextSet`]).
 //!
 //! A state is three columns: short texts and UUIDs as bytes, 16 of each, and a list of the other texts.
 

@@ -1,8 +1,8 @@
 //! The distinct texts of a group.
 //!
 //! Texts that are counted are mostly ids, addresses and short names. Those of up to 15 bytes and UUIDs are kept as 16 bytes each,
-//! without their text: to look one up costs one place in memory, and a set of them takes a quarter of one of texts. Two
-//! different texts never have the same 16 bytes, so that counts are exact.
+//! without their text, so that a look-up reads one place in memory. Two different texts never have the same 16 bytes: counts
+//! are exact.
 
 use datafusion::common::HashSet;
 
