@@ -58,7 +58,7 @@ struct Part {
 }
 
 fn main() {
-    let folder = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).expect("a data folder");
+    let folder = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap();
     let files = files(Path::new(&folder));
     println!("| Columns of | rows | MB | read, ms | read and decoded, ms | ns a row |");
     println!("|---|---:|---:|---:|---:|---:|");

@@ -289,7 +289,7 @@ impl Accumulator for OneGroup {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 

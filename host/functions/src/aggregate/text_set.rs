@@ -114,6 +114,7 @@ fn packed_uuid(text: &[u8]) -> Option<u128> {
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
     use std::collections::BTreeSet;
 

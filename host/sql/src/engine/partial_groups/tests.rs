@@ -118,7 +118,7 @@ async fn groups_go_out_when_memory_ends() {
     let own = found.unwrap();
     let mut groups = Vec::new();
     // The table of keys takes 128 KiB of it.
-    for room in [1 << 30, 240 << 10] {
+    for room in [1 << 30, 180 << 10] {
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(GreedyMemoryPool::new(room))).build().unwrap();
         let task = Arc::new(TaskContext::default().with_runtime(Arc::new(runtime)));
         let batches: Vec<_> = own.execute(0, task).unwrap().collect().await;
