@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 
 use super::sum::first;
-use super::text_set::{TextSet, is_long};
+use super::text_set::{Kept, TextSet, is_long};
 use crate::arrays::{arity, list_of};
 
 /// The number of different texts, without NULL. It is called without DISTINCT.
@@ -183,10 +183,26 @@ impl GroupsAccumulator for TextCounts {
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let mut rows = TextCounts::default();
-        let groups: Vec<usize> = (0..first(values)?.len()).collect();
-        rows.update_batch(values, &groups, filter, groups.len())?;
-        rows.state(EmitTo::All)
+        let values = first(values)?.as_string_view();
+        let kept = |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+        let (mut short, mut uuids) = (LargeBinaryBuilder::new(), LargeBinaryBuilder::new());
+        let (mut texts, mut lengths) = (StringViewBuilder::new(), Vec::with_capacity(values.len()));
+        for (row, text) in values.iter().enumerate() {
+            let none: &[u8] = &[];
+            let text = text.filter(|_| kept(row)).map(Kept::of);
+            match text {
+                Some(Kept::Short(packed)) => short.append_value(packed.to_le_bytes()),
+                _ => short.append_value(none),
+            }
+            match text {
+                Some(Kept::Uuid(packed)) => uuids.append_value(packed.to_le_bytes()),
+                _ => uuids.append_value(none),
+            }
+            let long = if let Some(Kept::Long(text)) = text { Some(text) } else { None };
+            lengths.push(usize::from(long.is_some()));
+            long.into_iter().for_each(|text| texts.append_value(text));
+        }
+        Ok(vec![Arc::new(short.finish()), Arc::new(uuids.finish()), lists(lengths, texts.finish())?])
     }
 
     fn size(&self) -> usize {

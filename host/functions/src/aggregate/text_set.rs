@@ -15,6 +15,22 @@ pub(super) const PACKED: usize = size_of::<u128>();
 /// Bytes of a UUID as a text.
 const UUID: usize = 36;
 
+/// A text as it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept<'t> {
+    Short(u128),
+    Uuid(u128),
+    Long(&'t str),
+}
+
+impl<'t> Kept<'t> {
+    pub(super) fn of(text: &'t str) -> Self {
+        let bytes = text.as_bytes();
+        let short = packed_short(bytes).map(Self::Short);
+        short.or_else(|| packed_uuid(bytes).map(Self::Uuid)).unwrap_or(Self::Long(text))
+    }
+}
+
 /// Distinct texts.
 #[derive(Debug, Default)]
 pub(super) struct TextSet {
@@ -27,13 +43,14 @@ pub(super) struct TextSet {
 
 impl TextSet {
     pub(super) fn insert(&mut self, text: &str) {
-        if let Some(packed) = packed_short(text.as_bytes()) {
-            self.short.insert(packed);
-        } else if let Some(packed) = packed_uuid(text.as_bytes()) {
-            self.uuids.insert(packed);
-        } else if !self.long.contains(text) {
-            self.long_bytes += text.len();
-            self.long.insert(text.into());
+        match Kept::of(text) {
+            Kept::Short(packed) => _ = self.short.insert(packed),
+            Kept::Uuid(packed) => _ = self.uuids.insert(packed),
+            Kept::Long(text) if self.long.contains(text) => {}
+            Kept::Long(text) => {
+                self.long_bytes += text.len();
+                self.long.insert(text.into());
+            }
         }
     }
 
