@@ -311,7 +311,7 @@ fn measure(
         let _ = writeln!(
             notes,
             "- While Tidegate was asked, {sent} more events came in, {rate:.0} a second: its answers about all projects are of \
-             these too, those of the peers are not."
+             these too, those of the peers are not. Its processor times are with those of the events that came in meanwhile."
         );
     }
     Ok(lines)
