@@ -3,7 +3,8 @@
 //!
 //! A state is three columns: short texts and UUIDs as bytes, 16 of each, and a list of the other texts.
 
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeBinaryBuilder, ListArray, StringViewArray,
@@ -27,9 +28,11 @@ use crate::arrays::{arity, list_of};
 
 /// The number of different texts, without NULL. It is called without DISTINCT.
 pub fn count_distinct() -> Arc<AggregateUDF> {
-    Arc::new(AggregateUDF::from(CountDistinct {
-        signature: Signature::exact(vec![DataType::Utf8View], Volatility::Immutable),
-    }))
+    static FUNCTION: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| {
+        let signature = Signature::exact(vec![DataType::Utf8View], Volatility::Immutable);
+        Arc::new(AggregateUDF::from(CountDistinct { signature }))
+    });
+    Arc::clone(&FUNCTION)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -174,35 +177,19 @@ impl GroupsAccumulator for TextCounts {
 
     fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
         let groups = self.take(emit);
-        let short = packed(&groups, |set, out| set.short().for_each(|value| out.extend_from_slice(&value)));
-        let uuids = packed(&groups, |set, out| set.uuids().for_each(|value| out.extend_from_slice(&value)));
-        let mut texts = StringViewBuilder::new();
-        let lengths: Vec<usize> =
-            groups.iter().map(|set| set.long().inspect(|text| texts.append_value(text)).count()).collect();
-        Ok(vec![short, uuids, lists(lengths, texts.finish())?])
+        let mut states = States::default();
+        groups.iter().try_for_each(|set| states.add(set.iter()))?;
+        states.finish()
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let values = first(values)?.as_string_view();
         let kept = |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
-        let (mut short, mut uuids) = (LargeBinaryBuilder::new(), LargeBinaryBuilder::new());
-        let (mut texts, mut lengths) = (StringViewBuilder::new(), Vec::with_capacity(values.len()));
+        let mut states = States::default();
         for (row, text) in values.iter().enumerate() {
-            let none: &[u8] = &[];
-            let text = text.filter(|_| kept(row)).map(Kept::of);
-            match text {
-                Some(Kept::Short(packed)) => short.append_value(packed.to_le_bytes()),
-                _ => short.append_value(none),
-            }
-            match text {
-                Some(Kept::Uuid(packed)) => uuids.append_value(packed.to_le_bytes()),
-                _ => uuids.append_value(none),
-            }
-            let long = if let Some(Kept::Long(text)) = text { Some(text) } else { None };
-            lengths.push(usize::from(long.is_some()));
-            long.into_iter().for_each(|text| texts.append_value(text));
+            states.add(text.filter(|_| kept(row)).map(Kept::of).into_iter())?;
         }
-        Ok(vec![Arc::new(short.finish()), Arc::new(uuids.finish()), lists(lengths, texts.finish())?])
+        states.finish()
     }
 
     fn size(&self) -> usize {
@@ -214,21 +201,43 @@ fn count(set: &TextSet) -> i64 {
     i64::try_from(set.len()).unwrap_or(i64::MAX)
 }
 
-/// For each group the bytes that `write` gives.
-fn packed(groups: &[TextSet], write: impl Fn(&TextSet, &mut Vec<u8>)) -> ArrayRef {
-    let mut values = LargeBinaryBuilder::new();
-    let mut bytes = Vec::new();
-    for set in groups {
-        bytes.clear();
-        write(set, &mut bytes);
-        values.append_value(&bytes);
-    }
-    Arc::new(values.finish()) as ArrayRef
+/// The columns of states that are being made.
+#[derive(Default)]
+struct States {
+    short: LargeBinaryBuilder,
+    uuids: LargeBinaryBuilder,
+    texts: StringViewBuilder,
+    /// Of each state, how many of the texts it has.
+    lengths: Vec<usize>,
 }
 
-fn lists(lengths: Vec<usize>, texts: StringViewArray) -> Result<ArrayRef> {
-    let field = Arc::new(Field::new_list_field(DataType::Utf8View, true));
-    Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), Arc::new(texts), None)?))
+impl States {
+    /// Adds the state of a group that has these different texts.
+    fn add<'t>(&mut self, texts: impl Iterator<Item = Kept<'t>>) -> Result<()> {
+        let mut long = 0;
+        for text in texts {
+            match text {
+                Kept::Short(packed) => self.short.write_all(&packed.to_le_bytes())?,
+                Kept::Uuid(packed) => self.uuids.write_all(&packed.to_le_bytes())?,
+                Kept::Long(text) => {
+                    self.texts.append_value(text);
+                    long += 1;
+                }
+            }
+        }
+        // What was written becomes a value.
+        self.short.append_value([]);
+        self.uuids.append_value([]);
+        self.lengths.push(long);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<ArrayRef>> {
+        let field = Arc::new(Field::new_list_field(DataType::Utf8View, true));
+        let lengths = OffsetBuffer::from_lengths(self.lengths);
+        let texts = ListArray::try_new(field, lengths, Arc::new(self.texts.finish()), None)?;
+        Ok(vec![Arc::new(self.short.finish()), Arc::new(self.uuids.finish()), Arc::new(texts)])
+    }
 }
 
 /// Which texts of a batch were just inserted. A column that repeats its texts has each of them at one place, so that the same

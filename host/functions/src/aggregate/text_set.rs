@@ -54,8 +54,7 @@ impl TextSet {
         }
     }
 
-    /// Adds what another set has: its short texts and its UUIDs as [`Self::short`] and [`Self::uuids`] give them. `None` if
-    /// these are no whole values.
+    /// Adds short texts and UUIDs of another set, 16 bytes of each. `None` if these are no whole values.
     pub(super) fn merge_packed(&mut self, short: &[u8], uuids: &[u8]) -> Option<()> {
         for (set, bytes) in [(&mut self.short, short), (&mut self.uuids, uuids)] {
             let (values, []) = bytes.as_chunks::<PACKED>() else { return None };
@@ -69,19 +68,11 @@ impl TextSet {
         self.short.len() + self.uuids.len() + self.long.len()
     }
 
-    /// The short texts, 16 bytes each.
-    pub(super) fn short(&self) -> impl Iterator<Item = [u8; PACKED]> {
-        self.short.iter().map(|value| value.to_le_bytes())
-    }
-
-    /// The UUIDs, 16 bytes each.
-    pub(super) fn uuids(&self) -> impl Iterator<Item = [u8; PACKED]> {
-        self.uuids.iter().map(|value| value.to_le_bytes())
-    }
-
-    /// All other texts.
-    pub(super) fn long(&self) -> impl Iterator<Item = &str> {
-        self.long.iter().map(AsRef::as_ref)
+    /// All of them, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Kept<'_>> {
+        let short = self.short.iter().map(|packed| Kept::Short(*packed));
+        let uuids = self.uuids.iter().map(|packed| Kept::Uuid(*packed));
+        short.chain(uuids).chain(self.long.iter().map(|text| Kept::Long(text)))
     }
 
     /// Bytes that it holds, without itself.
@@ -159,7 +150,7 @@ mod tests {
         texts.iter().chain(&texts).for_each(|text| set.insert(text));
         assert_eq!(set.len(), expected.len());
         let uuids = expected.iter().filter(|text| packed_uuid(text.as_bytes()).is_some()).count();
-        assert_eq!(set.uuids().count(), uuids);
+        assert_eq!(set.iter().filter(|kept| matches!(kept, Kept::Uuid(_))).count(), uuids);
         assert!(uuids > 32 && expected.iter().filter(|text| text.len() == UUID).count() > uuids);
         assert!(set.held() >= set.len() * PACKED);
     }
@@ -179,10 +170,15 @@ mod tests {
             texts.iter().for_each(|text| one.insert(text));
             texts.iter().filter(|_| number < 50).for_each(|text| other.insert(text));
         }
-        let short: Vec<u8> = one.short().flatten().collect();
-        let uuids: Vec<u8> = one.uuids().flatten().collect();
+        let (mut short, mut uuids) = (Vec::new(), Vec::new());
+        for kept in one.iter() {
+            match kept {
+                Kept::Short(packed) => short.extend(packed.to_le_bytes()),
+                Kept::Uuid(packed) => uuids.extend(packed.to_le_bytes()),
+                Kept::Long(text) => other.insert(text),
+            }
+        }
         assert!(other.merge_packed(&short, &uuids).is_some());
-        one.long().for_each(|text| other.insert(text));
         assert_eq!(other.len(), one.len());
         assert!(other.merge_packed(&short[1..], &[]).is_none());
     }
