@@ -8,19 +8,18 @@
 //! Integers that lie near each other, such as the status of a request, are numbered by a table of their range. Values that
 //! come in runs, such as the days of rows in the order of time, are looked up where they change.
 
+mod near;
 mod places;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 
+use near::Near;
 use places::{Key, Places};
 
 /// Rows after which is looked whether they repeat.
 const SAMPLE: usize = 512;
-
-/// The most entries of the table for integers that lie near each other, for all numbers by the columns before.
-const TABLE: usize = 1 << 13;
 
 /// No number: a batch has fewer rows.
 const NONE: u32 = u32::MAX;
@@ -33,8 +32,8 @@ const NULL: u128 = u128::MAX;
 pub struct RowNumbers {
     /// The numbers of a pass over a column.
     places: Places,
-    /// The numbers of integers that lie near each other.
-    table: Vec<u32>,
+    /// The numbers of integers that lie near each other, for each column.
+    near: Vec<Near>,
     /// Of the last batch: a row of each number.
     firsts: Vec<u32>,
     /// Of the last batch: the number of each row.
@@ -55,7 +54,7 @@ impl RowNumbers {
     pub fn new() -> Self {
         Self {
             places: Places::new(),
-            table: Vec::new(),
+            near: Vec::new(),
             firsts: Vec::new(),
             numbers: Vec::new(),
             before: Vec::new(),
@@ -65,8 +64,8 @@ impl RowNumbers {
 
     /// Bytes that it holds.
     pub fn size(&self) -> usize {
-        let rows = self.firsts.capacity() + self.numbers.capacity() + self.before.capacity() + self.table.capacity();
-        self.places.size() + rows * size_of::<u32>()
+        let rows = self.firsts.capacity() + self.numbers.capacity() + self.before.capacity();
+        self.places.size() + self.near.iter().map(Near::size).sum::<usize>() + rows * size_of::<u32>()
     }
 
     /// A row of each number, and the number of each row, which is less than how many there are. `None` where most rows
@@ -79,18 +78,22 @@ impl RowNumbers {
         }
         self.numbers.clear();
         self.firsts.clear();
-        for column in keys {
+        self.near.resize_with(keys.len(), Near::default);
+        let mut near = std::mem::take(&mut self.near);
+        let is_numbered = keys.iter().zip(&mut near).all(|(column, near)| {
             std::mem::swap(&mut self.numbers, &mut self.before);
             self.count_before = self.firsts.len().max(1);
-            if !self.column(column, keys.len() == 1) {
-                return None;
-            }
+            self.column(column, near, keys.len() == 1)
+        });
+        self.near = near;
+        if !is_numbered {
+            return None;
         }
         (self.numbers.len() == rows).then_some((&self.firsts, &self.numbers))
     }
 
     /// Numbers the rows by the numbers before and a column.
-    fn column(&mut self, column: &ArrayRef, is_single: bool) -> bool {
+    fn column(&mut self, column: &ArrayRef, near: &mut Near, is_single: bool) -> bool {
         let nulls = column.logical_nulls();
         let nulls = nulls.as_ref();
         match column.data_type() {
@@ -101,15 +104,15 @@ impl RowNumbers {
             }
             DataType::Boolean => {
                 let values: Vec<i64> = column.as_boolean().values().iter().map(i64::from).collect();
-                self.integers(&values, nulls, is_single)
+                self.integers(&values, nulls, near, is_single)
             }
             DataType::Int64 | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, _) => {
                 let data = column.to_data();
-                self.integers(data.buffer::<i64>(0).get(..column.len()).unwrap_or_default(), nulls, is_single)
+                self.integers(data.buffer::<i64>(0).get(..column.len()).unwrap_or_default(), nulls, near, is_single)
             }
             DataType::Date32 | DataType::Int32 => {
                 let data = column.to_data();
-                self.integers(data.buffer::<i32>(0).get(..column.len()).unwrap_or_default(), nulls, is_single)
+                self.integers(data.buffer::<i32>(0).get(..column.len()).unwrap_or_default(), nulls, near, is_single)
             }
             DataType::Float64 => {
                 let data = column.to_data();
@@ -125,10 +128,11 @@ impl RowNumbers {
         &mut self,
         values: &[T],
         nulls: Option<&NullBuffer>,
+        near: &mut Near,
         is_single: bool,
     ) -> bool {
-        if let Some((least, width)) = range(values, TABLE.checked_div(self.count_before).unwrap_or_default()) {
-            self.near(values, nulls, least, width);
+        if near.suits(values, self.count_before) {
+            self.near(values, nulls, near);
             return true;
         }
         let is_run = in_runs(values);
@@ -136,35 +140,21 @@ impl RowNumbers {
         (!is_single || is_run) && self.hashed(values, key, nulls, is_run)
     }
 
-    /// Numbers integers of which none is less than `least`, and none as much as `width` more but one; the last place is that
-    /// of NULL.
-    fn near<T: Copy + Into<i64>>(&mut self, values: &[T], nulls: Option<&NullBuffer>, least: i64, width: usize) {
-        let Self { table, firsts, numbers, before, count_before, .. } = self;
-        table.clear();
-        table.resize(width * *count_before, NONE);
+    /// Numbers the rows by the numbers before and integers that lie near each other.
+    fn near<T: Copy + Into<i64>>(&mut self, values: &[T], nulls: Option<&NullBuffer>, near: &mut Near) {
+        let Self { firsts, numbers, before, count_before, .. } = self;
+        let before = before.as_slice();
         firsts.clear();
         numbers.clear();
-        let mut number_at = |at: usize, row: usize| {
-            let Some(number) = table.get_mut(at) else { return 0 };
-            if *number == NONE {
-                *number = firsts.len() as u32;
-                firsts.push(row as u32);
-            }
-            *number
-        };
-        let place = |value: T| value.into().wrapping_sub(least) as usize;
-        let place_of = |row: usize, value: T| {
-            if nulls.is_some_and(|nulls| nulls.is_null(row)) { width - 1 } else { place(value) }
-        };
-        let rows = values.iter().copied().enumerate();
+        numbers.resize(values.len(), 0);
+        let values = |row: usize| values.get(row..).unwrap_or_default().iter().copied();
+        let before_from = |row: usize| before.get(row..).unwrap_or_default().iter().copied();
+        let valid = |row: usize, value: T| nulls.is_none_or(|nulls| nulls.is_valid(row)).then_some(value);
+        let valid_from = |row: usize| values(row).zip(row..).map(move |(value, row)| valid(row, value));
         match (before.is_empty(), nulls) {
-            (true, None) => numbers.extend(rows.map(|(row, value)| number_at(place(value), row))),
-            (true, Some(_)) => numbers.extend(rows.map(|(row, value)| number_at(place_of(row, value), row))),
-            (false, _) => {
-                let rows = rows.zip(before.iter());
-                let place = |row, value, before: u32| before as usize * width + place_of(row, value);
-                numbers.extend(rows.map(|((row, value), before)| number_at(place(row, value, *before), row)));
-            }
+            (true, None) => near.number(1, |row| values(row).map(|value| (0, Some(value))), firsts, numbers),
+            (true, Some(_)) => near.number(1, |row| valid_from(row).map(|value| (0, value)), firsts, numbers),
+            (false, _) => near.number(*count_before, |row| before_from(row).zip(valid_from(row)), firsts, numbers),
         }
     }
 
@@ -201,55 +191,34 @@ impl RowNumbers {
         places.begin();
         firsts.clear();
         numbers.clear();
-        let mut last = (Key::default(), NONE);
+        numbers.resize(values.len(), 0);
+        let key_of = |row: usize, value: T| Key::new(key(row, value), before(row));
+        let mut last = None;
         for (chunk, part) in values.chunks(SAMPLE).enumerate() {
             let start = chunk * SAMPLE;
-            numbers.extend(part.iter().enumerate().map(|(row, value)| {
-                let row = start + row;
-                let looked_up = Key::new(key(row, *value), before(row));
-                if RUNS && last.1 != NONE && last.0 == looked_up {
-                    return last.1;
+            let end = start + part.len();
+            let mut row = start;
+            while row < end {
+                let keys = part.get(row - start..).unwrap_or_default().iter().zip(row..);
+                let keys = keys.map(|(value, row)| key_of(row, *value));
+                let unknown = numbers.get_mut(row..end).unwrap_or_default();
+                row += if RUNS { places.known_in_runs(keys, &mut last, unknown) } else { places.known(keys, unknown) };
+                let (Some(value), Some(number)) = (part.get(row - start), numbers.get_mut(row)) else { break };
+                let key = key_of(row, *value);
+                *number = places.get_or_put(key, firsts.len() as u32);
+                if *number as usize == firsts.len() {
+                    firsts.push(row as u32);
                 }
-                let number = match places.get(looked_up) {
-                    Some(number) => number,
-                    None => {
-                        let number = places.get_or_put(looked_up, firsts.len() as u32);
-                        if number as usize == firsts.len() {
-                            firsts.push(row as u32);
-                        }
-                        number
-                    }
-                };
-                if RUNS {
-                    last = (looked_up, number);
-                }
-                number
-            }));
+                last = Some((key, *number));
+                row += 1;
+            }
             // Where nearly every row is a new one, there is little to save.
-            if part.len() == SAMPLE && firsts.len() > (start + SAMPLE) / 4 * 3 {
+            if part.len() == SAMPLE && firsts.len() > end / 4 * 3 {
                 return false;
             }
         }
         true
     }
-}
-
-/// The least of the values, and how many places they need, with one for NULL; `None` if these are more than `most`.
-fn range<T: Copy + Into<i64>>(values: &[T], most: usize) -> Option<(i64, usize)> {
-    let (mut least, mut greatest) = (i64::MAX, i64::MIN);
-    let mut width = 0;
-    for part in values.chunks(SAMPLE) {
-        for value in part {
-            let value = (*value).into();
-            least = least.min(value);
-            greatest = greatest.max(value);
-        }
-        width = usize::try_from(greatest.checked_sub(least)?).ok()?.checked_add(2)?;
-        if width > most {
-            return None;
-        }
-    }
-    Some((least, width))
 }
 
 /// Whether most of the first rows have the value of the row before.

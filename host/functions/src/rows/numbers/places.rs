@@ -69,9 +69,40 @@ impl Places {
         }
     }
 
+    /// Writes the numbers of keys up to the first that does not lie at its first place; how many that are.
+    pub(super) fn known(&self, keys: impl Iterator<Item = Key>, numbers: &mut [u32]) -> usize {
+        let (places, bits, pass) = (self.places.as_slice(), self.bits, self.pass);
+        let mut found = 0;
+        for (key, number) in keys.zip(numbers) {
+            match places.get(key.place(bits)) {
+                Some(place) if place.key == key && place.pass == pass => *number = place.number,
+                _ => break,
+            }
+            found += 1;
+        }
+        found
+    }
+
+    /// The same for keys that mostly equal the one before; `last` is a key that came before, with its number.
+    pub(super) fn known_in_runs(
+        &self,
+        keys: impl Iterator<Item = Key>,
+        last: &mut Option<(Key, u32)>,
+        numbers: &mut [u32],
+    ) -> usize {
+        let mut found = 0;
+        for (key, number) in keys.zip(numbers) {
+            let known = last.filter(|(last, _)| *last == key).or_else(|| Some((key, self.get(key)?)));
+            let Some((_, known_number)) = known else { break };
+            *number = known_number;
+            *last = known;
+            found += 1;
+        }
+        found
+    }
+
     /// The number of a key that lies at its first place.
-    #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<u32> {
+    fn get(&self, key: Key) -> Option<u32> {
         let place = self.places.get(key.place(self.bits))?;
         (place.key == key && place.pass == self.pass).then_some(place.number)
     }
