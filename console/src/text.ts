@@ -398,6 +398,7 @@ export const T = {
     of: (used: string, limit: string) => `${used} of ${limit}`,
     kept: (answers: string) => `Kept answers (${answers})`,
     statements: "Memory of running queries",
+    footers: "Footers of segments",
     disk: "Disk",
     hits: "Answered from the cache",
     resident: "Memory of the process",

@@ -106,6 +106,7 @@ export default function Status() {
           <Figure name={T.status.hits} value={lookups > 0 ? `${Math.round((100 * hits) / lookups)} %` : T.common.none} share={lookups > 0 ? hits / lookups : 0} />
           <Figure name={T.status.resident} value={bytes(value("process_resident_memory_bytes"))} />
           <Room name={T.status.statements} used={value("tidegate_statements_memory_bytes")} limit={value("tidegate_statements_memory_limit_bytes")} />
+          <Room name={T.status.footers} used={value("tidegate_footers_bytes")} limit={value("tidegate_footers_limit_bytes")} />
           <Room name={T.status.unread} used={value("tidegate_answers_bytes")} limit={value("tidegate_answers_limit_bytes")} />
           <Room name={T.status.disk} used={value("tidegate_disk_used_bytes")} limit={value("tidegate_disk_bytes")} />
           <Figure name={T.status.connections} value={count(value("tidegate_connections"))} />

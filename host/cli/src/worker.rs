@@ -20,6 +20,8 @@ use crate::serve::{listen, start_logging, stopped, tell};
 
 /// The least memory of a worker, in bytes.
 const LEAST_MEMORY: u64 = 16 << 20;
+/// The least memory for footers, in bytes, as on the server.
+const LEAST_FOOTER_MEMORY: u64 = 1 << 20;
 /// The least size of its cache, in bytes: some hundred blocks.
 const LEAST_CACHE: u64 = 256 << 20;
 /// The least and the most time of a read from the object store, in milliseconds.
@@ -58,6 +60,9 @@ pub(crate) struct Arguments {
     /// Memory that all tasks together may hold, such as "2 GiB"
     #[arg(long, env = "TIDEGATE_WORKER_MEMORY", value_parser = memory, default_value_t = ByteSize(number(Limits::default().total_memory)))]
     memory: ByteSize,
+    /// Memory for the footers of segments, beyond --memory; a task reads again what is not there
+    #[arg(long, env = "TIDEGATE_WORKER_FOOTER_MEMORY", value_parser = footer_memory, default_value_t = ByteSize(number(EngineOptions::default().footer_memory)))]
+    footer_memory: ByteSize,
     /// Threads that compute; as many as there are processors unless set
     #[arg(long, env = "TIDEGATE_WORKER_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -103,6 +108,10 @@ fn store_time(text: &str) -> Result<StoreTime, String> {
 
 fn memory(text: &str) -> Result<ByteSize, String> {
     byte_size(text, LEAST_MEMORY)
+}
+
+fn footer_memory(text: &str) -> Result<ByteSize, String> {
+    byte_size(text, LEAST_FOOTER_MEMORY)
 }
 
 fn cache_size(text: &str) -> Result<ByteSize, String> {
@@ -178,6 +187,7 @@ fn worker_options(arguments: &Arguments) -> WorkerOptions {
         // A task brings the bound of its statement.
         statement_memory: memory,
         total_memory: memory,
+        footer_memory: size(arguments.footer_memory.0),
         narrow: tidegate_store::narrowed,
         ..EngineOptions::default()
     };

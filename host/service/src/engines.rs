@@ -22,24 +22,23 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
-    /// Starts the query engine and the component runtime under the same limits, and the threads for both. `partitions`
-    /// is the number of partitions in which the engine runs a statement.
+    /// Starts the query engine and the component runtime under the same limits, and the threads for both. `engine`
+    /// says what the limits do not. With workers, the engine has them run what can be cut off statements.
     ///
     /// # Errors
     /// What does not start.
-    /// With workers, the engine has them run what can be cut off statements.
     pub(crate) fn start(
         runtime: RuntimeOptions,
-        partitions: usize,
+        engine: EngineOptions,
         workers: Option<(Arc<RemoteWorkers>, CutOptions)>,
     ) -> Result<Self, StartError> {
         let limits = &runtime.limits;
         let engine = Engine::new(&EngineOptions {
-            partitions,
             statement_memory: limits.statement_memory,
             total_memory: limits.total_memory,
             text: limits.text,
             narrow: tidegate_store::narrowed,
+            ..engine
         })
         .map_err(StartError::setup("the query engine"))?;
         let engine = match workers {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tidegate_model::{Errors, Limits};
 use tidegate_runtime::{Compilation, CompileCommand};
+use tidegate_sql::EngineOptions;
 use tidegate_store::StoreOptions;
 
 use crate::cluster_options::ClusterOptions;
@@ -39,6 +40,8 @@ pub struct Options {
     pub cache: CacheOptions,
     /// The options of the log store.
     pub store: StoreOptions,
+    /// Bytes of footers of segments, with their tables of checksums, that stay in memory.
+    pub footer_memory: usize,
     /// The rate limits of one token.
     pub rate: RateOptions,
     /// Admission control: how many queries run and wait at the same time.
@@ -71,6 +74,7 @@ impl Options {
             syslog: SyslogOptions::default(),
             cache: CacheOptions::default(),
             store: StoreOptions::default(),
+            footer_memory: EngineOptions::default().footer_memory,
             rate: RateOptions::default(),
             admission: AdmissionOptions::default(),
             follow: FollowOptions::default(),

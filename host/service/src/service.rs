@@ -99,8 +99,9 @@ impl Service {
             ..RuntimeOptions::default()
         };
         let workers = options.cluster.start()?;
+        let engine = EngineOptions { footer_memory: options.footer_memory, ..EngineOptions::default() };
         let cut = workers.clone().map(|workers| (workers, options.cluster.cut()));
-        let engines = Engines::start(runtime, EngineOptions::default().partitions, cut)?;
+        let engines = Engines::start(runtime, engine, cut)?;
         let service = Self::over(options, store, tokens, &engines, workers, clock).await?;
         seed::sources(&service.store)?;
         service.registry.fill(service.store.catalog().endpoint_entries()?);

@@ -70,6 +70,9 @@ use shared_rows::SharedParts;
 const LAST_CHECK: &str = "SanityCheckPlan";
 const TAKES_PROJECTIONS_IN: &str = "ProjectionPushdown";
 
+/// The footers of a hundred million rows of 35 columns, about: a kilobyte for each column of a row group.
+const FOOTER_MEMORY: usize = 256 << 20;
+
 /// Settings of the engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -79,6 +82,9 @@ pub struct EngineOptions {
     pub statement_memory: usize,
     /// Bytes that the operators of all statements may hold together.
     pub total_memory: usize,
+    /// Bytes of what is kept of files that are scanned, such as footers; what is needed least recently is dropped. A scan
+    /// reads again what is not kept.
+    pub footer_memory: usize,
     /// What the text of a statement may be.
     pub text: TextLimits,
     /// How tables are taken that have records of many fields, of which a statement reads few.
@@ -93,6 +99,7 @@ impl Default for EngineOptions {
             partitions,
             statement_memory: limits.statement_memory,
             total_memory: limits.total_memory,
+            footer_memory: FOOTER_MEMORY,
             text: limits.text,
             narrow: narrow::never,
         }
@@ -171,7 +178,11 @@ impl Engine {
         // Operators do not spill to disk: a statement that needs more memory than its limit is refused, and temporary
         // files cannot fill the disk that holds the logs.
         let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
-        let runtime = RuntimeEnvBuilder::new().with_disk_manager_builder(no_disk).build().planned()?;
+        let runtime = RuntimeEnvBuilder::new()
+            .with_disk_manager_builder(no_disk)
+            .with_metadata_cache_limit(options.footer_memory)
+            .build()
+            .planned()?;
         let runtime = Arc::new(runtime);
         // Each call of a function in a plan holds options. Without these it would have its own, and comparing two calls, as
         // the optimizer does often, would compare the options as texts.
@@ -221,6 +232,12 @@ impl Engine {
     /// The bytes that running statements, and components from [`Engine::memory`], have reserved.
     pub fn memory_reserved(&self) -> usize {
         self.total_memory.reserved()
+    }
+
+    /// The bytes of footers, and of other facts about files that are scanned, that are kept.
+    pub fn footers_kept(&self) -> usize {
+        let kept = self.runtime.cache_manager.get_file_metadata_cache().list_entries();
+        kept.values().map(|entry| entry.size_bytes).sum()
     }
 
     /// A memory pool for components: taken from that of all statements, and at most half of it, so that components

@@ -15,6 +15,34 @@ const SETTINGS: [(&str, &str); 4] = [
     ("TIDEGATE_COMPACTION_PERCENT", "100"),
 ];
 
+/// More footers than stay in memory: all queries get the same answers, and no more is held.
+#[test]
+fn footers_that_were_dropped_are_read_again() {
+    let settings = [
+        ("TIDEGATE_INGEST_FLUSH_ROWS", "20"),
+        ("TIDEGATE_INGEST_FLUSH_INTERVAL", "50ms"),
+        ("TIDEGATE_COMPACTION_FAN_IN", "1000"),
+        ("TIDEGATE_STORAGE_FOOTER_MEMORY", "1 MiB"),
+    ];
+    let server = Server::start_set(&settings);
+    let mut sent = 0;
+    while server.metric("tidegate_store_segments") < 120.0 {
+        assert!(sent < 100_000, "too few segments: {}", server.text("/metrics"));
+        server.send(EDGE, &Value::Array((sent..sent + 20).map(event).collect()));
+        sent += 20;
+    }
+    let all = (0..sent).filter(|number| number % 3 == 1).count();
+    let mut most = 0.0_f64;
+    for round in 0..3 {
+        // Another text each time, so that no answer is kept.
+        let sql = format!("SELECT COUNT(*) AS c, COUNT(DISTINCT id) AS d FROM edge_logs WHERE id != 'none{round}'");
+        let answer = server.sql(&sql);
+        assert_eq!((answer.column("c"), answer.column("d")), (vec![json!(all)], vec![json!(all)]));
+        most = most.max(server.metric("tidegate_footers_bytes"));
+    }
+    assert!((512.0 * 1024.0..=1024.0 * 1024.0).contains(&most), "{most} bytes of footers");
+}
+
 fn event(number: i64) -> Value {
     let mut event = request(&format!("{number:04}"), TIME + number * 1_000, &format!("/rest/v1/items{}", number % 7));
     event["project"] = json!(format!("p{}", number % 3));

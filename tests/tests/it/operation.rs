@@ -195,10 +195,15 @@ fn metrics_have_memory_and_disk_with_their_limits() {
         ("TIDEGATE_ADMISSION_ANSWER_MEMORY", "160 MiB"),
         ("TIDEGATE_INGEST_BODY_MEMORY", "16 MiB"),
         ("TIDEGATE_CACHE_MEMORY", "5 MiB"),
+        ("TIDEGATE_STORAGE_FOOTER_MEMORY", "3 MiB"),
     ]);
-    for (name, mebibytes) in
-        [("statements_memory_limit", 96.0), ("answers_limit", 160.0), ("ingest_body_limit", 16.0), ("cache_limit", 5.0)]
-    {
+    for (name, mebibytes) in [
+        ("statements_memory_limit", 96.0),
+        ("answers_limit", 160.0),
+        ("ingest_body_limit", 16.0),
+        ("cache_limit", 5.0),
+        ("footers_limit", 3.0),
+    ] {
         let name = format!("tidegate_{name}_bytes");
         assert_eq!(server.metric(&name), mebibytes * 1024.0 * 1024.0, "{name}");
     }

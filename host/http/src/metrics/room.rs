@@ -30,6 +30,7 @@ pub(super) struct RoomMetrics {
     bodies: Room,
     cache: Room,
     unflushed: Room,
+    footers: Room,
     disk: Room,
 }
 
@@ -59,6 +60,8 @@ impl RoomMetrics {
                 "The most of them, beyond which events are refused ([ingest] buffer_bytes)",
                 &all.unflushed.limit,
             ),
+            ("tidegate_footers_bytes", "Footers of segments that stay in memory", &all.footers.used),
+            ("tidegate_footers_limit_bytes", "The most of them ([storage] footer_memory)", &all.footers.limit),
             ("tidegate_disk_used_bytes", "What is taken of the disk that has the data folder", &all.disk.used),
             ("tidegate_disk_bytes", "The size of that disk, without what only the system may take", &all.disk.limit),
         ] {
@@ -75,6 +78,7 @@ impl RoomMetrics {
         self.bodies.set(number(bodies.used()), number(options.ingest.body_memory));
         self.cache.set(service.cache.size().1, number(options.cache.memory));
         self.unflushed.set(unflushed, number(options.store.max_unflushed_bytes));
+        self.footers.set(number(service.executor.footers_kept()), number(options.footer_memory));
         if let Ok(disk) = rustix::fs::statvfs(&options.data_dir) {
             // What only the system may take (`f_bfree` without `f_bavail`) counts as neither used nor free.
             let used = disk.f_blocks.saturating_sub(disk.f_bfree).saturating_mul(disk.f_frsize);

@@ -110,6 +110,11 @@ impl Executor {
         &self.answers
     }
 
+    /// The bytes of footers that are kept, of `footer_memory`.
+    pub fn footers_kept(&self) -> usize {
+        self.engine.footers_kept()
+    }
+
     /// The bytes that running statements and components have reserved of `total_memory`.
     pub fn statement_memory(&self) -> usize {
         self.engine.memory_reserved()

@@ -82,10 +82,10 @@ pub static SECTIONS: &[&dyn Section<Options>] = &[
     },
     &Part {
         name: "storage",
-        what: "where segments are kept besides the data folder",
+        what: "where segments are kept besides the data folder, and what of them stays in memory",
         settings: STORAGE,
-        of: |o: &Options| &o.store,
-        of_mut: |o| &mut o.store,
+        of: |o| o,
+        of_mut: |o| o,
     },
     &Part {
         name: "rate",

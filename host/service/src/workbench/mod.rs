@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use tempfile::TempDir;
 use tidegate_model::{Failure, Limits, Manifest, number};
 use tidegate_runtime::RuntimeOptions;
+use tidegate_sql::EngineOptions;
 use tidegate_store::{Store, StoreError, StoreOptions, event_time};
 
 use crate::answer::{Encoded, Format};
@@ -167,7 +168,7 @@ impl Workbench {
             ..RuntimeOptions::default()
         };
         // With one partition, batches and the order of rows do not depend on the number of processors.
-        let engines = Engines::start(runtime, 1, None)?;
+        let engines = Engines::start(runtime, EngineOptions { partitions: 1, ..EngineOptions::default() }, None)?;
         Ok(Self { engines, options })
     }
 
