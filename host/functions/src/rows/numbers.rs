@@ -18,7 +18,7 @@ use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use near::Near;
 use places::{Key, Places};
 
-/// Rows after which is looked whether they repeat.
+/// Rows after which is looked whether it is worth going on: whether they repeat, whether their range is small.
 const SAMPLE: usize = 512;
 
 /// No number: a batch has fewer rows.

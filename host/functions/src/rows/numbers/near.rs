@@ -1,12 +1,9 @@
 //! The table in which integers that lie near each other are numbered: a place for each of their range.
 
-use super::NONE;
+use super::{NONE, SAMPLE};
 
 /// The most places of a table, for all numbers by the columns before.
 const PLACES: usize = (1 << 13) + 1;
-
-/// Values after which is looked whether their range is too wide.
-const SAMPLE: usize = 512;
 
 /// The integers from `least` on, as many as `span` says: a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +61,8 @@ pub(super) struct Near {
 }
 
 impl Near {
-    /// Whether the values lie near enough to be numbered, where the columns before have given `before` numbers. What is
-    /// numbered next is this.
+    /// Whether the values lie near enough to be numbered, where the columns before have given `before` numbers. Their
+    /// range is kept for [`Near::number`], which is called for the same values.
     pub(super) fn suits<T: Copy + Into<i64>>(&mut self, values: &[T], before: usize) -> bool {
         // The last place is that of NULL.
         let most = PLACES.checked_div(before).unwrap_or_default().saturating_sub(1);
@@ -78,7 +75,7 @@ impl Near {
         self.range.is_some()
     }
 
-    /// Numbers rows: writes a row of each number, and the number of each row. `place` gives, from a row on, each row's number by the
+    /// Numbers rows: writes a row of each number, and the number of each row. `rows` gives, from a row on, each row's number by the
     /// columns before and its value, without one for NULL.
     pub(super) fn number<T: Into<i64>, R: Iterator<Item = (u32, Option<T>)>>(
         &mut self,
