@@ -7,13 +7,16 @@
 //! - What is known of the file is taken off it where conditions do not change while the scan runs: the engine would make
 //!   its statistics and a predicate over them for each file, and leave out what was left out when the scan was planned.
 //!
+//! Where a file has its filters and indexes stays with its segment, so that the footer of a file without matches is not
+//! needed again.
+//!
 //! Indexes are read when the scan opens a segment, not while the query is planned: a query that stops early asks for
 //! few segments, and the streams of a scan read their indexes in parallel.
 
 use std::{fmt, sync::Arc};
 
 use datafusion::{
-    common::{exec_err, internal_datafusion_err, tree_node::TreeNodeRecursion},
+    common::{exec_err, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion},
     datasource::{
         listing::PartitionedFile,
         physical_plan::{FileScanConfig, FileSource, ParquetSource, parquet::ParquetAccessPlan},
@@ -35,8 +38,10 @@ use crate::{
     scan::{
         file_schemas::FileSchemas,
         id_search::IdSearch,
+        segment_reader::SegmentOfFile,
         trigram_reader::{IndexReader, TextSearch},
     },
+    segment::search_places::SearchPlaces,
 };
 
 /// A scan of files that are prepared before they are opened. It lives from the opening of a stream to its end: the
@@ -142,24 +147,33 @@ impl Preparation {
     async fn prepared(&self, mut file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let mut reader =
             self.index.readers.create_reader(self.index.partition, file.clone(), None, &self.index.metrics)?;
-        let footer = reader.get_metadata(None).await?;
+        let Some(SegmentOfFile(segment)) = file.extension::<SegmentOfFile>().cloned() else {
+            return internal_err!("a file of the scan is no segment");
+        };
+        let places = match segment.search_places.get() {
+            Some(places) => places,
+            None => {
+                let footer = reader.get_metadata(None).await?;
+                segment.search_places.get_or_init(|| SearchPlaces::of_footer(&footer, segment.bytes))
+            }
+        };
         if let Some(access) = file.extension::<ParquetAccessPlan>()
-            && access.len() != footer.num_row_groups()
+            && access.len() != places.rows.len()
         {
             return exec_err!("a file of the scan has other row groups than its plan");
         }
         if let Some(ids) = file.extension::<IdSearch>() {
-            match ids.pruned(reader.as_mut(), &footer, file.extension::<ParquetAccessPlan>()).await? {
+            match ids.pruned(reader.as_mut(), places, file.extension::<ParquetAccessPlan>()).await? {
                 Some(access) => file = file.with_extension(access),
                 None => return Ok(Box::new(NothingToRead)),
             }
         }
-        let Some(file) = self.index.pruned(file, reader.as_mut(), &footer).await? else {
+        let Some(file) = self.index.pruned(file, reader.as_mut(), places).await? else {
             return Ok(Box::new(NothingToRead));
         };
         let schema = match self.schemas.get(&file) {
             Some(schema) => schema,
-            None => self.schemas.read(&file, &footer)?,
+            None => self.schemas.read(&file, &reader.get_metadata(None).await?)?,
         };
         self.planned(file.with_arrow_schema(schema))
     }

@@ -2,7 +2,8 @@
 //!
 //! The engine's reader knows these filters too. It looks at them when a file is open, which takes a third of a
 //! millisecond, and reads them as a whole: 32 KiB of each row group. An id is in one block of 32 bytes. So the blocks are
-//! looked up before the file is opened, and most files never are.
+//! looked up before the file is opened, and most files never are: where they lie stays with the segment
+//! ([`search_places`](crate::segment::search_places)).
 
 use std::{collections::HashMap, ops::Range};
 
@@ -13,11 +14,7 @@ use datafusion::{
     logical_expr::{Expr, Operator, expr::InList},
     scalar::ScalarValue,
 };
-use parquet::{
-    arrow::async_reader::AsyncFileReader,
-    bloom_filter::Sbbf,
-    file::metadata::{ParquetMetaData, RowGroupMetaData},
-};
+use parquet::{arrow::async_reader::AsyncFileReader, bloom_filter::Sbbf};
 
 use crate::{
     field_names::ID,
@@ -25,6 +22,7 @@ use crate::{
         kind::{Kind, Scalar},
         shape::Shape,
     },
+    segment::search_places::SearchPlaces,
 };
 
 /// The most ids of a search. With more of them, most row groups have one.
@@ -54,35 +52,30 @@ impl IdSearch {
     pub(crate) async fn pruned(
         &self,
         reader: &mut (dyn AsyncFileReader + Send),
-        metadata: &ParquetMetaData,
+        places: &SearchPlaces,
         before: Option<&ParquetAccessPlan>,
     ) -> Result<Option<ParquetAccessPlan>> {
-        let count = metadata.num_row_groups();
+        let count = places.rows.len();
         let mut access = match before {
             Some(before) if before.len() == count => before.inner().to_vec(),
             Some(before) => return Ok(Some(before.clone())),
             None => vec![RowGroupAccess::Scan; count],
         };
-        let columns = metadata.file_metadata().schema_descr().columns();
-        let column = columns.iter().position(|column| column.path().parts() == [ID]);
-        let mut layouts = HashMap::new();
+        let mut layouts = Layouts::of(&self.0);
+        let known = places.known_headers.get_or_try_init(|| known_headers(reader, places, &mut layouts)).await?;
         let (mut asked, mut ranges) = (Vec::new(), Vec::new());
-        for (group, access) in metadata.row_groups().iter().zip(&mut access) {
-            let place = column.and_then(|column| filter_place(group, column)).filter(|_| access.should_scan());
-            let Some(Range { start, end }) = place else { continue };
-            let length = usize::try_from(end - start).unwrap_or(usize::MAX);
-            let layout = layouts.entry(length).or_insert_with(|| Layout::of(length, &self.0));
-            let Some(layout) = layout.as_ref() else { continue };
-            ranges.extend(layout.ranges(start));
-            asked.push((access, length));
+        for ((filter, is_known), access) in places.id_filters.iter().zip(known).zip(&mut access) {
+            let Some(filter) = filter.as_ref().filter(|_| *is_known && access.should_scan()) else { continue };
+            let Some(layout) = layouts.of_filter(filter) else { continue };
+            ranges.extend(layout.blocks(filter.start));
+            asked.push(access);
         }
         let read = reader.get_byte_ranges(ranges).await?;
         let mut read = read.as_slice();
-        for (access, length) in asked {
-            let Some(layout) = layouts.get(&length).and_then(Option::as_ref) else { continue };
-            let Some((of_group, rest)) = read.split_at_checked(1 + self.0.len()) else { break };
+        for access in asked {
+            let Some((blocks, rest)) = read.split_at_checked(self.0.len()) else { break };
             read = rest;
-            if !layout.may_have(of_group, &self.0) {
+            if !may_have(blocks, &self.0) {
                 *access = RowGroupAccess::Skip;
             }
         }
@@ -91,18 +84,49 @@ impl IdSearch {
     }
 }
 
-/// Where a row group has its filter.
-fn filter_place(group: &RowGroupMetaData, column: usize) -> Option<Range<u64>> {
-    let chunk = group.columns().get(column)?;
-    let start = u64::try_from(chunk.bloom_filter_offset()?).ok()?;
-    let length = u64::try_from(chunk.bloom_filter_length()?).ok()?;
-    Some(start..start.checked_add(length)?)
+/// Reads of each row group's filter whether its header is that of its layout. It is read once for a file.
+async fn known_headers(
+    reader: &mut (dyn AsyncFileReader + Send),
+    places: &SearchPlaces,
+    layouts: &mut Layouts<'_>,
+) -> Result<Vec<bool>> {
+    let (mut expected, mut ranges) = (Vec::new(), Vec::new());
+    for filter in &places.id_filters {
+        let header = filter.as_ref().and_then(|filter| {
+            let header = layouts.of_filter(filter)?.header.clone();
+            ranges.push(filter.start..filter.start + header.len() as u64);
+            Some(header)
+        });
+        expected.push(header);
+    }
+    let mut read = reader.get_byte_ranges(ranges).await?.into_iter();
+    Ok(expected.into_iter().map(|header| header.is_some_and(|header| read.next() == Some(header))).collect())
+}
+
+/// The layouts of filters, by their lengths: those of a source have a few lengths.
+struct Layouts<'a> {
+    ids: &'a [String],
+    known: HashMap<u64, Option<Layout>>,
+}
+
+impl Layouts<'_> {
+    fn of(ids: &[String]) -> Layouts<'_> {
+        Layouts { ids, known: HashMap::new() }
+    }
+
+    /// The layout of a filter that has these bytes of the file; `None` if there is none with such a length.
+    fn of_filter(&mut self, filter: &Range<u64>) -> Option<&Layout> {
+        let length = filter.end.saturating_sub(filter.start);
+        let ids = self.ids;
+        let layout = self.known.entry(length).or_insert_with(|| Layout::of(usize::try_from(length).ok()?, ids));
+        layout.as_ref()
+    }
 }
 
 /// How a filter of some length lies in the file: a header, then its blocks.
 #[derive(Debug)]
 struct Layout {
-    header: Vec<u8>,
+    header: Bytes,
     /// The number of the block of each id.
     blocks: Vec<usize>,
 }
@@ -122,7 +146,7 @@ impl Layout {
         if written.len() != length {
             return None;
         }
-        let header = written.get(..length - bytes)?.to_vec();
+        let header = Bytes::copy_from_slice(written.get(..length - bytes)?);
         let block = |id: &String| {
             let mut filter = empty.clone();
             filter.insert(id.as_str());
@@ -134,26 +158,20 @@ impl Layout {
         Some(Layout { header, blocks })
     }
 
-    /// What is read of a filter: its header, and the block of each id.
-    fn ranges(&self, start: u64) -> impl Iterator<Item = Range<u64>> {
+    /// What is read of a filter that begins at `start`: the block of each id.
+    fn blocks(&self, start: u64) -> impl Iterator<Item = Range<u64>> {
         let first = start + self.header.len() as u64;
-        let block = move |number: &usize| {
+        self.blocks.iter().map(move |number| {
             let start = first + (number * BLOCK) as u64;
             start..start + BLOCK as u64
-        };
-        std::iter::once(start..first).chain(self.blocks.iter().map(block))
+        })
     }
+}
 
-    /// Whether a row group may have one of the ids, by what was read of its filter.
-    fn may_have(&self, read: &[Bytes], ids: &[String]) -> bool {
-        let Some((header, blocks)) = read.split_first() else { return true };
-        // A filter of another kind has another header.
-        if **header != *self.header {
-            return true;
-        }
-        // In a filter of one block, every value is in that.
-        blocks.iter().zip(ids).any(|(block, id)| block.len() != BLOCK || Sbbf::new(block).check(id.as_str()))
-    }
+/// Whether a row group may have one of the ids, by the block of each.
+fn may_have(blocks: &[Bytes], ids: &[String]) -> bool {
+    // In a filter of one block, every value is in that.
+    blocks.iter().zip(ids).any(|(block, id)| block.len() != BLOCK || Sbbf::new(block).check(id.as_str()))
 }
 
 /// The shortest of several lists of ids, one of which all wanted rows have.
@@ -245,14 +263,11 @@ mod tests {
             for id in &ids {
                 let id = std::slice::from_ref(id);
                 let layout = Layout::of(length, id).unwrap();
+                assert_eq!(file.slice(5..5 + layout.header.len()), layout.header);
                 let read: Vec<Bytes> =
-                    layout.ranges(5).map(|range| file.slice(range.start as usize..range.end as usize)).collect();
-                assert_eq!(layout.may_have(&read, id), filter.check(id.first().unwrap().as_str()), "{blocks} {id:?}");
+                    layout.blocks(5).map(|range| file.slice(range.start as usize..range.end as usize)).collect();
+                assert_eq!(may_have(&read, id), filter.check(id.first().unwrap().as_str()), "{blocks} {id:?}");
             }
-            // Another header, and another length.
-            let layout = Layout::of(length, &ids).unwrap();
-            let other: Vec<Bytes> = layout.ranges(0).map(|_| Bytes::from_static(&[0; BLOCK])).collect();
-            assert!(layout.may_have(&other, &ids));
             assert!(Layout::of(length + 1, &ids).is_none());
             assert!(Layout::of(blocks * BLOCK, &ids).is_none());
         }

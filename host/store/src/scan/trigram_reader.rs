@@ -14,21 +14,19 @@ use datafusion::{
     error::Result,
     physical_plan::metrics::{Count, ExecutionPlanMetricsSet},
 };
-use parquet::{
-    arrow::{
-        arrow_reader::{RowSelection, RowSelector},
-        async_reader::AsyncFileReader,
-    },
-    file::metadata::ParquetMetaData,
+use parquet::arrow::{
+    arrow_reader::{RowSelection, RowSelector},
+    async_reader::AsyncFileReader,
 };
 use tidegate_model::TextCondition;
 use tokio::sync::OnceCell;
 
 use crate::segment::{
     file_error::Damage,
+    search_places::SearchPlaces,
     trigram::{
         GRANULE_ROWS,
-        directory::{INDEX_KEY, IndexPlace, Layout, VERSION, chunk_range},
+        directory::{IndexPlace, Layout, chunk_range},
         search::{self, Search},
     },
 };
@@ -68,53 +66,30 @@ impl IndexReader {
         &self,
         file: PartitionedFile,
         reader: &mut (dyn AsyncFileReader + Send),
-        metadata: &ParquetMetaData,
+        places: &SearchPlaces,
     ) -> Result<Option<PartitionedFile>> {
         let Some(search) = file.extension::<TextSearch>() else { return Ok(Some(file)) };
-        let rows: Vec<usize> =
-            metadata.row_groups().iter().map(|group| usize::try_from(group.num_rows()).unwrap_or(0)).collect();
-        let look_up = look_up_all(reader, metadata, &file, &search.condition, granules_of(&rows));
+        let look_up = look_up_all(reader, places, &file, &search.condition);
         let may_have = search.may_have.get_or_try_init(|| look_up).await?;
         let before = file.extension::<ParquetAccessPlan>().map(ParquetAccessPlan::inner);
-        let (access, read, skipped) = access(&rows, before, may_have);
+        let (access, read, skipped) = access(&places.rows, before, may_have);
         self.read.add(read);
         self.skipped.add(skipped);
         Ok((read > 0).then(|| file.with_extension(ParquetAccessPlan::new(access))))
     }
 }
 
-/// The number of granules of a file with row groups of so many rows.
-fn granules_of(groups: &[usize]) -> usize {
-    groups.iter().map(|rows| rows.div_ceil(GRANULE_ROWS)).sum()
-}
-
-/// The indexes of a file that fit to its row groups.
-fn places(metadata: &ParquetMetaData, file: &PartitionedFile, granules: usize) -> Vec<IndexPlace> {
-    let said = metadata.file_metadata().key_value_metadata().into_iter().flatten();
-    let said = said.filter(|said| said.key == INDEX_KEY).filter_map(|said| said.value.as_deref());
-    let places = said.filter_map(|said| serde_json::from_str::<Vec<IndexPlace>>(said).ok()).flatten();
-    let fits = |place: &IndexPlace| {
-        let end = place.start.checked_add(place.bytes);
-        place.version == VERSION
-            && place.granules == granules
-            && end.is_some_and(|end| end <= file.object_meta.size)
-            && Layout::of(granules).is_some_and(|layout| layout.directory_bytes() as u64 <= place.bytes)
-    };
-    places.filter(fits).collect()
-}
-
 /// Whether each granule of a file may have the texts.
 async fn look_up_all(
     reader: &mut (dyn AsyncFileReader + Send),
-    metadata: &ParquetMetaData,
+    places: &SearchPlaces,
     file: &PartitionedFile,
     condition: &TextCondition,
-    granules: usize,
 ) -> Result<Vec<bool>> {
-    let mut may_have = vec![true; granules];
-    for place in places(metadata, file, granules) {
+    let mut may_have = vec![true; places.granules()];
+    for place in &places.indexes {
         if let (Some(search), Some(layout)) = (Search::of(condition, &place.column), Layout::of(place.granules)) {
-            match look_up(reader, &search, &place, &layout).await? {
+            match look_up(reader, &search, place, &layout).await? {
                 Ok(found) => may_have.iter_mut().zip(found).for_each(|(may_have, found)| *may_have &= found),
                 // Its bytes are those that were written. Without the index the answer is the same.
                 Err(error) => tracing::warn!(file = %file.object_meta.location, %error, "an index is not used"),

@@ -70,6 +70,7 @@ pub(crate) fn load(conn: &Connection, source_key: i64, source: Uuid, folder: &Pa
             checksum: row.get(7)?,
             seqs: Option::zip(row.get(8)?, row.get(9)?),
             row_places: OnceLock::new(),
+            search_places: OnceLock::new(),
             damage: OnceLock::new(),
             removal: AtomicU8::new(FileRemoval::Keep as u8),
         };

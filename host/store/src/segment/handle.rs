@@ -19,6 +19,7 @@ use crate::{
     segment::{
         footer_entry::{FooterEntry, RowPlaces},
         run::Run,
+        search_places::SearchPlaces,
     },
 };
 
@@ -55,6 +56,8 @@ pub(crate) struct Segment {
     pub(crate) seqs: Option<(i64, i64)>,
     /// Which rows have their place, once that was asked for.
     pub(crate) row_places: OnceLock<RowPlaces>,
+    /// Where its filters and indexes lie, once a search asked for them.
+    pub(crate) search_places: OnceLock<SearchPlaces>,
     /// Why it cannot be read, once that was found.
     pub(crate) damage: OnceLock<String>,
     pub(crate) removal: AtomicU8,
@@ -151,6 +154,7 @@ impl Segment {
             checksum,
             seqs: None,
             row_places: OnceLock::new(),
+            search_places: OnceLock::new(),
             damage: OnceLock::new(),
             removal: AtomicU8::new(FileRemoval::Keep as u8),
         }
@@ -172,6 +176,7 @@ impl Segment {
             checksum: Some(checksum),
             seqs: Some((entry.first_seq, entry.last_seq)),
             row_places: OnceLock::new(),
+            search_places: OnceLock::new(),
             damage: OnceLock::new(),
             removal: AtomicU8::new(FileRemoval::Keep as u8),
         }

@@ -10,8 +10,8 @@
 //! [`handle`] is a segment that is in use: what the catalog says of it, and the lifetime of its file. [`cluster`]
 //! decides about runs and the order of rows, [`column_encoding`] how columns are encoded, [`writer`] writes a segment, [`text_indexes`] decides which texts it has an
 //! index of, [`trigram`] is such an index, [`footer`] reads and checks a footer, [`catalog_rows`] inserts and loads the
-//! rows of the catalog's table `segments`, [`row_places`] says which rows have their place, [`tombstones`] maintains the
-//! table `dropped`, [`file_error`] is the error of reading a file.
+//! rows of the catalog's table `segments`, [`row_places`] says which rows have their place, [`search_places`] where a search
+//! looks before it opens the file, [`tombstones`] maintains the table `dropped`, [`file_error`] is the error of reading a file.
 //!
 //! What other modules rely on (a change of the layout, compaction or another place for the files must keep it or change
 //! it there too):
@@ -42,6 +42,7 @@ pub(crate) mod footer_entry;
 pub(crate) mod handle;
 pub(crate) mod row_places;
 pub(crate) mod run;
+pub(crate) mod search_places;
 pub(crate) mod text_indexes;
 pub(crate) mod tombstones;
 pub(crate) mod trigram;

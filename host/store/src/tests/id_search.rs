@@ -104,11 +104,30 @@ async fn row_groups_without_an_id_are_not_read() {
     store.flush().await.unwrap();
     let everything = read(frame(&store, "s")).await;
     assert_eq!(everything.0, EVENTS as usize);
-    // The footers are kept from now on. A filter says of one id in a hundred that it may be there, although it is not.
+    // A filter says of one id in a hundred that it may be there, although it is not.
     let one = read(asked(&store, col("id").eq(lit(id(77))))).await;
     assert!((1..=2 * 512).contains(&one.0), "{one:?}");
     let none = read(asked(&store, col("id").eq(lit("nowhere")))).await;
     assert!(none.0 <= 512 && none.1 < everything.1, "{none:?} of {everything:?}");
+}
+
+/// Each frame has a cache of footers of its own, which is empty.
+#[tokio::test]
+async fn no_footer_is_read_for_what_a_segment_knows() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    filled(&store).await;
+    store.flush().await.unwrap();
+    for is_first in [true, false] {
+        // No filter says that this id may be there, so nothing else is read.
+        let absent = asked(&store, col("id").eq(lit("nowhere")));
+        let runtime = absent.task_ctx().runtime_env();
+        assert_eq!(found(absent).await, [] as [i64; 0]);
+        let kept = runtime.cache_manager.get_file_metadata_cache().list_entries();
+        let footers = kept.keys().filter(|file| file.as_ref().ends_with(".parquet")).count();
+        assert_eq!(footers > 0, is_first, "{:?}", kept.keys());
+    }
+    assert_eq!(found(asked(&store, col("id").eq(lit(id(77))))).await, [77]);
 }
 
 #[tokio::test]
