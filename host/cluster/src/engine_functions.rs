@@ -25,7 +25,6 @@ const SCALAR: &[&str] = &[
     "coalesce",
     "contains",
     "date_part",
-    "date_trunc",
     "empty",
     "ends_with",
     "flatten",

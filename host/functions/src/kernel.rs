@@ -49,25 +49,27 @@ pub struct Kernel {
     computation: Computation,
     whole: Option<Whole>,
     fallibility: Fallibility,
+    keeps_order_of: Option<usize>,
 }
 
 impl Kernel {
     /// A kernel that computes a row at a time, and never sees NULLs.
     pub(crate) const fn rows(name: &'static str, arity: RangeInclusive<usize>, body: Body) -> Self {
-        let computation = Computation::Rows { body, nulls: false };
-        Self { name, arity, computation, whole: None, fallibility: Fallibility::Fallible }
+        Self::new(name, arity, Computation::Rows { body, nulls: false })
     }
 
     /// The same for one that sees NULLs.
     pub(crate) const fn rows_with_nulls(name: &'static str, arity: RangeInclusive<usize>, body: Body) -> Self {
-        let computation = Computation::Rows { body, nulls: true };
-        Self { name, arity, computation, whole: None, fallibility: Fallibility::Fallible }
+        Self::new(name, arity, Computation::Rows { body, nulls: true })
     }
 
     /// A kernel that computes whole arrays of type `returns`.
     pub(crate) const fn arrays(name: &'static str, arguments: usize, returns: DataType, compute: Compute) -> Self {
-        let computation = Computation::Arrays(returns, compute);
-        Self { name, arity: arguments..=arguments, computation, whole: None, fallibility: Fallibility::Fallible }
+        Self::new(name, arguments..=arguments, Computation::Arrays(returns, compute))
+    }
+
+    const fn new(name: &'static str, arity: RangeInclusive<usize>, computation: Computation) -> Self {
+        Self { name, arity, computation, whole: None, fallibility: Fallibility::Fallible, keeps_order_of: None }
     }
 
     /// The same kernel, of which is known when it can fail. To forget this costs time, because filters with the kernel
@@ -80,6 +82,12 @@ impl Kernel {
     /// The same kernel, which computes some batches at once.
     pub(crate) const fn with_whole(mut self, whole: Whole) -> Self {
         self.whole = Some(whole);
+        self
+    }
+
+    /// The same kernel, whose results have the order of this argument where the others are the same for all rows.
+    pub(crate) const fn with_order_of(mut self, argument: usize) -> Self {
+        self.keeps_order_of = Some(argument);
         self
     }
 
@@ -118,6 +126,11 @@ impl Kernel {
     /// The result for a batch that is computed at once.
     pub(crate) fn whole(&self, arguments: &[ColumnarValue]) -> Option<ArrayRef> {
         self.whole.and_then(|whole| whole(arguments))
+    }
+
+    /// The argument whose order its results have where the others are the same for all rows, if there is one.
+    pub(crate) fn keeps_order_of(&self) -> Option<usize> {
+        self.keeps_order_of
     }
 
     pub(crate) fn computation(&self) -> &Computation {

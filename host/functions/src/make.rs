@@ -243,10 +243,9 @@ impl AggregateFunction {
 }
 
 /// Functions of the engine that cannot fail, whatever they are given. What is not listed may fail.
-const ENGINE_INFALLIBLE: [&str; 12] = [
+const ENGINE_INFALLIBLE: [&str; 11] = [
     "character_length",
     "coalesce",
-    "date_trunc",
     "ends_with",
     "get_field",
     "lower",

@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use datafusion::scalar::ScalarValue;
 
@@ -96,5 +97,17 @@ impl ScalarUDFImpl for KernelFunction {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
         }
         Ok(ColumnarValue::Array(array))
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        let is_kept = |number: usize, input: &ExprProperties| {
+            self.kernel.keeps_order_of() == Some(number) || input.sort_properties == SortProperties::Singleton
+        };
+        Ok(match self.kernel.keeps_order_of().and_then(|argument| inputs.get(argument)) {
+            Some(kept) if inputs.iter().enumerate().all(|(number, input)| is_kept(number, input)) => {
+                kept.sort_properties
+            }
+            _ => SortProperties::Unordered,
+        })
     }
 }

@@ -1,13 +1,14 @@
 //! Kernels of points in time, on microseconds since the epoch.
 
 use chrono::{NaiveDate, NaiveTime};
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 
 use super::calendar::{DAY, Part, add_months, day};
 use super::interval::TOO_LARGE;
 use super::zone::{Zone, instant_of};
 use super::{batches, strings};
 use crate::arrays::shortened;
-use crate::kernel::Kernel;
+use crate::kernel::{Fallibility, Kernel};
 use crate::rows::{Body, Item, Items, MAX_SERIES, Row, RowError, RowResult, TOO_FAR};
 
 pub(crate) const KERNELS: &[Kernel] = &[
@@ -30,7 +31,13 @@ pub(crate) const KERNELS: &[Kernel] = &[
         }),
     ),
     Kernel::rows("floor_time", 2..=2, Body::Timestamp(|row| Ok(part(row, 0)?.floor(row.int(1)))))
-        .with_whole(batches::floored),
+        .with_whole(batches::floored)
+        .with_order_of(1),
+    // For times that are stored: within the bounds of the type they cannot leave them, and outside nothing fails.
+    Kernel::arrays("floor_to_unit", 2, DataType::Timestamp(TimeUnit::Microsecond, None), batches::floored_to_units)
+        .with_whole(batches::floored_to_unit)
+        .with_fallibility(Fallibility::Infallible)
+        .with_order_of(1),
     Kernel::rows("floor_in_zone", 3..=3, Body::Timestamp(floor_in_zone)),
     Kernel::rows(
         "parts_between",

@@ -180,6 +180,38 @@ fn aggregates() {
 }
 
 #[test]
+fn stored_times_of_any_year_are_cut_to_every_part() {
+    let rows = ["0001-12-31T23:59:59Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59Z"];
+    let world = World::new().source("t", &rows.map(|time| json!({"id": time, "timestamp": time})));
+    for (part, expected) in [
+        ("second", ["0001-12-31T23:59:59", "1969-12-31T23:59:59", "9999-12-31T23:59:59"]),
+        ("hour", ["0001-12-31T23:00:00", "1969-12-31T23:00:00", "9999-12-31T23:00:00"]),
+        ("day", ["0001-12-31T00:00:00", "1969-12-31T00:00:00", "9999-12-31T00:00:00"]),
+        ("week", ["0001-12-30T00:00:00", "1969-12-28T00:00:00", "9999-12-26T00:00:00"]),
+        ("isoweek", ["0001-12-31T00:00:00", "1969-12-29T00:00:00", "9999-12-27T00:00:00"]),
+        ("month", ["0001-12-01T00:00:00", "1969-12-01T00:00:00", "9999-12-01T00:00:00"]),
+        ("quarter", ["0001-10-01T00:00:00", "1969-10-01T00:00:00", "9999-10-01T00:00:00"]),
+        ("year", ["0001-01-01T00:00:00", "1969-01-01T00:00:00", "9999-01-01T00:00:00"]),
+        ("isoyear", ["0001-12-31T00:00:00", "1969-12-29T00:00:00", "9999-01-04T00:00:00"]),
+    ] {
+        // As a column, as one that the optimizer replaces by a constant, and as a computed value.
+        let stored = format!("select datetime(timestamp_trunc(timestamp, {part})) as v from t order by timestamp");
+        let constants = rows.map(|time| {
+            format!("select datetime(timestamp_trunc(c, {part})) as v from (select timestamp '{time}' as c)")
+        });
+        let computed = format!(
+            "select datetime(timestamp_trunc(timestamp_add(timestamp, interval 0 day), {part})) as v from t order by timestamp"
+        );
+        let expected = expected.map(|time| json!({"v": time}));
+        assert_eq!(world.rows(&stored), json!(expected), "{part}");
+        assert_eq!(world.rows(&computed), json!(expected), "{part}");
+        for (sql, expected) in constants.iter().zip(&expected) {
+            assert_eq!(world.rows(sql), json!([expected]), "{sql}");
+        }
+    }
+}
+
+#[test]
 fn values_that_do_not_convert_are_told_clearly() {
     let world = World::new().source("t", &[json!({"s": "abc", "far": i64::MAX})]);
     for (sql, needle) in [

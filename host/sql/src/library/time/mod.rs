@@ -258,31 +258,17 @@ fn truncate(call: &Call<'_>, ty: &Type) -> Result<Typed> {
         return Ok(Typed::new(kernel("floor_in_zone", call.safe, vec![lit(part), value.expr, zone]), Type::Timestamp));
     }
     let ty = value.ty.clone();
-    // The engine's own function lets conditions reach the storage, but fails far from 1970.
+    // What is stored is within the bounds of the type. To say that its units cannot fail lets conditions reach the storage.
     let stored = match &value.expr {
         Expr::Column(_) => true,
         Expr::ScalarFunction(field) => field.func.name() == "get_field",
         _ => false,
     };
     let timestamp = timestamp(value);
-    if !stored {
-        let floor = kernel("floor_time", call.safe, vec![lit(part), timestamp]);
-        let floor = if ty == Type::Date { cast(floor, DataType::Date32) } else { floor };
-        return Ok(Typed::new(floor, ty));
-    }
-    let to = |unit: &str, expr: Expr| engine::date_trunc(lit(unit), expr);
     let expr = match Part::read(&part) {
-        Some(Part::Micros(1)) | None => timestamp,
-        // The engine's weeks begin on Monday.
-        Some(Part::Week(begin)) => match (begin - 1) * DAY {
-            0 => to("week", timestamp),
-            by => {
-                let moved = from_micros(cast(timestamp, DataType::Int64) - lit(by), &Type::Timestamp);
-                from_micros(cast(to("week", moved), DataType::Int64) + lit(by), &Type::Timestamp)
-            }
-        },
-        Some(Part::IsoYear) => kernel("floor_time", call.safe, vec![lit(part), timestamp]),
-        Some(_) => to(&part.to_lowercase(), timestamp),
+        Some(Part::Micros(1)) if stored => timestamp,
+        Some(Part::Micros(unit)) if stored => kernel("floor_to_unit", call.safe, vec![lit(unit), timestamp]),
+        _ => kernel("floor_time", call.safe, vec![lit(part), timestamp]),
     };
     let expr = if ty == Type::Date { cast(expr, DataType::Date32) } else { expr };
     Ok(Typed::new(expr, ty))
