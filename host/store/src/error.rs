@@ -218,6 +218,7 @@ impl StoreError {
                 | StoreError::ObjectStore { .. }
                 | StoreError::OtherOwner { .. }
                 | StoreError::Replaced { .. }
+                | StoreError::ReadOnly(_)
         )
     }
 

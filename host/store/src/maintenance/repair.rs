@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use uuid::Uuid;
 
 use crate::{
@@ -160,10 +160,7 @@ pub(crate) fn take_back(
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let (key, source) = owner(&tx, &entry)?;
     if entry.catalog == catalog {
-        let sql = "SELECT id FROM segments WHERE source = ?1 AND first_seq <= ?3 AND last_seq >= ?2 LIMIT 1";
-        let other: Option<Uuid> =
-            tx.query_row(sql, params![key, entry.first_seq, entry.last_seq], |row| row.get(0)).optional()?;
-        if let Some(other) = other {
+        if let Some(other) = leftovers::overlapping(&tx, key, &entry)? {
             return Ok(Err(format!("segment {other} has some of its rows already: they would be there twice")));
         }
         let file = Leftover { path: from, segment: note.segment, source: entry.source };

@@ -5,14 +5,19 @@
 //! catalog names all those that they were merged of, or one with all their rows. If the write-ahead log still has rows of a
 //! segment, its flush was not registered; the flush is completed as its transaction would have been. Everything else is
 //! set aside in the quarantine.
+//!
+//! A flush whose registration failed leaves a file, and the next flush writes the same rows again with newer ones. So
+//! files are decided about from the one with the newest rows on ([`in_order`]): it is completed, and one whose rows are
+//! all in it is deleted.
 
 use std::{
+    cmp::Reverse,
     collections::{HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
 };
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use crate::{
@@ -111,6 +116,20 @@ pub(crate) fn list_files(data: &Path) -> Result<Listing> {
     Ok(listing)
 }
 
+/// The files that the catalog does not name, in the order in which they are decided about: those with the newest rows
+/// first, and of those with the same the one with the most.
+pub(crate) fn in_order<'l>(listing: &'l Listing, known: &CatalogNames) -> Vec<&'l Leftover> {
+    let unnamed = listing.segments.iter().filter(|file| !known.names(file.segment));
+    let mut files: Vec<_> = unnamed
+        .map(|file| {
+            let entry = footer::read(&file.path, file.segment, None).ok().and_then(|footer| footer.entry);
+            (entry.map(|entry| (Reverse(entry.last_seq), entry.first_seq)), file)
+        })
+        .collect();
+    files.sort_by_key(|(rows, _)| *rows);
+    files.into_iter().map(|(_, file)| file).collect()
+}
+
 /// Decides about a file; `None` if the catalog names it. Changes nothing.
 pub(crate) fn decide(
     conn: &Connection,
@@ -145,6 +164,13 @@ pub(crate) fn decide(
     {
         return Ok(Some(Decision::Delete));
     }
+    if let Some(other) = overlapping(conn, key, &entry)? {
+        if entry.replaces.is_empty() && is_within(file, other) {
+            return Ok(Some(Decision::Delete));
+        }
+        note.reason = format!("{}, and segment {other} has some of its rows", note.reason);
+        return Ok(Some(Decision::SetAside(note)));
+    }
     let decision = match logged(conn, key, &entry, file)? {
         LoggedRows::Absent => Decision::SetAside(note),
         LoggedRows::Present => Decision::Complete(Box::new((footer, entry)), key),
@@ -160,6 +186,19 @@ pub(crate) fn decide(
 pub(crate) fn is_covered(conn: &Connection, key: i64, entry: &FooterEntry) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM segments WHERE source = ?1 AND first_seq <= ?2 AND last_seq >= ?3)";
     Ok(conn.query_row(sql, params![key, entry.first_seq, entry.last_seq], |row| row.get(0))?)
+}
+
+/// A segment that the catalog names and that has some of the write-ahead rows of another one.
+pub(crate) fn overlapping(conn: &Connection, key: i64, entry: &FooterEntry) -> Result<Option<Uuid>> {
+    let sql = "SELECT id FROM segments WHERE source = ?1 AND first_seq <= ?3 AND last_seq >= ?2 LIMIT 1";
+    Ok(conn.query_row(sql, params![key, entry.first_seq, entry.last_seq], |row| row.get(0)).optional()?)
+}
+
+/// Whether all rows of a file are in another segment of its source, by the ids of the events.
+fn is_within(file: &Leftover, other: Uuid) -> bool {
+    let of_other = footer::ids(&file.path.with_file_name(paths::segment_file(other)));
+    let (Ok(ids), Ok(of_other)) = (checked_ids(file), of_other) else { return false };
+    ids.iter().all(|(id, count)| of_other.get(id).is_some_and(|others| others >= count))
 }
 
 /// What the write-ahead log has of the rows of a segment.

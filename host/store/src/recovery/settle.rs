@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::{
     error::{Result, StoreError},
     recovery::{
-        leftovers::{CatalogNames, Decision, decide, list_files},
+        leftovers::{CatalogNames, Decision, decide, in_order, list_files},
         quarantine::{self, SetAside},
     },
     schema::shape::Shape,
@@ -74,7 +74,7 @@ pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Resul
         settled.deleted += 1;
     }
     let mut last_seq = 0;
-    for file in &listing.segments {
+    for file in in_order(&listing, &known) {
         let Some(decision) = decide(conn, &known, catalog, file)? else { continue };
         let note = match decision {
             Decision::Delete => {

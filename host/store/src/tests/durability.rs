@@ -79,6 +79,33 @@ async fn crash_between_the_segment_file_and_the_catalog() {
     assert_eq!(all(&recovered, "s").await, all(&store, "s").await);
 }
 
+/// A flush whose registration failed leaves a file; the next one writes its rows again, with newer ones.
+#[tokio::test]
+async fn a_flush_that_was_written_twice_is_there_once() {
+    // The names of files are random, and so is the order in which a start finds them.
+    for _ in 0..6 {
+        let [dir, again, crashed] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let store = open(&dir);
+        store.create_source("s").unwrap();
+        store.ingest("s", (0..50).map(|i| json!({"id": format!("{i:02}")})).collect()).await.unwrap();
+        copy(dir.path(), again.path());
+        store.flush().await.unwrap();
+        let again_store = open(&again);
+        again_store.ingest("s", (50..75).map(|i| json!({"id": format!("{i:02}")})).collect()).await.unwrap();
+        copy(again.path(), crashed.path());
+        again_store.flush().await.unwrap();
+        for written in [&dir, &again] {
+            copy(&written.path().join("segments"), &crashed.path().join("segments"));
+        }
+        for _ in 0..2 {
+            let recovered = open(&crashed);
+            assert_eq!(all(&recovered, "s").await, all(&again_store, "s").await);
+            let stats = recovered.stats();
+            assert_eq!((stats.set_aside_segments, stats.damaged_segments, stats.segments), (0, 0, 1));
+        }
+    }
+}
+
 #[tokio::test]
 async fn flushed_rows_leave_the_log() {
     let dir = tempfile::tempdir().unwrap();
