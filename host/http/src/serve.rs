@@ -298,7 +298,7 @@ impl Connection {
         let (startup, limited, peer) = (Arc::clone(&self.startup), self.limited.clone(), self.peer);
         let (stop_seen, anonymous) = (self.stopping.clone(), self.anonymous.clone());
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let running = ActiveRequest::begin(&clock);
+            let running = ActiveRequest::begin(&clock, request.version());
             let router = limited.clone().or_else(|| startup.router()).unwrap_or_default();
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));

@@ -81,6 +81,63 @@ fn an_idle_connection_is_closed_only_after_its_own_time() {
     assert_eq!(kept.read(&mut buffer).unwrap(), 0, "it is closed in the end");
 }
 
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+/// The next frame: its kind, its flags, its payload. `None` once the peer has hung up.
+fn next_frame(stream: &mut TcpStream) -> Option<(u8, u8, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).ok()?;
+    let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+    stream.read_exact(&mut payload).ok()?;
+    Some((head[3], head[4], payload))
+}
+
+/// Reads frames up to the one that is awaited.
+fn read_until(stream: &mut TcpStream, is_awaited: impl Fn(u8, u8, &[u8]) -> bool) {
+    loop {
+        let (kind, flags, payload) = next_frame(stream).expect("the connection is kept");
+        if is_awaited(kind, flags, &payload) {
+            return;
+        }
+    }
+}
+
+/// Senders of OTLP keep such a connection between their exports, and answer the pings of the server.
+#[test]
+fn an_idle_http2_connection_is_closed_only_after_its_own_time() {
+    const DATA: u8 = 0;
+    const HEADERS: u8 = 1;
+    const SETTINGS: u8 = 4;
+    const PING: u8 = 6;
+    const GOAWAY: u8 = 7;
+    let server =
+        Server::start_set(&[("TIDEGATE_SERVER_HEAD_TIMEOUT", "300 ms"), ("TIDEGATE_SERVER_IDLE_TIMEOUT", "4 s")]);
+    let mut kept = connect(&server);
+    kept.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    kept.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
+    // GET over http, a path and an authority as literals.
+    let head = [&[0x82, 0x86, 0x04, 7], &b"/health"[..], &[0x01, 1], b"x"].concat();
+    for stream in [1, 3] {
+        kept.write_all(&frame(HEADERS, 5, stream, &head)).unwrap();
+        // The last piece of the answer ends its stream.
+        read_until(&mut kept, |kind, flags, _| matches!(kind, DATA | HEADERS) && flags & 1 == 1);
+        for number in 0..5 {
+            std::thread::sleep(Duration::from_millis(200));
+            kept.write_all(&frame(PING, 0, 0, &[number; 8])).unwrap();
+            read_until(&mut kept, |kind, flags, payload| (kind, flags, payload) == (PING, 1, &[number; 8]));
+        }
+    }
+    let mut said_goodbye = false;
+    while let Some((kind, ..)) = next_frame(&mut kept) {
+        said_goodbye |= kind == GOAWAY;
+    }
+    assert!(said_goodbye, "it is closed in the end, and told before");
+}
+
 #[test]
 fn a_slow_body_is_closed_with_408() {
     let server =

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use axum::body::{Body, HttpBody};
+use axum::http::Version;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
@@ -23,8 +24,8 @@ pub(crate) struct ActiveRequest {
 }
 
 impl ActiveRequest {
-    pub(crate) fn begin(clock: &Arc<ConnectionClock>) -> Self {
-        Self { clock: Arc::clone(clock), id: clock.begin() }
+    pub(crate) fn begin(clock: &Arc<ConnectionClock>, version: Version) -> Self {
+        Self { clock: Arc::clone(clock), id: clock.begin(version) }
     }
 }
 

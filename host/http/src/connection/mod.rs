@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http::Version;
 use tidegate_service::options::ServerOptions;
 
 pub(crate) use address::{AddressLimits, AnonymousConnection};
@@ -112,8 +113,11 @@ struct State {
     requests: usize,
     /// When the last response was completed.
     idle_since: Instant,
-    /// When the first byte arrived that belongs to no request yet.
+    /// When the first byte arrived that belongs to no request yet. With HTTP/2 only before the first request: later bytes
+    /// are mostly none of a head (the answer to a ping, room for more data), and the time for idle connections bounds
+    /// a head that does not come.
     head_since: Option<Instant>,
+    is_http2: bool,
     /// The bytes that are written to the socket.
     socket: TransferRate,
     /// The bodies of responses, by the id of their request. With HTTP/2 a client can refuse to read one while it reads
@@ -129,6 +133,7 @@ impl ConnectionClock {
             idle_since: now,
             // The time for the head of the first request starts with the connection.
             head_since: Some(now),
+            is_http2: false,
             socket: TransferRate::default(),
             answers: Vec::new(),
             next: 0,
@@ -143,7 +148,7 @@ impl ConnectionClock {
     /// Records that bytes were read.
     pub(crate) fn read(&self, now: Instant) {
         let mut state = self.state();
-        if state.requests == 0 {
+        if state.requests == 0 && !state.is_http2 {
             state.head_since.get_or_insert(now);
         }
     }
@@ -159,8 +164,9 @@ impl ConnectionClock {
     }
 
     /// Records that the head of a request has arrived. Returns the id of the request on this connection.
-    fn begin(&self) -> u64 {
+    fn begin(&self, version: Version) -> u64 {
         let mut state = self.state();
+        state.is_http2 = version == Version::HTTP_2;
         if state.requests == 0 {
             state.socket.bytes = 0;
             state.socket.waited = Duration::ZERO;
@@ -227,7 +233,7 @@ mod tests {
         let (clock, start) = clock();
         assert_eq!(clock.verdict(start + SECOND * 9), Verdict::Keep);
         assert!(matches!(clock.verdict(start + SECOND * 10), Verdict::Cut(_)));
-        let id = clock.begin();
+        let id = clock.begin(Version::HTTP_11);
         assert_eq!(clock.verdict(start + SECOND * 1000), Verdict::Keep, "a request may take its time");
         let done = start + SECOND * 1000;
         clock.end(id, done);
@@ -240,9 +246,22 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_on_an_idle_http2_connection_is_no_head() {
+        let (clock, start) = clock();
+        assert!(matches!(clock.verdict(start + SECOND * 10), Verdict::Cut(_)), "the first request has its time");
+        let id = clock.begin(Version::HTTP_2);
+        clock.end(id, start);
+        // The answer to a ping.
+        clock.read(start + SECOND * 30);
+        assert_eq!(clock.verdict(start + SECOND * 59), Verdict::Keep);
+        assert_eq!(clock.verdict(start + SECOND * 60), Verdict::End);
+        assert!(matches!(clock.verdict(start + SECOND * 66), Verdict::Cut(_)));
+    }
+
+    #[test]
     fn answers_must_be_taken_without_a_long_pause_and_at_the_least_rate() {
         let (clock, start) = clock();
-        let id = clock.begin();
+        let id = clock.begin(Version::HTTP_11);
         clock.blocked(start);
         assert_eq!(clock.verdict(start + SECOND * 29), Verdict::Keep);
         assert!(matches!(clock.verdict(start + SECOND * 30), Verdict::Cut(_)));
@@ -256,7 +275,7 @@ mod tests {
         assert!(matches!(clock.verdict(now), Verdict::Cut(_)));
         clock.end(id, now);
         clock.wrote(0, now);
-        let _next = clock.begin();
+        let _next = clock.begin(Version::HTTP_11);
         clock.blocked(now);
         assert_eq!(clock.verdict(now + SECOND * 29), Verdict::Keep, "each request begins anew");
     }
@@ -264,7 +283,7 @@ mod tests {
     #[test]
     fn one_answer_among_others_cannot_be_held_back() {
         let (clock, start) = clock();
-        let (held, taken) = (clock.begin(), clock.begin());
+        let (held, taken) = (clock.begin(Version::HTTP_11), clock.begin(Version::HTTP_11));
         clock.answer(held, |transfer| transfer.wait(start));
         for i in 1..40 {
             clock.answer(taken, |transfer| {
