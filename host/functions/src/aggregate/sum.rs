@@ -96,7 +96,7 @@ pub(super) fn first(values: &[ArrayRef]) -> Result<&ArrayRef> {
     values.first().ok_or_else(arity)
 }
 
-fn fitting(sum: i128) -> Result<i64> {
+pub(super) fn fitting(sum: i128) -> Result<i64> {
     i64::try_from(sum).map_err(|_| overflow())
 }
 
@@ -104,7 +104,7 @@ pub(super) fn overflow() -> DataFusionError {
     value_error("the sum overflows INT64; that of CAST(x AS FLOAT64) is a rough number")
 }
 
-fn held(sums: impl IntoIterator<Item = Option<i128>>) -> Result<ArrayRef> {
+pub(super) fn held(sums: impl IntoIterator<Item = Option<i128>>) -> Result<ArrayRef> {
     Ok(Arc::new(sums.into_iter().collect::<Decimal128Array>().with_data_type(STATE)))
 }
 

@@ -1,19 +1,21 @@
 //! APPROX_TOP_COUNT and APPROX_TOP_SUM, computed exactly: the values with the most rows, or the
 //! largest sum of a weight, first.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StructArray};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use datafusion::scalar::ScalarValue;
 
-use super::sum::overflow;
+use super::sum::{self, overflow};
 use crate::arrays::{arity, list_of};
 
 /// The aggregate of the first `number` values; `weighted` ones take a weight as second argument.
@@ -52,16 +54,7 @@ impl AggregateUDFImpl for Top {
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let (value, weight) = match arguments.return_field.data_type() {
-            DataType::List(item) => match item.data_type() {
-                DataType::Struct(fields) => match fields.as_ref() {
-                    [value, weight] => (value.data_type().clone(), weight.data_type().clone()),
-                    _ => return Err(arity()),
-                },
-                _ => return Err(arity()),
-            },
-            _ => return Err(arity()),
-        };
+        let (value, weight) = types(arguments.return_field.data_type())?;
         let rows = RowConverter::new(vec![SortField::new(value.clone())])?;
         let (number, weighted) = (self.number, self.weighted);
         Ok(Box::new(Sums { number, weighted, value, weight, rows, sums: HashMap::new(), bytes: 0 }))
@@ -69,8 +62,29 @@ impl AggregateUDFImpl for Top {
 
     fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let name = format!("{}[sums]", arguments.name);
-        Ok(vec![Arc::new(Field::new(name, arguments.return_field.data_type().clone(), true))])
+        let (value, weight) = types(arguments.return_field.data_type())?;
+        let sums = list_of(DataType::Struct(fields(value, state_of(&weight), self.weighted)));
+        Ok(vec![Arc::new(Field::new(name, sums, true))])
     }
+}
+
+/// The types of the values and of the weights, by the type of the result.
+fn types(result: &DataType) -> Result<(DataType, DataType)> {
+    match result {
+        DataType::List(item) => match item.data_type() {
+            DataType::Struct(fields) => match fields.as_ref() {
+                [value, weight] => Ok((value.data_type().clone(), weight.data_type().clone())),
+                _ => Err(arity()),
+            },
+            _ => Err(arity()),
+        },
+        _ => Err(arity()),
+    }
+}
+
+/// The type of sums that are not complete.
+fn state_of(weight: &DataType) -> DataType {
+    if *weight == DataType::Int64 { sum::STATE } else { weight.clone() }
 }
 
 fn fields(value: DataType, weight: DataType, weighted: bool) -> Fields {
@@ -91,10 +105,11 @@ struct Sums {
     bytes: usize,
 }
 
-/// A sum of weights: integers are summed as integers.
+/// A sum of weights. Integers are summed as integers, in more bits than a result has: whether a sum is too large does not
+/// depend on the order in which its weights come.
 #[derive(Debug, Clone, Copy)]
 enum Sum {
-    Whole(i64),
+    Whole(i128),
     Float(f64),
 }
 
@@ -106,7 +121,15 @@ impl Sum {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "only mixed sums, which are floats anyway")]
+    /// All weights of a call have one type, so all sums are of one kind.
+    fn compared(self, other: Self) -> Ordering {
+        match (self, other) {
+            (Self::Whole(one), Self::Whole(other)) => one.cmp(&other),
+            (one, other) => one.float().total_cmp(&other.float()),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "whole sums are told as integers, and never mixed with floats")]
     fn float(self) -> f64 {
         match self {
             Self::Whole(n) => n as f64,
@@ -122,7 +145,8 @@ impl Sums {
             let weight = match weights {
                 None => Some(Sum::Whole(1)),
                 Some(weights) => match ScalarValue::try_from_array(weights, i)? {
-                    ScalarValue::Int64(n) => n.map(Sum::Whole),
+                    ScalarValue::Int64(n) => n.map(|n| Sum::Whole(n.into())),
+                    ScalarValue::Decimal128(n, ..) => n.map(Sum::Whole),
                     ScalarValue::Float64(x) => x.map(Sum::Float),
                     _ => None,
                 },
@@ -140,29 +164,29 @@ impl Sums {
         Ok(())
     }
 
-    /// The first values, or all of them, as one list of structs.
-    fn list(&self, most: usize) -> Result<ScalarValue> {
+    /// The first values, or all of them, as one list of structs, with sums of a type.
+    fn list(&self, most: usize, weight: &DataType) -> Result<ScalarValue> {
         let mut entries: Vec<(&[u8], Sum)> = self.sums.iter().map(|(row, sum)| (row.as_ref(), *sum)).collect();
         // Equal sums in the order of their values, so that an answer is always the same.
-        entries.sort_by(|(a, one), (b, other)| other.float().total_cmp(&one.float()).then(a.cmp(b)));
+        entries.sort_by(|(a, one), (b, other)| other.compared(*one).then(a.cmp(b)));
         entries.truncate(most);
         let parser = self.rows.parser();
         let values = self.rows.convert_rows(entries.iter().map(|(row, _)| parser.parse(row)))?;
         let [values] = values.as_slice() else { return Err(arity()) };
-        let weights = ScalarValue::iter_to_array(
-            entries
-                .iter()
-                .map(|(_, sum)| match (&self.weight, sum) {
-                    (DataType::Float64, sum) => ScalarValue::Float64(Some(sum.float())),
-                    (_, Sum::Whole(n)) => ScalarValue::Int64(Some(*n)),
-                    (_, Sum::Float(x)) => ScalarValue::Float64(Some(*x)),
-                })
-                .chain(
-                    entries.is_empty().then(|| ScalarValue::try_from(&self.weight).unwrap_or(ScalarValue::Int64(None))),
-                ),
-        )?;
-        let weights = weights.slice(0, entries.len());
-        let fields = fields(self.value.clone(), self.weight.clone(), self.weighted);
+        let sums = entries.iter().map(|(_, sum)| *sum);
+        let whole = |sum| match sum {
+            Sum::Whole(sum) => Ok(sum),
+            Sum::Float(_) => internal_err!("a sum of whole weights is no whole number"),
+        };
+        let weights: ArrayRef = match weight {
+            DataType::Float64 => Arc::new(Float64Array::from_iter_values(sums.map(Sum::float))),
+            DataType::Int64 => {
+                let sums = sums.map(|sum| sum::fitting(whole(sum)?)).collect::<Result<Vec<_>>>()?;
+                Arc::new(Int64Array::from(sums))
+            }
+            _ => sum::held(sums.map(|sum| whole(sum).map(Some)).collect::<Result<Vec<_>>>()?)?,
+        };
+        let fields = fields(self.value.clone(), weight.clone(), self.weighted);
         let structs = StructArray::try_new(fields.clone(), vec![Arc::clone(values), weights], None)?;
         let item = Arc::new(Field::new_list_field(DataType::Struct(fields), true));
         let offsets = OffsetBuffer::from_lengths([structs.len()]);
@@ -189,7 +213,7 @@ impl Accumulator for Sums {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![self.list(usize::MAX)?])
+        Ok(vec![self.list(usize::MAX, &state_of(&self.weight))?])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
@@ -200,7 +224,7 @@ impl Accumulator for Sums {
                 self.weighted,
             ))));
         }
-        self.list(self.number)
+        self.list(self.number, &self.weight)
     }
 
     fn size(&self) -> usize {

@@ -121,24 +121,22 @@ fn convert_value(value: Typed, target: &Type, how: Conversion) -> Result<Typed> 
         }
         _ if how.implicit && is_united(&ty, target) => united(expr, &ty, target),
         (Type::Array(from), Type::Array(item))
-            if matches!((&**from, &**item), (Type::Struct { .. }, Type::Struct { .. })) && from != item =>
+            if **from == Type::Null || matches!((&**from, &**item), (Type::Int64, Type::Float64)) =>
         {
-            // Each element is converted as one struct to another.
+            cast(expr, to)
+        }
+        (Type::Array(from), Type::Array(item))
+            if from != item
+                && (matches!((&**from, &**item), (Type::Struct { .. }, Type::Struct { .. }))
+                    || (from.is_plain() && item.is_plain())) =>
+        {
+            // Each element is converted as a value by itself would be.
             let name = "item".to_owned();
             let element = Typed::new(col(&name), (**from).clone()).convert(item, how)?;
             let list = mapped(expr.clone(), name, element.expr)?;
             when(expr.is_not_null(), list).end().planned()?
         }
-        (Type::Array(from), Type::Array(item)) => {
-            let castable = |ty: &Type| ty.is_plain();
-            if **from == Type::Null || (castable(from) && castable(item)) {
-                cast(expr, to)
-            } else if from.arrow() == item.arrow() {
-                expr
-            } else {
-                return Err(no_conversion(&ty, target, how));
-            }
-        }
+        (Type::Array(from), Type::Array(item)) if from.arrow() == item.arrow() => expr,
         (Type::Array(item), Type::Record(_)) if **item == Type::Null => {
             let null = ScalarValue::try_from(&to).planned()?;
             Expr::Literal(null, None)

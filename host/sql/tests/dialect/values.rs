@@ -44,6 +44,12 @@ fn operators_and_conversions_mean_what_bigquery_means() {
         ("cast(2.5 as int64)", json!(3)),
         ("cast(-2.5 as int64)", json!(-3)),
         ("safe_cast('x' as int64)", json!(null)),
+        ("safe_cast(['1', 'x'] as array<int64>)", json!([1, null])),
+        ("cast([1.5, 2.4] as array<int64>)", json!([2, 2])),
+        ("cast([1, 2] as array<float64>)", json!([1.0, 2.0])),
+        ("cast(['a'] as array<string>)", json!(["a"])),
+        ("cast([true] as array<string>)", json!(["true"])),
+        ("cast(cast(null as array<string>) as array<int64>)", json!(null)),
         ("cast(12 as string)", json!("12")),
         ("cast(1.0 as string)", json!("1")),
         ("cast(true as string)", json!("true")),
@@ -177,6 +183,22 @@ fn aggregates() {
     assert_eq!(world.rows("select count(*) as c, sum(n) as s from t where k = 'none'"), json!([{"c": 0, "s": null}]));
     assert_eq!(world.rows("select k from t group by k having count(*) > 5"), json!([]));
     assert_eq!(world.rows("select count(*) filter (where n > 1) as c from t"), json!([{"c": 2}]));
+}
+
+#[test]
+fn the_largest_sums_are_exact_in_whatever_order_their_weights_come() {
+    let event = |value: &str, weight: i64| json!({"v": value, "n": weight});
+    let rows = [event("a", i64::MAX - 1), event("a", 2), event("a", -1), event("b", i64::MAX - 1), event("c", 7)];
+    let expected = json!([{"top": [{"value": "a", "sum": i64::MAX}, {"value": "b", "sum": i64::MAX - 1}]}]);
+    for turn in 0..rows.len() {
+        let mut turned = rows.clone();
+        turned.rotate_left(turn);
+        let world = World::new().source("t", &turned);
+        assert_eq!(world.rows("select approx_top_sum(v, n, 2) as top from t"), expected);
+    }
+    let world = World::new().source("t", &[event("a", i64::MAX), event("a", 1)]);
+    let failure = world.failure("select approx_top_sum(v, n, 1) as top from t");
+    assert!(failure.to_string().contains("overflows INT64"), "{failure}");
 }
 
 #[test]

@@ -173,7 +173,7 @@ impl FlushThread {
 
     fn flush_due(&self) {
         if self.check_copies().is_err() {
-            // It was told, and nothing can change it.
+            // Another server has the copies; that was logged when it was found, and stays so until this one ends.
             return;
         }
         for source in self.sources.all() {
@@ -183,7 +183,12 @@ impl FlushThread {
         }
         // Many sources of which none is due may fill the memory at which ingest waits.
         if self.sources.unflushed.load(Ordering::Relaxed) >= self.options.pace_bytes() / 2
-            && let Some(largest) = self.sources.all().iter().max_by_key(|source| source.waiting().bytes())
+            && let Some(largest) = self
+                .sources
+                .all()
+                .iter()
+                .filter(|source| source.may_flush())
+                .max_by_key(|source| source.waiting().bytes())
         {
             self.flush_logged(largest);
         }

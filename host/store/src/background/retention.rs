@@ -64,7 +64,6 @@ pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -
         bytes: victims.iter().map(|segment| segment.bytes).sum(),
     };
     source.drop_segments(&ids);
-    forget_columns(source, writer)?;
     victims.iter().for_each(|segment| writer.counters().dropped(segment.rows, segment.bytes));
     tracing::info!(
         source = info.name,
@@ -73,6 +72,8 @@ pub(crate) fn apply(source: &Arc<Source>, writer: &Writer, default: Retention) -
         bytes = dropped.bytes,
         "retention dropped the oldest logs"
     );
+    // The logs are gone, whatever becomes of their columns.
+    forget_columns(source, writer)?;
     Ok(dropped)
 }
 
