@@ -179,7 +179,7 @@ pub struct IngestOptions {
     /// their logs.
     pub key_in_query: bool,
     /// The bytes of all bodies that are being received, plus the events cut out of them until these are stored.
-    /// Requests beyond that are refused.
+    /// Requests beyond that are refused. One token may use half of it.
     pub body_memory: usize,
 }
 

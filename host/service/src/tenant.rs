@@ -19,7 +19,7 @@ pub enum Tenant {
 impl Tenant {
     /// The most that this tenant may take of a shared resource: half of it, and of alerts an eighth, so that they never
     /// keep people waiting; at least 1, where there is any.
-    pub(crate) fn share(self, whole: usize) -> usize {
+    pub fn share(self, whole: usize) -> usize {
         match self {
             Self::Token(_) | Self::Warming | Self::Following => half(whole),
             Self::Alerts => (whole / 8).max(whole.min(1)),

@@ -1,8 +1,13 @@
 //! The memory budget for the bodies of ingest requests, and for the events made of them until they are stored.
+//!
+//! A sender may send its body slowly, down to the least rate, and what has come stays in memory until then. One token
+//! gets at most half of the budget, so that its slow bodies leave the other half to other senders.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tidegate_model::{Code, Failure};
+use tidegate_service::{Identity, Tenant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How many bytes one permit of the semaphore stands for.
@@ -19,6 +24,10 @@ pub(crate) struct BodyMemory {
     permits: Arc<Semaphore>,
     most: usize,
     turns: Arc<Semaphore>,
+    /// The permits of each token that holds some.
+    shares: Arc<Mutex<HashMap<Identity, Weak<Semaphore>>>>,
+    /// Those of the token whose share this is.
+    own: Option<Arc<Semaphore>>,
 }
 
 impl BodyMemory {
@@ -27,7 +36,22 @@ impl BodyMemory {
         let most = (bytes / PERMIT).clamp(1, Semaphore::MAX_PERMITS);
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let turns = cores.clamp(*TURNS.start(), *TURNS.end());
-        Self { permits: Arc::new(Semaphore::new(most)), most, turns: Arc::new(Semaphore::new(turns)) }
+        let (permits, turns) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(turns)));
+        Self { permits, most, turns, shares: Arc::default(), own: None }
+    }
+
+    /// The same budget as the holder of a token may use it.
+    pub(super) fn of(&self, token: Identity) -> Self {
+        let most = Tenant::Token(token).share(self.most);
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = shares.get(&token).and_then(Weak::upgrade).unwrap_or_else(|| {
+            shares.retain(|_, share| share.strong_count() > 0);
+            let own = Arc::new(Semaphore::new(most));
+            shares.insert(token, Arc::downgrade(&own));
+            own
+        });
+        drop(shares);
+        Self { most, own: Some(own), ..self.clone() }
     }
 
     /// Waits for a permit to split a large body into events. Dropping the permit lets the next request go on.
@@ -41,9 +65,49 @@ impl BodyMemory {
         BodyReservation { memory: self.clone(), held: None }
     }
 
-    /// How many bytes are reserved.
+    /// How many bytes are reserved of the whole budget.
     pub(crate) fn used(&self) -> usize {
         self.most.saturating_sub(self.permits.available_permits()) * PERMIT
+    }
+
+    /// Takes permits, at once or not at all.
+    fn take(&self, count: u32) -> Result<Held, Failure> {
+        let full = |what: &str| {
+            let message =
+                format!("too many bytes of logs {what} at once; nothing of the request was stored, try again");
+            Failure::new(Code::TooManyRequests, message)
+        };
+        let own = self.own.as_ref().map(|own| Arc::clone(own).try_acquire_many_owned(count)).transpose();
+        let own = own.map_err(|_| full("of this token arrive"))?;
+        let all = Arc::clone(&self.permits).try_acquire_many_owned(count).map_err(|_| full("arrive"))?;
+        Ok(Held { all, own })
+    }
+}
+
+/// Permits of the whole budget, and as many of the share of a token.
+#[derive(Debug)]
+struct Held {
+    all: OwnedSemaphorePermit,
+    own: Option<OwnedSemaphorePermit>,
+}
+
+impl Held {
+    fn count(&self) -> usize {
+        self.all.num_permits()
+    }
+
+    /// Takes so many of them out, of which there are at least as many.
+    fn split(&mut self, count: usize) -> Option<Self> {
+        let own = self.own.as_mut().and_then(|own| own.split(count));
+        Some(Self { all: self.all.split(count)?, own })
+    }
+
+    fn merge(&mut self, more: Self) {
+        self.all.merge(more.all);
+        match (&mut self.own, more.own) {
+            (Some(own), Some(more)) => own.merge(more),
+            (own, more) => *own = own.take().or(more),
+        }
     }
 }
 
@@ -51,41 +115,80 @@ impl BodyMemory {
 #[derive(Debug)]
 pub(super) struct BodyReservation {
     memory: BodyMemory,
-    held: Option<OwnedSemaphorePermit>,
+    held: Option<Held>,
 }
 
 impl BodyReservation {
     /// Takes so many of the reserved bytes out, as a reservation of its own.
     pub(super) fn split(&mut self, bytes: usize) -> Self {
-        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let count = bytes.div_ceil(PERMIT).min(held);
+        let count = bytes.div_ceil(PERMIT).min(self.held.as_ref().map_or(0, Held::count));
         Self { memory: self.memory.clone(), held: self.held.as_mut().and_then(|held| held.split(count)) }
     }
 
-    /// Sets how many bytes the request holds from now on. A request that needs more than the whole budget reserves all
-    /// of it and continues.
+    /// Sets how many bytes the request holds from now on. A request that needs more than all that it may have reserves that
+    /// and continues.
     ///
     /// # Errors
-    /// [`Code::TooManyRequests`] when all requests together hold too much memory.
+    /// [`Code::TooManyRequests`] when all requests together, or those of its token, hold too much memory.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
         let wanted = bytes.div_ceil(PERMIT).min(self.memory.most);
-        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let held = self.held.as_ref().map_or(0, Held::count);
         if wanted < held {
             // The permits that are split off are dropped, which releases them.
             drop(self.held.as_mut().and_then(|held_now| held_now.split(held - wanted)));
             return Ok(());
         }
         let Some(missing) = u32::try_from(wanted - held).ok().filter(|count| *count > 0) else { return Ok(()) };
-        let more = Arc::clone(&self.memory.permits).try_acquire_many_owned(missing).map_err(|_| {
-            Failure::new(
-                Code::TooManyRequests,
-                "too many bytes of logs arrive at once; nothing of the request was stored, try again",
-            )
-        })?;
+        let more = self.memory.take(missing)?;
         match &mut self.held {
             Some(held) => held.merge(more),
             None => self.held = Some(more),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_has_half_and_returns_what_it_held() {
+        let memory = BodyMemory::new(8 * PERMIT);
+        let (greedy, other) = (memory.of([1; 32]), memory.of([2; 32]));
+        let mut held: Vec<BodyReservation> = (0..4).map(|_| greedy.reservation()).collect();
+        held.iter_mut().for_each(|one| one.hold(PERMIT).unwrap());
+        // Also where the share is asked for anew.
+        let refused = memory.of([1; 32]).reservation().hold(1).unwrap_err();
+        assert!(refused.message.contains("of this token"), "{refused}");
+        let mut others = other.reservation();
+        others.hold(3 * PERMIT).unwrap();
+        assert_eq!(memory.used(), 7 * PERMIT);
+        let part = others.split(2 * PERMIT);
+        drop(others);
+        assert_eq!(memory.used(), 6 * PERMIT);
+        drop((part, held));
+        assert_eq!(memory.used(), 0);
+        // One that needs more than its share has all of it, and goes on.
+        let mut large = greedy.reservation();
+        large.hold(100 * PERMIT).unwrap();
+        assert_eq!(memory.used(), 4 * PERMIT);
+        large.hold(0).unwrap();
+        drop((greedy, other, large));
+        drop(memory.of([3; 32]));
+        assert_eq!(memory.shares.lock().unwrap().len(), 1, "shares that nobody uses are let go");
+    }
+
+    #[test]
+    fn all_tokens_together_have_the_whole_budget() {
+        let memory = BodyMemory::new(8 * PERMIT);
+        let mut held: Vec<BodyReservation> = (0..2).map(|token| memory.of([token; 32]).reservation()).collect();
+        held.iter_mut().for_each(|one| one.hold(4 * PERMIT).unwrap());
+        let third = memory.of([9; 32]);
+        let refused = third.reservation().hold(1).unwrap_err();
+        assert!(!refused.message.contains("of this token"), "{refused}");
+        drop(held);
+        third.reservation().hold(4 * PERMIT).unwrap();
     }
 }

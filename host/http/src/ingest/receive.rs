@@ -55,7 +55,8 @@ async fn take(
     let undeclared = door.check(head)?;
     let name = Name::of(&head.headers, door.request_name(), &sender.access.identity)?;
     let limit = service.options.ingest.max_body;
-    let received = body::read(&app.bodies, &head.headers, body, limit, undeclared).await?;
+    let memory = app.bodies.of(sender.access.identity);
+    let received = body::read(&memory, &head.headers, body, limit, undeclared).await?;
     let count = received.bytes.len();
     let work = if door.is_long_work(&received.bytes) { count.max(BLOCKING_BYTES) } else { count };
     let expected = named.as_ref().or(default.as_ref().ok());
@@ -63,7 +64,7 @@ async fn take(
     let finder = door.body_names_sources().then(|| Finder {
         service: Arc::clone(service),
         access: Arc::clone(&sender.access),
-        memory: app.bodies.clone(),
+        memory: memory.clone(),
         has_own: named.is_some(),
         has_default: default.is_ok(),
         known: Vec::new(),
@@ -80,7 +81,7 @@ async fn take(
             Ok((key, events.checked()?))
         }
     };
-    let (key, events) = cut(&app.bodies, work, read).await?;
+    let (key, events) = cut(&memory, work, read).await?;
     let count = events.unpacked.unwrap_or(count);
     let source = match (named, &events.source) {
         (Some(source), _) => Ok(source),

@@ -25,7 +25,7 @@ pub(super) const INGEST: &[Setting<Options>] = &[
     ),
     bytes!(
         "body_memory",
-        "bodies that are received at once, and the events cut out of them until they are stored; beyond, they are refused",
+        "bodies that are received at once, and the events cut out of them until they are stored, half of it for one token; beyond, they are refused",
         KIB,
         1024 * GIB,
         Options,
