@@ -6,6 +6,7 @@ use clap::Args;
 use tidegate_store::BackupReport;
 
 use crate::outcome::Outcome;
+use crate::serve::log_object_stores;
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArguments {
@@ -54,7 +55,10 @@ pub(crate) fn backup(arguments: &BackupArguments) -> Outcome {
 
 pub(crate) fn restore(arguments: &RestoreArguments) -> Outcome {
     let report = match &arguments.copies {
-        Some(url) => tidegate_store::restore_from_copies(&arguments.from, &arguments.data_dir, url)?,
+        Some(url) => {
+            log_object_stores();
+            tidegate_store::restore_from_copies(&arguments.from, &arguments.data_dir, url)?
+        }
         None => tidegate_store::restore(&arguments.from, &arguments.data_dir)?,
     };
     tell(&report, &format!("restored to {}", arguments.data_dir.display()));

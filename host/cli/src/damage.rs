@@ -6,6 +6,7 @@ use clap::Args;
 use tidegate_store::{CopiesReport, RepairReport, SetAside};
 
 use crate::outcome::Outcome;
+use crate::serve::log_object_stores;
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
@@ -51,7 +52,10 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Outcome {
         );
     }
     let in_copies = match &arguments.copies {
-        Some(url) => compare(&tidegate_store::verify_copies(&arguments.data_dir, url)?),
+        Some(url) => {
+            log_object_stores();
+            compare(&tidegate_store::verify_copies(&arguments.data_dir, url)?)
+        }
         None => 0,
     };
     match (report.findings.len(), in_copies) {
@@ -95,7 +99,10 @@ fn compare(report: &CopiesReport) -> usize {
 pub(crate) fn repair(arguments: &RepairArguments) -> Outcome {
     let report = match &arguments.copies {
         _ if arguments.rebuild_catalog => tidegate_store::rebuild_catalog(&arguments.data_dir)?,
-        Some(url) => tidegate_store::repair_from_copies(&arguments.data_dir, url)?,
+        Some(url) => {
+            log_object_stores();
+            tidegate_store::repair_from_copies(&arguments.data_dir, url)?
+        }
         None => tidegate_store::repair(&arguments.data_dir)?,
     };
     tell(&report);

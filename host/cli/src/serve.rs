@@ -153,6 +153,14 @@ pub(crate) fn tell(state: NotifyState) {
     }
 }
 
+/// Prints to standard error why an object store refuses, for commands whose results are all they print otherwise.
+pub(crate) fn log_object_stores() {
+    let filter = EnvFilter::new("off,tidegate_store::objects=warn");
+    let printed = tracing_subscriber::fmt::layer().without_time().with_target(false).with_writer(std::io::stderr);
+    // Fails where another one is set already, which then prints it.
+    let _ = tracing_subscriber::registry().with(printed.with_filter(filter)).try_init();
+}
+
 /// Serves until a signal. A second signal ends the process at once.
 pub(crate) async fn serve(service: Arc<Service>, listener: TcpListener) -> Outcome {
     tidegate_http::serve(Startup::opened(service), listener, None, None, &ServerOptions::default(), stopped()).await?;
@@ -211,13 +219,16 @@ fn announce(tokens: &NewTokens) {
 
 pub(crate) async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    // The last is sent when the terminal of the server is closed.
+    let kinds = (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = (signal(kinds.0), signal(kinds.1), signal(kinds.2))
     else {
         return std::future::pending().await;
     };
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        _ = hangup.recv() => {}
     }
     tell(NotifyState::Stopping);
     tokio::spawn(async move {

@@ -11,7 +11,7 @@ use sd_notify::NotifyState;
 use tidegate_model::{Limits, Unit, number, size};
 use tidegate_service::Options;
 use tidegate_sql::EngineOptions;
-use tidegate_store::{SegmentCache, SegmentFiles, is_store_url};
+use tidegate_store::{SegmentCache, SegmentFiles};
 use tidegate_tls::{ServerTls, TlsFiles};
 use tidegate_workers::{Accept, PROTOCOLS, Worker, WorkerListeners, WorkerOptions, is_loopback};
 
@@ -144,10 +144,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
 /// The segments that tasks may read.
 fn segments(arguments: &Arguments) -> Result<SegmentFiles, Box<dyn Error>> {
     let Arguments { store, cache, cache_size, store_time, .. } = arguments;
-    if !is_store_url(store) {
-        if store.contains("://") {
-            return Err(format!("--store {store} is no address of an object store: write s3://BUCKET/PREFIX").into());
-        }
+    if !store.contains("://") {
         return Ok(SegmentFiles::folder(Path::new(store))?);
     }
     // What is read of a folder is not kept.

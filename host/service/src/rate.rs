@@ -138,7 +138,7 @@ impl RateLimiter {
     }
 }
 
-/// RateLimiter and levels are far below where this loses anything.
+/// Rates and levels are far below where this loses anything.
 fn as_f64(n: u64) -> f64 {
     u32::try_from(n).map_or(f64::from(u32::MAX), f64::from)
 }

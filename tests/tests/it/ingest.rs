@@ -59,11 +59,37 @@ fn every_shape_of_body_is_taken() {
             server.call("POST", &format!("{path}?source_name={source}"), &headers, event(path).to_string().as_bytes());
         assert_eq!((answer.status, &answer.body["message"]), (200, &json!("Logged!")));
     }
+    // As some programs begin a text.
+    let marked = format!("\u{feff}{}", json!([event("marked")]));
+    assert_eq!(server.send_raw(source, &[], marked.as_bytes()).status, 200);
+    let by_line = [("content-type", "application/x-ndjson")];
+    let half = format!("{}\n{{\"id\": \n{}\n", event("line-3"), event("line-4"));
+    let answer = server.send_raw(source, &by_line, half.as_bytes());
+    let why = answer.body["errors"][0]["message"].as_str().unwrap_or_default();
+    assert!(
+        why.starts_with("line 2 is not valid JSON: ") && why.contains(" at column ") && !why.contains("line 1"),
+        "{why}"
+    );
     let by_header = [headers[0], headers[1], ("x-source-name", source)];
     assert_eq!(server.call("POST", "/api/logs", &by_header, event("header").to_string().as_bytes()).status, 200);
     assert_eq!(
         ids(&server),
-        ["/api/events", "/logs", "array-1", "array-2", "batch", "gzip", "header", "line-1", "line-2", "object", "zstd"]
+        [
+            "/api/events",
+            "/logs",
+            "array-1",
+            "array-2",
+            "batch",
+            "gzip",
+            "header",
+            "line-1",
+            "line-2",
+            "line-3",
+            "line-4",
+            "marked",
+            "object",
+            "zstd"
+        ]
     );
 }
 

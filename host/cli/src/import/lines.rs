@@ -50,6 +50,8 @@ impl<R: BufRead> Lines<R> {
                 batch.bad.push((self.line, format!("it is longer than {} MiB", LONGEST >> 20)));
                 continue;
             }
+            // Some programs begin a file with a byte order mark.
+            let text = if self.line == 1 { text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text) } else { &text };
             let text = text.trim_ascii();
             if text.is_empty() {
                 continue;
@@ -60,7 +62,10 @@ impl<R: BufRead> Lines<R> {
                     batch.events.push(Event { line: self.line, text: text.to_vec() });
                 }
                 Ok(_) => batch.bad.push((self.line, "it is no JSON object".to_owned())),
-                Err(error) => batch.bad.push((self.line, format!("it is not valid JSON: {error}"))),
+                Err(error) => {
+                    let why = error.to_string().replacen(" at line 1 column ", " at column ", 1);
+                    batch.bad.push((self.line, format!("it is not valid JSON: {why}")));
+                }
             }
         }
         Ok((!batch.events.is_empty() || !batch.bad.is_empty()).then_some(batch))

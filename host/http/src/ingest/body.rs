@@ -14,7 +14,7 @@ use async_compression::tokio::bufread::{GzipDecoder, ZlibDecoder, ZstdDecoder};
 use async_compression::zstd::DParameter;
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, header};
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use futures::{Stream, StreamExt, ready, stream};
 use tidegate_model::{Code, Failure};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -106,7 +106,12 @@ pub(super) async fn read(
         bytes = unpack_snappy(&bytes, limit, &mut reservation)?;
     }
     reservation.hold(bytes.len())?;
-    Ok(Received { bytes: bytes.freeze(), reservation })
+    let mut bytes = bytes.freeze();
+    // Some programs begin UTF-8 with a byte order mark. It is no part of any form that is read here.
+    if bytes.starts_with("\u{feff}".as_bytes()) {
+        bytes.advance("\u{feff}".len());
+    }
+    Ok(Received { bytes, reservation })
 }
 
 /// Reads the rest of a refused request and discards it. A sender that is still writing would otherwise find its

@@ -53,13 +53,19 @@ pub(super) fn parse(body: &[u8], by_line: bool, mut batch: Batch) -> Result<Pars
     for (i, line) in lines().enumerate().filter(|(_, line)| !is_blank(line)) {
         // None of the events of an invalid line is taken.
         if let Err(error) = reader.read(line) {
-            reader.batch.refuse(format!("line {} is not valid JSON: {error}", i + 1));
+            reader.batch.refuse(bad_line(i + 1, &error));
         }
         if reader.batch.has_failed() {
             break;
         }
     }
     reader.parsed()
+}
+
+/// Why a line is refused. The error counts lines from the one that was read alone.
+pub(super) fn bad_line(number: usize, error: &impl std::fmt::Display) -> String {
+    let why = error.to_string().replacen(" at line 1 column ", " at column ", 1);
+    format!("line {number} is not valid JSON: {why}")
 }
 
 /// The text from its first character on that is not blank in JSON.

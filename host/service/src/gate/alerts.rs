@@ -98,9 +98,46 @@ fn column_problem(column: &str, columns: &[(String, Type)]) -> Option<String> {
     };
     match ty {
         Type::Int64 | Type::Float64 | Type::Json | Type::Null => None,
-        other => Some(format!(
-            "the column {column} is {other}, and a condition compares numbers: write CAST({column} AS INT64) in the query, or \
-             compare another column"
-        )),
+        other => {
+            let number = match other {
+                Type::Timestamp => format!("UNIX_SECONDS({column})"),
+                Type::Datetime | Type::Date => format!("UNIX_SECONDS(TIMESTAMP({column}))"),
+                Type::Bool => format!("IF({column}, 1, 0)"),
+                Type::String => format!("SAFE_CAST({column} AS FLOAT64)"),
+                Type::Array(_) => format!("ARRAY_LENGTH({column})"),
+                _ => {
+                    return Some(format!(
+                        "the column {column} is {other}, and a condition compares numbers; compare another column"
+                    ));
+                }
+            };
+            Some(format!(
+                "the column {column} is {other}, and a condition compares numbers: write {number} in the query, or compare \
+                 another column"
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_for_a_column_is_of_its_type() {
+        for (ty, advice) in [
+            (Type::Timestamp, "UNIX_SECONDS(c)"),
+            (Type::Datetime, "UNIX_SECONDS(TIMESTAMP(c))"),
+            (Type::Date, "UNIX_SECONDS(TIMESTAMP(c))"),
+            (Type::Bool, "IF(c, 1, 0)"),
+            (Type::String, "SAFE_CAST(c AS FLOAT64)"),
+            (Type::Interval, "compare another column"),
+        ] {
+            let problem = column_problem("c", &[("c".to_owned(), ty)]).unwrap_or_default();
+            assert!(problem.contains(advice), "{problem}");
+        }
+        for ty in [Type::Int64, Type::Float64, Type::Json, Type::Null] {
+            assert_eq!(column_problem("c", &[("c".to_owned(), ty)]), None);
+        }
     }
 }

@@ -45,6 +45,8 @@ fn operators_and_conversions_mean_what_bigquery_means() {
         ("cast(-2.5 as int64)", json!(-3)),
         ("safe_cast('x' as int64)", json!(null)),
         ("safe_cast(['1', 'x'] as array<int64>)", json!([1, null])),
+        ("unix_seconds(timestamp(datetime '1970-01-01 00:00:01'))", json!(1)),
+        ("unix_seconds(timestamp(date '1970-01-02'))", json!(86_400)),
         ("cast([1.5, 2.4] as array<int64>)", json!([2, 2])),
         ("cast([1, 2] as array<float64>)", json!([1.0, 2.0])),
         ("cast(['a'] as array<string>)", json!(["a"])),

@@ -1,8 +1,10 @@
 //! The catalog: one SQLite database that describes everything except the rows in segments.
 //!
-//! The file is opened twice: by the writer thread, which owns the write-ahead log ([`crate::wal::writer_thread`]), and
-//! here, for small reads and writes of endpoints, tokens and settings. Both sync at every commit (`synchronous=FULL`).
-//! The calls here are short but block; async code should call them on a blocking thread.
+//! The file is opened by the writer thread, which owns the write-ahead log ([`crate::wal::writer_thread`]), by what copies
+//! that log into the file ([`crate::wal::checkpointer`]), by what copies the catalog to another place
+//! ([`crate::background::catalog_copying`]), and here, for small reads and writes of endpoints, tokens and settings. Who
+//! writes syncs at every commit (`synchronous=FULL`). The calls here are short but block; async code should call them on a
+//! blocking thread.
 //!
 //! [`database`] opens connections and migrates the schema, `names` makes its files durable, `alerts`, `endpoints` and
 //! `tokens` are tables of the server, [`copy`] makes a copy for another machine, [`wal_file`] inspects SQLite's own
@@ -19,6 +21,8 @@ mod tokens;
 pub(crate) mod wal_file;
 
 use std::{
+    fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -45,6 +49,16 @@ pub(crate) const WRITER: &str = "objects_writer";
 pub struct Catalog {
     path: PathBuf,
     conn: Mutex<Connection>,
+}
+
+/// Why no catalog is found in a folder: there is none, or it may not be read.
+pub(crate) fn not_found(folder: &Path) -> StoreError {
+    match fs::metadata(folder.join(paths::CATALOG)) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            StoreError::io(format!("reading {}", folder.display()))(error)
+        }
+        _ => StoreError::NoCatalog(folder.to_owned()),
+    }
 }
 
 impl Catalog {
@@ -76,13 +90,13 @@ impl Catalog {
     pub fn open_beside(data_dir: &Path) -> Result<Catalog> {
         let path = data_dir.join(paths::CATALOG);
         if !path.is_file() {
-            return Err(StoreError::NoCatalog(data_dir.to_owned()));
+            return Err(not_found(data_dir));
         }
         names::create_log(data_dir)?;
         let conn = database::connect(&path, false)?;
         match database::version(&conn, &path)? {
             database::VERSION => Ok(Catalog { path, conn: Mutex::new(conn) }),
-            0 => Err(StoreError::NoCatalog(data_dir.to_owned())),
+            0 => Err(not_found(data_dir)),
             old => Err(StoreError::Incompatible {
                 path,
                 reason: format!(

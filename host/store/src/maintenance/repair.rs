@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use uuid::Uuid;
 
 use crate::{
-    catalog::{Catalog, LogDamage},
+    catalog::{self, Catalog, LogDamage},
     data_folder::{lock, paths, sync},
     error::{Result, StoreError},
     maintenance::{
@@ -68,7 +68,7 @@ pub fn repair_from_copies(data_dir: &Path, url: &str) -> Result<RepairReport> {
 
 fn repair_with(data_dir: &Path, copies: Option<&SegmentCopies>) -> Result<RepairReport> {
     if !data_dir.join(paths::CATALOG).is_file() && !paths::segments_folder(data_dir).is_dir() {
-        return Err(StoreError::NoCatalog(data_dir.to_owned()));
+        return Err(catalog::not_found(data_dir));
     }
     let _lock = lock::lock(data_dir)?;
     start::may_create_catalog(data_dir)?;

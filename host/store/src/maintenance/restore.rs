@@ -5,6 +5,7 @@ use std::{fs, io::ErrorKind, path::Path};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
+    catalog,
     data_folder::{
         atomic_folder::AtomicFolder,
         disk_failure, paths,
@@ -48,7 +49,7 @@ pub fn restore_from_copies(backup: &Path, data_dir: &Path, url: &str) -> Result<
 fn restore_checked(backup: &Path, data_dir: &Path, copies: Option<&SegmentCopies>) -> Result<BackupReport> {
     let from = backup.join(paths::CATALOG);
     if !from.is_file() {
-        return Err(StoreError::NoCatalog(backup.to_owned()));
+        return Err(catalog::not_found(backup));
     }
     let log = backup.join(format!("{}-wal", paths::CATALOG));
     if fs::metadata(log).is_ok_and(|log| log.len() > 0) {
@@ -71,7 +72,10 @@ fn restore_checked(backup: &Path, data_dir: &Path, copies: Option<&SegmentCopies
     }
     let lost = match copies {
         Some(copies) => copies.fetch(stage.folder(), elsewhere)?.into_iter().next(),
-        None => elsewhere.into_iter().next().map(|listed| (listed, "its file is missing".to_owned())),
+        None => elsewhere.into_iter().next().map(|listed| {
+            let reason = "its file is missing in the backup; if that is one of the catalog alone, tell with --copies where the copies of segments are";
+            (listed, reason.to_owned())
+        }),
     };
     if let Some((listed, reason)) = lost {
         return Err(listed.corrupt(reason));

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
 use crate::{
-    catalog::{database, wal_file},
+    catalog::{self, database, wal_file},
     data_folder::{lock, paths},
     error::{Result, StoreError},
     maintenance::listed_segment::{self, check},
@@ -60,7 +60,7 @@ impl VerifyReport {
 pub fn verify(data_dir: &Path) -> Result<VerifyReport> {
     let database = data_dir.join(paths::CATALOG);
     if !database.is_file() && !paths::segments_folder(data_dir).is_dir() {
-        return Err(StoreError::NoCatalog(data_dir.to_owned()));
+        return Err(catalog::not_found(data_dir));
     }
     let _lock = lock::lock(data_dir)?;
     let mut report = VerifyReport { set_aside: quarantine::list(data_dir)?, ..VerifyReport::default() };

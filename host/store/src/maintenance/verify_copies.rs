@@ -7,6 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
 use crate::{
+    catalog,
     data_folder::{lock, paths},
     error::{Result, StoreError},
     maintenance::{
@@ -65,7 +66,7 @@ pub struct CopiesReport {
 pub fn verify_copies(data_dir: &Path, url: &str) -> Result<CopiesReport> {
     let database = data_dir.join(paths::CATALOG);
     if !database.is_file() {
-        return Err(StoreError::NoCatalog(data_dir.to_owned()));
+        return Err(catalog::not_found(data_dir));
     }
     let _lock = lock::lock(data_dir)?;
     let copies = SegmentCopies::open(url, data_dir, environment(), RequestLimits::default())?;

@@ -5,7 +5,7 @@
 //! while the writer thread goes on to append to it. What was appended meanwhile is little; the writer thread copies
 //! that itself, because the file begins anew only when all of it is copied and nobody writes.
 //!
-//! Uses: nothing.
+//! Uses: errors.
 
 use std::{
     sync::mpsc::{Receiver, Sender, TryRecvError, channel},

@@ -12,10 +12,10 @@ use crate::error::Result;
 /// How long a key is kept: a day, in microseconds.
 const WINDOW: i64 = 24 * 3600 * 1_000_000;
 
-/// The most keys of one source. The oldest are deleted first.
+/// So many of the newest keys of a source stay. Older ones are deleted now and then, so that there may be more.
 const MOST: i64 = 50_000;
 
-/// The number of keys is checked each time so many were stored.
+/// Each time the process has stored so many keys, those of the source that stored the last one are counted.
 const LOOK: u64 = 1_000;
 
 /// The key of a request and its body, both as digests, which are short whatever was sent.

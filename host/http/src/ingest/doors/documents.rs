@@ -11,6 +11,7 @@ use tidegate_store::{read_event, too_long};
 
 use super::super::batch::Batch;
 use super::super::elements::each_element;
+use super::super::json::bad_line;
 use super::super::text::Text;
 use super::fields::Fields;
 
@@ -68,7 +69,7 @@ impl Documents<'_> {
             if let Err(error) = self.values(line, &text, batch, &mut source) {
                 batch.take_back(mark);
                 source = source.filter(|_| was_named);
-                batch.refuse(format!("line {} is not valid JSON: {error}", i + 1));
+                batch.refuse(bad_line(i + 1, &error));
             }
             if batch.has_failed() {
                 break;

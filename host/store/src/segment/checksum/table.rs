@@ -37,7 +37,7 @@ pub(crate) struct ChecksumTable {
 
 impl fmt::Debug for ChecksumTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sums").field("root", &self.root).field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("ChecksumTable").field("root", &self.root).field("size", &self.size).finish_non_exhaustive()
     }
 }
 

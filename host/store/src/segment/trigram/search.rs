@@ -73,7 +73,7 @@ impl Search {
                 any.iter_mut().zip(part.granules(rows, bytes)).for_each(|(any, part)| *any |= part);
                 any
             }),
-            // What is not known may be.
+            // Of a bucket that was not read, each granule may have the trigram.
             Search::Has(bucket) => rows.get(bucket).cloned().unwrap_or_else(|| vec![0xff; bytes]),
         }
     }
