@@ -205,7 +205,10 @@ fn tools() -> Outcome {
     slow_clients();
     if !there {
         say(&format!("installing cargo-component {CARGO_COMPONENT} (once, some minutes)"));
-        run(Command::new("cargo").args(["install", "cargo-component", "--version", CARGO_COMPONENT, "--locked"]))?;
+        // Not optimised: it builds small components, and takes less than half of the time to compile.
+        run(Command::new("cargo")
+            .args(["install", "cargo-component", "--version", CARGO_COMPONENT, "--locked", "--debug"])
+            .env("CARGO_PROFILE_DEV_DEBUG", "false"))?;
     }
     Ok(())
 }
