@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::Errors;
 use tidegate_runtime::Class;
+use tidegate_service::Identity;
 use tidegate_service::answer::Format;
 use tidegate_service::rate::RateStatus;
-use tidegate_service::{Identity, hex};
 use uuid::Uuid;
 
 use crate::connection::AnonymousConnection;
@@ -65,7 +65,7 @@ pub(crate) fn note_caller(identity: Identity, id: Option<Uuid>) {
         if let Some(connection) = notes.anonymous.take() {
             connection.is_known();
         }
-        let short = || hex(identity.get(..6).unwrap_or_default());
+        let short = || hex::encode(identity.get(..6).unwrap_or_default());
         notes.token = Some(id.map_or_else(short, |id| id.to_string()));
     });
 }

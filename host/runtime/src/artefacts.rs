@@ -132,7 +132,7 @@ impl Artefacts {
         // The name contains the compatibility hash, so that two versions of the server do not replace each other's
         // files during an upgrade.
         let compatibility = self.compatibility.get(..8).unwrap_or_default();
-        self.options.folder.join(format!("{}-{}.cwasm", hex(digest), hex(compatibility)))
+        self.options.folder.join(format!("{}-{}.cwasm", hex::encode(digest), hex::encode(compatibility)))
     }
 
     /// The code in `file`, if its message authentication code is right.
@@ -187,10 +187,6 @@ impl Hasher for ShaHasher {
         let digest: [u8; 32] = self.0.clone().finalize().into();
         digest.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn private_folder(folder: &Path) -> io::Result<()> {

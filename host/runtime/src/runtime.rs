@@ -16,7 +16,7 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Engine, Store};
 
 use crate::answer::{Answer, Usage};
-use crate::artefacts::{Artefacts, hex};
+use crate::artefacts::Artefacts;
 use crate::bindings::EndpointAdhoc;
 use crate::budget::Budget;
 use crate::call::{answer, call, of_problem};
@@ -127,7 +127,7 @@ impl Runtime {
         let pre = link(&self.linker, compiled, self.options.limits.guest_memory)?;
         let code = compiled.image_range();
         let bytes = code.end.addr().saturating_sub(code.start.addr());
-        Ok(Endpoint { digest: hex(&digest), bytes, pre })
+        Ok(Endpoint { digest: hex::encode(&digest), bytes, pre })
     }
 
     /// The component with this digest, if it is ready. Cheap.

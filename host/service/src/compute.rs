@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tidegate_model::{Code, Failure};
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use crate::admission::Permit;
@@ -61,7 +61,7 @@ impl Compute {
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
         let mut task = self.start_work(work)?;
-        (&mut task.0).await.unwrap_or_else(|error| {
+        (&mut task).await.unwrap_or_else(|error| {
             tracing::error!(%error, "a request's work broke off");
             Err(Failure::new(Code::Internal, "the request failed; the server's log has the details"))
         })
@@ -88,9 +88,9 @@ impl Compute {
     pub(crate) fn start_work<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<AbortOnDrop<T>, Failure> {
+    ) -> Result<AbortOnDropHandle<T>, Failure> {
         match &self.runtime {
-            Some(runtime) => Ok(AbortOnDrop(runtime.spawn(work.in_current_span()))),
+            Some(runtime) => Ok(AbortOnDropHandle::new(runtime.spawn(work.in_current_span()))),
             None => Err(Failure::new(Code::Overloaded, "the server is shutting down")),
         }
     }
@@ -103,15 +103,6 @@ impl Drop for Compute {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-    }
-}
-
-/// A task that is aborted when this handle is dropped.
-pub(crate) struct AbortOnDrop<T>(pub(crate) JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

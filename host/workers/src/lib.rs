@@ -19,7 +19,6 @@
 //! - `task_state`, `partition_queue`, `running_task`, `worker`, `task_bodies`, `worker_metrics`, `routes`, `server`: the worker
 //! - `address`, `link`, `member`, `remote_task`, `remote_workers`: the coordinator
 
-mod abort;
 mod address;
 mod failure_message;
 mod frames;

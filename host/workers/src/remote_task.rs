@@ -15,11 +15,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::abort::AbortOnDrop;
 use crate::frames::{Frame, FrameError, FrameReader};
 use crate::link::{Answer, Link, WINDOW};
 use crate::member::{Member, Outcome};
 use crate::messages::{CostMessage, StartedMessage, TASKS, TaskMessage};
+use tokio_util::task::AbortOnDropHandle;
 
 /// What the partitions of a task share.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ struct Shared {
     failed: OnceLock<Outcome>,
     cost: Arc<Mutex<CostMessage>>,
     /// Reads the answer to the start. When it is dropped, the worker ends the task.
-    _lease: AbortOnDrop<()>,
+    _lease: AbortOnDropHandle<()>,
 }
 
 impl Drop for Shared {
@@ -110,7 +110,7 @@ pub(crate) fn start(
         left: AtomicUsize::new(task.partitions),
         failed: OnceLock::new(),
         cost: Arc::clone(&cost),
-        _lease: AbortOnDrop(lease),
+        _lease: AbortOnDropHandle::new(lease),
     });
     let deadline = bounds.time.and_then(|time| Instant::now().checked_add(time));
     let partition = |partition| {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use tidegate_cluster::{Task, TaskBounds, TaskRun, WorkerFailure, Workers};
 use tidegate_functions::context::StatementMemory;
 
-use crate::abort::AbortOnDrop;
 use crate::address::{WorkerAddress, resolved};
 use crate::member::{Member, Outcome, WorkerView};
 use crate::remote_task;
 use crate::transport::{Connect, is_loopback};
+use tokio_util::task::AbortOnDropHandle;
 
 /// How often names are looked up again.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const LOOKUP_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct RemoteWorkers {
     known: Arc<Known>,
-    _background: Vec<AbortOnDrop<()>>,
+    _background: Vec<AbortOnDropHandle<()>>,
 }
 
 /// The workers that are known now.
@@ -45,7 +45,7 @@ struct Inner {
 #[derive(Debug)]
 struct Watched {
     member: Arc<Member>,
-    _watch: AbortOnDrop<()>,
+    _watch: AbortOnDropHandle<()>,
 }
 
 impl RemoteWorkers {
@@ -71,9 +71,9 @@ impl RemoteWorkers {
         known.change(|_| {});
         let lookups = names.into_iter().map(|(host, port)| {
             let known = Arc::clone(&known);
-            AbortOnDrop(tokio::spawn(async move { known.look_up(host, port).await }))
+            AbortOnDropHandle::new(tokio::spawn(async move { known.look_up(host, port).await }))
         });
-        let certificates = AbortOnDrop(tokio::spawn(Connect::clone(&known.connect).watch()));
+        let certificates = AbortOnDropHandle::new(tokio::spawn(Connect::clone(&known.connect).watch()));
         let background = lookups.chain([certificates]).collect();
         Ok(Arc::new(Self { known, _background: background }))
     }
@@ -124,7 +124,7 @@ impl Known {
             members.entry(address).or_insert_with(|| {
                 let member = Member::new(address, host);
                 let watch = tokio::spawn(Arc::clone(&member).watch(Arc::clone(&self.connect)));
-                Watched { member, _watch: AbortOnDrop(watch) }
+                Watched { member, _watch: AbortOnDropHandle::new(watch) }
             });
         }
     }

@@ -15,12 +15,12 @@ use tidegate_cluster::WorkerFailure;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::abort::AbortOnDrop;
 use crate::frames;
 use crate::messages::{MAX_TASK, STATUS, TASKS};
 use crate::task_bodies::{PartitionBody, TaskBody};
 use crate::worker::Worker;
 use crate::worker_metrics;
+use tokio_util::task::AbortOnDropHandle;
 
 /// How long the body of a task may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -139,7 +139,7 @@ fn rows(worker: &Worker, id: Uuid, partition: usize) -> Answer {
     let (to, from) = mpsc::channel(IN_FLIGHT);
     let queue = task.open(from);
     match worker.compute(task.send(rows, to)) {
-        Ok(sender) => answer(StatusCode::OK, FRAMES, PartitionBody::new(queue, AbortOnDrop(sender))),
+        Ok(sender) => answer(StatusCode::OK, FRAMES, PartitionBody::new(queue, AbortOnDropHandle::new(sender))),
         Err(failure) => single(frames::failed(&failure)),
     }
 }

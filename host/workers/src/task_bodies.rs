@@ -12,13 +12,13 @@ use futures::future::BoxFuture;
 use http_body::{Body, Frame};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use crate::abort::AbortOnDrop;
 use crate::frames;
 use crate::messages::StartedMessage;
 use crate::partition_queue::Queue;
 use crate::running_task::RunningTask;
 use crate::task_state::Ended;
 use crate::worker::Worker;
+use tokio_util::task::AbortOnDropHandle;
 
 /// How often a task says what it has cost so far.
 const COST_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ const COST_INTERVAL: Duration = Duration::from_secs(1);
 struct Lease {
     worker: Arc<Worker>,
     task: Arc<RunningTask>,
-    _deadline: Option<AbortOnDrop<()>>,
+    _deadline: Option<AbortOnDropHandle<()>>,
 }
 
 impl Drop for Lease {
@@ -55,7 +55,7 @@ impl TaskBody {
         // Not in `poll_frame`, which is not called while nobody reads.
         let deadline = time.and_then(|time| Instant::now().checked_add(time)).map(|at| {
             let (worker, task) = (Arc::clone(&worker), Arc::clone(&task));
-            AbortOnDrop(tokio::spawn(async move {
+            AbortOnDropHandle::new(tokio::spawn(async move {
                 tokio::time::sleep_until(at).await;
                 worker.end_task(&task, Ended::Late);
             }))
@@ -96,11 +96,11 @@ impl Body for TaskBody {
 /// The rows of a partition. What sends them ends when this is dropped.
 pub(crate) struct PartitionBody {
     queue: Queue,
-    _sender: AbortOnDrop<()>,
+    _sender: AbortOnDropHandle<()>,
 }
 
 impl PartitionBody {
-    pub(crate) fn new(queue: Queue, sender: AbortOnDrop<()>) -> Self {
+    pub(crate) fn new(queue: Queue, sender: AbortOnDropHandle<()>) -> Self {
         Self { queue, _sender: sender }
     }
 }

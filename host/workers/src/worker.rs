@@ -17,10 +17,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::abort::AbortOnDrop;
 use crate::messages::{BUILD, PROTOCOL, TaskMessage, Unreadable, WorkerStatus};
 use crate::running_task::{RunningTask, SentCounts};
 use crate::task_state::{Ended, of_run};
+use tokio_util::task::AbortOnDropHandle;
 
 /// The stack of a thread that computes, in bytes: plans are walked by recursion. Only what is used is allocated.
 const STACK: usize = 64 << 20;
@@ -195,8 +195,8 @@ impl Worker {
             }
             Ok(RunningTask::new(run, stop, Arc::clone(&worker.sent), place))
         })?;
-        let mut started = AbortOnDrop(started);
-        let task = (&mut started.0).await.unwrap_or_else(|error| {
+        let mut started = AbortOnDropHandle::new(started);
+        let task = (&mut started).await.unwrap_or_else(|error| {
             tracing::error!(%error, "the start of a task broke off");
             Err(WorkerFailure::Nonsense("the start of the task broke off".to_owned()))
         })?;

@@ -15,7 +15,6 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure};
-use tidegate_service::hex;
 
 use super::batch::Batch;
 use super::otlp_record::{Collector, Common, Record, Values, double, scope};
@@ -106,8 +105,8 @@ fn plain_record(record: LogRecord) -> Result<Record, String> {
         attributes: plain_list(record.attributes, &mut values)?,
         dropped_attributes_count: record.dropped_attributes_count.into(),
         flags: record.flags.into(),
-        trace_id: hex(&record.trace_id),
-        span_id: hex(&record.span_id),
+        trace_id: hex::encode(&record.trace_id),
+        span_id: hex::encode(&record.span_id),
         event_name: record.event_name,
     })
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tidegate_compiler::pack;
 use tidegate_model::{Code, Failure, Manifest};
-use tidegate_service::{SaveRequest, Service, blocking, hex, inspect, meanings};
+use tidegate_service::{SaveRequest, Service, blocking, inspect, meanings};
 
 use super::endpoint_view::{EndpointView, known, saved_shown, shown, version_of};
 use super::{ManageResult, found, private};
@@ -104,7 +104,7 @@ impl Received {
         }
         let before = old.as_ref().and_then(|old| old.manifest.as_ref());
         let same_query = before.is_some_and(|before| before.query == declared.manifest.query);
-        Ok(Self { component, manifest: declared.manifest, digest: hex(&declared.digest), old, same_query })
+        Ok(Self { component, manifest: declared.manifest, digest: hex::encode(&declared.digest), old, same_query })
     }
 
     /// Whether the endpoint has this component already and can be used. Then nothing changes, and no version is made.

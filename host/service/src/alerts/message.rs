@@ -10,7 +10,6 @@ use uuid::Uuid;
 
 use super::evaluation::Finding;
 use super::report::iso;
-use crate::hex::hex;
 
 /// The body of a message, as JSON.
 #[derive(Serialize)]
@@ -82,7 +81,7 @@ pub(super) fn signature(secret: &str, seconds: i64, body: &str) -> String {
     mac.update(seconds.to_string().as_bytes());
     mac.update(b".");
     mac.update(body.as_bytes());
-    format!("v1={}", hex(&mac.finalize().into_bytes()))
+    format!("v1={}", hex::encode(&mac.finalize().into_bytes()))
 }
 
 #[cfg(test)]

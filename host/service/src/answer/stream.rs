@@ -17,6 +17,7 @@ use tidegate_model::{Code, Failure};
 use tidegate_runtime::{Answer, Body};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::encoded::piece;
 use super::memory::TenantMemory;
@@ -24,7 +25,7 @@ use super::metadata::AnswerMetadata;
 use super::options::{EncodingOptions, lost};
 use super::{document, rows};
 use crate::admission::Permit;
-use crate::compute::{AbortOnDrop, Compute};
+use crate::compute::Compute;
 use crate::deadline::{GRACE, late};
 use crate::failures;
 use crate::in_turn::InTurn;
@@ -142,7 +143,7 @@ struct Source<G> {
     deadline: Instant,
     limit: Duration,
     options: EncodingOptions,
-    _task: AbortOnDrop<()>,
+    _task: AbortOnDropHandle<()>,
     _guard: G,
 }
 

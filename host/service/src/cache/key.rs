@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 use tidegate_model::{Value, size};
 
 use crate::execution::{AdhocQuery, QueryRequest};
-use crate::hex::hex;
 
 /// The cache key of an answer: a SHA-256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,5 +82,5 @@ pub(crate) fn digest<'b>(body: impl Iterator<Item = &'b [u8]>) -> String {
     let mut digest = Sha256::new();
     body.for_each(|piece| digest.update(piece));
     let digest = digest.finalize();
-    hex(digest.get(..16).unwrap_or(&digest))
+    hex::encode(digest.get(..16).unwrap_or(&digest))
 }

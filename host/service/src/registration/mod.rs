@@ -24,7 +24,6 @@ use crate::endpoints::Endpoints;
 use crate::failures::refused;
 use crate::gate::examples::declare_used;
 use crate::gate::{Gate, manifest_findings};
-use crate::hex::hex;
 use crate::inspection::{ComponentCode, inspect};
 use crate::registry::Endpoint;
 use crate::save_request::SaveRequest;
@@ -121,7 +120,7 @@ impl Registrar {
         let text = serde_json::to_string(&manifest).map_err(|error| refused(error.to_string()))?;
         let alerts = new_alerts(&manifest)?;
         self.count_alerts(id, alerts.len()).await?;
-        let digest = hex(&digest);
+        let digest = hex::encode(&digest);
         let put = move |store: &Store| {
             store.catalog().put_endpoint(NewVersion {
                 id,

@@ -20,6 +20,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream::FuturesOrdered};
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::{
@@ -31,7 +32,7 @@ use crate::{
         client::{ObjectClient, RequestLimits},
         counters::{ObjectStats, add},
         fetch::{FetchShare, Origin, Registered, Running, RunningFetches},
-        io_runtime::{EndedWhenDropped, IoRuntime},
+        io_runtime::IoRuntime,
         object_error::ObjectError,
         url::StoreUrl,
     },
@@ -254,14 +255,14 @@ impl BlockReader {
                 keys.into_iter().zip(blocks.chunks(size)).for_each(|(key, block)| writing.cache.write(key, block));
             });
             // A block that is not on disk is fetched again. What nobody waits for any more and was not begun is not written.
-            let _ = (&mut EndedWhenDropped(written).0).await;
+            let _ = AbortOnDropHandle::new(written).await;
             Ok(bytes)
         };
         // It begins when it is waited for: another task may be the one that waits first.
         let handle = self.runtime.handle().clone();
         let fetch = async move {
-            let mut task = EndedWhenDropped(handle.spawn(fetched));
-            (&mut task.0).await.unwrap_or(Err(ObjectError::Refused("reading from the object store was ended")))
+            let mut task = AbortOnDropHandle::new(handle.spawn(fetched));
+            (&mut task).await.unwrap_or(Err(ObjectError::Refused("reading from the object store was ended")))
         };
         let fetch = fetch.boxed().shared();
         for key in keys {

@@ -5,10 +5,7 @@
 
 use std::io;
 
-use tokio::{
-    runtime::{Builder, Handle, Runtime},
-    task::JoinHandle,
-};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Threads that read and write blocks on disk.
 const DISK_THREADS: usize = 4;
@@ -40,15 +37,5 @@ impl Drop for IoRuntime {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-    }
-}
-
-/// A task that nobody waits for is ended.
-#[derive(Debug)]
-pub(crate) struct EndedWhenDropped<T>(pub(crate) JoinHandle<T>);
-
-impl<T> Drop for EndedWhenDropped<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
