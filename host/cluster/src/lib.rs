@@ -13,7 +13,7 @@
 //! | scan of rows in memory | not at all: the plan stays, or the sender keeps the leaf ([`LocalLeaves`]) |
 //! | union of the scans of a source, security barrier | as themselves |
 //! | part that several operators read | once, with its readers as leaves |
-//! | `WindowMemory`, `PartialGroups`, `Yielding`, `StoppableExpr`, `WithinContext` | not at all: put on where the plan runs |
+//! | `WindowMemory`, `PartialGroups`, `Yielding`, `FewBuffers`, `StoppableExpr`, `WithinContext` | not at all: put on where the plan runs |
 //! | `OrderedLimit` | not at all: it exists only during optimization |
 //!
 //! A server uses this if its settings name workers (`tidegate-workers`).

@@ -24,6 +24,7 @@ mod stoppable_join;
 mod stoppable_rules;
 mod text_condition;
 mod unordered;
+mod view_buffers;
 mod window_memory;
 mod wrapper;
 mod yielding;
@@ -412,6 +413,7 @@ fn own_operators(plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<
         .and_then(window_memory::counted)
         .and_then(partial_groups::with_partial_groups)
         .and_then(yielding::yielding)
+        .and_then(view_buffers::with_few_buffers)
         .and_then(context::within_context)
 }
 

@@ -152,3 +152,29 @@ fn what_functions_hold_is_counted_before_it_is_made() {
         assert!(bytes < 96 << 20, "{call} held {bytes} bytes");
     }
 }
+
+/// Operators that join batches and hand them on again once had lists of buffers that grew by that factor each time.
+#[test]
+fn operators_one_behind_the_other_hold_no_more_than_one() {
+    let texts = "SELECT n, CONCAT('a text that is longer than a view ', CAST(n AS STRING)) AS id FROM UNNEST(GENERATE_ARRAY(1, 40000)) AS n";
+    let joins: String = (1..=12).map(|number| format!(" JOIN t AS t{number} USING (id)")).collect();
+    let windows = (1..=10).fold("t".to_owned(), |input, number| {
+        format!(
+            "(SELECT *, SUM(n) OVER (ORDER BY id {}) AS s{number} FROM {input})",
+            if number % 2 == 0 { "DESC" } else { "" }
+        )
+    });
+    let sorts = (1..=10).fold("t".to_owned(), |input, number| {
+        format!(
+            "(SELECT * FROM {input} ORDER BY n {} LIMIT {})",
+            if number % 2 == 0 { "DESC" } else { "" },
+            40_000 - number
+        )
+    });
+    for (what, from) in [("joins", format!("t AS t0{joins}")), ("windows", windows), ("sorts", sorts)] {
+        let sql = format!("WITH t AS ({texts}) SELECT COUNT(*) AS c, MAX(id) AS m FROM {from}");
+        let (bytes, ended) = most_held(&sql, 512 << 20);
+        assert_eq!(ended, Ok(1), "{what}");
+        assert!(bytes < 96 << 20, "{what} held {bytes} bytes");
+    }
+}

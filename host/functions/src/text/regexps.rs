@@ -1,4 +1,8 @@
 //! Kernels of regular expressions.
+//!
+//! A match is found in a time that grows with the text only. But a pattern may look at all of the text that is left for each
+//! of its matches (`a*[^a]|a` in a text of many `a`), so whoever goes from match to match asks now and then whether the
+//! result is still wanted ([`Pace`]).
 
 use regex::{Match, Regex};
 
@@ -17,6 +21,27 @@ pub(crate) const KERNELS: &[Kernel] = &[
     Kernel::rows("regexp_find", 2..=5, Body::Int(find)),
     Kernel::rows("regexp_replace_all", 3..=3, Body::Text(replace)),
 ];
+
+/// Counts how much text the matches of a row may have looked at.
+#[derive(Default)]
+struct Pace {
+    bytes: usize,
+}
+
+impl Pace {
+    /// A millisecond or so.
+    const BETWEEN_CHECKS: usize = 1 << 20;
+
+    /// Counts one more match, with so much text behind the one before.
+    fn searched(&mut self, row: &Row, bytes: usize) -> Result<(), RowError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes < Self::BETWEEN_CHECKS {
+            return Ok(());
+        }
+        self.bytes = 0;
+        row.running()
+    }
+}
 
 /// The result of the first match from `at`, and where to search for the next match. The result is the first group if the
 /// pattern has one, else the whole match.
@@ -54,7 +79,9 @@ fn occurrence<'t>(row: &'t Row, pattern: &Compiled, first: usize) -> Result<Opti
     if position > 0 && at >= text.len() {
         return Ok(None);
     }
+    let mut pace = Pace::default();
     while let Some((wanted, next)) = next(&pattern.regex, text, at) {
+        pace.searched(row, text.len() - at.min(text.len()))?;
         if skip == 0 {
             return Ok(wanted);
         }
@@ -93,8 +120,9 @@ fn extract_bytes(row: &Row, out: &mut Out) -> RowResult<()> {
 }
 
 fn extract_all(row: &Row, items: &mut Items<'_>) -> RowResult<()> {
-    let (regex, text, mut at) = (row.regex(1)?, row.text(0), 0);
+    let (regex, text, mut at, mut pace) = (row.regex(1)?, row.text(0), 0, Pace::default());
     while let Some((wanted, next)) = next(&regex.regex, text, at) {
+        pace.searched(row, text.len() - at.min(text.len()))?;
         items.text(wanted.map_or("", |found| found.as_str()))?;
         at = next;
     }
@@ -147,9 +175,10 @@ fn replace(row: &Row, out: &mut Out) -> RowResult<()> {
     let (compiled, text) = (row.regex(1)?, row.text(0));
     let regex = &compiled.regex;
     let by = row.remember(2, |by| Ok(pieces(by)))?;
-    let mut copied = 0;
+    let (mut copied, mut pace) = (0, Pace::default());
     for captures in regex.captures_iter(text) {
         let Some(whole) = captures.get(0) else { continue };
+        pace.searched(row, text.len() - copied)?;
         out.text(text.get(copied..whole.start()).unwrap_or_default())?;
         copied = whole.end();
         for piece in by.iter() {

@@ -9,8 +9,8 @@ use uuid::Uuid;
 use crate::failures::refused;
 
 /// Warnings of parameters that would bind a tenant to nothing if a token fixed them: they only stand in for another one,
-/// or are only searched for in a text. The latter is what a search box does, so it is told where a call must have the
-/// parameter, or `fixed` says that a token fixes it.
+/// are only searched for in a text, or stand where they leave out no rows. To search is what a search box does, so it is
+/// told where a call must have the parameter, or `fixed` says that a token fixes it; the last is told only then.
 pub(super) fn weak_pins(
     manifest: &Manifest,
     saved: &SavedQuery,
@@ -31,7 +31,12 @@ pub(super) fn weak_pins(
                 "{piece} only searches for @{name} in a text, where others may be named too: a token that fixes {name} \
                  reads only rows whose column {name} is what it fixes; write {name} = @{name} to say so for all"
             ),
-            Weak::Searched => return None,
+            Weak::Loose if fixed(&name) => format!(
+                "{piece} uses @{name} only where that does not leave out the rows of others: in a selected column, in one part \
+                 of an OR, behind NOT or <>, or in the condition of an outer join; a token that fixes {name} cannot read it; \
+                 write {name} = @{name}"
+            ),
+            Weak::Searched | Weak::Loose => return None,
         };
         Some(refused(message).about(name))
     };

@@ -195,6 +195,11 @@ fn planning_ends_when_nobody_waits_for_it() {
         // So does what runs: the engine compiles again for each batch what it is given.
         format!("select {} from t", listed(4_000, |_| "s like @wild".to_owned())),
         format!("select count(*) from t where {}", vec!["s = repeat('x', 16000000)"; 2_000].join(" or ")),
+        // Each match looks at all of the text that is left.
+        "select regexp_extract_all(repeat('a', 2000000), 'a*[^a]|a') from t".to_owned(),
+        "select regexp_extract_all(repeat(left(s, 1), 2000000), 'a*[^a]|.') from t".to_owned(),
+        "select length(regexp_replace(repeat(left(s, 1), 2000000), '(.)*(\\n)|.', '')) from t".to_owned(),
+        "select regexp_extract(repeat(left(s, 1), 2000000), 's*[^s]|s', 1, 1900000) from t".to_owned(),
     ] {
         let stop = Stop::after(Duration::from_secs(60));
         let asking = stop.clone();
