@@ -41,6 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     options.components.compiler = compiler();
     options.packs = for_start(&arguments.packs)?;
     start_logging(&options)?;
+    crate::allocator::collect_in_background();
     let temporary = arguments.data_dir.is_none();
     let folder = match &arguments.data_dir {
         Some(folder) if folder.exists() => {

@@ -63,6 +63,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         recover::check(url, &options)?;
     }
     let traces = start_logging(&options)?;
+    crate::allocator::collect_in_background();
     // Raises the limit of open files, for as many connections as the system allows. The default limit is often 1,024.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files cannot be raised");

@@ -130,6 +130,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     let mut options = Options::default();
     options.server.log_level.clone_from(&arguments.log_level);
     start_logging(&options)?;
+    crate::allocator::collect_in_background();
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }

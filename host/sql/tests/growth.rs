@@ -102,7 +102,11 @@ fn a_long_text_inside_nested_mistakes_is_not_copied_without_bound() {
 
 /// The most bytes that are held at once while a statement runs that may hold `memory`, and how it ends.
 fn most_held(sql: &str, memory: usize) -> (usize, Result<usize, Failure>) {
-    let options = EngineOptions { partitions: 1, statement_memory: memory, ..EngineOptions::default() };
+    most_held_in(1, sql, memory)
+}
+
+fn most_held_in(partitions: usize, sql: &str, memory: usize) -> (usize, Result<usize, Failure>) {
+    let options = EngineOptions { partitions, statement_memory: memory, ..EngineOptions::default() };
     let engine = Engine::new(&options).expect("an engine");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let before = HELD.get();
@@ -173,8 +177,10 @@ fn operators_one_behind_the_other_hold_no_more_than_one() {
     });
     for (what, from) in [("joins", format!("t AS t0{joins}")), ("windows", windows), ("sorts", sorts)] {
         let sql = format!("WITH t AS ({texts}) SELECT COUNT(*) AS c, MAX(id) AS m FROM {from}");
-        let (bytes, ended) = most_held(&sql, 512 << 20);
-        assert_eq!(ended, Ok(1), "{what}");
-        assert!(bytes < 96 << 20, "{what} held {bytes} bytes");
+        for partitions in [1, 8] {
+            let (bytes, ended) = most_held_in(partitions, &sql, 512 << 20);
+            assert_eq!(ended, Ok(1), "{what}");
+            assert!(bytes < 96 << 20, "{what} held {bytes} bytes");
+        }
     }
 }

@@ -61,6 +61,8 @@ attacks!(
     many_parameters,
     slow_readers,
     deep_json,
+    joins_in_a_row,
+    matches_to_the_end,
 );
 
 #[test]
@@ -327,6 +329,22 @@ mod attack {
         let one = |i: usize| format!("EDIT_DISTANCE(REPEAT('ab', 5000), REPEAT('ba', 500{}))", i % 10);
         let all: Vec<String> = (0..2_900).map(one).collect();
         siege.ask(&format!("SELECT {}", all.join(" + ")), 8);
+    }
+
+    /// Forty joins of as many rows as one of them has.
+    pub(super) fn joins_in_a_row(siege: &Siege) {
+        if siege.round() == 0 {
+            let event = |i: usize| json!({"id": format!("an id that is longer than a view, {i}"), "project": "evil"});
+            let events: Vec<Value> = (0..20_000).map(event).collect();
+            siege.send(EDGE, Value::Array(events).to_string().as_bytes(), false);
+        }
+        let joins: String = (1..=40).map(|i| format!(" JOIN edge_logs AS t{i} USING (id)")).collect();
+        siege.ask(&format!("SELECT COUNT(*) FROM edge_logs AS t0{joins}"), 2);
+    }
+
+    /// Matches each of which looks at all of the text that is left.
+    pub(super) fn matches_to_the_end(siege: &Siege) {
+        siege.ask("SELECT ARRAY_LENGTH(REGEXP_EXTRACT_ALL(REPEAT('a', 2000000), r'a*[^a]|a')) AS n", 8);
     }
 
     /// A form of eighty thousand names, four times.

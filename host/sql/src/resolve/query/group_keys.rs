@@ -86,6 +86,18 @@ impl Resolver<'_> {
             let several = |this: &mut Self, keys: &mut Keys, lists: &[Vec<Ast>]| -> Result<Vec<Vec<usize>>> {
                 lists.iter().map(|list| list.iter().map(|ast| read(this, keys, ast)).collect()).collect()
             };
+            // Before the keys are resolved, which takes longer than to count them.
+            let count = match ast {
+                Ast::Rollup(lists) => lists.len() + 1,
+                Ast::Cube(lists) => {
+                    u32::try_from(lists.len()).ok().and_then(|n| 1_usize.checked_shl(n)).unwrap_or(MAX_SETS + 1)
+                }
+                Ast::GroupingSets(lists) => lists.len(),
+                _ => 1,
+            };
+            if sets.len().saturating_mul(count) > MAX_SETS {
+                return Err(too_many(place(ast)));
+            }
             let choices: Vec<Vec<usize>> = match ast {
                 Ast::Rollup(lists) => {
                     let parts = several(self, &mut keys, lists)?;
@@ -93,9 +105,6 @@ impl Resolver<'_> {
                 }
                 Ast::Cube(lists) => {
                     let parts = several(self, &mut keys, lists)?;
-                    if parts.len() > 6 {
-                        return Err(too_many(place(ast)));
-                    }
                     let chosen = |mask: usize| {
                         let parts = parts.iter().enumerate().filter(move |(i, _)| mask & (1 << i) != 0);
                         parts.flat_map(|(_, part)| part.iter().copied()).collect()
@@ -113,9 +122,6 @@ impl Resolver<'_> {
                 }
             };
             grouping_sets = true;
-            if sets.len() * choices.len() > MAX_SETS {
-                return Err(too_many(place(ast)));
-            }
             let joined = |set: &Vec<usize>| {
                 let set = set.clone();
                 choices.iter().map(move |choice| [set.as_slice(), choice].concat())
@@ -128,6 +134,9 @@ impl Resolver<'_> {
             [GroupByWithModifier::Rollup] if !grouping_sets && !asts.is_empty() => {
                 grouping_sets = true;
                 let all = sets.pop().unwrap_or_default();
+                if all.len() >= MAX_SETS {
+                    return Err(too_many(asts.first().and_then(place)));
+                }
                 sets = (0..=all.len()).rev().map(|n| all.iter().take(n).copied().collect()).collect();
             }
             _ => return Err(unsupported("this modifier of GROUP BY", None, None)),
