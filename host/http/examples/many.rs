@@ -46,7 +46,7 @@ fn make(folder: &Path, count: usize) {
             name: &name,
             manifest: &serde_json::to_string(&manifest).unwrap(),
             component: &component,
-            component_digest: &hex::encode(&Sha256::digest(&component)),
+            component_digest: &hex::encode(Sha256::digest(&component)),
             author: "the measurement",
             sources: &[(SOURCE.to_owned(), source)].into(),
             alerts: &[],

@@ -68,7 +68,7 @@ impl Compiler {
         compilation: Compilation,
     ) -> Result<Component, RuntimeError> {
         if <[u8; 32]>::from(Sha256::digest(bytes)) != digest {
-            return Err(RuntimeError::Digest { digest: hex::encode(&digest) });
+            return Err(RuntimeError::Digest { digest: hex::encode(digest) });
         }
         let (engine, artefacts) = (self.engine.clone(), self.artefacts.clone());
         let load = move || Ok(artefacts.and_then(|artefacts| artefacts.load(&engine, &digest)));

@@ -127,7 +127,7 @@ impl Runtime {
         let pre = link(&self.linker, compiled, self.options.limits.guest_memory)?;
         let code = compiled.image_range();
         let bytes = code.end.addr().saturating_sub(code.start.addr());
-        Ok(Endpoint { digest: hex::encode(&digest), bytes, pre })
+        Ok(Endpoint { digest: hex::encode(digest), bytes, pre })
     }
 
     /// The component with this digest, if it is ready. Cheap.

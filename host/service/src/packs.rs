@@ -34,7 +34,7 @@ pub(crate) async fn install(registrar: &Registrar, packs: &[PackEndpoint]) -> Re
 async fn install_endpoint(registrar: &Registrar, own: &PackEndpoint, inspection: &Inspection) -> Result<(), Failure> {
     let PackEndpoint { pack, component } = own;
     let (store, registry) = (registrar.endpoints.store(), registrar.endpoints.registry());
-    let (name, digest) = (inspection.manifest.name.as_str(), hex::encode(&inspection.digest));
+    let (name, digest) = (inspection.manifest.name.as_str(), hex::encode(inspection.digest));
     let mark = format!("pack {pack}: {name}");
     let catalog = store.catalog();
     if catalog.meta(&mark).map_err(of_store)?.as_deref() == Some(digest.as_str()) {

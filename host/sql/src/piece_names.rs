@@ -222,11 +222,10 @@ impl Namer {
                 let results = conditions.iter().map(|when| &when.result).chain(else_result.as_deref());
                 results.filter(|_| decides).for_each(|part| self.note(part, Weak::Default));
             }
-            Expr::BinaryOp { op: BinaryOperator::Or, .. } => {
-                if !self.alternatives.remove(&std::ptr::from_ref(expr)) {
-                    self.look_at_alternatives(expr);
-                    self.alternatives.remove(&std::ptr::from_ref(expr));
-                }
+            // Not again for an OR within an OR.
+            Expr::BinaryOp { op: BinaryOperator::Or, .. } if !self.alternatives.remove(&std::ptr::from_ref(expr)) => {
+                self.look_at_alternatives(expr);
+                self.alternatives.remove(&std::ptr::from_ref(expr));
             }
             Expr::UnaryOp { op: UnaryOperator::Not, expr } => self.note(expr, Weak::Loose),
             Expr::IsDistinctFrom(left, right) | Expr::BinaryOp { left, op: BinaryOperator::NotEq, right } => {

@@ -105,8 +105,8 @@ fn plain_record(record: LogRecord) -> Result<Record, String> {
         attributes: plain_list(record.attributes, &mut values)?,
         dropped_attributes_count: record.dropped_attributes_count.into(),
         flags: record.flags.into(),
-        trace_id: hex::encode(&record.trace_id),
-        span_id: hex::encode(&record.span_id),
+        trace_id: hex::encode(record.trace_id),
+        span_id: hex::encode(record.span_id),
         event_name: record.event_name,
     })
 }

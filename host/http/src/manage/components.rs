@@ -104,7 +104,7 @@ impl Received {
         }
         let before = old.as_ref().and_then(|old| old.manifest.as_ref());
         let same_query = before.is_some_and(|before| before.query == declared.manifest.query);
-        Ok(Self { component, manifest: declared.manifest, digest: hex::encode(&declared.digest), old, same_query })
+        Ok(Self { component, manifest: declared.manifest, digest: hex::encode(declared.digest), old, same_query })
     }
 
     /// Whether the endpoint has this component already and can be used. Then nothing changes, and no version is made.

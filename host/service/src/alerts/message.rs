@@ -81,7 +81,7 @@ pub(super) fn signature(secret: &str, seconds: i64, body: &str) -> String {
     mac.update(seconds.to_string().as_bytes());
     mac.update(b".");
     mac.update(body.as_bytes());
-    format!("v1={}", hex::encode(&mac.finalize().into_bytes()))
+    format!("v1={}", hex::encode(mac.finalize().into_bytes()))
 }
 
 #[cfg(test)]

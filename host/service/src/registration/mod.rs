@@ -120,7 +120,7 @@ impl Registrar {
         let text = serde_json::to_string(&manifest).map_err(|error| refused(error.to_string()))?;
         let alerts = new_alerts(&manifest)?;
         self.count_alerts(id, alerts.len()).await?;
-        let digest = hex::encode(&digest);
+        let digest = hex::encode(digest);
         let put = move |store: &Store| {
             store.catalog().put_endpoint(NewVersion {
                 id,

@@ -29,12 +29,12 @@ fn random<const N: usize>() -> [u8; N] {
 
 /// A new token: `tg_` and 192 random bits.
 pub fn generate_token() -> String {
-    format!("tg_{}", hex::encode(&random::<24>()))
+    format!("tg_{}", hex::encode(random::<24>()))
 }
 
 /// A new secret that signs messages of an alert: `tgs_` and 256 random bits.
 pub fn generate_alert_secret() -> String {
-    format!("tgs_{}", hex::encode(&random::<32>()))
+    format!("tgs_{}", hex::encode(random::<32>()))
 }
 
 /// The key that authenticates compiled code on disk. It is created at the first start.
@@ -51,6 +51,6 @@ pub(crate) fn artefact_key(catalog: &Catalog) -> Result<[u8; 32], StoreError> {
         }
     }
     let key = random::<32>();
-    catalog.set_meta(NAME, &hex::encode(&key))?;
+    catalog.set_meta(NAME, &hex::encode(key))?;
     Ok(key)
 }

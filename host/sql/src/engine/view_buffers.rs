@@ -69,7 +69,7 @@ impl Wrapper for FewBuffers {
 }
 
 fn few_of_batch(batch: RecordBatch) -> Result<RecordBatch> {
-    if !batch.columns().iter().any(|column| is_long(column)) {
+    if !batch.columns().iter().any(is_long) {
         return Ok(batch);
     }
     let columns = batch.columns().iter().map(few).collect::<Result<Vec<_>, _>>()?;

@@ -90,7 +90,7 @@ pub(crate) fn pack(database: &Path, header: impl FnOnce(u64, String) -> CatalogH
     encoder.include_checksum(true)?;
     io::copy(&mut file, &mut encoder)?;
     let body = encoder.finish()?;
-    let header = header(file.bytes, hex::encode(&file.digest.finalize()));
+    let header = header(file.bytes, hex::encode(file.digest.finalize()));
     let header = serde_json::to_vec(&header)?;
     let length = u32::try_from(header.len() + 4).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     let sum = crc32fast::hash(&header).to_le_bytes();
@@ -121,7 +121,7 @@ pub(crate) fn unpack(object: &[u8], target: &Path) -> io::Result<Result<CatalogH
         digest.update(part);
         bytes += part.len() as u64;
     }
-    if bytes != header.bytes || hex::encode(&digest.finalize()) != header.sha256 {
+    if bytes != header.bytes || hex::encode(digest.finalize()) != header.sha256 {
         return Ok(Err("its digest is not the one that was written with it".to_owned()));
     }
     Ok(Ok(header))
