@@ -11,7 +11,7 @@ use sd_notify::NotifyState;
 use tidegate_model::{Limits, Unit, number, size};
 use tidegate_service::Options;
 use tidegate_sql::EngineOptions;
-use tidegate_store::{SegmentCache, SegmentFiles};
+use tidegate_store::{SegmentCache, SegmentFiles, is_store_url};
 use tidegate_tls::{ServerTls, TlsFiles};
 use tidegate_workers::{Accept, PROTOCOLS, Worker, WorkerListeners, WorkerOptions, is_loopback};
 
@@ -148,9 +148,12 @@ fn segments(arguments: &Arguments) -> Result<SegmentFiles, Box<dyn Error>> {
     if !store.contains("://") {
         return Ok(SegmentFiles::folder(Path::new(store))?);
     }
-    // What is read of a folder is not kept.
-    let Some(folder) = cache.clone().or_else(|| store.starts_with("file://").then(PathBuf::new)) else {
-        return Err(format!("--store {store} needs --cache, a folder of this worker alone").into());
+    // What is read of a folder is not kept. What is wrong with an address is told first.
+    let folder = match cache {
+        None if is_store_url(store) && !store.starts_with("file://") => {
+            return Err(format!("--store {store} needs --cache, a folder of this worker alone").into());
+        }
+        folder => folder.clone().unwrap_or_default(),
     };
     let time = Duration::from_millis(store_time.0);
     Ok(SegmentFiles::open(store, &SegmentCache { folder, bytes: cache_size.0 }, time)?)

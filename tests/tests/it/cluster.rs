@@ -412,7 +412,9 @@ fn other_machines_need_tls() {
     let told = refused(&["worker", "--store", "s3://bucket/logs"], &[]);
     assert!(told.contains("--cache"), "{told}");
     let told = refused(&["worker", "--store", "gs://bucket/logs"], &[]);
-    assert!(told.contains("s3://BUCKET"), "{told}");
+    assert!(told.contains("s3:// or file://"), "{told}");
+    let told = refused(&["worker", "--store", "s3://ab/logs"], &[]);
+    assert!(told.contains("3 to 63"), "{told}");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let told = refused(&["worker", "--listen", &taken.local_addr().unwrap().to_string(), "--store", data], &[]);
     assert!(told.contains("cannot listen"), "{told}");
