@@ -13,13 +13,13 @@ use tidegate_functions::context::StatementMemory;
 use tidegate_functions::wording::{out_of_memory, timed_out};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::frames::{Frame, FrameError, FrameReader};
 use crate::link::{Answer, Link, WINDOW};
 use crate::member::{Member, Outcome};
 use crate::messages::{CostMessage, StartedMessage, TASKS, TaskMessage};
-use tokio_util::task::AbortOnDropHandle;
 
 /// What the partitions of a task share.
 #[derive(Debug)]

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tidegate_cluster::{Task, TaskBounds, TaskRun, WorkerFailure, Workers};
 use tidegate_functions::context::StatementMemory;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::address::{WorkerAddress, resolved};
 use crate::member::{Member, Outcome, WorkerView};
 use crate::remote_task;
 use crate::transport::{Connect, is_loopback};
-use tokio_util::task::AbortOnDropHandle;
 
 /// How often names are looked up again.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(10);

@@ -13,6 +13,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Version};
 use tidegate_cluster::WorkerFailure;
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::frames;
@@ -20,7 +21,6 @@ use crate::messages::{MAX_TASK, STATUS, TASKS};
 use crate::task_bodies::{PartitionBody, TaskBody};
 use crate::worker::Worker;
 use crate::worker_metrics;
-use tokio_util::task::AbortOnDropHandle;
 
 /// How long the body of a task may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);

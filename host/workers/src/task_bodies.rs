@@ -11,6 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http_body::{Body, Frame};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::frames;
 use crate::messages::StartedMessage;
@@ -18,7 +19,6 @@ use crate::partition_queue::Queue;
 use crate::running_task::RunningTask;
 use crate::task_state::Ended;
 use crate::worker::Worker;
-use tokio_util::task::AbortOnDropHandle;
 
 /// How often a task says what it has cost so far.
 const COST_INTERVAL: Duration = Duration::from_secs(1);

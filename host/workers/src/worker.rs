@@ -15,12 +15,12 @@ use tidegate_store::{ObjectStats, SegmentError, SegmentFiles};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use crate::messages::{BUILD, PROTOCOL, TaskMessage, Unreadable, WorkerStatus};
 use crate::running_task::{RunningTask, SentCounts};
 use crate::task_state::{Ended, of_run};
-use tokio_util::task::AbortOnDropHandle;
 
 /// The stack of a thread that computes, in bytes: plans are walked by recursion. Only what is used is allocated.
 const STACK: usize = 64 << 20;

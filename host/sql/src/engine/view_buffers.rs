@@ -122,19 +122,18 @@ fn few_of_views(array: BinaryViewArray) -> Result<BinaryViewArray, ArrowError> {
     let (views, buffers, nulls) = array.into_parts();
     let mut used = UsedBuffers { numbers: vec![None; buffers.len()], by_place: HashMap::new(), kept: Vec::new() };
     let moved = views.iter().enumerate().map(|(row, view)| {
-        let is_value = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        // What stands in the place of NULL may be anything, and is looked at when an array is made.
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return 0;
+        }
         match ByteView::from(*view) {
-            view if !is_value || view.length <= INLINE => view.as_u128(),
+            view if view.length <= INLINE => view.as_u128(),
             view => {
                 used.number(view.buffer_index, &buffers).map_or(0, |number| view.with_buffer_index(number).as_u128())
             }
         }
     });
-    // What stands in the place of NULL may be anything, and is looked at when an array is made.
-    let moved: Vec<u128> = match &nulls {
-        None => moved.collect(),
-        Some(nulls) => moved.zip(nulls.iter()).map(|(view, is_value)| if is_value { view } else { 0 }).collect(),
-    };
+    let moved: Vec<u128> = moved.collect();
     BinaryViewArray::try_new(moved.into(), used.kept, nulls)
 }
 
