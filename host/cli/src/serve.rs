@@ -158,6 +158,7 @@ pub(crate) fn tell(state: NotifyState) {
 pub(crate) fn log_object_stores() {
     let filter = EnvFilter::new("off,tidegate_store::objects=warn");
     let printed = tracing_subscriber::fmt::layer().without_time().with_target(false).with_writer(std::io::stderr);
+    let printed = printed.with_ansi(std::io::stderr().is_terminal());
     // Fails where another one is set already, which then prints it.
     let _ = tracing_subscriber::registry().with(printed.with_filter(filter)).try_init();
 }
