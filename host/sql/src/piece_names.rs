@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Join, JoinConstraint,
     JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Visit, Visitor,
+    visit_expressions,
 };
 
 /// How a piece of a saved query uses a parameter that a token may fix, where that binds its rows to nothing.
@@ -285,32 +286,21 @@ fn parameter_of(expr: &Expr) -> Option<&str> {
 }
 
 fn has_parameter(expr: &Expr) -> bool {
-    struct Any;
-    impl Visitor for Any {
-        type Break = ();
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            if parameter_of(expr).is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        }
-    }
-    expr.visit(&mut Any).is_break()
+    visit_expressions(expr, |part| match parameter_of(part) {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 /// The parameters in an expression, in lower case.
 fn parameters_of(expr: &Expr) -> BTreeSet<String> {
-    #[derive(Default)]
-    struct All(BTreeSet<String>);
-    impl Visitor for All {
-        type Break = ();
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            self.0.extend(parameter_of(expr).map(str::to_lowercase));
-            ControlFlow::Continue(())
-        }
-    }
-    let mut all = All::default();
-    let _ = expr.visit(&mut all);
-    all.0
+    let mut all = BTreeSet::new();
+    let _ = visit_expressions(expr, |part| {
+        all.extend(parameter_of(part).map(str::to_lowercase));
+        ControlFlow::<()>::Continue(())
+    });
+    all
 }
 
 impl Visitor for Namer {

@@ -117,7 +117,7 @@ impl Executor {
 
     /// The bytes that running statements and components have reserved of `total_memory`.
     pub fn statement_memory(&self) -> usize {
-        self.engine.memory_reserved()
+        self.engine.memory_held()
     }
 
     /// How components ended since the start.

@@ -14,22 +14,19 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DataFusionError, ScalarValue};
 use datafusion::datasource::{provider_as_source, source_as_provider};
-use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::MemoryPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::logical_plan::SubqueryAlias;
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Projection, TableScan, Unnest, lit};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMemory};
+use tidegate_functions::context::{ExecutionContext, PlanningBudget};
 use tidegate_model::{Code, Failure};
 
 use super::cost::RunningCost;
+use super::result_stream::ResultStream;
+use super::run::Run;
 use super::security_barrier::{self, above_barrier, below_barrier};
-use super::{Engine, Plan, ResultStream, batch, with_own_operators};
-use crate::engine::shared_rows::SharedParts;
+use super::{Engine, Plan, batch, with_own_operators};
 use crate::fail::{Planning, Result};
 use crate::types::Type;
 
@@ -110,8 +107,8 @@ impl Engine {
         let logical = carrying(logical, Some(&table), numbers).planned()?;
         let make = async {
             let plan = security_barrier::without_needless(logical.clone())?;
-            let optimized = self.in_order.optimize(&plan)?;
-            self.in_order.query_planner().create_physical_plan(&optimized, &self.in_order).await
+            let optimized = self.sessions.in_order.optimize(&plan)?;
+            self.sessions.in_order.query_planner().create_physical_plan(&optimized, &self.sessions.in_order).await
         };
         let physical = ExecutionContext::of_planning(budget).scope(make).await;
         let physical = physical.and_then(with_own_operators).planned()?;
@@ -133,25 +130,14 @@ impl Engine {
         memory: usize,
     ) -> Result<ResultStream> {
         let PreparedPlan { physical, columns, own: _, rows, budget } = plan;
-        let memory = Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), memory.min(self.statement_memory)));
-        let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
-        let context = ExecutionContext::of_run(memory, Arc::clone(budget.patterns()));
-        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime).with_memory_pool(pool).build().planned()?;
-        let config = self.in_order.config().clone().with_batch_size(*rows).with_extension(Arc::clone(&context));
-        let config = config.with_extension(Arc::<SharedParts>::default()).with_extension(slice);
-        let task = TaskContext::from(&self.in_order).with_session_config(config).with_runtime(Arc::new(runtime));
+        let settings = self.sessions.in_order.config().clone().with_extension(slice);
+        let Run { task, context } = self.new_run(settings, budget, self.memory_of_statement(memory), *rows)?;
         // Each run counts in metrics of its own: those of operators that run again and again would grow without bound.
         let physical = reset_plan_states(Arc::clone(physical)).planned()?;
         let cost = RunningCost::new(Arc::clone(&physical), Arc::clone(&context), None);
-        let stream = execute_stream(physical, Arc::new(task)).planned()?;
+        let stream = execute_stream(physical, task).planned()?;
         Ok(ResultStream { columns: Arc::clone(columns), stream, context, cost, _budget: Arc::clone(budget) })
     }
-}
-
-/// The session of statements whose rows must come in the order of their table: in one partition.
-pub(super) fn in_order(state: &SessionState) -> SessionState {
-    let config = state.config().clone().with_target_partitions(1);
-    SessionStateBuilder::new_from_existing(state.clone()).with_config(config).build()
 }
 
 /// The table of a plan that is a filter. `granted` tells whether the plan is that of a granted table.

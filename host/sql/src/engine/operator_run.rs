@@ -18,7 +18,8 @@ use tidegate_functions::context::{ExecutionContext, PlanningBudget, StatementMem
 use tidegate_model::number;
 
 use super::cost::{StatementCost, read_by};
-use super::{Engine, Run, batch, with_own_operators};
+use super::run::Run;
+use super::{Engine, batch, with_own_operators};
 use crate::fail::{Planning, Result, from_running};
 
 /// What a run of operators may use.
@@ -103,11 +104,11 @@ impl Engine {
     ) -> Result<OperatorRun> {
         let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
         let plan = ExecutionContext::of_planning(&budget).enter(|| {
-            let plan = make(&TaskContext::from(&self.state))?;
+            let plan = make(&TaskContext::from(&self.sessions.usual))?;
             with_own_operators(plan).planned()
         })?;
         let rows = batch::rows_by_width(&plan).min(bounds.batch_rows.max(1));
-        let Run { task, context } = self.new_run(&budget, bounds.memory, rows)?;
+        let Run { task, context } = self.new_run(self.sessions.usual.config().clone(), &budget, bounds.memory, rows)?;
         let partitions = (0..plan.output_partitioning().partition_count()).map(|partition| {
             let rows = plan.execute(partition, Arc::clone(&task)).planned()?;
             Ok(OperatorRows { rows, context: Arc::clone(&context), _budget: Arc::clone(&budget) })
@@ -122,16 +123,5 @@ impl Engine {
     #[must_use]
     pub fn for_parts(&self) -> Self {
         Self { carrier: None, ..self.clone() }
-    }
-
-    /// Memory for one statement: at most so many bytes, and never more than any statement may hold, within what all may hold
-    /// together.
-    pub fn memory_of_statement(&self, bytes: usize) -> Arc<StatementMemory> {
-        Arc::new(StatementMemory::new(Arc::clone(&self.total_memory), bytes.min(self.statement_memory)))
-    }
-
-    /// Bytes that all statements of this engine hold now.
-    pub fn memory_held(&self) -> usize {
-        self.total_memory.reserved()
     }
 }

@@ -44,7 +44,7 @@ impl Engine {
 
     async fn profiled(&self, plan: &Plan) -> Result<Vec<(String, Duration)>> {
         // Without rules for operators, which are applied and timed afterwards.
-        let plain = SessionStateBuilder::new_from_existing(self.state.clone())
+        let plain = SessionStateBuilder::new_from_existing(self.sessions.usual.clone())
             .with_physical_optimizer_rules(Vec::new())
             .build();
         let logical = plan.logical.clone();
@@ -53,23 +53,25 @@ impl Engine {
         clock.ended("search for shared parts");
         let logical = security_barrier::without_needless(leaves.clone().unwrap_or(logical))?;
         clock.ended("barriers");
-        let logical = self.state.analyzer().execute_and_check(logical, &self.state.options(), |_, _| {})?;
+        let logical =
+            self.sessions.usual.analyzer().execute_and_check(logical, &self.sessions.usual.options(), |_, _| {})?;
         clock.ended("analyzer");
-        let optimizer = self.state.optimizer();
-        let mut logical = optimizer.optimize(logical, &self.state, |_, rule| clock.ended(rule.name()))?;
+        let optimizer = self.sessions.usual.optimizer();
+        let mut logical = optimizer.optimize(logical, &self.sessions.usual, |_, rule| clock.ended(rule.name()))?;
         clock.ended("end of the optimizer");
         if leaves.is_some() {
-            let completed = shared_input::with_inputs(&logical, |part| self.state.optimize(part))?;
+            let completed = shared_input::with_inputs(&logical, |part| self.sessions.usual.optimize(part))?;
             logical = match completed {
                 Some(completed) => completed,
-                None => self.state.optimize(&security_barrier::without_needless(plan.logical.clone())?)?,
+                None => self.sessions.usual.optimize(&security_barrier::without_needless(plan.logical.clone())?)?,
             };
             clock.ended("shared parts");
         }
-        let physical = self.state.query_planner().create_physical_plan(&logical, &plain).await?;
+        let physical = self.sessions.usual.query_planner().create_physical_plan(&logical, &plain).await?;
         clock.ended("operators");
-        let physical = DefaultPhysicalPlanner::default()
-            .optimize_physical_plan(physical, &self.state, |_, rule| clock.ended(rule.name()))?;
+        let physical =
+            DefaultPhysicalPlanner::default()
+                .optimize_physical_plan(physical, &self.sessions.usual, |_, rule| clock.ended(rule.name()))?;
         clock.ended("end of the rules for operators");
         super::with_own_operators(physical)?;
         clock.ended("own operators");

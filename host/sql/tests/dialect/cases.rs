@@ -1,6 +1,7 @@
 //! The tests of the dialect, for each engine that runs them: one that runs plans as they are, one that encodes and decodes
 //! them, and one that has them cut. Whoever includes this has the modules `engine` and `support` beside it.
 
+mod aggregates;
 mod correlated;
 mod document;
 mod endpoints;
@@ -14,6 +15,7 @@ mod operators;
 mod remarks;
 mod shared_parts;
 mod subqueries;
+mod times;
 mod unite;
 mod unnest;
 mod values;

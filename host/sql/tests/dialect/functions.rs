@@ -4,11 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tidegate_model::Code;
 
-use crate::support::World;
-
-fn value(expression: &str) -> serde_json::Value {
-    World::new().rows(&format!("select {expression} as v"))[0]["v"].clone()
-}
+use crate::support::{World, value};
 
 #[test]
 fn a_statement_that_makes_too_much_is_stopped_before_it_does() {

@@ -319,3 +319,8 @@ impl World {
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
+
+/// The value of one expression.
+pub(crate) fn value(expression: &str) -> serde_json::Value {
+    World::new().rows(&format!("select {expression} as v"))[0]["v"].clone()
+}
