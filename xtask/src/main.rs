@@ -202,7 +202,7 @@ fn book() -> Outcome {
 fn tools() -> Outcome {
     target()?;
     let there = Command::new("cargo").args(["component", "--version"]).output().is_ok_and(|out| out.status.success());
-    slow_clients();
+    test_programs();
     if !there {
         say(&format!("installing cargo-component {CARGO_COMPONENT} (once, some minutes)"));
         // Not optimised: it builds small components, and takes less than half of the time to compile.
@@ -213,12 +213,24 @@ fn tools() -> Outcome {
     Ok(())
 }
 
-/// The program that plays slow clients; one test is left out, aloud, where it cannot be had.
-fn slow_clients() {
-    if Command::new("slowhttptest").arg("-h").output().is_err()
-        && let Err(error) = python::apt(&["slowhttptest"])
-    {
-        say(&format!("{error}; the test with it is left out"));
+/// Programs that some tests of the host use, each with an argument with which it does nothing, and its package. Such a test is
+/// left out, aloud, where its program cannot be had.
+const TEST_PROGRAMS: [(&str, &str, &str); 3] = [
+    // Plays slow clients.
+    ("slowhttptest", "-h", "slowhttptest"),
+    // Lets syncs fail.
+    ("strace", "--version", "strace"),
+    // Lets writes fail.
+    ("prlimit", "--version", "util-linux"),
+];
+
+fn test_programs() {
+    for (program, argument, package) in TEST_PROGRAMS {
+        if Command::new(program).arg(argument).output().is_err()
+            && let Err(error) = python::apt(&[package])
+        {
+            say(&format!("{error}; the tests with {program} are left out"));
+        }
     }
 }
 

@@ -27,6 +27,7 @@ use crate::outcomes::ComponentOutcomes;
 use crate::rate::RateLimiter;
 use crate::registration::Registrar;
 use crate::registry::Registry;
+use crate::settings::named_sources;
 use crate::start_error::StartError;
 use crate::tokens::{NewTokens, Tokens, artefact_key, watch};
 use crate::{packs, seed};
@@ -107,6 +108,7 @@ impl Service {
         service.registry.fill(service.store.catalog().endpoint_entries()?);
         seed::endpoints(&service.registrar).await?;
         packs::install(&service.registrar, &service.options.packs).await?;
+        service.warn_of_refused_events();
         // These tasks end with the service: they hold no more than weak pointers to its parts.
         tokio::spawn(watch(Arc::downgrade(&service.tokens), Arc::downgrade(&service.store)));
         service.recheck.start();
@@ -192,6 +194,26 @@ impl Service {
             compute,
             workers,
         }))
+    }
+
+    /// Tells the operator of settings with which events are refused: a door or syslog whose source does not exist.
+    fn warn_of_refused_events(&self) {
+        let Options { doors, syslog, .. } = &self.options;
+        let listens = syslog.listen.or(syslog.tls_listen).is_some();
+        if listens && syslog.source.is_empty() {
+            tracing::warn!("[syslog] source is not set: messages that name no source are refused");
+        }
+        let doors = named_sources(doors).map(|(setting, source)| (format!("[doors] {setting}"), source));
+        let syslog = listens.then(|| ("[syslog] source".to_owned(), syslog.source.clone()));
+        for (setting, source) in doors.chain(syslog.filter(|(_, source)| !source.is_empty())) {
+            if self.store.source(&source).is_none() {
+                tracing::warn!(
+                    setting,
+                    source,
+                    "there is no such source: events that name none are refused until it is made"
+                );
+            }
+        }
     }
 
     /// Stores events, as if they had been posted. For the sample logs of the demonstration.

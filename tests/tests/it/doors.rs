@@ -357,3 +357,19 @@ fn datadog_and_firehose_are_answered_in_their_words() {
     // A private token is told more than a public one.
     assert_eq!(post(&server, "/api/v2/logs", &[("dd-api-key", PRIVATE), ("x-source-name", "no")], b"{}").status, 404);
 }
+
+#[test]
+fn a_door_whose_source_is_missing_is_told_when_the_service_opens() {
+    let server = Server::start_set(&[
+        ("TIDEGATE_DOORS_LOKI_SOURCE", "nowhere.logs"),
+        ("TIDEGATE_DOORS_SPLUNK_SOURCE", "cloudflare.logs.prod"),
+        ("TIDEGATE_SYSLOG_LISTEN", "127.0.0.1:0"),
+    ]);
+    // An answer comes when the service is open.
+    assert_eq!(server.manage("GET", "/api/sources", &Value::Null).status, 200);
+    let log = server.log();
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("refused")).collect();
+    let door = told.iter().any(|line| line.contains("[doors] loki_source") && line.contains("nowhere.logs"));
+    let syslog = told.iter().any(|line| line.contains("[syslog] source is not set"));
+    assert!(door && syslog && told.len() == 2, "{log}");
+}

@@ -67,3 +67,13 @@ pub(super) const DOORS: &[Setting<DoorOptions>] = &[
     source!("datadog_source", "/api/v2/logs", datadog_source),
     source!("firehose_source", "/logs/firehose", firehose_source),
 ];
+
+/// The sources that the options name, each with the name of its setting.
+pub(crate) fn named_sources(options: &DoorOptions) -> impl Iterator<Item = (&'static str, String)> {
+    DOORS.iter().filter_map(|setting| match setting.access {
+        Access::Text { get, .. } if setting.name.ends_with("_source") => {
+            Some((setting.name, get(options))).filter(|(_, source)| !source.is_empty())
+        }
+        _ => None,
+    })
+}

@@ -27,6 +27,7 @@ use alerts::ALERTS;
 use cluster::CLUSTER;
 use compaction::COMPACTION;
 use doors::DOORS;
+pub(crate) use doors::named_sources;
 use follow::FOLLOW;
 use ingest::{INGEST, STORE};
 use server::SERVER;
