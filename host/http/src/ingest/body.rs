@@ -368,9 +368,8 @@ mod tests {
         let mut endless = Body::from_stream(chunks(1000));
         drain(&mut endless).await;
         let mut stalled = Body::from_stream(chunks(1).chain(stream::pending()));
-        let began = Instant::now();
-        drain(&mut stalled).await;
-        assert!(began.elapsed() < DRAIN_PAUSE * 2);
+        // Not as long as for one that comes.
+        assert!(tokio::time::timeout(DRAIN_TIME, drain(&mut stalled)).await.is_ok());
         assert!(super::chunks(&mut endless).next().await.is_some());
     }
 }

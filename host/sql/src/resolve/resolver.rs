@@ -86,6 +86,13 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Remembers it of the plan column `to`, which has the values of `from`, if that is one.
+    pub(super) fn hand_on_path(&mut self, from: &Column, to: &str) {
+        if self.is_path_column(from) {
+            self.paths.insert(to.to_owned());
+        }
+    }
+
     /// Whether a plan column is such a path.
     pub(super) fn is_path_column(&self, column: &Column) -> bool {
         self.paths.contains(&column.name)

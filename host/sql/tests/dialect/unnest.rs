@@ -161,3 +161,43 @@ fn a_field_of_an_array_asks_for_unnest() {
     let failure = world.failure("select id from edge cross join unnest(metadata) as m where response.status_code > 1");
     assert!(failure.message.contains("response") || failure.message.contains("unnest"), "{failure}");
 }
+
+/// A field that was text first and a record later is a column of text with the JSON of the records.
+#[test]
+fn a_field_of_several_kinds_is_read_through_ctes_and_unions() {
+    let world = World::new().source(
+        "t",
+        &[
+            json!({"id": "1", "timestamp": 1, "e": "plain", "s": "{\"a\":1}"}),
+            json!({"id": "2", "timestamp": 2, "e": "{\"message\":\"hi\",\"list\":[1,2]}", "s": "x"}),
+        ],
+    );
+    let read = [
+        "from t",
+        "from (select * from t) t",
+        "from (select e, timestamp from (select * from t)) t",
+        "from (select e, timestamp from t group by e, timestamp) t",
+        "from (select e as e, timestamp from t where id != '3' order by timestamp limit 9) t",
+    ];
+    for from in read {
+        let sql = format!("select t.e.message as m {from} order by timestamp");
+        assert_eq!(world.rows(&sql), json!([{"m": null}, {"m": "hi"}]), "{sql}");
+        let sql = format!("select x.message as m {from}, unnest(t.e) as x order by timestamp");
+        assert_eq!(world.rows(&sql).as_array().map(Vec::len), Some(2), "{sql}");
+    }
+    let sql = "with c as (select * from t), d as (select e as f, timestamp as at from c),
+               u as (select e, timestamp from t union all select f, at from d)
+               select u.e.message as m from u where timestamp = 2";
+    assert_eq!(world.rows(sql), json!([{"m": "hi"}, {"m": "hi"}]));
+    let granted = world.granted(
+        "with g as (select * from t) select * from g",
+        "select g.e.message as m from g where g.e.message is not null",
+    );
+    assert_eq!(granted.unwrap(), json!([{"m": "hi"}]));
+    // A text that was computed, or is a constant in one of the queries, has no fields.
+    for computed in ["select upper(e) as e from t", "select e from t union all select 'x'", "select max(e) as e from t"]
+    {
+        let refused = world.failure(&format!("select t.e.message from ({computed}) t"));
+        assert!(refused.message.contains("has no field message"), "{computed}: {refused:?}");
+    }
+}

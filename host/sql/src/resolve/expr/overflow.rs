@@ -51,7 +51,7 @@ fn field_in_scope(scope: &Scope<'_>, name: &str) -> Option<Typed> {
 
 impl Resolver<'_> {
     /// Whether a text is a path of a log record, whose values may be of any kind.
-    pub(super) fn is_path(&self, value: &Typed) -> bool {
+    pub(in crate::resolve) fn is_path(&self, value: &Typed) -> bool {
         value.ty == Type::String
             && match &value.expr {
                 Expr::ScalarFunction(call) => matches!(call.func.name(), "get_field" | FIELD_KERNEL),

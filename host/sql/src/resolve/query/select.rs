@@ -20,6 +20,7 @@ use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::Scope;
 use crate::resolve::sorting::{ordinal, sort_keys, sorted};
 use crate::typed::Typed;
+use crate::types::Type;
 use crate::typing::plan_column;
 
 impl Resolver<'_> {
@@ -150,7 +151,11 @@ impl Resolver<'_> {
             let unique = self.fresh();
             self.labels.insert(unique.clone(), name.clone());
             exprs.push(value.expr.clone().alias(&unique));
-            columns.push(Output { name, column: Column::new_unqualified(unique), ty: value.ty.clone() });
+            let column = Column::new_unqualified(unique);
+            if self.is_path(&item.value) {
+                self.note_path(&Typed::new(Expr::Column(column.clone()), Type::String));
+            }
+            columns.push(Output { name, column, ty: value.ty.clone() });
         }
         let shown_columns = exprs.len();
         for sort in &mut sorts {

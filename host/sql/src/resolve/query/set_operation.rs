@@ -67,6 +67,15 @@ impl Resolver<'_> {
             .map(|first| first.columns.iter().map(|column| column.name.clone()).collect())
             .unwrap_or_default();
         let unique: Vec<String> = types.iter().map(|_| self.fresh()).collect();
+        // A column whose values may be of any kind in each of the queries.
+        for (i, name) in unique.iter().enumerate() {
+            let mut columns = resolved.iter().map(|query| query.columns.get(i).map(|output| &output.column));
+            if let Some(Some(first)) = columns.next()
+                && columns.all(|column| column.is_some_and(|column| self.is_path_column(column)))
+            {
+                self.hand_on_path(first, name);
+            }
+        }
         let mut plans = Vec::with_capacity(resolved.len());
         for query in resolved {
             let mut exprs = Vec::with_capacity(width);
