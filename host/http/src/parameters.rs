@@ -4,7 +4,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Uri, header};
 use bytes::Bytes;
 use serde_json::Value;
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Code, Failure, json_fault};
 use tidegate_service::execution::{ParameterCollector, SentParameters, texts};
 
 /// The longest body of a query request, in bytes.
@@ -65,8 +65,8 @@ impl QueryBody {
 /// The parameters of a JSON object.
 fn json_object(body: &[u8]) -> Result<Vec<(String, String)>, Failure> {
     let bad = |message: String| Failure::new(Code::InvalidBody, message);
-    let value: Value =
-        serde_json::from_slice(body).map_err(|error| bad(format!("the body is not valid JSON: {error}")))?;
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|error| bad(format!("the body is not valid JSON: {}", json_fault(&error))))?;
     let Value::Object(object) = value else {
         return Err(bad("the body must be a JSON object of parameters".to_owned()));
     };

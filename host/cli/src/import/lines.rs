@@ -3,6 +3,7 @@
 use std::io::{BufRead, Read, Result};
 
 use serde_json::Value;
+use tidegate_model::json_fault;
 
 /// The limit on the length of a line, in bytes. A longer line is refused.
 const LONGEST: u64 = 16 << 20;
@@ -63,8 +64,7 @@ impl<R: BufRead> Lines<R> {
                 }
                 Ok(_) => batch.bad.push((self.line, "it is no JSON object".to_owned())),
                 Err(error) => {
-                    let why = error.to_string().replacen(" at line 1 column ", " at column ", 1);
-                    batch.bad.push((self.line, format!("it is not valid JSON: {why}")));
+                    batch.bad.push((self.line, format!("it is not valid JSON: {}", json_fault(&error))));
                 }
             }
         }

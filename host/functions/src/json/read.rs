@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tidegate_model::json_fault;
 
 use super::path::read_path;
 use super::stream::{self, End, Shallow, Size, Tree, Written};
@@ -76,7 +77,7 @@ pub(crate) const KERNELS: &[Kernel] = &[
             counted(row, row.text(0))?;
             let value: Value = serde_json::from_str(row.text(0)).map_err(|error| {
                 let short: String = row.text(0).chars().take(60).collect();
-                format!("'{short}' is no JSON: {error}; SAFE.PARSE_JSON gives NULL instead")
+                format!("'{short}' is no JSON: {}; SAFE.PARSE_JSON gives NULL instead", json_fault(&error))
             })?;
             out.json(&value, false).map(Some)
         }),

@@ -9,7 +9,7 @@
 
 use serde::de::Deserialize;
 use serde_json::value::RawValue;
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Code, Failure, json_fault};
 
 use super::batch::Batch;
 use super::elements::each_element;
@@ -46,7 +46,7 @@ pub(super) fn parse(body: &[u8], by_line: bool, mut batch: Batch) -> Result<Pars
     let lines = || text.as_str().split('\n');
     let first = lines().find(|line| !is_blank(line)).unwrap_or_default();
     if !by_line && (first.len() == body.len() || reader.read(first).is_err()) {
-        return Err(bad(format!("the body is not valid JSON: {error}; nothing of it was stored")));
+        return Err(bad(format!("the body is not valid JSON: {}; nothing of it was stored", json_fault(&error))));
     }
     reader.batch.take_back(start);
     reader.source = None;
@@ -62,10 +62,9 @@ pub(super) fn parse(body: &[u8], by_line: bool, mut batch: Batch) -> Result<Pars
     reader.parsed()
 }
 
-/// Why a line is refused. The error counts lines from the one that was read alone.
+/// Why a line is refused.
 pub(super) fn bad_line(number: usize, error: &impl std::fmt::Display) -> String {
-    let why = error.to_string().replacen(" at line 1 column ", " at column ", 1);
-    format!("line {number} is not valid JSON: {why}")
+    format!("line {number} is not valid JSON: {}", json_fault(error))
 }
 
 /// The text from its first character on that is not blank in JSON.

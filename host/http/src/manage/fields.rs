@@ -4,7 +4,7 @@ use axum::body::to_bytes;
 use axum::extract::Request;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use tidegate_model::{Code, Failure, nearest};
+use tidegate_model::{Code, Failure, json_fault, nearest};
 
 use super::MAX_BODY;
 use crate::blocking_body::off_connections;
@@ -33,7 +33,7 @@ impl Fields {
         off_connections(bytes.len(), move || match serde_json::from_slice(&bytes) {
             Ok(Value::Object(object)) => Ok(Self::of(object)),
             Ok(_) => Err(bad("the body must be a JSON object".to_owned())),
-            Err(error) => Err(bad(format!("the body is not valid JSON: {error}"))),
+            Err(error) => Err(bad(format!("the body is not valid JSON: {}", json_fault(&error)))),
         })
         .await
     }

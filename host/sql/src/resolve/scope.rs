@@ -220,7 +220,10 @@ impl Scope<'_> {
     fn names(&self, alone: bool) -> Vec<&str> {
         let mut names = Vec::new();
         for relation in &self.relations {
-            names.extend(relation.alias());
+            // A row as a whole is rarely meant where a column is looked for.
+            if !alone || matches!(relation, Relation::Element { .. }) {
+                names.extend(relation.alias());
+            }
             if let (Relation::Table { columns, .. }, true) = (relation, alone || relation.alias().is_none()) {
                 names.extend(columns.iter().filter(|column| !column.hidden).map(|column| column.name.as_str()));
             }

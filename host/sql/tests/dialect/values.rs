@@ -322,3 +322,14 @@ fn literals_have_all_forms_of_bigquery() {
         assert!(failure.message.contains(needle), "{sql}: {failure}");
     }
 }
+
+#[test]
+fn an_integer_beyond_int64_is_no_float() {
+    let world = World::new();
+    for text in ["9223372036854775808", "-9223372036854775809", "[1, 99999999999999999999]"] {
+        let failure = world.failure(&format!("select {text} as v"));
+        assert!(failure.message.contains("is beyond INT64"), "{text}: {failure:?}");
+    }
+    assert_eq!(value("9223372036854775808.0"), json!(9_223_372_036_854_775_808.0));
+    assert_eq!(value("9223372036854775807"), json!(i64::MAX));
+}

@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use tidegate_model::json_fault;
 
 /// The most JSON values of an event: its fields, the elements of its arrays, and all values below them, the event
 /// itself included.
@@ -25,7 +26,7 @@ pub fn read_event(text: &str) -> Result<Value, String> {
     match read {
         Ok(value) => Ok(value),
         Err(_) if budget.exceeded => Err(too_many_values()),
-        Err(error) => Err(format!("the event cannot be read: {error}")),
+        Err(error) => Err(format!("the event cannot be read: {}", json_fault(&error))),
     }
 }
 

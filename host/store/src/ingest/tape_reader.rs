@@ -7,6 +7,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use tidegate_model::json_fault;
 
 use crate::{
     error::{Result, StoreError},
@@ -32,7 +33,7 @@ pub(crate) fn read_tape(text: &str) -> Result<Tape<'_>, String> {
     match seed.deserialize(&mut reader).and_then(|()| reader.end()) {
         Ok(()) => Ok(tape),
         Err(_) if exceeded => Err(too_many_values()),
-        Err(error) => Err(format!("the event cannot be read: {error}")),
+        Err(error) => Err(format!("the event cannot be read: {}", json_fault(&error))),
     }
 }
 

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tidegate_model::{Code, Failure};
+use tidegate_model::{Code, Failure, json_fault};
 use tidegate_store::{read_event, too_long};
 
 use super::super::batch::Batch;
@@ -59,7 +59,7 @@ impl Documents<'_> {
         let lines = || text.as_str().split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty());
         let (_, first) = lines().next().unwrap_or_default();
         if !self.by_line && (first.len() == body.len() || self.values(first, &text, batch, &mut source).is_err()) {
-            let message = format!("the body is not valid JSON: {error}; nothing of it was stored");
+            let message = format!("the body is not valid JSON: {}; nothing of it was stored", json_fault(&error));
             return Err(Failure::new(Code::InvalidBody, message));
         }
         batch.take_back(start);

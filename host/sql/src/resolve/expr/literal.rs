@@ -187,6 +187,10 @@ fn number(text: &str, at: Option<Position>) -> Result<Typed> {
     if let Ok(value) = text.parse::<i64>() {
         return Ok(Typed::new(lit(value), Type::Int64));
     }
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // As a FLOAT64 it would be another number.
+        return Err(invalid(format!("{text} is beyond INT64; write {text}.0 for a FLOAT64"), at));
+    }
     match text.parse::<f64>() {
         Ok(value) => Ok(Typed::new(lit(value), Type::Float64)),
         Err(_) => Err(invalid(format!("{text} is no number"), at)),
