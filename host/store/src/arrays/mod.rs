@@ -11,5 +11,6 @@ pub(crate) mod json_values;
 pub(crate) mod leaf;
 pub(crate) mod list;
 pub(crate) mod list_values;
+pub(crate) mod packed_uuids;
 pub(crate) mod required_fields;
 pub(crate) mod schema_evolution;

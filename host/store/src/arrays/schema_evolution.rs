@@ -1,7 +1,7 @@
 //! Schema evolution: an array of an older or narrower type is converted to the type that the source has now.
 //!
 //! Batches and segments keep the columns that their rows had. What readers see is wider: more fields in a record, a
-//! list where a record was, floats where integers were, text where a path is mixed. Each conversion only adds; no value
+//! list where a record was, floats where integers were, text where a path is mixed or UUIDs are packed. Each conversion only adds; no value
 //! is lost or shortened. Values that rows keep in their overflow are inserted afterwards ([`crate::overflow::patch`]).
 
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use crate::{
     arrays::{
         json_values::{float_text, scalars},
         list_values::own_values,
+        packed_uuids::{PACKED, pack, unpack, without_extension},
     },
     schema::arrow_fields::list_of,
 };
@@ -32,6 +33,8 @@ pub(crate) fn adapt(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         return Ok(Arc::clone(array));
     }
     match (array.data_type(), to) {
+        (DataType::FixedSizeBinary(_), DataType::Utf8View) => Ok(unpack(array.as_fixed_size_binary())?),
+        (DataType::Utf8View, to) if *to == PACKED => pack(array.as_string_view()),
         (_, DataType::Utf8View) => to_text(array),
         (DataType::Int64, DataType::Float64) => Ok(cast(array, to)?),
         (DataType::Struct(_), DataType::Struct(wanted)) => {
@@ -98,7 +101,7 @@ fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
 /// The narrowest field that holds the values of both, for joining batches before they are written. It is required if
 /// both are.
 pub(crate) fn join_fields(a: &Field, b: &Field) -> Field {
-    let joined = a.clone().with_data_type(join_types(a.data_type(), b.data_type()));
+    let joined = without_extension(a.clone().with_data_type(join_types(a.data_type(), b.data_type())));
     if a.is_nullable() || b.is_nullable() { optional(&joined) } else { joined }
 }
 
@@ -133,8 +136,10 @@ fn join_types(a: &DataType, b: &DataType) -> DataType {
             let record = optional(&Field::new_list_field(record.clone(), true));
             list_of(join_types(item.data_type(), record.data_type()))
         }
-        // A path with values of several types is read as text.
-        (DataType::Utf8View, _) | (_, DataType::Utf8View) => DataType::Utf8View,
+        _ if a == b => a.clone(),
+        // A path with values of several types is read as text, and so are UUIDs.
+        (DataType::Utf8View | DataType::FixedSizeBinary(_), _)
+        | (_, DataType::Utf8View | DataType::FixedSizeBinary(_)) => DataType::Utf8View,
         _ => a.clone(),
     }
 }

@@ -17,6 +17,7 @@ use datafusion::{
 use parquet::{arrow::async_reader::AsyncFileReader, bloom_filter::Sbbf};
 
 use crate::{
+    arrays::packed_uuids::packed,
     field_names::ID,
     schema::{
         kind::{Kind, Scalar},
@@ -61,7 +62,15 @@ impl IdSearch {
             Some(before) => return Ok(Some(before.clone())),
             None => vec![RowGroupAccess::Scan; count],
         };
-        let mut layouts = Layouts::of(&self.0);
+        // Of a file of packed ids, no other text is an id.
+        let ids: Vec<Vec<u8>> = match places.has_packed_ids {
+            true => self.0.iter().filter_map(|id| Some(packed(id)?.to_vec())).collect(),
+            false => self.0.iter().map(|id| id.clone().into_bytes()).collect(),
+        };
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        let mut layouts = Layouts::of(&ids);
         let known = places.known_headers.get_or_try_init(|| known_headers(reader, places, &mut layouts)).await?;
         let (mut asked, mut ranges) = (Vec::new(), Vec::new());
         for ((filter, is_known), access) in places.id_filters.iter().zip(known).zip(&mut access) {
@@ -73,9 +82,9 @@ impl IdSearch {
         let read = reader.get_byte_ranges(ranges).await?;
         let mut read = read.as_slice();
         for access in asked {
-            let Some((blocks, rest)) = read.split_at_checked(self.0.len()) else { break };
+            let Some((blocks, rest)) = read.split_at_checked(ids.len()) else { break };
             read = rest;
-            if !may_have(blocks, &self.0) {
+            if !may_have(blocks, &ids) {
                 *access = RowGroupAccess::Skip;
             }
         }
@@ -105,12 +114,12 @@ async fn known_headers(
 
 /// The layouts of filters, by their lengths: those of a source have a few lengths.
 struct Layouts<'a> {
-    ids: &'a [String],
+    ids: &'a [Vec<u8>],
     known: HashMap<u64, Option<Layout>>,
 }
 
 impl Layouts<'_> {
-    fn of(ids: &[String]) -> Layouts<'_> {
+    fn of(ids: &[Vec<u8>]) -> Layouts<'_> {
         Layouts { ids, known: HashMap::new() }
     }
 
@@ -134,7 +143,7 @@ struct Layout {
 impl Layout {
     /// The layout of filters of so many bytes, header included; `None` if there is none with such a length. The library
     /// that writes filters does not tell which block a value is in. So it writes one with this value only.
-    fn of(length: usize, ids: &[String]) -> Option<Layout> {
+    fn of(length: usize, ids: &[Vec<u8>]) -> Option<Layout> {
         // The header is shorter than a block. If that changes, the lengths differ.
         let bytes = length / BLOCK * BLOCK;
         if bytes == 0 || length > MOST_FILTER_BYTES {
@@ -147,9 +156,9 @@ impl Layout {
             return None;
         }
         let header = Bytes::copy_from_slice(written.get(..length - bytes)?);
-        let block = |id: &String| {
+        let block = |id: &Vec<u8>| {
             let mut filter = empty.clone();
-            filter.insert(id.as_str());
+            filter.insert(id);
             written.clear();
             filter.write_bitset(&mut written).ok()?;
             Some(written.iter().position(|byte| *byte != 0)? / BLOCK)
@@ -169,9 +178,9 @@ impl Layout {
 }
 
 /// Whether a row group may have one of the ids, by the block of each.
-fn may_have(blocks: &[Bytes], ids: &[String]) -> bool {
+fn may_have(blocks: &[Bytes], ids: &[Vec<u8>]) -> bool {
     // In a filter of one block, every value is in that.
-    blocks.iter().zip(ids).any(|(block, id)| block.len() != BLOCK || Sbbf::new(block).check(id.as_str()))
+    blocks.iter().zip(ids).any(|(block, id)| block.len() != BLOCK || Sbbf::new(block).check(id))
 }
 
 /// The shortest of several lists of ids, one of which all wanted rows have.
@@ -250,11 +259,11 @@ mod tests {
 
     #[test]
     fn a_block_tells_what_its_filter_tells() {
-        let ids: Vec<String> = (0..64).map(|number| format!("id-{number}")).collect();
+        let ids: Vec<Vec<u8>> = (0..64).map(|number| format!("id-{number}").into_bytes()).collect();
         for blocks in [1, 2, 8, 1024] {
             let mut filter = Sbbf::new(&vec![0; blocks * BLOCK]);
             for id in ids.iter().step_by(2) {
-                filter.insert(id.as_str());
+                filter.insert(id);
             }
             let mut file = vec![7; 5];
             filter.write(&mut file).unwrap();
@@ -266,7 +275,7 @@ mod tests {
                 assert_eq!(file.slice(5..5 + layout.header.len()), layout.header);
                 let read: Vec<Bytes> =
                     layout.blocks(5).map(|range| file.slice(range.start as usize..range.end as usize)).collect();
-                assert_eq!(may_have(&read, id), filter.check(id.first().unwrap().as_str()), "{blocks} {id:?}");
+                assert_eq!(may_have(&read, id), filter.check(id.first().unwrap()), "{blocks} {id:?}");
             }
             assert!(Layout::of(length + 1, &ids).is_none());
             assert!(Layout::of(blocks * BLOCK, &ids).is_none());

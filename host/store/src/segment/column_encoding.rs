@@ -7,7 +7,8 @@
 //!   column or searches it looks at each text of the dictionary once, and texts beside it cost a look at each row. It is
 //!   compressed with LZ4: the numbers of a dictionary hardly become smaller with zstd, and reading them takes several times as long.
 //! - **Differing**: no dictionary. It would have each value once, and be read as a whole for a few rows. Of texts the lengths
-//!   come first, then the texts: ids have all the same length, and both compress better apart and are decoded faster.
+//!   come first, then the texts: ids have all the same length, and both compress better apart and are decoded faster. UUIDs are
+//!   packed ([`packed_columns`](super::packed_columns)).
 //!
 //! A batch from memory is sampled; segments that are merged say in their footers what their columns became.
 
@@ -32,6 +33,7 @@ use parquet::{
 use crate::{
     field_names::{CALL, ID, MESSAGE, ROW, TIMESTAMP},
     memory::flush_rows::FlushRows,
+    segment::packed_columns::packed_columns,
 };
 
 /// A dictionary of more bytes than this is given up for the rest of its row group: it is read as a whole for a few rows.
@@ -150,7 +152,7 @@ impl ColumnEncodings {
             let column = ColumnPath::from(*column);
             properties.set_column_dictionary_enabled(column.clone(), false).set_column_encoding(column, *encoding)
         });
-        self.0.iter().fold(properties, |properties, (path, encoding)| match encoding {
+        let properties = self.0.iter().fold(properties, |properties, (path, encoding)| match encoding {
             ColumnEncoding::Few => properties
                 .set_column_dictionary_enabled(path.clone(), true)
                 .set_column_compression(path.clone(), Compression::UNCOMPRESSED),
@@ -162,7 +164,19 @@ impl ColumnEncodings {
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path.clone(), of_texts),
             ColumnEncoding::Differing => properties.set_column_dictionary_enabled(path.clone(), false),
+        });
+        // Random bytes do not become smaller.
+        packed_columns(schema).into_iter().fold(properties, |properties, path| {
+            properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path.clone(), Encoding::PLAIN)
+                .set_column_compression(path, Compression::UNCOMPRESSED)
         })
+    }
+
+    /// Whether the values of a column are known to differ from row to row.
+    pub(crate) fn differs(&self, path: &[String]) -> bool {
+        self.0.get(&ColumnPath::new(path.to_vec())) == Some(&ColumnEncoding::Differing)
     }
 }
 

@@ -7,7 +7,10 @@ use std::{
     path::Path,
 };
 
-use datafusion::arrow::{array::AsArray, datatypes::Schema};
+use datafusion::arrow::{
+    array::AsArray,
+    datatypes::{DataType, Schema},
+};
 use parquet::{
     arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder, parquet_to_arrow_schema},
     errors::ParquetError,
@@ -16,6 +19,7 @@ use parquet::{
 use uuid::Uuid;
 
 use crate::{
+    arrays::schema_evolution::adapt,
     field_names::ID,
     segment::{
         checksum::{
@@ -110,9 +114,9 @@ pub(crate) fn ids(path: &Path) -> Result<HashMap<String, usize>, SegmentFileErro
     let mut ids = HashMap::new();
     for batch in reader {
         let batch = batch.map_err(wrong)?;
-        let column = batch.columns().first().and_then(|column| column.as_string_view_opt());
-        let column = column.ok_or_else(|| wrong("the identities of events are no text"))?;
-        for id in column.iter().flatten() {
+        let column = batch.columns().first().ok_or_else(|| wrong("there is no column of identities"))?;
+        let column = adapt(column, &DataType::Utf8View).map_err(wrong)?;
+        for id in column.as_string_view().iter().flatten() {
             *ids.entry(id.to_owned()).or_default() += 1;
         }
     }

@@ -40,6 +40,7 @@ pub(crate) mod file_error;
 pub(crate) mod footer;
 pub(crate) mod footer_entry;
 pub(crate) mod handle;
+pub(crate) mod packed_columns;
 pub(crate) mod row_places;
 pub(crate) mod run;
 pub(crate) mod search_places;

@@ -6,7 +6,10 @@
 
 use std::ops::Range;
 
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::{
+    basic::Type,
+    file::metadata::{ParquetMetaData, RowGroupMetaData},
+};
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -22,6 +25,8 @@ use crate::{
 pub(crate) struct SearchPlaces {
     /// The rows of each row group.
     pub(crate) rows: Vec<usize>,
+    /// Whether ids are UUIDs of 16 bytes, and these are what filters know.
+    pub(crate) has_packed_ids: bool,
     /// The bytes of each row group's filter of ids, header included; `None` for one without.
     pub(crate) id_filters: Vec<Option<Range<u64>>>,
     /// Whether the filter of each row group has the header that is known, once the headers were read.
@@ -37,9 +42,11 @@ impl SearchPlaces {
         let rows: Vec<usize> = groups.iter().map(|group| usize::try_from(group.num_rows()).unwrap_or(0)).collect();
         let columns = footer.file_metadata().schema_descr().columns();
         let column = columns.iter().position(|column| column.path().parts() == [ID]);
+        let of_ids = column.and_then(|column| columns.get(column));
+        let has_packed_ids = of_ids.is_some_and(|column| column.physical_type() == Type::FIXED_LEN_BYTE_ARRAY);
         let id_filters = groups.iter().map(|group| id_filter(group, column?)).collect();
         let indexes = indexes(footer, file_bytes, granules_of(&rows));
-        SearchPlaces { rows, id_filters, known_headers: OnceCell::new(), indexes }
+        SearchPlaces { rows, has_packed_ids, id_filters, known_headers: OnceCell::new(), indexes }
     }
 
     /// The granules of the file.

@@ -7,7 +7,7 @@
 
 use std::io;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
+use datafusion::arrow::array::{Array, AsArray, RecordBatch, StringViewArray};
 use memchr::memmem::Finder;
 use parquet::schema::types::ColumnPath;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::{
     field_names::{MESSAGE, OVERFLOW},
     options::StoreOptions,
     schema::json_pointer::push_pointer,
-    segment::trigram::builder::TrigramIndexBuilder,
+    segment::{packed_columns::column_at, trigram::builder::TrigramIndexBuilder},
 };
 
 /// The indexes of a segment that is being written.
@@ -97,12 +97,6 @@ impl TextIndexes {
         }
         Ok(indexes)
     }
-}
-
-/// The column at a path of records; `None` if there is none, or a list on the way.
-fn column_at<'r>(rows: &'r RecordBatch, path: &[String]) -> Option<&'r ArrayRef> {
-    let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(rows.column_by_name(first)?, |column, key| column.as_struct_opt()?.column_by_name(key))
 }
 
 /// How the keys of the overflow begin, as JSON, that are at a path, above it or below it.

@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     io::{BufWriter, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use datafusion::arrow::{
@@ -30,7 +31,10 @@ use crate::{
     },
     error::{Result, StoreError},
     field_names::{CALL, ID, TIMESTAMP},
-    memory::{flush_rows::FlushRows, mem_batch::times},
+    memory::{
+        flush_rows::FlushRows,
+        mem_batch::{conform, times},
+    },
     options::StoreOptions,
     segment::{
         checksum::writer::ChecksumWriter,
@@ -38,6 +42,7 @@ use crate::{
         column_encoding::ColumnEncodings,
         footer_entry::{FOOTER_KEY, FooterEntry, Origin},
         handle::Segment,
+        packed_columns::schema_of_rows,
         text_indexes::{TextIndex, TextIndexes},
         trigram::{
             GRANULE_ROWS,
@@ -87,7 +92,8 @@ pub(crate) fn write(
     };
     let indexes = TextIndexes::new(rows.count(), origin.texts, options);
     let encodings = ColumnEncodings::of_rows(rows, order.as_deref());
-    let mut file = SegmentFile::create(folder, id, entry, rows.file_schema(), indexes, &encodings, options)?;
+    let schema = schema_of_rows(rows, &encodings, &indexes.columns().collect::<Vec<_>>());
+    let mut file = SegmentFile::create(folder, id, entry, schema, indexes, &encodings, options)?;
     match order {
         // They are one run, in the order of its rows.
         None => {
@@ -114,6 +120,8 @@ pub(crate) struct SegmentFile {
     folder: PathBuf,
     temporary: PathBuf,
     entry: FooterEntry,
+    /// The columns of the file.
+    schema: SchemaRef,
     /// `None` once it is finished.
     writer: Option<ArrowWriter<ChecksumWriter<BufWriter<File>>>>,
     indexes: TextIndexes,
@@ -137,18 +145,27 @@ impl SegmentFile {
         let temporary = folder.join(format!("{id}.tmp"));
         let file =
             File::create_new(&temporary).map_err(StoreError::io(format!("writing segment {}", temporary.display())))?;
-        let mut this =
-            SegmentFile { id, folder: folder.to_owned(), temporary, entry, writer: None, indexes, unfinished: true };
+        let mut this = SegmentFile {
+            id,
+            folder: folder.to_owned(),
+            temporary,
+            entry,
+            schema: Arc::clone(&schema),
+            writer: None,
+            indexes,
+            unfinished: true,
+        };
         let writer = ArrowWriter::try_new(ChecksumWriter::new(BufWriter::new(file)), schema, Some(properties));
         this.writer = Some(writer.map_err(parquet_error(id))?);
         Ok(this)
     }
 
-    /// Writes more rows of the current run.
+    /// Writes more rows of the current run, whose texts may be packed or not.
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         self.indexes.add(rows);
+        let rows = conform(rows, &self.schema).map_err(|error| StoreError::corrupt("the rows of a segment", error))?;
         let writer = self.writer.as_mut().ok_or(StoreError::Closed)?;
-        writer.write(rows).map_err(parquet_error(self.id))
+        writer.write(&rows).map_err(parquet_error(self.id))
     }
 
     /// Ends the current run, and with it the current row group.

@@ -16,12 +16,12 @@ use crate::Store;
 
 const ROWS: i64 = 10_000;
 
-fn footer(file: &Path) -> ParquetMetaData {
+pub(super) fn footer(file: &Path) -> ParquetMetaData {
     SerializedFileReader::new(File::open(file).unwrap()).unwrap().metadata().clone()
 }
 
 /// The first chunk of a column.
-fn chunk<'f>(footer: &'f ParquetMetaData, column: &str) -> &'f ColumnChunkMetaData {
+pub(super) fn chunk<'f>(footer: &'f ParquetMetaData, column: &str) -> &'f ColumnChunkMetaData {
     let columns = footer.row_group(0).columns();
     columns.iter().find(|chunk| chunk.column_path().string() == column).unwrap()
 }

@@ -31,6 +31,7 @@ mod objects;
 mod once;
 mod order;
 mod outage;
+mod packed_uuids;
 mod place_bytes;
 mod places;
 mod read_memory;

@@ -21,6 +21,7 @@ use crate::{
         column_encoding::ColumnEncodings,
         footer_entry::{FooterEntry, Origin},
         handle::Segment,
+        packed_columns::schema_of_inputs,
         text_indexes::TextIndexes,
         writer::{CHUNK_ROWS, SegmentFile},
     },
@@ -43,7 +44,7 @@ pub(crate) fn merge(
     options: &StoreOptions,
     pause: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Merged> {
-    let Some((inputs, schema)) = open(segments, origin.catalog, options, pause)? else { return Ok(Merged::TooLarge) };
+    let Some((inputs, joined)) = open(segments, origin.catalog, options, pause)? else { return Ok(Merged::TooLarge) };
     let mut keys = ClusterKeys::default();
     let mut starts = Vec::new();
     for input in &inputs {
@@ -76,6 +77,8 @@ pub(crate) fn merge(
     };
     let indexes = TextIndexes::new(rows, origin.texts, options);
     let encodings = ColumnEncodings::of_files(inputs.iter().map(Input::footer));
+    let known: Vec<_> = inputs.iter().map(|input| (input.schema(), input.footer())).collect();
+    let schema = schema_of_inputs(&joined, &known, &indexes.columns().collect::<Vec<_>>());
     let mut file =
         SegmentFile::create(folder, Uuid::new_v4(), entry, Arc::clone(&schema), indexes, &encodings, options)?;
     let mut rows = Rows { inputs, starts, schema };

@@ -1,0 +1,129 @@
+//! Which columns of a segment keep their texts as UUIDs of 16 bytes ([`packed_uuids`](crate::arrays::packed_uuids)).
+//!
+//! Those of texts that differ from row to row, all of which are UUIDs. Texts that repeat have a dictionary, whose texts are
+//! made once. A text that has an index stays, since the index is made of what is written.
+
+use std::sync::Arc;
+
+use datafusion::arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    datatypes::{DataType, Field, Fields, Schema, SchemaRef},
+};
+use parquet::{
+    file::metadata::{ColumnChunkMetaData, ParquetMetaData},
+    schema::types::ColumnPath,
+};
+
+use crate::{
+    arrays::packed_uuids::{PACKED, packed, packed_field, without_extension},
+    field_names::{ID, MESSAGE},
+    memory::flush_rows::FlushRows,
+    segment::column_encoding::ColumnEncodings,
+};
+
+/// Texts that stay texts: readers look at them beside the columns of a query.
+const TEXTS: [&str; 2] = ["project", MESSAGE];
+
+/// The schema of a segment with these rows, of which `indexed` texts get an index.
+pub(crate) fn schema_of_rows(rows: &FlushRows, encodings: &ColumnEncodings, indexed: &[ColumnPath]) -> SchemaRef {
+    let differs = |path: &[String]| matches!(path, [column] if column == ID) || encodings.differs(path);
+    with_packed(&rows.file_schema(), indexed, &|path| differs(path) && are_uuids(rows.parts(), path))
+}
+
+/// The schema of a segment that is merged of `inputs`, each with its schema and its footer. `joined` holds the rows of all.
+pub(crate) fn schema_of_inputs(
+    joined: &SchemaRef,
+    inputs: &[(&SchemaRef, &ParquetMetaData)],
+    indexed: &[ColumnPath],
+) -> SchemaRef {
+    let is_packed = |schema: &SchemaRef, path: &[String]| type_at(schema, path) == Some(&PACKED);
+    with_packed(joined, indexed, &|path| {
+        inputs.iter().any(|(schema, _)| is_packed(schema, path))
+            && inputs.iter().all(|(schema, footer)| is_packed(schema, path) || has_no_value(footer, path))
+    })
+}
+
+/// The schema in which the texts are packed of which `is_packed` says so, and no others.
+fn with_packed(schema: &SchemaRef, indexed: &[ColumnPath], is_packed: &dyn Fn(&[String]) -> bool) -> SchemaRef {
+    let is_packed = |path: &[String]| {
+        let stays = matches!(path, [column] if TEXTS.contains(&column.as_str()));
+        !stays && !indexed.iter().any(|text| text.parts() == path) && is_packed(path)
+    };
+    let fields = fields_with_packed(schema.fields(), &mut Vec::new(), &is_packed);
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn fields_with_packed(fields: &Fields, path: &mut Vec<String>, is_packed: &dyn Fn(&[String]) -> bool) -> Fields {
+    let mut changed = Vec::with_capacity(fields.len());
+    for field in fields {
+        path.push(field.name().clone());
+        let field = Field::clone(field);
+        changed.push(match field.data_type() {
+            DataType::Struct(inner) => {
+                let inner = fields_with_packed(inner, path, is_packed);
+                field.with_data_type(DataType::Struct(inner))
+            }
+            DataType::Utf8View | DataType::FixedSizeBinary(_) if is_packed(path) => packed_field(&field),
+            DataType::FixedSizeBinary(_) => without_extension(field.with_data_type(DataType::Utf8View)),
+            _ => field,
+        });
+        path.pop();
+    }
+    changed.into()
+}
+
+/// Whether a column of texts has values, all of which are UUIDs.
+fn are_uuids(parts: &[RecordBatch], path: &[String]) -> bool {
+    let mut has_values = false;
+    for part in parts {
+        let Some(texts) = column_at(part, path).and_then(|column| column.as_string_view_opt()) else { return false };
+        if texts.iter().flatten().any(|text| packed(text).is_none()) {
+            return false;
+        }
+        has_values |= texts.null_count() < texts.len();
+    }
+    has_values
+}
+
+/// Whether a file is known to have no value in the column at a path.
+fn has_no_value(footer: &ParquetMetaData, path: &[String]) -> bool {
+    let is_empty = |chunk: &ColumnChunkMetaData| {
+        let nulls = chunk.statistics().and_then(|statistics| statistics.null_count_opt());
+        nulls.and_then(|nulls| i64::try_from(nulls).ok()).is_some_and(|nulls| nulls >= chunk.num_values())
+    };
+    let chunks = footer.row_groups().iter().flat_map(|group| group.columns());
+    chunks.filter(|chunk| chunk.column_path().parts() == path).all(is_empty)
+}
+
+/// The column at a path of records; `None` if there is none, or a list on the way.
+pub(crate) fn column_at<'r>(rows: &'r RecordBatch, path: &[String]) -> Option<&'r ArrayRef> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(rows.column_by_name(first)?, |column, key| column.as_struct_opt()?.column_by_name(key))
+}
+
+/// The type of the column at a path of records.
+fn type_at<'s>(schema: &'s Schema, path: &[String]) -> Option<&'s DataType> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(schema.field_with_name(first).ok()?.data_type(), |data_type, key| match data_type {
+        DataType::Struct(fields) => fields.find(key).map(|(_, field)| field.data_type()),
+        _ => None,
+    })
+}
+
+/// The columns of a schema that are packed.
+pub(crate) fn packed_columns(schema: &Schema) -> Vec<ColumnPath> {
+    fn add(fields: &Fields, path: &mut Vec<String>, found: &mut Vec<ColumnPath>) {
+        for field in fields {
+            path.push(field.name().clone());
+            match field.data_type() {
+                DataType::Struct(inner) => add(inner, path, found),
+                data_type if *data_type == PACKED => found.push(ColumnPath::new(path.clone())),
+                _ => {}
+            }
+            path.pop();
+        }
+    }
+    let mut found = Vec::new();
+    add(schema.fields(), &mut Vec::new(), &mut found);
+    found
+}

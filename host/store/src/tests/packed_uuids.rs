@@ -1,0 +1,183 @@
+//! UUIDs are stored as 16 bytes, and nobody who reads them sees that.
+
+use std::path::Path;
+
+use datafusion::prelude::{col, lit};
+use parquet::basic::{LogicalType, Type};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{
+    all,
+    damage::files,
+    encodings::{chunk, footer},
+    frame, path, rows,
+};
+use crate::{Store, StoreOptions, verify};
+
+const ROWS: u64 = 400;
+
+/// Several row groups in a run, several runs in a segment, and an index of the texts of each segment.
+fn open(dir: &Path) -> std::sync::Arc<Store> {
+    let options = StoreOptions {
+        manual_flush: true,
+        run_rows: 150,
+        row_group_rows: 64,
+        trigram_rows: 1,
+        ..StoreOptions::default()
+    };
+    Store::open(dir, options).unwrap()
+}
+
+fn uuid(of: &str, number: u64) -> String {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Uuid::from_u64_pair(mixed ^ of.len() as u64, mixed.rotate_left(31)).to_string()
+}
+
+fn event(number: u64) -> Value {
+    let mut metadata = json!({
+        "request": uuid("request", number), "few": uuid("few", number % 5), "searched": uuid("searched", number),
+        "upper": uuid("upper", number).to_uppercase(), "bare": uuid("bare", number).replace('-', ""),
+        "list": [uuid("list", number)],
+    });
+    if number % 3 > 0 {
+        metadata["user"] = json!({"id": uuid("user", number), "name": format!("n{}", number % 7)});
+    }
+    let project = format!("p{}", number % 4);
+    json!({"id": uuid("id", number), "timestamp": 1_700_000_000_000_000_u64 + number, "project": project, "n": number, "metadata": metadata})
+}
+
+/// So many segments; `change` changes events before they are sent.
+async fn filled(store: &Store, segments: u64, change: impl Fn(u64, &mut Value)) {
+    let source = store.create_source("s").unwrap().id;
+    store.index_texts(source, [["metadata", "searched"].map(str::to_owned).to_vec()]).unwrap();
+    for segment in 0..segments {
+        let events = (segment * ROWS..(segment + 1) * ROWS).map(|number| {
+            let mut event = event(number);
+            change(number, &mut event);
+            event
+        });
+        store.ingest("s", events.collect()).await.unwrap();
+        if segment == 0 {
+            // The next ones are sent to a source whose first rows have been flushed.
+            store.flush().await.unwrap();
+        }
+        store.flush().await.unwrap();
+    }
+}
+
+/// Whether a column is packed in a file, and told to be UUIDs.
+fn is_packed(file: &Path, column: &str) -> bool {
+    let footer = footer(file);
+    let column = chunk(&footer, column).column_descr();
+    let packed = column.physical_type() == Type::FIXED_LEN_BYTE_ARRAY;
+    assert_eq!(packed, column.logical_type_ref() == Some(&LogicalType::Uuid));
+    packed
+}
+
+async fn numbers_of(store: &Store, condition: datafusion::prelude::Expr) -> Vec<u64> {
+    let found = rows(frame(store, "s").filter(condition).unwrap()).await;
+    found.iter().map(|row| row["n"].as_u64().unwrap()).collect()
+}
+
+/// What does not depend on how rows are stored.
+async fn asked(store: &Store) -> (Vec<Value>, Vec<Vec<u64>>) {
+    let mut found = Vec::new();
+    for number in [0, 1, 63, 399, 500, 799] {
+        found.push(numbers_of(store, col("id").eq(lit(uuid("id", number)))).await);
+        found.push(numbers_of(store, path("metadata", &["request"]).eq(lit(uuid("request", number)))).await);
+        found.push(numbers_of(store, path("metadata", &["user", "id"]).eq(lit(uuid("user", number)))).await);
+        found.push(numbers_of(store, path("metadata", &["searched"]).eq(lit(uuid("searched", number)))).await);
+    }
+    // No text that is stored, in forms that are not stored either.
+    for other in [uuid("id", 1).to_uppercase(), uuid("id", 1).replace('-', ""), "soon".to_owned(), String::new()] {
+        found.push(numbers_of(store, col("id").eq(lit(other))).await);
+    }
+    let range = path("metadata", &["request"]).lt(lit("2"));
+    let mut below = numbers_of(store, range).await;
+    below.sort_unstable();
+    found.push(below);
+    (all(store, "s").await, found)
+}
+
+#[tokio::test]
+async fn uuids_are_stored_as_16_bytes_and_read_as_texts() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    filled(&store, 2, |_, _| {}).await;
+    let (before, found) = asked(&store).await;
+    assert_eq!(found.iter().take(8).map(Vec::len).collect::<Vec<_>>(), [1, 1, 0, 1, 1, 1, 1, 1]);
+    assert!(found.iter().rev().skip(1).take(4).all(Vec::is_empty) && !found.last().unwrap().is_empty(), "{found:?}");
+    let expected: Vec<Value> = {
+        let mut events: Vec<Value> = (0..2 * ROWS).map(event).collect();
+        events.sort_by_key(|event| event["id"].as_str().unwrap().to_owned());
+        events
+    };
+    for (row, event) in before.iter().zip(&expected) {
+        for pointer in ["/id", "/metadata/request", "/metadata/user/id", "/metadata/upper", "/metadata/list"] {
+            assert_eq!(row.pointer(pointer), event.pointer(pointer));
+        }
+    }
+    for merged in [false, true] {
+        if merged {
+            store.compact().await.unwrap();
+        }
+        let files = files(dir.path());
+        assert_eq!(files.len(), if merged { 1 } else { 2 });
+        for column in ["id", "metadata.request", "metadata.user.id"] {
+            assert!(is_packed(&files[0], column), "{column}, merged: {merged}");
+        }
+        for column in ["metadata.few", "metadata.searched", "metadata.upper", "metadata.bare", "project"] {
+            assert!(!is_packed(&files[0], column), "{column}, merged: {merged}");
+        }
+        assert_eq!(asked(&store).await, (before.clone(), found.clone()));
+    }
+    drop(store);
+    assert_eq!(verify(dir.path()).unwrap().findings, vec![]);
+    assert_eq!(asked(&open(dir.path())).await, (before, found));
+}
+
+/// A segment with one other text has texts, and so has what is merged with it. One without a value does not matter.
+#[tokio::test]
+async fn other_values_in_some_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    filled(&store, 3, |number, event| {
+        let metadata = &mut event["metadata"];
+        match number / ROWS {
+            0 => metadata["absent"] = json!(uuid("absent", number)),
+            1 => {
+                metadata["request"] = json!(if number % 100 == 7 { "none".to_owned() } else { uuid("request", number) })
+            }
+            _ => metadata["user"] = json!({"id": number, "name": "x"}),
+        }
+    })
+    .await;
+    let (before, found) = asked(&store).await;
+    let packed = |files: &[std::path::PathBuf], column: &str| -> Vec<bool> {
+        let has = |file: &&std::path::PathBuf| {
+            footer(file).row_group(0).columns().iter().any(|chunk| chunk.column_path().string() == column)
+        };
+        let mut packed: Vec<bool> = files.iter().filter(has).map(|file| is_packed(file, column)).collect();
+        packed.sort_unstable();
+        packed
+    };
+    let files_before = files(dir.path());
+    assert_eq!(packed(&files_before, "metadata.request"), [false, true, true]);
+    assert_eq!(packed(&files_before, "metadata.absent"), [true]);
+    store.compact().await.unwrap();
+    let files = files(dir.path());
+    assert_eq!(files.len(), 1);
+    assert_eq!(packed(&files, "id"), [true]);
+    assert_eq!(packed(&files, "metadata.request"), [false]);
+    assert_eq!(packed(&files, "metadata.absent"), [true]);
+    assert_eq!(asked(&store).await, (before.clone(), found.clone()));
+    // A text that gets an index later is a text again in what is merged from then on.
+    let source = store.source("s").unwrap().id;
+    store.index_texts(source, [["metadata", "absent"].map(str::to_owned).to_vec()]).unwrap();
+    store.ingest("s", (3 * ROWS..4 * ROWS).map(event).collect()).await.unwrap();
+    store.flush().await.unwrap();
+    let before = all(&store, "s").await;
+    store.compact().await.unwrap();
+    assert_eq!(all(&store, "s").await, before);
+}
