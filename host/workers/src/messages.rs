@@ -15,7 +15,7 @@ use tidegate_store::SegmentName;
 use uuid::Uuid;
 
 /// The number of the protocol.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 /// The version of the build.
 pub(crate) const BUILD: &str = env!("CARGO_PKG_VERSION");
 /// Where tasks are started; `/ID/partitions/N` below it gives rows.

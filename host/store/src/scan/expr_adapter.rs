@@ -2,7 +2,8 @@
 //!
 //! The Parquet scan calls this once for each file. A `get_field` chain becomes the same chain on the columns of the
 //! file, so that the scan reads single leaves and prunes by their statistics. A path that the file lacks becomes a NULL
-//! literal. Only a column whose type differs, or a path with values in the overflow, becomes an [`AdaptedPath`].
+//! literal. Only a column whose type differs, or a path with values in the overflow, becomes an [`AdaptedPath`]. Conditions on
+//! packed UUIDs look at the column as it is ([`packed_conditions`](super::packed_conditions)).
 //! A test for NULL of a path that the file declares as required becomes a constant: that a record is there then costs
 //! nothing. So does the test for the one project that all rows have which are read ([`sole_project`]). Batches in memory are
 //! read in the same way.
@@ -34,6 +35,7 @@ use crate::{
     overflow::{cache::OverflowCache, sparse_paths::SparsePaths},
     scan::{
         adapted_path::{AdaptedPath, PathRead},
+        packed_conditions::over_packed,
         sole_project,
     },
     schema::{
@@ -93,7 +95,11 @@ impl PhysicalExprAdapter for Adapter {
         })?;
         adapted
             .data
-            .transform_up(|expr| Ok(self.decided(&expr)?.map_or_else(|| Transformed::no(expr), Transformed::yes)))
+            .transform_up(|expr| {
+                let packed = over_packed(&expr, &self.physical)?;
+                let decided = self.decided(packed.as_ref().unwrap_or(&expr))?;
+                Ok(decided.or(packed).map_or_else(|| Transformed::no(expr), Transformed::yes))
+            })
             .data()
     }
 }

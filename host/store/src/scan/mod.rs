@@ -30,6 +30,7 @@ mod kept_checksums;
 pub(crate) mod memory_rows;
 pub(crate) mod memory_scan;
 pub(crate) mod outline;
+pub(crate) mod packed_conditions;
 pub(crate) mod place_order;
 pub(crate) mod prune;
 mod read_runs;

@@ -36,10 +36,17 @@ pub(crate) fn schema_of_inputs(
     inputs: &[(&SchemaRef, &ParquetMetaData)],
     indexed: &[ColumnPath],
 ) -> SchemaRef {
-    let is_packed = |schema: &SchemaRef, path: &[String]| type_at(schema, path) == Some(&PACKED);
     with_packed(joined, indexed, &|path| {
-        inputs.iter().any(|(schema, _)| is_packed(schema, path))
-            && inputs.iter().all(|(schema, footer)| is_packed(schema, path) || has_no_value(footer, path))
+        let mut is_packed = false;
+        let fits = inputs.iter().all(|(schema, footer)| match type_at(schema, path) {
+            None => true,
+            Some(data_type) if *data_type == PACKED => {
+                is_packed = true;
+                true
+            }
+            Some(data_type) => *data_type == DataType::Utf8View && has_no_value(footer, path),
+        });
+        is_packed && fits
     })
 }
 
@@ -62,6 +69,14 @@ fn fields_with_packed(fields: &Fields, path: &mut Vec<String>, is_packed: &dyn F
             DataType::Struct(inner) => {
                 let inner = fields_with_packed(inner, path, is_packed);
                 field.with_data_type(DataType::Struct(inner))
+            }
+            DataType::List(item) => {
+                // Elements stay texts.
+                let item = fields_with_packed(&Fields::from(vec![Arc::clone(item)]), path, &|_| false);
+                match item.first() {
+                    Some(item) => field.with_data_type(DataType::List(Arc::clone(item))),
+                    None => field,
+                }
             }
             DataType::Utf8View | DataType::FixedSizeBinary(_) if is_packed(path) => packed_field(&field),
             DataType::FixedSizeBinary(_) => without_extension(field.with_data_type(DataType::Utf8View)),

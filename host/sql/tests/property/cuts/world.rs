@@ -114,13 +114,16 @@ impl World {
         let late = tape.below(segments + 1);
         // A text that is of other kinds in some rows is read in another way, in all of them.
         let mixed = tape.below(3) == 0;
+        // Segments all of whose ids are UUIDs keep them in another form: in no part, in all, in most.
+        let uuids_in = tape.pick(&[0, 1, 1, 2]);
         let shown = format!(
             "{segments} segments and {memory} batches in memory, up to {per_part} rows each, {row_group_rows} rows a \
-             row group, {run_rows} a run, merged {merge:?}, times {times:?}, late fields from {late}"
+             row group, {run_rows} a run, merged {merge:?}, times {times:?}, late fields from {late}, UUIDs {uuids_in}"
         );
         let mut number = 0;
         let parts = (0..segments + memory).map(|part| {
             let count = 1 + tape.below(per_part);
+            let uuids = uuids_in == 1 || uuids_in == 2 && tape.below(4) > 0;
             let rows = (0..count).map(|i| {
                 let (part, i, per_part) = (part as i64, i as i64, per_part as i64);
                 let second = match times {
@@ -132,7 +135,7 @@ impl World {
                     Times::Same => 7,
                 };
                 number += 1;
-                row(tape, number - 1, second, Kinds { late: part as usize >= late, mixed })
+                row(tape, number - 1, second, Kinds { late: part as usize >= late, mixed, uuids })
             });
             rows.collect()
         });
@@ -262,12 +265,17 @@ struct Kinds {
     late: bool,
     /// Values of other kinds in the place of a text.
     mixed: bool,
+    /// Ids that are UUIDs.
+    uuids: bool,
 }
 
-fn row(tape: &mut Tape<'_>, number: i64, second: i64, Kinds { late, mixed }: Kinds) -> Json {
+fn row(tape: &mut Tape<'_>, number: i64, second: i64, Kinds { late, mixed, uuids }: Kinds) -> Json {
     let word = tape.pick(&["GET", "POST", "PATCH", "rare", "GET", "503 of 10.0.77", "GET", "POST"]);
     // In another order than the times.
-    let id = format!("{:02x}{number:04}", (number * 151) % 256);
+    let mut id = format!("{:02x}{number:04}", (number * 151) % 256);
+    if uuids {
+        id.push_str(&format!("00-0000-4000-8000-{number:012x}"));
+    }
     let mut row = json!({
         "id": id, "timestamp": (START + second) * 1_000_000, "project": format!("p{}", tape.below(4)),
         "event_message": format!("{word} {}", tape.below(12)),
