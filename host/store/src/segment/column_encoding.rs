@@ -39,7 +39,7 @@ use crate::{
 /// A dictionary of more bytes than this is given up for the rest of its row group: it is read as a whole for a few rows.
 pub(crate) const DICTIONARY_BYTES: usize = 64 << 10;
 /// The same for columns whose values repeat.
-const REPEATING_BYTES: usize = 128 << 10;
+pub(super) const REPEATING_BYTES: usize = 128 << 10;
 /// A dictionary of at most so many bytes is a small one.
 const FEW_BYTES: usize = 8 << 10;
 

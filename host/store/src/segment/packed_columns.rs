@@ -1,13 +1,16 @@
 //! Which columns of a segment keep their texts as UUIDs of 16 bytes ([`packed_uuids`](crate::arrays::packed_uuids)).
 //!
-//! Those of texts that differ from row to row, all of which are UUIDs. Texts that repeat have a dictionary, whose texts are
-//! made once. A text that has an index stays, since the index is made of what is written.
+//! Those of texts all of which are UUIDs, and which a dictionary does not hold. Texts of a dictionary are made once, and read
+//! faster than packed ones. A text that has an index stays, since the index is made of what is written.
 
 use std::sync::Arc;
 
-use datafusion::arrow::{
-    array::{Array, ArrayRef, AsArray, RecordBatch},
-    datatypes::{DataType, Field, Fields, Schema, SchemaRef},
+use datafusion::{
+    arrow::{
+        array::{Array, ArrayRef, AsArray, RecordBatch},
+        datatypes::{DataType, Field, Fields, Schema, SchemaRef},
+    },
+    common::HashSet,
 };
 use parquet::{
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
@@ -18,16 +21,30 @@ use crate::{
     arrays::packed_uuids::{PACKED, packed, packed_field, without_extension},
     field_names::{ID, MESSAGE},
     memory::flush_rows::FlushRows,
-    segment::column_encoding::ColumnEncodings,
+    segment::column_encoding::{ColumnEncodings, REPEATING_BYTES},
 };
 
 /// Texts that stay texts: readers look at them beside the columns of a query.
 const TEXTS: [&str; 2] = ["project", MESSAGE];
 
-/// The schema of a segment with these rows, of which `indexed` texts get an index.
-pub(crate) fn schema_of_rows(rows: &FlushRows, encodings: &ColumnEncodings, indexed: &[ColumnPath]) -> SchemaRef {
-    let differs = |path: &[String]| matches!(path, [column] if column == ID) || encodings.differs(path);
-    with_packed(&rows.file_schema(), indexed, &|path| differs(path) && are_uuids(rows.parts(), path))
+/// The schema of a segment with these rows, which are written in this order or in their own, a row group after the other.
+/// `indexed` texts get an index.
+pub(crate) fn schema_of_rows(
+    rows: &FlushRows,
+    order: Option<&[u32]>,
+    group_rows: usize,
+    encodings: &ColumnEncodings,
+    indexed: &[ColumnPath],
+) -> SchemaRef {
+    let first: Vec<(usize, usize)> = match order {
+        Some(order) => order.iter().take(group_rows).map(|row| rows.place(*row as usize)).collect(),
+        None => (0..rows.count().min(group_rows)).map(|row| rows.place(row)).collect(),
+    };
+    let differs = |path: &[String]| {
+        let is_id = matches!(path, [column] if column == ID);
+        is_id || encodings.differs(path) || exceed_dictionary(rows.parts(), path, &first)
+    };
+    with_packed(&rows.file_schema(), indexed, &|path| are_uuids(rows.parts(), path) && differs(path))
 }
 
 /// The schema of a segment that is merged of `inputs`, each with its schema and its footer. `joined` holds the rows of all.
@@ -98,6 +115,24 @@ fn are_uuids(parts: &[RecordBatch], path: &[String]) -> bool {
         has_values |= texts.null_count() < texts.len();
     }
     has_values
+}
+
+/// Whether the dictionary of a row group with the texts at these places, each of a part and a row, would be given up.
+fn exceed_dictionary(parts: &[RecordBatch], path: &[String], places: &[(usize, usize)]) -> bool {
+    let texts: Vec<_> =
+        parts.iter().map(|part| column_at(part, path).and_then(|column| column.as_string_view_opt())).collect();
+    let mut bytes = 0;
+    let mut seen = HashSet::new();
+    for (part, row) in places {
+        let Some(Some(texts)) = texts.get(*part) else { return false };
+        if *row < texts.len() && texts.is_valid(*row) {
+            let text = texts.value(*row);
+            if seen.insert(text) {
+                bytes += text.len() + size_of::<u32>();
+            }
+        }
+    }
+    bytes > REPEATING_BYTES
 }
 
 /// Whether a file is known to have no value in the column at a path.

@@ -92,7 +92,8 @@ pub(crate) fn write(
     };
     let indexes = TextIndexes::new(rows.count(), origin.texts, options);
     let encodings = ColumnEncodings::of_rows(rows, order.as_deref());
-    let schema = schema_of_rows(rows, &encodings, &indexes.columns().collect::<Vec<_>>());
+    let indexed: Vec<ColumnPath> = indexes.columns().collect();
+    let schema = schema_of_rows(rows, order.as_deref(), options.row_group_rows, &encodings, &indexed);
     let mut file = SegmentFile::create(folder, id, entry, schema, indexes, &encodings, options)?;
     match order {
         // They are one run, in the order of its rows.

@@ -207,3 +207,34 @@ async fn other_values_in_some_segments() {
     store.compact().await.unwrap();
     assert_eq!(all(&store, "s").await, before);
 }
+
+/// UUIDs that repeat are packed where the dictionary of a row group would not hold them.
+#[tokio::test]
+async fn uuids_that_repeat() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), StoreOptions { manual_flush: true, ..StoreOptions::default() }).unwrap();
+    store.create_source("s").unwrap();
+    for part in 0..2 {
+        let event = |number: u64| {
+            let metadata = json!({"twice": uuid("twice", number / 2), "few": uuid("few", number % 2_000)});
+            let time = 1_700_000_000_000_000_u64 + number;
+            json!({"id": uuid("id", number), "timestamp": time, "n": number, "metadata": metadata})
+        };
+        store.ingest("s", (part * 8_000..(part + 1) * 8_000).map(event).collect()).await.unwrap();
+        store.flush().await.unwrap();
+    }
+    for merged in [false, true] {
+        if merged {
+            store.compact().await.unwrap();
+        }
+        let files = files(dir.path());
+        assert!(is_packed(&files[0], "metadata.twice") && !is_packed(&files[0], "metadata.few"), "merged: {merged}");
+        for (field, number, expected) in
+            [("twice", 3_000, vec![6_000, 6_001]), ("few", 7, (0..8).map(|n| 7 + n * 2_000).collect())]
+        {
+            let mut found = numbers_of(&store, path("metadata", &[field]).eq(lit(uuid(field, number)))).await;
+            found.sort_unstable();
+            assert_eq!(found, expected, "{field}, merged: {merged}");
+        }
+    }
+}
