@@ -9,7 +9,7 @@ use std::sync::Arc;
 use datafusion::{
     arrow::{
         array::{Array, ArrayRef, ByteView, FixedSizeBinaryArray, FixedSizeBinaryBuilder, StringViewArray},
-        datatypes::{DataType, Field},
+        datatypes::{DataType, Field, Fields, Schema},
         error::ArrowError,
     },
     common::exec_err,
@@ -114,6 +114,24 @@ fn hyphenated(value: &[u8; BYTES as usize]) -> [u8; Hyphenated::LENGTH] {
     text[19..23].copy_from_slice(&digits[16..20]);
     text[24..].copy_from_slice(&digits[20..]);
     text
+}
+
+/// The paths of the columns of a schema that are packed.
+pub(crate) fn packed_paths(schema: &Schema) -> Vec<Vec<String>> {
+    fn add(fields: &Fields, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
+        for field in fields {
+            path.push(field.name().clone());
+            match field.data_type() {
+                DataType::Struct(inner) => add(inner, path, found),
+                data_type if *data_type == PACKED => found.push(path.clone()),
+                _ => {}
+            }
+            path.pop();
+        }
+    }
+    let mut found = Vec::new();
+    add(schema.fields(), &mut Vec::new(), &mut found);
+    found
 }
 
 #[cfg(test)]

@@ -31,9 +31,9 @@ use parquet::{
 };
 
 use crate::{
+    arrays::packed_uuids::packed_paths,
     field_names::{CALL, ID, MESSAGE, ROW, TIMESTAMP},
     memory::flush_rows::FlushRows,
-    segment::packed_columns::packed_columns,
 };
 
 /// A dictionary of more bytes than this is given up for the rest of its row group: it is read as a whole for a few rows.
@@ -166,7 +166,7 @@ impl ColumnEncodings {
             ColumnEncoding::Differing => properties.set_column_dictionary_enabled(path.clone(), false),
         });
         // Random bytes do not become smaller.
-        packed_columns(schema).into_iter().fold(properties, |properties, path| {
+        packed_paths(schema).into_iter().map(ColumnPath::new).fold(properties, |properties, path| {
             properties
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path.clone(), Encoding::PLAIN)

@@ -159,21 +159,3 @@ fn type_at<'s>(schema: &'s Schema, path: &[String]) -> Option<&'s DataType> {
         _ => None,
     })
 }
-
-/// The columns of a schema that are packed.
-pub(crate) fn packed_columns(schema: &Schema) -> Vec<ColumnPath> {
-    fn add(fields: &Fields, path: &mut Vec<String>, found: &mut Vec<ColumnPath>) {
-        for field in fields {
-            path.push(field.name().clone());
-            match field.data_type() {
-                DataType::Struct(inner) => add(inner, path, found),
-                data_type if *data_type == PACKED => found.push(ColumnPath::new(path.clone())),
-                _ => {}
-            }
-            path.pop();
-        }
-    }
-    let mut found = Vec::new();
-    add(schema.fields(), &mut Vec::new(), &mut found);
-    found
-}

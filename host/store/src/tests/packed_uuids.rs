@@ -40,7 +40,7 @@ fn event(number: u64) -> Value {
         "upper": uuid("upper", number).to_uppercase(), "bare": uuid("bare", number).replace('-', ""),
         "list": [uuid("list", number)],
     });
-    if number % 3 > 0 {
+    if !number.is_multiple_of(3) {
         metadata["user"] = json!({"id": uuid("user", number), "name": format!("n{}", number % 7)});
     }
     let project = format!("p{}", number % 4);
@@ -130,7 +130,7 @@ async fn uuids_are_stored_as_16_bytes_and_read_as_texts() {
     assert_eq!(found.iter().take(8).map(Vec::len).collect::<Vec<_>>(), [1, 1, 0, 1, 1, 1, 1, 1]);
     assert!(found.iter().skip(24).take(4).all(Vec::is_empty) && !found.last().unwrap().is_empty(), "{found:?}");
     let all = 2 * ROWS as usize;
-    let users = (0..2 * ROWS).filter(|number| number % 3 > 0).count();
+    let users = (0..2 * ROWS).filter(|number| !number.is_multiple_of(3)).count();
     let counts: Vec<usize> = found.iter().skip(28).map(Vec::len).collect();
     let expected = [2, all - 2, all, all - 1, 2, users - 2, users - 1, all - 1, all, all - users, users, 0, all];
     assert_eq!(counts[..13], expected);

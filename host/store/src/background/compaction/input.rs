@@ -15,13 +15,11 @@ use parquet::{
 use uuid::Uuid;
 
 use crate::{
+    arrays::packed_uuids::packed_paths,
     error::{Result, StoreError},
     field_names::{PLACE, TIMESTAMP},
     memory::mem_batch::{conform, times},
-    segment::{
-        cluster::ClusterKeys, footer, footer_entry::RowPlaces, handle::Segment, packed_columns::packed_columns,
-        run::Run,
-    },
+    segment::{cluster::ClusterKeys, footer, footer_entry::RowPlaces, handle::Segment, run::Run},
 };
 
 /// Rows of a batch. Of each run that is read, one or two batches are in memory with all their columns.
@@ -133,7 +131,7 @@ impl Input {
         let bytes: i64 = file.row_groups().iter().map(|group| group.total_byte_size()).sum();
         let rows = self.segment.rows.max(1) as u64;
         // Packed texts may be merged with others, and are texts then.
-        let packed = packed_columns(&self.schema).len() as u64 * TEXT_OF_UUID;
+        let packed = packed_paths(&self.schema).len() as u64 * TEXT_OF_UUID;
         let each = u64::try_from(bytes).unwrap_or(0) / rows + 12 * leaves as u64 + packed;
         let live = if self.segment.has_runs { shared_run.min(self.segment.rows) } else { self.segment.rows };
         each.saturating_mul(live as u64)
