@@ -218,7 +218,7 @@ async fn workers_of_another_version_are_not_used() {
         let view = views.iter().find(|view| view.name.as_ref() == address.to_string()).unwrap();
         view.unusable.clone().unwrap_or_default()
     };
-    assert!(why(addresses[0]).contains("protocol 2"), "{views:?}");
+    assert!(why(addresses[0]).contains(&format!("protocol {}", PROTOCOL + 1)), "{views:?}");
     assert!(why(addresses[1]).contains("version 0.0.1"), "{views:?}");
     assert!(why(addresses[3]).contains("cannot be reached"), "{views:?}");
 }
