@@ -1,12 +1,12 @@
 //! Damage at rest, as callers and operators see it.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, request};
+
+use crate::object_server::{Fault, ObjectServer};
 
 fn run(command: &str, data: &Path, more: &[&str]) -> Output {
     Command::new(binary()).arg(command).arg("--data-dir").arg(data).args(more).output().unwrap()
@@ -129,41 +129,25 @@ fn segments_without_a_catalog_are_kept_and_a_catalog_is_made_of_them() {
     assert_eq!(server.call("GET", "/api/sources", &[("x-api-key", PRIVATE)], b"").status, 200);
 }
 
-/// The address of an object store that refuses every request, with a reason. It ends with the process.
-fn refusing_store() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (mut stream, mut read) = (stream.unwrap(), [0; 4096]);
-            let _ = stream.read(&mut read);
-            let reason = "<Error><Code>AccessDenied</Code><Message>keys end at noon</Message></Error>";
-            let head = format!("HTTP/1.1 403 Forbidden\r\ncontent-length: {}\r\nconnection: close", reason.len());
-            let _ = stream.write_all(format!("{head}\r\n\r\n{reason}").as_bytes());
-        }
-    });
-    address
-}
-
 #[test]
 fn why_an_object_store_refuses_is_printed() {
     let folder = folder();
     let data = folder.path().join("data");
     with_segment(&data);
-    let endpoint = refusing_store();
+    let store = ObjectServer::start();
+    store.faults(|_| Some(Fault::Status(403)));
     for command in ["verify", "repair"] {
         let out = Command::new(binary())
             .arg(command)
             .arg("--data-dir")
             .arg(&data)
             .args(["--copies", "s3://bucket/logs"])
-            .envs([("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_ALLOW_HTTP", "true"), ("AWS_REGION", "here")])
-            .envs([("AWS_ACCESS_KEY_ID", "some"), ("AWS_SECRET_ACCESS_KEY", "some")])
+            .envs(store.settings())
             .output()
             .unwrap();
         let said = said(&out);
         assert!(!out.status.success(), "{command}: {said}");
-        for words in ["the object store denies access", "keys end at noon"] {
+        for words in ["the object store denies access", "403 Forbidden", "AccessDenied"] {
             assert!(said.contains(words), "{command}: {said:?} lacks {words:?}");
         }
         assert!(!said.contains('\u{1b}'), "colours in a pipe: {said:?}");

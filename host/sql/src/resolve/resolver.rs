@@ -82,15 +82,13 @@ impl<'a> Resolver<'a> {
     /// Remembers that a column of text is a path of log records, whose values may be of any kind.
     pub(super) fn note_path(&mut self, value: &Typed) {
         if let (Expr::Column(column), Type::String) = (&value.expr, &value.ty) {
-            self.paths.insert(column.name.clone());
+            self.note_path_column(&column.name);
         }
     }
 
-    /// Remembers it of the plan column `to`, which has the values of `from`, if that is one.
-    pub(super) fn hand_on_path(&mut self, from: &Column, to: &str) {
-        if self.is_path_column(from) {
-            self.paths.insert(to.to_owned());
-        }
+    /// The same of the plan column with this name.
+    pub(super) fn note_path_column(&mut self, name: &str) {
+        self.paths.insert(name.to_owned());
     }
 
     /// Whether a plan column is such a path.

@@ -1,8 +1,8 @@
 //! Schema evolution: an array of an older or narrower type is converted to the type that the source has now.
 //!
 //! Batches and segments keep the columns that their rows had. What readers see is wider: more fields in a record, a
-//! list where a record was, floats where integers were, text where a path is mixed or UUIDs are packed. Each conversion only adds; no value
-//! is lost or shortened. Values that rows keep in their overflow are inserted afterwards ([`crate::overflow::patch`]).
+//! list where a record was, floats where integers were, text where a path is mixed or UUIDs are packed. Each conversion
+//! only adds; no value is lost or shortened. Values that rows keep in their overflow are inserted afterwards ([`crate::overflow::patch`]).
 
 use std::sync::Arc;
 

@@ -31,6 +31,7 @@ use datafusion::{
 };
 
 use crate::{
+    arrays::column_path::type_below,
     field_names::{OVERFLOW, PLACE},
     overflow::{cache::OverflowCache, sparse_paths::SparsePaths},
     scan::{
@@ -235,12 +236,7 @@ impl Adapter {
 
     /// The type that the table shows at a path.
     fn logical_type(&self, name: &str, keys: &[&str]) -> Option<DataType> {
-        let mut data_type = self.logical.field_with_name(name).ok()?.data_type();
-        for key in keys {
-            let DataType::Struct(fields) = data_type else { return None };
-            data_type = fields.iter().find(|field| field.name() == key)?.data_type();
-        }
-        Some(data_type.clone())
+        type_below(self.logical.field_with_name(name).ok()?.data_type(), keys).cloned()
     }
 
     fn physical_column(&self, name: &str) -> Option<(Arc<dyn PhysicalExpr>, DataType)> {
@@ -256,12 +252,8 @@ impl Adapter {
         keys: &[&str],
         get_field: Option<&ScalarFunctionExpr>,
     ) -> Result<Option<(Arc<dyn PhysicalExpr>, DataType)>> {
-        let Some((column, mut data_type)) = self.physical_column(name) else { return Ok(None) };
-        for key in keys {
-            let DataType::Struct(fields) = &data_type else { return Ok(None) };
-            let Some(child) = fields.iter().find(|child| child.name() == key) else { return Ok(None) };
-            data_type = child.data_type().clone();
-        }
+        let Some((column, record)) = self.physical_column(name) else { return Ok(None) };
+        let Some(data_type) = type_below(&record, keys).cloned() else { return Ok(None) };
         let Some(get_field) = get_field else { return Ok(Some((column, data_type))) };
         let keys = keys
             .iter()

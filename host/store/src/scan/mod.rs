@@ -8,7 +8,8 @@
 //! every byte: what is read at once is in [`read_runs`], and checksums stay in memory ([`kept_checksums`]). A scan of segments can be made again on another
 //! machine from its [`description`]. What is left to read is told by its [`outline`].
 //! [`expr_adapter`] rewrites expressions over the table's schema to expressions over the columns of one file or
-//! batch; [`adapted_path`] is the expression for a path that is stored in another form than the table shows.
+//! batch; [`adapted_path`] is the expression for a path that is stored in another form than the table shows, and
+//! [`packed_conditions`] are conditions that need not make that form.
 //!
 //! [`followed_table`] is a table of new rows. [`stored_calls`] is a table of the rows of some calls, which [`place_order`] puts in the order of their commits.
 //!

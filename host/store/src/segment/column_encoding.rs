@@ -31,7 +31,7 @@ use parquet::{
 };
 
 use crate::{
-    arrays::packed_uuids::packed_paths,
+    arrays::{column_path::type_at, packed_uuids::packed_paths},
     field_names::{CALL, ID, MESSAGE, ROW, TIMESTAMP},
     memory::flush_rows::FlushRows,
 };
@@ -160,7 +160,7 @@ impl ColumnEncodings {
                 .set_column_dictionary_enabled(path.clone(), true)
                 .set_column_dictionary_page_size_limit(path.clone(), REPEATING_BYTES)
                 .set_column_compression(path.clone(), Compression::LZ4_RAW),
-            ColumnEncoding::Differing if is_text(schema, path) => properties
+            ColumnEncoding::Differing if type_at(schema, path.parts()) == Some(&DataType::Utf8View) => properties
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path.clone(), of_texts),
             ColumnEncoding::Differing => properties.set_column_dictionary_enabled(path.clone(), false),
@@ -182,20 +182,6 @@ impl ColumnEncodings {
 
 fn is_settled(column: &str) -> bool {
     SETTLED.iter().any(|(settled, _)| *settled == column)
-}
-
-/// Whether this schema has a text at a path through its records.
-fn is_text(schema: &Schema, path: &ColumnPath) -> bool {
-    let mut fields = schema.fields();
-    let mut kind = None;
-    for part in path.parts() {
-        let Some(field) = fields.iter().find(|field| field.name() == part) else { return false };
-        kind = Some(field.data_type());
-        if let DataType::Struct(inner) = field.data_type() {
-            fields = inner;
-        }
-    }
-    kind == Some(&DataType::Utf8View)
 }
 
 /// The values at these places, each of a part and a row, that are not NULL.

@@ -8,9 +8,10 @@
 //! can be rebuilt. Every byte of the file has a checksum ([`checksum`]).
 //!
 //! [`handle`] is a segment that is in use: what the catalog says of it, and the lifetime of its file. [`cluster`]
-//! decides about runs and the order of rows, [`column_encoding`] how columns are encoded, [`writer`] writes a segment, [`text_indexes`] decides which texts it has an
-//! index of, [`trigram`] is such an index, [`footer`] reads and checks a footer, [`catalog_rows`] inserts and loads the
-//! rows of the catalog's table `segments`, [`row_places`] says which rows have their place, [`search_places`] where a search
+//! decides about runs and the order of rows, [`column_encoding`] how columns are encoded, [`packed_columns`] which texts are
+//! kept as UUIDs of 16 bytes, [`writer`] writes a segment, [`text_indexes`] decides which texts it has an index of,
+//! [`trigram`] is such an index, [`footer`] reads and checks a footer, [`catalog_rows`] inserts and loads the rows of the
+//! catalog's table `segments`, [`row_places`] says which rows have their place, [`search_places`] where a search
 //! looks before it opens the file, [`tombstones`] maintains the table `dropped`, [`file_error`] is the error of reading a file.
 //!
 //! What other modules rely on (a change of the layout, compaction or another place for the files must keep it or change

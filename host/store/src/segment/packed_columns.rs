@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use datafusion::{
     arrow::{
-        array::{Array, ArrayRef, AsArray, RecordBatch},
+        array::{Array, AsArray, RecordBatch},
         datatypes::{DataType, Field, Fields, Schema, SchemaRef},
     },
     common::HashSet,
@@ -18,7 +18,10 @@ use parquet::{
 };
 
 use crate::{
-    arrays::packed_uuids::{PACKED, packed, packed_field, without_extension},
+    arrays::{
+        column_path::{column_at, type_at},
+        packed_uuids::{PACKED, packed, packed_field, without_extension},
+    },
     field_names::{ID, MESSAGE},
     memory::flush_rows::FlushRows,
     segment::column_encoding::{ColumnEncodings, REPEATING_BYTES},
@@ -53,17 +56,15 @@ pub(crate) fn schema_of_inputs(
     inputs: &[(&SchemaRef, &ParquetMetaData)],
     indexed: &[ColumnPath],
 ) -> SchemaRef {
+    let is_packed = |schema: &SchemaRef, path: &[String]| type_at(schema, path) == Some(&PACKED);
+    let fits = |schema: &SchemaRef, footer: &ParquetMetaData, path: &[String]| match type_at(schema, path) {
+        None => true,
+        Some(DataType::Utf8View) => has_no_value(footer, path),
+        Some(other) => *other == PACKED,
+    };
     with_packed(joined, indexed, &|path| {
-        let mut is_packed = false;
-        let fits = inputs.iter().all(|(schema, footer)| match type_at(schema, path) {
-            None => true,
-            Some(data_type) if *data_type == PACKED => {
-                is_packed = true;
-                true
-            }
-            Some(data_type) => *data_type == DataType::Utf8View && has_no_value(footer, path),
-        });
-        is_packed && fits
+        inputs.iter().any(|(schema, _)| is_packed(schema, path))
+            && inputs.iter().all(|(schema, footer)| fits(schema, footer, path))
     })
 }
 
@@ -143,19 +144,4 @@ fn has_no_value(footer: &ParquetMetaData, path: &[String]) -> bool {
     };
     let chunks = footer.row_groups().iter().flat_map(|group| group.columns());
     chunks.filter(|chunk| chunk.column_path().parts() == path).all(is_empty)
-}
-
-/// The column at a path of records; `None` if there is none, or a list on the way.
-pub(crate) fn column_at<'r>(rows: &'r RecordBatch, path: &[String]) -> Option<&'r ArrayRef> {
-    let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(rows.column_by_name(first)?, |column, key| column.as_struct_opt()?.column_by_name(key))
-}
-
-/// The type of the column at a path of records.
-fn type_at<'s>(schema: &'s Schema, path: &[String]) -> Option<&'s DataType> {
-    let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(schema.field_with_name(first).ok()?.data_type(), |data_type, key| match data_type {
-        DataType::Struct(fields) => fields.find(key).map(|(_, field)| field.data_type()),
-        _ => None,
-    })
 }

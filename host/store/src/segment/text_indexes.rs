@@ -14,10 +14,11 @@ use serde_json::Value;
 use tidegate_model::indexed_text;
 
 use crate::{
+    arrays::column_path::column_at,
     field_names::{MESSAGE, OVERFLOW},
     options::StoreOptions,
     schema::json_pointer::push_pointer,
-    segment::{packed_columns::column_at, trigram::builder::TrigramIndexBuilder},
+    segment::trigram::builder::TrigramIndexBuilder,
 };
 
 /// The indexes of a segment that is being written.

@@ -6,9 +6,9 @@
 //! under that lock, so that no snapshot shows it twice or not at all. Batches are joined under neither: the joined one
 //! takes the place of the others if they are still there.
 //!
-//! [`shredding`] makes columns of committed calls, [`flushing`] is the part that the flush thread uses, [`settling`] that of the thread that makes columns, [`sources`] is
-//! the directory of all sources, [`column_ages`] decides which columns nothing holds any more, [`feed`] keeps committed calls
-//! for followers, and [`following`] makes columns of them. [`mixed_fields`] tells of fields whose values are of several kinds.
+//! [`shredding`] makes columns of committed calls, [`flushing`] is the part that the flush thread uses, [`settling`] that of
+//! the thread that makes columns, [`sources`] is the directory of all sources, [`column_ages`] decides which columns nothing
+//! holds any more, [`feed`] keeps committed calls for followers, and [`following`] makes columns of them. [`mixed_fields`] tells of fields whose values are of several kinds.
 //!
 //! Uses: `handover`, `schema`, `overflow`, `shred`, `memory`, `segment`.
 

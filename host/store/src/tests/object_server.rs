@@ -313,7 +313,11 @@ fn changed(request: &Request, sent: Vec<u8>, fault: Option<Fault>, state: &State
 
 fn answer(request: &Request, sent: Vec<u8>, fault: Option<Fault>, state: &State) -> (u16, String, Bytes) {
     if let Some(Fault::Status(status)) = fault {
-        let code = if status == 503 { "SlowDown" } else { "InternalError" };
+        let code = match status {
+            403 => "AccessDenied",
+            503 => "SlowDown",
+            _ => "InternalError",
+        };
         return (status, String::new(), format!("<Error><Code>{code}</Code></Error>").into());
     }
     if let Some(answer) = changed(request, sent, fault, state) {

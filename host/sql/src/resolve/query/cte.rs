@@ -59,7 +59,9 @@ impl Resolver<'_> {
         let mut columns = Vec::with_capacity(outputs.len());
         for Output { name, column, ty } in outputs {
             let unique = self.fresh();
-            self.hand_on_path(&column, &unique);
+            if self.is_path_column(&column) {
+                self.note_path_column(&unique);
+            }
             exprs.push(Expr::Column(column).alias(&unique));
             self.labels.insert(unique.clone(), name.clone());
             columns.push(Output { name, column: Column::new_unqualified(unique), ty });

@@ -20,7 +20,6 @@ use crate::resolve::resolver::Resolver;
 use crate::resolve::scope::Scope;
 use crate::resolve::sorting::{ordinal, sort_keys, sorted};
 use crate::typed::Typed;
-use crate::types::Type;
 use crate::typing::plan_column;
 
 impl Resolver<'_> {
@@ -150,12 +149,11 @@ impl Resolver<'_> {
             }
             let unique = self.fresh();
             self.labels.insert(unique.clone(), name.clone());
-            exprs.push(value.expr.clone().alias(&unique));
-            let column = Column::new_unqualified(unique);
             if self.is_path(&item.value) {
-                self.note_path(&Typed::new(Expr::Column(column.clone()), Type::String));
+                self.note_path_column(&unique);
             }
-            columns.push(Output { name, column, ty: value.ty.clone() });
+            exprs.push(value.expr.clone().alias(&unique));
+            columns.push(Output { name, column: Column::new_unqualified(unique), ty: value.ty.clone() });
         }
         let shown_columns = exprs.len();
         for sort in &mut sorts {

@@ -69,11 +69,9 @@ impl Resolver<'_> {
         let unique: Vec<String> = types.iter().map(|_| self.fresh()).collect();
         // A column whose values may be of any kind in each of the queries.
         for (i, name) in unique.iter().enumerate() {
-            let mut columns = resolved.iter().map(|query| query.columns.get(i).map(|output| &output.column));
-            if let Some(Some(first)) = columns.next()
-                && columns.all(|column| column.is_some_and(|column| self.is_path_column(column)))
-            {
-                self.hand_on_path(first, name);
+            let is_path = |query: &Resolved| query.columns.get(i).is_some_and(|of| self.is_path_column(&of.column));
+            if resolved.iter().all(is_path) {
+                self.note_path_column(name);
             }
         }
         let mut plans = Vec::with_capacity(resolved.len());
