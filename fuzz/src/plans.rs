@@ -5,7 +5,7 @@
 //! the segments are the same each time.
 #![expect(clippy::expect_used, reason = "a world that cannot be made ends the run")]
 
-#[path = "../../host/cluster/tests/samples/mod.rs"]
+#[path = "../../host/cluster/tests/it/samples/mod.rs"]
 mod samples;
 
 use std::cell::Cell;

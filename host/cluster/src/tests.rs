@@ -1,7 +1,7 @@
 //! What comes from elsewhere is refused unless it is a plan that may run here: bytes that were cut or changed, and plans
 //! made by hand that read files, write them, or read what the task does not name.
 
-#[path = "../tests/samples/mod.rs"]
+#[path = "../tests/it/samples/mod.rs"]
 mod samples;
 
 use std::sync::Arc;

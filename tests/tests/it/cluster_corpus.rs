@@ -19,7 +19,7 @@ use crate::object_server::ObjectServer;
 use rows::{column, rows, sort_column};
 use statements::{Case, ENDPOINT, QUERY, corpus, records, table_rows};
 
-#[path = "../../../host/cluster/tests/shipped/records.rs"]
+#[path = "../../../host/cluster/tests/it/shipped/records.rs"]
 mod logs;
 
 /// Where copies of segments are in the object store.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::World;
+use super::super::support::World;
 
 #[test]
 fn aggregates() {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use tidegate_model::Code;
 
-use crate::support::World;
+use super::super::support::World;
 
 /// `p` has two rows of `a`, one without `v` and one without `k`; `q` has two rows for the first of `p`.
 fn world() -> World {

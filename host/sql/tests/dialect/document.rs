@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use crate::support::World;
+use super::super::support::World;
 
 const DOCUMENT: &str = include_str!("../../../../docs/dialect.md");
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::World;
+use super::super::support::World;
 
 const LOGS_ALL: &str = include_str!("../../../../guest-endpoints/logs.all/query.sql");
 const API_COUNTS: &str = include_str!("../../../../guest-endpoints/usage.api-counts/query.sql");

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tidegate_model::Code;
 
-use crate::support::{World, value};
+use super::super::support::{World, value};
 
 #[test]
 fn a_statement_that_makes_too_much_is_stopped_before_it_does() {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::World;
+use super::super::support::World;
 
 const GRANT: &str = "WITH t AS (SELECT * FROM s WHERE project = @project), \
                      u AS (SELECT s.* FROM s, UNNEST(m) AS m WHERE m.owner = @project ORDER BY n DESC), \

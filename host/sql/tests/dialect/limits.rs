@@ -6,7 +6,7 @@ use serde_json::json;
 use tidegate_model::{Code, Failure};
 use tidegate_sql::Stop;
 
-use crate::support::World;
+use super::super::support::World;
 
 /// A table of `rows` rows.
 fn world(rows: usize) -> World {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidegate_sql::SavedQuery;
 
-use crate::support::World;
+use super::super::support::World;
 
 fn world() -> World {
     let record = json!({

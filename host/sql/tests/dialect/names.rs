@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidegate_model::Code;
 
-use crate::support::World;
+use super::super::support::World;
 
 fn world() -> World {
     World::new()
@@ -194,7 +194,7 @@ fn errors_name_the_place_and_the_nearest_name() {
 
 #[test]
 fn what_stands_in_a_window_that_nobody_uses_is_read() {
-    let world = crate::support::World::new().source("t", &[serde_json::json!({"n": 1})]);
+    let world = super::super::support::World::new().source("t", &[serde_json::json!({"n": 1})]);
     assert!(world.attempt("SELECT n, COUNT(*) OVER w AS c FROM t WINDOW w AS (PARTITION BY n)").is_ok());
     for window in ["PARTITION BY (SELECT MAX(x) FROM other)", "PARTITION BY other.x", "ORDER BY t.n.x"] {
         let failure = world.failure(&format!("SELECT n FROM t WINDOW w AS ({window})"));
@@ -204,7 +204,7 @@ fn what_stands_in_a_window_that_nobody_uses_is_read() {
 
 #[test]
 fn joins_and_functions_that_are_none_are_told() {
-    let world = crate::support::World::new().source("t", &[serde_json::json!({"n": 1, "l": [1]})]);
+    let world = super::super::support::World::new().source("t", &[serde_json::json!({"n": 1, "l": [1]})]);
     for (sql, words) in [
         ("SELECT a.n FROM t AS a JOIN t AS b", "needs ON or USING"),
         ("SELECT a.n FROM t AS a INNER JOIN t AS b", "CROSS JOIN"),

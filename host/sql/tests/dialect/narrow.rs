@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{World, narrowed};
+use super::super::support::{World, narrowed};
 
 const SAVED: &str = "WITH edge_logs AS (SELECT id, timestamp, event_message, metadata FROM edge WHERE project = 'p')
                      SELECT id FROM edge_logs";

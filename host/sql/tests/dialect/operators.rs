@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidegate_model::Code;
 
-use crate::support::World;
+use super::super::support::World;
 
 fn world() -> World {
     let log = json!({"id": "a", "timestamp": 1, "event_message": "{\"x\": {\"y\": [5]}}",

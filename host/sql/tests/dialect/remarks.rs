@@ -4,7 +4,7 @@
 use serde_json::json;
 use tidegate_sql::{SavedQuery, Unbound, Weak};
 
-use crate::support::World;
+use super::super::support::World;
 
 fn world() -> World {
     let log = json!({

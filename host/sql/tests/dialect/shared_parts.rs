@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::support::World;
+use super::super::support::World;
 
 const SAVED: &str = "WITH edge_logs AS (SELECT id, timestamp, event_message, metadata, n FROM edge WHERE project = 'p')
                      SELECT id FROM edge_logs";

@@ -16,7 +16,7 @@ use tidegate_sql::{
     Type,
 };
 
-use crate::engine::{Shadow, engine};
+use super::engine::{Shadow, engine};
 
 pub(crate) struct World {
     tables: BTreeMap<String, Arc<dyn TableProvider>>,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{World, value};
+use super::super::support::{World, value};
 
 #[test]
 fn time_functions_work_in_utc() {

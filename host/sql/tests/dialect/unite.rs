@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::World;
+use super::super::support::World;
 
 fn world() -> World {
     World::new()

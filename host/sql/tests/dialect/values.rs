@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{World, value};
+use super::super::support::{World, value};
 
 #[test]
 fn literals_are_read_as_bigquery_reads_them() {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::tape::Tape;
+use super::tape::Tape;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

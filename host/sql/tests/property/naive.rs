@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value as Json, json};
 
-use crate::grammar::{Expr, From, Groups, Rows, Statement, Step};
+use super::grammar::{Expr, From, Groups, Rows, Statement, Step};
 
 /// What the names of a row are; `#m` is the record itself.
 type Row = BTreeMap<&'static str, Json>;

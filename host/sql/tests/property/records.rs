@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value as Json, json};
 
-use crate::grammar::{self, Statement};
-use crate::naive;
-use crate::support::World;
-use crate::tape::Tape;
+use super::grammar::{self, Statement};
+use super::naive;
+use super::support::World;
+use super::tape::Tape;
 
 const CASES: u32 = 400;
 

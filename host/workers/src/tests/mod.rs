@@ -1,11 +1,11 @@
 //! Workers over a network of this machine.
 
 #[expect(dead_code, reason = "shared with the tests of workers in one process, which use more of it")]
-#[path = "../../../cluster/tests/cluster/mod.rs"]
+#[path = "../../../cluster/tests/it/cluster/mod.rs"]
 mod cluster;
 mod hostile;
 mod network;
-#[path = "../../../cluster/tests/promises/mod.rs"]
+#[path = "../../../cluster/tests/it/promises/mod.rs"]
 mod promises;
 mod support;
 mod tasks;

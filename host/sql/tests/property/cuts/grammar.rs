@@ -1,6 +1,6 @@
 //! Statements whose answers are determined, as far as [`Compare`] says.
 
-use crate::tape::Tape;
+use super::super::tape::Tape;
 
 use super::world::START;
 

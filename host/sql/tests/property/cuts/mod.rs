@@ -19,8 +19,8 @@ use std::cell::RefCell;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use crate::excuse::is_excused;
-use crate::tape::Tape;
+use super::excuse::is_excused;
+use super::tape::Tape;
 use grammar::{Compare, Facts, Statement};
 use world::{World, bag};
 

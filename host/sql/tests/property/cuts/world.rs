@@ -19,8 +19,8 @@ use tidegate_model::{Arguments, Failure, TextCondition};
 use tidegate_sql::{Binding, ColumnEncoder, Engine, EngineOptions, SavedQuery, Sources, Style, Tables};
 use tidegate_store::{Store, StoreOptions};
 
-use crate::engine::engine;
-use crate::tape::Tape;
+use super::super::engine::engine;
+use super::super::tape::Tape;
 
 /// The first second of the rows.
 pub(super) const START: i64 = 1_763_600_000;

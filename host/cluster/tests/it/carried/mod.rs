@@ -1,6 +1,6 @@
 //! An engine whose plans are encoded and decoded before they run.
 
-#[path = "../../../sql/tests/dialect/no_shadow.rs"]
+#[path = "../../../../sql/tests/dialect/no_shadow.rs"]
 mod no_shadow;
 
 use std::sync::Arc;

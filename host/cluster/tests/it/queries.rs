@@ -1,7 +1,7 @@
 //! The saved queries of the endpoints in this tree and the questions of the benchmark give the same rows whether their
 //! plans travel or not, over sources of which some rows lie in segments and some in memory.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
+#[path = "shipped/mod.rs"]
 mod shipped;
 
 use std::collections::BTreeMap;

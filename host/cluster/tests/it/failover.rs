@@ -1,5 +1,4 @@
 //! What becomes of a task whose worker fails, step by step: with workers that give what the test says, when it says so.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 use std::collections::HashMap;
 use std::pin::pin;

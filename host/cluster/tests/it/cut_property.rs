@@ -1,14 +1,13 @@
 //! Random statements, over records and over rows cut into segments and memory, that are cut and run by workers: the same
 //! rows, in the same order where the statement has one, as an evaluator and as the same rows in one batch give.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 
-#[path = "../../sql/tests/property/cuts/mod.rs"]
+#[path = "../../../sql/tests/property/cuts/mod.rs"]
 mod cuts;
 #[path = "cut/mod.rs"]
 mod engine;
-#[path = "../../sql/tests/property/excuse.rs"]
+#[path = "../../../sql/tests/property/excuse.rs"]
 mod excuse;
-#[path = "../../sql/tests/property/tape.rs"]
+#[path = "../../../sql/tests/property/tape.rs"]
 mod tape;
 
 /// What is compared must have been cut. Its name is the last one: with one thread it runs after the other tests.

@@ -1,18 +1,11 @@
 //! The tests of the dialect: each statement also runs over a store with several segments and rows in memory, whole and cut,
 //! and both give the same rows.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a failed test may panic"
-)]
 
-#[path = "../../sql/tests/dialect/cases.rs"]
+#[path = "../../../sql/tests/dialect/cases.rs"]
 mod cases;
 #[path = "cut/dialect.rs"]
 mod engine;
-#[path = "../../sql/tests/dialect/support.rs"]
+#[path = "../../../sql/tests/dialect/support.rs"]
 mod support;
 
 /// What is compared must have been cut. Its name is the last one: with one thread it runs after the other tests.

@@ -17,7 +17,7 @@ use tidegate_store::{Store, StoreOptions};
 pub(crate) const SEGMENTS: usize = 2;
 
 /// The statements, by the name of the file that their plan has in the corpus of the fuzz target.
-pub(crate) const STATEMENTS: [(&str, &str); 12] = [
+pub(crate) const STATEMENTS: [(&str, &str); 13] = [
     ("newest", "SELECT id, timestamp, event_message FROM t ORDER BY timestamp DESC LIMIT 3"),
     (
         "groups",
@@ -30,6 +30,7 @@ pub(crate) const STATEMENTS: [(&str, &str); 12] = [
     ("unnest", "SELECT id, tag FROM t CROSS JOIN UNNEST(t.tags) AS tag WITH OFFSET AS o WHERE o > 0"),
     ("exists", "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM UNNEST(t.tags) AS tag WHERE tag = 'b')"),
     ("join", "SELECT a.id FROM t AS a JOIN t AS b ON a.id = b.id AND a.n < b.n + 1"),
+    ("ids", "SELECT id, n FROM t WHERE id IN ('01', '13', 'none')"),
     ("left", "SELECT a.id, b.n FROM t AS a LEFT JOIN t AS b ON a.n > b.n ORDER BY a.id LIMIT 5"),
     ("window", "SELECT id, ROW_NUMBER() OVER (PARTITION BY n ORDER BY timestamp) AS r FROM t"),
     ("shared", "WITH s AS (SELECT n, id FROM t) SELECT (SELECT COUNT(*) FROM s) AS c, (SELECT MAX(n) FROM s) AS m"),

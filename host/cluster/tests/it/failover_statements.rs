@@ -1,5 +1,4 @@
 //! Statements whose workers fail: they run elsewhere, or end with an error that says so, and hold nothing afterwards.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 #[path = "cluster/mod.rs"]
 mod cluster;

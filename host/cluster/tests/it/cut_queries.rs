@@ -1,10 +1,10 @@
 //! The saved queries of the endpoints in this tree and the questions of the benchmark give the same rows whether they are
 //! cut and run by workers or not, over sources of which some rows lie in segments and some in memory.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 #[expect(dead_code, reason = "shared with tests that wait for others")]
 #[path = "cut/mod.rs"]
 mod engine;
+#[path = "shipped/mod.rs"]
 mod shipped;
 
 use shipped::{Logs, logs, queries, rows};

@@ -1,12 +1,11 @@
 //! Random statements over rows cut into segments and memory, run by workers that fail at random: each answer is that of
 //! an evaluator and of the same rows in one batch, or an error that says that a worker failed. Nothing is held afterwards.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
 
-#[path = "../../sql/tests/property/cuts/mod.rs"]
+#[path = "../../../sql/tests/property/cuts/mod.rs"]
 mod cuts;
 #[path = "failing/mod.rs"]
 mod engine;
-#[path = "../../sql/tests/property/tape.rs"]
+#[path = "../../../sql/tests/property/tape.rs"]
 mod tape;
 
 use engine as excuse;

@@ -1,6 +1,5 @@
 //! What workers promise: failures keep their code and text, nobody waits for what nobody reads, what was held is given
 //! back, and the report tells what was cut.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 #[path = "cluster/mod.rs"]
 mod cluster;

@@ -1,0 +1,24 @@
+//! All tests of this crate from outside, in one program: each program of tests holds a query engine, which is 300 MB and
+//! some seconds of linking.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed test may panic"
+)]
+#![expect(
+    clippy::duplicate_mod,
+    reason = "the same statements run over several engines, and each run has counts of its own"
+)]
+
+mod cut_dialect;
+mod cut_failures;
+mod cut_property;
+mod cut_queries;
+mod cut_workers;
+mod dialect;
+mod failover;
+mod failover_statements;
+mod property;
+mod queries;
