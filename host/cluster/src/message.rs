@@ -106,6 +106,15 @@ pub(crate) struct ScanMessage {
     pub(crate) reading_order: Option<OrderMessage>,
     #[prost(uint64, optional, tag = "13")]
     pub(crate) limit: Option<u64>,
+    #[prost(message, optional, tag = "14")]
+    pub(crate) ids: Option<IdsMessage>,
+}
+
+/// A list of ids, which may be empty.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct IdsMessage {
+    #[prost(string, repeated, tag = "1")]
+    pub(crate) ids: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::bounds::MAX_PARTITIONS;
 use crate::error::{PlanError, refused, unsendable};
 use crate::message::{
-    CountMessage, FileMessage, NamedExprMessage, OrderMessage, PartitionMessage, RangeMessage, ScanMessage,
+    CountMessage, FileMessage, IdsMessage, NamedExprMessage, OrderMessage, PartitionMessage, RangeMessage, ScanMessage,
     SegmentMessage,
 };
 use crate::text_codec;
@@ -46,6 +46,7 @@ pub(crate) fn encoded(
         projection,
         predicate,
         texts,
+        ids,
         orders,
         preserves_order,
         reading_order,
@@ -79,6 +80,7 @@ pub(crate) fn encoded(
             .collect::<Result<_>>()?,
         predicate: predicate.as_ref().map(&expr).transpose()?,
         texts: texts.as_ref().map(text_codec::encoded),
+        ids: ids.clone().map(|ids| IdsMessage { ids }),
         orders: orders.iter().map(|keys| order(keys)).collect::<Result<_>>()?,
         preserves_order: *preserves_order,
         reading_order: reading_order.as_deref().map(order).transpose()?,
@@ -151,6 +153,7 @@ pub(crate) fn decoded(
         rows: precision(message.rows.as_ref()),
         predicate: message.predicate.as_ref().map(|node| expr(node, &schema)).transpose()?,
         texts: message.texts.as_ref().map(text_codec::decoded).transpose().map_err(PlanError::into_engine)?,
+        ids: message.ids.clone().map(|IdsMessage { ids }| ids),
         orders: orders.collect::<Result<_>>()?,
         preserves_order: message.preserves_order,
         reading_order: message.reading_order.as_ref().map(|of| order(of, &output)).transpose()?,

@@ -26,6 +26,7 @@ use crate::{
         described_scan::parquet_options,
         description::{FileDescription, ScanDescription, SegmentName},
         held_segments::scan_of,
+        id_search::IdSearch,
         segment_file::segment_file,
         segment_reader::SegmentOfFile,
         segment_scan::SegmentScan,
@@ -78,8 +79,9 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
     let schema = Arc::clone(files.file_schema());
     let mut segments: Vec<SegmentName> = Vec::new();
     let mut places: HashMap<Uuid, usize> = HashMap::new();
-    // That of the first file, if there is one.
+    // Those of the first file, if there is one.
     let mut texts: Option<Option<Arc<TextCondition>>> = None;
+    let mut ids: Option<Option<IdSearch>> = None;
     let mut describe = |file: &PartitionedFile| {
         let Some(SegmentOfFile(segment)) = file.extension() else {
             return plan_err!("a file of the scan is no segment");
@@ -91,6 +93,10 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
         let search = file.extension::<TextSearch>().map(TextSearch::condition);
         if texts.get_or_insert_with(|| search.cloned()).as_ref() != search {
             return plan_err!("the files of a scan have several conditions on texts");
+        }
+        let search = file.extension::<IdSearch>();
+        if ids.get_or_insert_with(|| search.cloned()).as_ref() != search {
+            return plan_err!("the files of a scan demand several lists of ids");
         }
         described_file(file, segment, place, &schema)
     };
@@ -108,6 +114,7 @@ fn described(scan: &SegmentScan, options: &ConfigOptions) -> Result<ScanDescript
         projection: projection.clone(),
         predicate: parquet.filter(),
         texts: texts.flatten().map(Arc::unwrap_or_clone),
+        ids: ids.flatten().map(|search| search.ids().to_vec()),
         orders: output_ordering.clone(),
         preserves_order: *preserve_order,
         reading_order: scan.reading_order().map(<[_]>::to_vec),

@@ -29,6 +29,7 @@ use crate::{
         description::{FileDescription, ScanDescription},
         expr_adapter::AdapterFactory,
         held_segments::HeldSegments,
+        id_search::IdSearch,
         segment_file::segment_file,
         segment_reader::SegmentReaders,
         segment_scan::{Origin, SegmentScan},
@@ -70,9 +71,16 @@ impl ScanDescription {
             return plan_err!("a scan that promises an order cannot be read in another one");
         }
         let texts = self.texts.clone().map(Arc::new);
+        let ids = match &self.ids {
+            None => None,
+            Some(ids) => match IdSearch::of_ids(ids.clone(), &shape) {
+                None => return plan_err!("a scan demands ids that its segments have no filters of, or too many"),
+                search => search,
+            },
+        };
         let mut searches = HashMap::new();
         let partitions = self.partitions.iter();
-        let groups = partitions.map(|files| self.group(files, held, texts.as_ref(), &mut searches));
+        let groups = partitions.map(|files| self.group(files, held, texts.as_ref(), ids.as_ref(), &mut searches));
         let groups = groups.collect::<Result<_>>()?;
         let url = ObjectStoreUrl::local_filesystem();
         let runtime = task.runtime_env();
@@ -120,6 +128,7 @@ impl ScanDescription {
         files: &[FileDescription],
         held: &HeldSegments,
         texts: Option<&Arc<TextCondition>>,
+        ids: Option<&IdSearch>,
         searches: &mut HashMap<usize, PartitionedFile>,
     ) -> Result<FileGroup> {
         let file = |file: &FileDescription| {
@@ -140,6 +149,10 @@ impl ScanDescription {
                     searches.insert(file.segment, made.clone());
                     made
                 }
+            };
+            let made = match ids {
+                Some(ids) => made.with_extension(ids.clone()),
+                None => made,
             };
             let Some(row_groups) = &file.row_groups else { return Ok(made) };
             let known: usize = segment.runs.iter().map(|run| run.groups).sum();

@@ -5,7 +5,7 @@
 //! looked up before the file is opened, and most files never are: where they lie stays with the segment
 //! ([`search_places`](crate::segment::search_places)).
 
-use std::{collections::HashMap, ops::Range};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use datafusion::{
@@ -37,16 +37,24 @@ const MOST_FILTER_BYTES: usize = 1 << 20;
 
 /// The ids that a query demands: only rows that have one of them are wanted. It is attached to the files of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct IdSearch(Vec<String>);
+pub(crate) struct IdSearch(Arc<[String]>);
 
 impl IdSearch {
     /// What the conditions of a scan demand together; `None` if they demand no id, or too many.
     pub(crate) fn of(filters: &[Expr], shape: &Shape) -> Option<IdSearch> {
+        fewest(filters.iter().filter_map(demanded)).and_then(|ids| IdSearch::of_ids(ids, shape))
+    }
+
+    /// For rows that have one of these ids; `None` if filters cannot tell, or for too many ids.
+    pub(crate) fn of_ids(ids: Vec<String>, shape: &Shape) -> Option<IdSearch> {
         // Values of a mixed path are also in the overflow, which filters do not cover.
-        if !matches!(shape.fields.get(ID), Some(Kind::Scalar { ty: Scalar::Text, mixed: false, .. })) {
-            return None;
-        }
-        fewest(filters.iter().filter_map(demanded)).map(IdSearch)
+        let is_text = matches!(shape.fields.get(ID), Some(Kind::Scalar { ty: Scalar::Text, mixed: false, .. }));
+        (is_text && ids.len() <= MOST_IDS).then(|| IdSearch(ids.into()))
+    }
+
+    /// The ids.
+    pub(crate) fn ids(&self) -> &[String] {
+        &self.0
     }
 
     /// The access plan without row groups that have none of the ids; `None` if none is left.

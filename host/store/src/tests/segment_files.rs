@@ -91,6 +91,45 @@ async fn rows_are_those_that_the_store_reads() {
     compare(&store, &files).await;
 }
 
+/// The ids that a question demands travel with its scan: what has none of them is not read elsewhere either.
+#[tokio::test]
+async fn ids_are_looked_up_elsewhere_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), small()).unwrap();
+    store.create_source("s").unwrap();
+    fill(&store, 2).await;
+    let context = super::context();
+    let options = context.copied_config().options().as_ref().clone();
+    let described = async |frame: DataFrame| {
+        let plan = frame.create_physical_plan().await.unwrap();
+        let mut scan = None;
+        let _ = plan.apply(|node| {
+            scan = scan.take().or(ScanDescription::of(node.as_ref(), &options));
+            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+        });
+        scan.unwrap().unwrap()
+    };
+    assert_eq!(described(frame(&store, "s")).await.ids, None);
+    let scan = described(frame(&store, "s").filter(col("id").eq(lit("00400"))).unwrap()).await;
+    assert_eq!(scan.ids.as_deref(), Some(&["00400".to_owned()][..]));
+
+    let held = SegmentFiles::folder(dir.path()).unwrap().hold(scan.segments.clone()).await.unwrap();
+    let rows = async |ids: Option<Vec<&str>>| {
+        let ids = ids.map(|ids| ids.into_iter().map(str::to_owned).collect());
+        let scan = ScanDescription { ids, predicate: None, ..scan.clone() };
+        let plan = scan.scan(&held, &context.task_ctx()).map_err(|error| error.to_string())?;
+        let batches = collect(plan, context.task_ctx()).await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(batches.iter().map(|batch| batch.num_rows()).sum::<usize>())
+    };
+    // Without the condition, what is left is what the ids leave: a few row groups of 16 rows, or nothing.
+    let (all, some) = (rows(None).await.unwrap(), rows(Some(vec!["00400"])).await.unwrap());
+    assert!(all == 600 && (1..200).contains(&some), "{all} and {some} rows");
+    assert_eq!(rows(Some(vec!["no id"])).await, Ok(0));
+    assert_eq!(rows(Some(Vec::new())).await, Ok(0));
+    let said = rows(Some(vec!["x"; 65])).await.unwrap_err();
+    assert!(said.contains("too many"), "{said}");
+}
+
 pub(super) fn names(store: &Store) -> Vec<SegmentName> {
     store.find("s").unwrap().segments().iter().map(|segment| SegmentName::of(segment)).collect()
 }
