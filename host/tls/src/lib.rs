@@ -7,13 +7,15 @@
 //! reliably.
 //!
 //! The files, each of which uses only those before it: `error`, `files` (what they have), `configs` (what is made of it),
-//! `reloaded`.
+//! `reloaded`. `handshake` (why one failed) stands alone.
 
 mod configs;
 mod error;
 mod files;
+mod handshake;
 mod reloaded;
 
 pub use error::TlsError;
 pub use files::TlsFiles;
+pub use handshake::handshake_failure;
 pub use reloaded::{ClientTls, Reloaded, ServerTls};

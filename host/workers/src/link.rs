@@ -11,6 +11,7 @@ use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, RecvStream};
 use hyper::{Method, Request, StatusCode};
 use tidegate_cluster::WorkerFailure;
+use tidegate_tls::handshake_failure;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -47,7 +48,7 @@ impl Link {
         let opened = async {
             let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
             let _ = stream.set_nodelay(true);
-            let stream = connect.connect(stream, address, host).await.map_err(|error| error.to_string())?;
+            let stream = connect.connect(stream, address, host).await.map_err(|error| handshake_failure(&error))?;
             let handshake = Builder::new()
                 .initial_window_size(WINDOW)
                 .initial_connection_window_size(CONNECTION_WINDOW)

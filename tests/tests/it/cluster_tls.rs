@@ -50,7 +50,12 @@ impl Authority {
     }
 
     fn sign_into(&self, files: &Files, host: &str) {
+        self.sign_as(IsCa::NoCa, files, host);
+    }
+
+    fn sign_as(&self, is_ca: IsCa, files: &Files, host: &str) {
         let mut parameters = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        parameters.is_ca = is_ca;
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
         let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
@@ -205,13 +210,16 @@ fn a_server_uses_workers_that_its_authority_signed() {
         assert_eq!(server.stop("-TERM"), Some(0));
     }
     let again = server(&data, &own, &[&worker], "data2.log");
-    wait(&again, Some("invalid peer certificate"));
+    wait(&again, Some("its certificate is signed by none that this side trusts"));
     // Statements run here.
     assert_eq!(again.sql(COUNT).rows()[0]["c"], 100);
     assert!(!done(&again));
     // One for another host is not that of this worker.
     authority.sign_into(&files, "other.test");
-    wait(&again, Some("not valid for name"));
+    wait(&again, Some("its certificate is for other names"));
+    // One that may sign others is nobody's own.
+    authority.sign_as(IsCa::Ca(BasicConstraints::Unconstrained), &files, "127.0.0.1");
+    wait(&again, Some("its certificate is one that signs others"));
     authority.sign_into(&files, "127.0.0.1");
     wait(&again, None);
     assert_eq!(again.sql(COUNT).rows()[0]["c"], 100);
