@@ -58,7 +58,7 @@ impl Link {
                 .max_local_error_reset_streams(None)
                 .enable_push(false)
                 .handshake(stream);
-            handshake.await.map_err(|error| error.to_string())
+            handshake.await.map_err(|error| reason(&error))
         };
         let opened = tokio::time::timeout(CONNECT_TIMEOUT, opened).await;
         let (send, connection) = opened.unwrap_or_else(|_| Err("connecting takes too long".to_owned()))?;
@@ -138,10 +138,15 @@ async fn drive<T: AsyncRead + AsyncWrite + Unpin>(mut connection: Connection<T, 
     tokio::select! {
         done = connection => match done {
             Ok(()) => "it closed the connection".to_owned(),
-            Err(error) => format!("the connection broke: {error}"),
+            Err(error) => format!("the connection broke: {}", reason(&error)),
         },
         () = unanswered(pings) => "it does not answer".to_owned(),
     }
+}
+
+/// Why a connection broke. In TLS 1.3, a side that refuses the certificate of the other says so after the handshake of the other.
+fn reason(error: &h2::Error) -> String {
+    error.get_io().map_or_else(|| error.to_string(), handshake_failure)
 }
 
 /// Pings until one is not answered.

@@ -236,7 +236,7 @@ fn a_server_that_others_signed_is_not_let_in() {
     let mut files = other.sign("server", "server.test");
     files.authority = authority.sign("x", "x").authority;
     let server = server(&data, &files, &[&worker], "data.log");
-    wait(&server, Some("alert"));
+    wait(&server, Some("it refused the certificate of this side"));
 }
 
 #[test]
