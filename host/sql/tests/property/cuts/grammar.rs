@@ -2,7 +2,7 @@
 
 use super::super::tape::Tape;
 
-use super::world::START;
+use super::world::{self, START};
 
 /// What two answers have in common if both are right.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,8 @@ struct Names {
     l: &'static str,
     /// A text in a record: in most rows it is in its column.
     u: Option<&'static str>,
+    /// An id in a record, likewise.
+    t: Option<&'static str>,
 }
 
 const STORED: Names = Names {
@@ -55,10 +57,11 @@ const STORED: Names = Names {
     s: "metadata[0].status",
     l: "late",
     u: Some("metadata[0].web[0].url"),
+    t: Some("metadata[0].trace"),
 };
 /// With the records as `m`, and those in them as `w`.
-const JOINED: Names = Names { u: Some("w.url"), ..STORED };
-const NAMED: Names = Names { id: "id", ts: "ts", p: "p", k: "k", n: "n", s: "s", l: "l", u: None };
+const JOINED: Names = Names { u: Some("w.url"), t: Some("m.trace"), ..STORED };
+const NAMED: Names = Names { id: "id", ts: "ts", p: "p", k: "k", n: "n", s: "s", l: "l", u: None, t: None };
 
 /// A SELECT of the columns `id, ts, p, k, n, s, l`.
 struct Relation {
@@ -72,6 +75,7 @@ struct Relation {
 pub(super) struct Facts {
     pub(super) unique_times: bool,
     pub(super) seconds: usize,
+    pub(super) rows: usize,
 }
 
 pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
@@ -118,7 +122,7 @@ impl Make<'_, '_> {
     }
 
     fn condition(&mut self, at: Names, depth: usize) -> String {
-        match self.below(if depth == 0 { 12 } else { 16 }) {
+        match self.below(if depth == 0 { 14 } else { 18 }) {
             0 | 1 => {
                 let op = self.pick(&[">=", "<", ">", "<="]);
                 format!("{} {op} {}", at.ts, self.time())
@@ -140,9 +144,34 @@ impl Make<'_, '_> {
             }
             10 => format!("{} {} '8{}'", at.id, self.pick(&["<", ">="]), self.below(10)),
             11 => format!("{} = '{}'", at.l, self.pick(&["a", "b"])),
-            12 | 13 => format!("({} AND {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
-            14 => format!("({} OR {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
+            12 | 13 => {
+                let id = self.pick(&[Some(at.id), at.t]).unwrap_or(at.id);
+                self.id_condition(id)
+            }
+            14 | 15 => format!("({} AND {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
+            16 => format!("({} OR {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
             _ => format!("NOT ({})", self.condition(at, depth - 1)),
+        }
+    }
+
+    /// What a filter of ids may answer, and what is compared as the bytes of a UUID where all values are one.
+    fn id_condition(&mut self, id: &str) -> String {
+        let one = |make: &mut Self| {
+            let number = make.below(make.facts.rows) as i64;
+            match make.below(8) {
+                0 => "'none'".to_owned(),
+                1 => format!("'{}'", world::id(number, true).to_uppercase()),
+                2 => "NULL".to_owned(),
+                3 => format!("'{}'", world::id(number, false)),
+                _ => format!("'{}'", world::id(number, true)),
+            }
+        };
+        match self.below(5) {
+            0 => format!("{id} = {}", one(self)),
+            1 => format!("{} != {id}", one(self)),
+            2 => format!("{id} IS {}NULL", self.pick(&["", "NOT "])),
+            3 => format!("{id} {}IN ({}, {})", self.pick(&["", "NOT "]), one(self), one(self)),
+            _ => format!("{id} {}IN ({}, {}, {})", self.pick(&["", "NOT "]), one(self), one(self), one(self)),
         }
     }
 

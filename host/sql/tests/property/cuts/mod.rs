@@ -111,7 +111,7 @@ fn one_world(seed: u64) -> Result<(), String> {
     random.fill_bytes(&mut rows);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let world = runtime.block_on(World::new(&mut Tape::new(&rows)));
-    let facts = Facts { unique_times: world.unique_times, seconds: world.seconds };
+    let facts = Facts { unique_times: world.unique_times, seconds: world.seconds, rows: world.rows };
     let config = Config { cases: STATEMENTS, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, random);
     // What the runner tells of a failure is its tape, which says nothing.

@@ -55,6 +55,8 @@ pub(super) struct World {
     pub(super) unique_times: bool,
     /// The times are those of so many seconds from the start.
     pub(super) seconds: usize,
+    /// How many there are.
+    pub(super) rows: usize,
     pub(super) shown: String,
     _folder: tempfile::TempDir,
 }
@@ -217,6 +219,7 @@ impl World {
             reference: Engine::new(&options(1)).unwrap(),
             unique_times: stamps.len() == all.len(),
             seconds,
+            rows: all.len(),
             shown: format!("{shown}, {} rows", all.len()),
             _folder: folder,
         }
@@ -269,15 +272,16 @@ struct Kinds {
     uuids: bool,
 }
 
+/// The id of a row. In another order than the times.
+pub(super) fn id(number: i64, is_uuid: bool) -> String {
+    let id = format!("{:02x}{number:04}", (number * 151) % 256);
+    if is_uuid { format!("{id}00-0000-4000-8000-{number:012x}") } else { id }
+}
+
 fn row(tape: &mut Tape<'_>, number: i64, second: i64, Kinds { late, mixed, uuids }: Kinds) -> Json {
     let word = tape.pick(&["GET", "POST", "PATCH", "rare", "GET", "503 of 10.0.77", "GET", "POST"]);
-    // In another order than the times.
-    let mut id = format!("{:02x}{number:04}", (number * 151) % 256);
-    if uuids {
-        id.push_str(&format!("00-0000-4000-8000-{number:012x}"));
-    }
     let mut row = json!({
-        "id": id, "timestamp": (START + second) * 1_000_000, "project": format!("p{}", tape.below(4)),
+        "id": id(number, uuids), "timestamp": (START + second) * 1_000_000, "project": format!("p{}", tape.below(4)),
         "event_message": format!("{word} {}", tape.below(12)),
     });
     match tape.below(5) {
@@ -298,6 +302,11 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, Kinds { late, mixed, uuids
             4 => {}
             _ => row["metadata"]["web"] = json!({"url": url}),
         }
+        match tape.below(24) {
+            0 if mixed => row["metadata"]["trace"] = json!(number),
+            0..=3 => {}
+            _ => row["metadata"]["trace"] = json!(id(number, uuids)),
+        }
     }
     if late {
         // The longer ones lie in a buffer, beside their lengths.
@@ -310,7 +319,8 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, Kinds { late, mixed, uuids
         // Every column is there in some row, so that each statement can be planned.
         row["late"] = json!("a");
         row["n"] = json!(1);
-        row["metadata"] = json!({"status": 200, "o": {"x": 1}, "tags": [1, 2], "web": {"url": "GET 1"}});
+        row["metadata"] =
+            json!({"status": 200, "o": {"x": 1}, "tags": [1, 2], "web": {"url": "GET 1"}, "trace": id(0, uuids)});
     }
     row
 }
