@@ -71,9 +71,10 @@ pub(crate) fn pack(texts: &StringViewArray) -> Result<ArrayRef> {
 /// # Errors
 /// If the values have another length.
 pub(crate) fn unpack(values: &FixedSizeBinaryArray) -> Result<ArrayRef, ArrowError> {
-    let (packed, []) = values.value_data().as_chunks::<{ BYTES as usize }>() else {
+    let (packed, rest) = values.value_data().as_chunks::<{ BYTES as usize }>();
+    if values.value_length() != BYTES || !rest.is_empty() || packed.len() != values.len() {
         return Err(ArrowError::CastError("values of another length are no UUIDs".to_owned()));
-    };
+    }
     let mut texts = Vec::with_capacity((packed.len() - values.null_count()) * Hyphenated::LENGTH);
     let mut views = Vec::with_capacity(packed.len());
     for (row, value) in packed.iter().enumerate() {
