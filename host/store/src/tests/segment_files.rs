@@ -91,6 +91,18 @@ async fn rows_are_those_that_the_store_reads() {
     compare(&store, &files).await;
 }
 
+/// The first scan of segments in the plan of a frame.
+async fn described(frame: DataFrame) -> ScanDescription {
+    let options = super::context().copied_config().options().as_ref().clone();
+    let plan = frame.create_physical_plan().await.unwrap();
+    let mut scan = None;
+    let _ = plan.apply(|node| {
+        scan = scan.take().or(ScanDescription::of(node.as_ref(), &options));
+        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+    });
+    scan.unwrap().unwrap()
+}
+
 /// The ids that a question demands travel with its scan: what has none of them is not read elsewhere either.
 #[tokio::test]
 async fn ids_are_looked_up_elsewhere_too() {
@@ -99,16 +111,6 @@ async fn ids_are_looked_up_elsewhere_too() {
     store.create_source("s").unwrap();
     fill(&store, 2).await;
     let context = super::context();
-    let options = context.copied_config().options().as_ref().clone();
-    let described = async |frame: DataFrame| {
-        let plan = frame.create_physical_plan().await.unwrap();
-        let mut scan = None;
-        let _ = plan.apply(|node| {
-            scan = scan.take().or(ScanDescription::of(node.as_ref(), &options));
-            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
-        });
-        scan.unwrap().unwrap()
-    };
     assert_eq!(described(frame(&store, "s")).await.ids, None);
     let scan = described(frame(&store, "s").filter(col("id").eq(lit("00400"))).unwrap()).await;
     assert_eq!(scan.ids.as_deref(), Some(&["00400".to_owned()][..]));
@@ -190,15 +192,7 @@ async fn a_damaged_byte_and_other_rows_are_found_when_they_are_read() {
     store.create_source("s").unwrap();
     fill(&store, 2).await;
     let said = async |frame: DataFrame, rows: u64| {
-        let plan = frame.create_physical_plan().await.unwrap();
-        let context = super::context();
-        let options = context.copied_config().options().as_ref().clone();
-        let mut scan = None;
-        let _ = plan.apply(|node| {
-            scan = scan.take().or(ScanDescription::of(node.as_ref(), &options));
-            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
-        });
-        let mut scan = scan.unwrap().unwrap();
+        let (mut scan, context) = (described(frame).await, super::context());
         scan.segments.iter_mut().for_each(|name| name.rows += rows);
         let held = SegmentFiles::folder(dir.path()).unwrap().hold(scan.segments.clone()).await.unwrap();
         let plan = scan.scan(&held, &context.task_ctx()).unwrap();
