@@ -144,7 +144,8 @@ async fn drive<T: AsyncRead + AsyncWrite + Unpin>(mut connection: Connection<T, 
     }
 }
 
-/// Why a connection broke. In TLS 1.3, a side that refuses the certificate of the other says so after the handshake of the other.
+/// Why a connection broke. In TLS 1.3, a worker that refuses this side's certificate says so when this side's handshake is
+/// done already.
 fn reason(error: &h2::Error) -> String {
     error.get_io().map_or_else(|| error.to_string(), handshake_failure)
 }

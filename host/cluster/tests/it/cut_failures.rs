@@ -16,7 +16,7 @@ use engine::{COUNTS, counted, wait_until_idle};
 fn workers_failed_and_nothing_is_left() {
     let began = std::time::Instant::now();
     let (mut last, mut since) = (0, began);
-    // The other tests of this process run at the same time.
+    // The other tests of this module run at the same time.
     while counted(&COUNTS.cut) < 150 {
         std::thread::sleep(std::time::Duration::from_millis(100));
         if counted(&COUNTS.cut) > last {

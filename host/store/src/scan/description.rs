@@ -79,8 +79,8 @@ pub struct ScanDescription {
     pub predicate: Option<Arc<dyn PhysicalExpr>>,
     /// What the conditions demand of texts: rows for which it does not hold may be left out.
     pub texts: Option<TextCondition>,
-    /// The ids that the conditions demand, at most 64: row groups that have none of them may be
-    /// left out.
+    /// The ids that the conditions demand, at most 64: row groups that have none of them may
+    /// be left out.
     pub ids: Option<Vec<String>>,
     /// The orders in which the rows come.
     pub orders: Vec<LexOrdering>,

@@ -9,7 +9,7 @@ use tidegate_sql::{Engine, EngineOptions};
 
 const WORKERS: usize = 3;
 
-/// How many statements were cut and how many scans stayed for which reason, in this process.
+/// How many statements were cut and how many scans stayed for which reason, in the tests of the module that has this one.
 static COUNTS: Mutex<BTreeMap<&'static str, usize>> = Mutex::new(BTreeMap::new());
 
 pub(crate) fn counted(what: &'static str) {
@@ -24,7 +24,7 @@ pub(crate) fn counts() -> String {
     format!("{:?}", COUNTS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Waits until so many statements were cut: other tests of this process count too, and run at the same time.
+/// Waits until so many statements were cut: other tests of the same module count too, and run at the same time.
 pub(crate) fn wait_for(what: &str, least: usize) {
     let (mut last, mut since) = (0, Instant::now());
     while last < least {

@@ -18,7 +18,7 @@ use tidegate_sql::{Engine, EngineOptions};
 
 const WORKERS: usize = 3;
 
-/// What happened in this process.
+/// What happened in the tests of the module that has this one.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) cut: AtomicUsize,

@@ -1,3 +1,5 @@
+//! Distinct texts are counted once, however rows, batches and states come.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use datafusion::arrow::array::{LargeBinaryArray, UInt32Array};

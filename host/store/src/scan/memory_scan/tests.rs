@@ -1,3 +1,5 @@
+//! What a scan of rows in memory leaves out, counts and limits.
+
 use datafusion::{
     arrow::{
         array::{ArrayRef, AsArray, RecordBatch, StringViewArray, TimestampMicrosecondArray},
