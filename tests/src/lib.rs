@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test may panic")]
 
 mod chance;
+mod port;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub use chance::Chance;
+pub use port::lasting_port;
 
 /// The token for everything, in the environment of every server.
 pub const PRIVATE: &str = "private-token-of-the-black-box-tests";

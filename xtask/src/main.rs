@@ -13,6 +13,7 @@ mod fuzz;
 mod guests;
 mod layers;
 mod licences;
+mod links;
 mod notices;
 mod parts;
 mod python;
@@ -53,7 +54,8 @@ cargo xtask COMMAND
            handed to schemathesis
   lint [--only STEP[,STEP]]
            formatting and clippy, warnings denied, of host and guests; licences, bans and sources of all
-           dependencies (deny.toml); no import circles between files; lint --help lists the steps
+           dependencies (deny.toml); no import circles between files; no links of documents that lead nowhere;
+           lint --help lists the steps
   bench peers [--records N] [--questions A,B] [--state fresh|busy] [--bin PATH] [OPTION...]
            load generated records into the service and into DuckDB, chDB and PostgreSQL, ask all of them the same
            questions, compare the answers, and report the times; bench peers --help lists the options
@@ -136,10 +138,11 @@ const TEST: [Step; 12] = [
 ];
 
 /// What `cargo xtask lint` does.
-const LINT: [Step; 6] = [
+const LINT: [Step; 7] = [
     Step { name: "format", what: "the formatting of host and guests", after: &[], run: format },
     Step { name: "licences", what: "licences, bans and sources of all dependencies", after: &[], run: licences::check },
     Step { name: "layers", what: "no import circles between the files of a crate", after: &[], run: layers::check },
+    Step { name: "links", what: "no links between documents that lead nowhere", after: &[], run: links::check },
     Step { name: "clippy", what: "clippy on the host", after: &[], run: clippy },
     Step { name: "guests", what: "clippy on the guests", after: &[], run: clippy_guests },
     Step { name: "book", what: "the book of the SDK", after: &[], run: book },

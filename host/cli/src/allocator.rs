@@ -16,7 +16,7 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// After so many milliseconds free memory goes back to the system. Less costs page faults while events come in, more is
-/// memory that nobody uses (`docs/contributing/measurements.md`).
+/// memory that nobody uses (`docs/contributing/measurements/ingest.md`).
 const PURGE_DELAY_MS: c_long = 200;
 
 /// `mi_option_purge_delay` of `mimalloc.h`, for which the crate has no name.

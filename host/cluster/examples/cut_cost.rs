@@ -1,4 +1,4 @@
-//! What a cut statement costs beside its work, in processor time: what `docs/contributing/measurements.md` reports.
+//! What a cut statement costs beside its work, in processor time: what `docs/contributing/measurements/cluster.md` reports.
 //!
 //!     cargo run --release -p tidegate-cluster --example cut_cost -- FOLDER 30000 100000 300000 1000000
 //!

@@ -1,4 +1,4 @@
-//! Measures a start with many endpoints: what `docs/contributing/measurements.md` reports.
+//! Measures a start with many endpoints: what `docs/contributing/measurements/service.md` reports.
 //!
 //!     cargo run --release -p tidegate-http --example many -- FOLDER 10000
 //!     cargo run --release -p tidegate-http --example many -- FOLDER

@@ -1,4 +1,4 @@
-//! Measures the engine and the store on edge records, without HTTP: what `docs/contributing/measurements.md`
+//! Measures the engine and the store on edge records, without HTTP: what `docs/contributing/measurements/queries.md`
 //! reports.
 //!
 //!     cargo run --release -p tidegate-http --example measure -- 1000000 FOLDER

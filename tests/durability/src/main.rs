@@ -1,6 +1,6 @@
 //! Whether events survive: power cuts, failing operations and kills, simulated and real.
 //!
-//! `tests/durability.rs` runs short forms of these commands; `docs/contributing/measurements.md` has the counts of long
+//! `tests/durability.rs` runs short forms of these commands; `docs/contributing/measurements/durability.md` has the counts of long
 //! runs.
 
 #[cfg(target_os = "linux")]

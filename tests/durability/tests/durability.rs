@@ -1,4 +1,4 @@
-//! Short forms of the runs that `docs/contributing/measurements.md` reports. What they do is in `src/`.
+//! Short forms of the runs that `docs/contributing/measurements/durability.md` reports. What they do is in `src/`.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a failed test may panic")]
 

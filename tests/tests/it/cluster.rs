@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidegate_tests::{Answer, EDGE, PRIVATE, Server, binary, folder, iso, now, query_string};
+use tidegate_tests::{Answer, EDGE, PRIVATE, Server, binary, folder, iso, lasting_port, now, query_string};
 
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
@@ -37,16 +37,6 @@ pub(crate) fn worker_over(
     command.args(["worker", "--store", store]).args(arguments).envs(environment.iter().cloned());
     let log = folder.path().join(format!("worker-{}.log", std::fs::read_dir(folder.path()).unwrap().count()));
     Server::spawn(command, log, false)
-}
-
-/// An address for a worker that is started again. Its port is none that the system gives to others meanwhile.
-fn lasting_address() -> String {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = u16::try_from(std::process::id() % 8_000).unwrap();
-    let addresses = std::iter::repeat_with(|| {
-        format!("127.0.0.1:{}", 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000)
-    });
-    addresses.take(10_000).find(|address| TcpListener::bind(address).is_ok()).unwrap()
 }
 
 /// A server over the data folder of a test, which keeps no answers, flushes only by size, and uses all of these workers.
@@ -81,7 +71,9 @@ impl Cluster {
         // The folder is named by its path, and by its address.
         let names = [data.to_str().unwrap().to_owned(), format!("file://{}", data.display())];
         let workers: Vec<Server> = (0..workers)
-            .map(|number| worker_over(&folder, &names[number % 2], &["--listen", &lasting_address()], &[]))
+            .map(|number| {
+                worker_over(&folder, &names[number % 2], &["--listen", &format!("127.0.0.1:{}", lasting_port())], &[])
+            })
             .collect();
         let addresses = workers.iter().map(Server::address).collect::<Vec<_>>().join(", ");
         let mut command = Command::new(binary());

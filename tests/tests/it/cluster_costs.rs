@@ -1,4 +1,4 @@
-//! What workers and copies in an object store cost: processor time and bytes, for `docs/contributing/measurements.md`. Nothing
+//! What workers and copies in an object store cost: processor time and bytes, for `docs/contributing/measurements/cluster.md`. Nothing
 //! is asserted of them; they are of use with a release build only:
 //!
 //! `TIDEGATE_BIN=target/release/tidegate cargo test -p tidegate-tests --test it cluster_costs -- --ignored --nocapture --test-threads 1`

@@ -2,12 +2,11 @@
 //! other ports and folders.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tidegate_tests::{Server, binary, folder};
+use tidegate_tests::{Server, binary, folder, lasting_port};
 
 const DOCUMENT: &str = include_str!("../../../docs/cluster.md");
 const LONG: Duration = Duration::from_secs(30);
@@ -37,14 +36,30 @@ fn commands() -> Vec<String> {
 
 /// The ports of the page, each with one that is free now.
 fn ports() -> BTreeMap<String, String> {
-    // All are held until all are known, so that none comes twice.
-    let listeners = [4000, 4100, 4101, 4102, 4103].map(|port: u16| (port, TcpListener::bind("127.0.0.1:0").unwrap()));
-    let free = |listener: &TcpListener| listener.local_addr().unwrap().port();
-    listeners.iter().map(|(port, listener)| (format!(":{port}"), format!(":{}", free(listener)))).collect()
+    [4000, 4100, 4101, 4102, 4103].map(|port: u16| (port.to_string(), lasting_port().to_string())).into()
 }
 
+/// The text with each port of the page after a colon replaced by the free one. It is read once and whole numbers are
+/// compared, because a free port may begin with the digits of one of the page, such as 41015.
 fn with_ports(text: &str, ports: &BTreeMap<String, String>) -> String {
-    ports.iter().fold(text.to_owned(), |text, (written, free)| text.replace(written, free))
+    let mut parts = text.split(':');
+    let mut replaced = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, after) = part.split_at(digits);
+        replaced.push(':');
+        replaced.push_str(ports.get(number).map_or(number, String::as_str));
+        replaced.push_str(after);
+    }
+    replaced
+}
+
+#[test]
+fn a_free_port_that_begins_like_one_of_the_page_stays_whole() {
+    let ports = [("4000", "41001"), ("4100", "41015"), ("4101", "40641")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let replaced = with_ports("a:4000, b:4100 c::4101:x 4100 :41000:", &ports.into());
+    assert_eq!(replaced, "a:41001, b:41015 c::40641:x 4100 :41000:");
+    assert_eq!(with_ports("none", &BTreeMap::new()), "none");
 }
 
 /// Makes the certificates of the page in a folder.

@@ -1,4 +1,4 @@
-//! How workers over a slow object store share a scan, for `docs/contributing/measurements.md`. Each worker has a line of its own
+//! How workers over a slow object store share a scan, for `docs/contributing/measurements/cluster.md`. Each worker has a line of its own
 //! to the store. Nothing is asserted of the times; they are of use with a release build only:
 //!
 //! `TIDEGATE_BIN=target/release/tidegate cargo test -p tidegate-tests --test it cluster_throttled -- --ignored --nocapture`

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, now, request};
+use tidegate_tests::{EDGE, PRIVATE, Server, binary, folder, lasting_port, now, request};
 
 use crate::object_server::{Fault, ObjectServer};
 
@@ -109,8 +109,7 @@ fn segments_without_a_catalog_are_kept_and_a_catalog_is_made_of_them() {
     let segment = with_segment(&data);
     std::fs::remove_file(data.join("catalog.sqlite")).unwrap();
     let mut command = Command::new(binary());
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
+    let address = format!("127.0.0.1:{}", lasting_port());
     command.args(["serve", "--listen", &address, "--data-dir"]).arg(&data);
     let server = Server::spawn_at(command, folder.path().join("second.log"), &address);
     let began = std::time::Instant::now();

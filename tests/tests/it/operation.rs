@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, binary, folder, now, request};
+use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, binary, folder, lasting_port, now, request};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -73,8 +73,7 @@ fn health_answers_at_once_whatever_is_wrong_with_the_data() {
     std::fs::write(&catalog, b"this is not a database at all, but long enough to be looked at".repeat(100)).unwrap();
 
     let mut command = Command::new(binary());
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = format!("127.0.0.1:{port}");
+    let address = format!("127.0.0.1:{}", lasting_port());
     command.args(["serve", "--listen", &address, "--data-dir"]).arg(&data);
     let server = Server::spawn_at(command, folder.path().join("second.log"), &address);
     assert_eq!(server.call("GET", "/health", &[], b"").status, 200);
@@ -107,8 +106,7 @@ fn health_answers_at_once_whatever_is_wrong_with_the_data() {
 fn what_is_sent_while_the_service_opens_is_not_refused() {
     for _ in 0..3 {
         let folder = folder();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let address = format!("127.0.0.1:{port}");
+        let address = format!("127.0.0.1:{}", lasting_port());
         let mut command = Command::new(binary());
         command.args(["serve", "--listen", &address, "--data-dir"]).arg(folder.path().join("data"));
         let server = Server::spawn_at(command, folder.path().join("log"), &address);

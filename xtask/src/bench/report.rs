@@ -1,4 +1,4 @@
-//! The report: a table in Markdown, ready to be put into docs/contributing/measurements.md.
+//! The report: a table in Markdown, ready to be put into docs/contributing/measurements/race.md.
 
 use std::time::Duration;
 

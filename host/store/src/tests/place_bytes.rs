@@ -51,7 +51,7 @@ async fn bytes_a_row(rows: usize, of_call: usize) -> (f64, f64) {
 }
 
 /// `cargo test -p tidegate-store --lib places_take_few_bytes -- --nocapture` shows the figures of
-/// docs/contributing/measurements.md, with 100,000 rows if PLACE_ROWS says so.
+/// docs/contributing/measurements/storage.md, with 100,000 rows if PLACE_ROWS says so.
 #[tokio::test]
 async fn places_take_few_bytes() {
     let rows = std::env::var("PLACE_ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(10_000);

@@ -30,7 +30,7 @@ cargo xtask bench week [OPTION...]
   --records N       edge records of the week, beside those of the other sources (400000)
   --bin PATH        the service; else cargo build --release -p tidegate
 
-Leaves docs/contributing/week.csv and week.svg.";
+Leaves docs/contributing/measurements/week.csv and week.svg.";
 
 const DAYS: u32 = 7;
 /// Samples of a day.
@@ -66,7 +66,7 @@ pub(crate) fn command(mut arguments: impl Iterator<Item = String>) -> Outcome {
             .run();
     let _ = std::fs::remove_dir_all(&folder);
     let samples = samples?;
-    let docs = root().join("docs/contributing");
+    let docs = root().join("docs/contributing/measurements");
     let mut csv = format!("{}\n", COLUMNS.join(","));
     for sample in &samples {
         let _ = writeln!(csv, "{}", sample.map(|value| format!("{value:.2}")).join(","));
