@@ -190,6 +190,7 @@ fn worker_options(arguments: &Arguments) -> WorkerOptions {
         total_memory: memory,
         footer_memory: size(arguments.footer_memory.0),
         narrow: tidegate_store::narrowed,
+        counted: tidegate_store::counted,
         ..EngineOptions::default()
     };
     WorkerOptions { engine, tasks: usize::from(arguments.tasks), threads }

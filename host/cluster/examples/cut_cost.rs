@@ -161,7 +161,12 @@ impl Question<'_> {
 async fn measure(records: u64, folder: &Path) {
     let store = filled(&folder.join(records.to_string()), records).await;
     let sources = Stored(Arc::clone(&store));
-    let options = EngineOptions { partitions: 2, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
+    let options = EngineOptions {
+        partitions: 2,
+        narrow: tidegate_store::narrowed,
+        counted: tidegate_store::counted,
+        ..EngineOptions::default()
+    };
     let whole = Engine::new(&options).unwrap();
     let kept = Arc::new(Kept::default());
     let keeping = Engine::new(&options).unwrap().with_carrier(Arc::clone(&kept) as _);

@@ -156,7 +156,12 @@ const SAVED: [(&str, &str); 3] = [
 
 fn main() {
     let with_parts = std::env::args().any(|argument| argument == "--parts");
-    let engine = Engine::new(&EngineOptions { narrow: tidegate_store::narrowed, ..EngineOptions::default() }).unwrap();
+    let engine = Engine::new(&EngineOptions {
+        narrow: tidegate_store::narrowed,
+        counted: tidegate_store::counted,
+        ..EngineOptions::default()
+    })
+    .unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let options = StoreOptions { manual_flush: true, durable: false, ..StoreOptions::default() };

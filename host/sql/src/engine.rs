@@ -60,6 +60,7 @@ pub use narrow::Narrow;
 pub use operator_run::{OperatorCost, OperatorRows, OperatorRun, RunBounds};
 pub use options::EngineOptions;
 pub use own_operator::OwnOperator;
+pub use partial_groups::Counted;
 pub use result_stream::ResultStream;
 use run::Run;
 use sessions::{Sessions, runtime};
@@ -76,6 +77,8 @@ pub struct Engine {
     total_memory: Arc<dyn MemoryPool>,
     statement_memory: usize,
     text: TextLimits,
+    /// How scans count rows by a value.
+    counted: Counted,
     /// What changes operators before they run, if anything does.
     carrier: Option<Arc<dyn Carrier>>,
 }
@@ -99,8 +102,8 @@ impl Engine {
         let runtime = Arc::new(runtime(options)?);
         let sessions = Sessions::new(options, &runtime);
         let total_memory = Arc::new(GreedyMemoryPool::new(options.total_memory));
-        let EngineOptions { statement_memory, text, .. } = *options;
-        Ok(Self { sessions, runtime, total_memory, statement_memory, text, carrier: None })
+        let EngineOptions { statement_memory, text, counted, .. } = *options;
+        Ok(Self { sessions, runtime, total_memory, statement_memory, text, counted, carrier: None })
     }
 
     /// The same engine with something that changes operators before they run.
@@ -208,7 +211,7 @@ impl Engine {
             .scope(self.physical(&logical))
             .await
             .and_then(|plan| self.carried(plan, &mut report))
-            .and_then(with_own_operators)
+            .and_then(|plan| with_own_operators(plan, self.counted))
             .map_err(|error| correlated::of_planning(error, &logical))?;
         let memory = self.memory_of_statement(memory);
         let settings = self.sessions.usual.config().clone();
@@ -279,14 +282,18 @@ fn limited(logical: LogicalPlan, rows: Option<usize>) -> Result<LogicalPlan> {
 }
 
 /// The operators of the engine with those of ours among them.
-fn with_own_operators(plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+fn with_own_operators(
+    plan: Arc<dyn ExecutionPlan>,
+    counted: Counted,
+) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+    let own_operators = |plan| own_operators(plan, counted);
     own_operators(shared_rows::with_inputs(plan, own_operators)?)
 }
 
-fn own_operators(plan: Arc<dyn ExecutionPlan>) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+fn own_operators(plan: Arc<dyn ExecutionPlan>, counted: Counted) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
     distinct::without_hints(plan)
         .and_then(window_memory::counted)
-        .and_then(partial_groups::with_partial_groups)
+        .and_then(|plan| partial_groups::with_partial_groups(plan, counted))
         .and_then(yielding::yielding)
         .and_then(view_buffers::with_few_buffers)
         .and_then(context::within_context)

@@ -36,7 +36,7 @@ mod wanted;
 
 pub use catalog::{Binding, NoSources, SavedTable, Sources, Tables};
 pub use engine::{
-    Carried, Carrier, CarrierReport, CostCounter, Engine, EngineOptions, ExplainedPlan, Narrow, OperatorCost,
+    Carried, Carrier, CarrierReport, CostCounter, Counted, Engine, EngineOptions, ExplainedPlan, Narrow, OperatorCost,
     OperatorRows, OperatorRun, OwnOperator, Plan, PreparedPlan, ResultStream, RunBounds, StatementCost,
 };
 pub use lineage::Reads;

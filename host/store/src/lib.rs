@@ -92,6 +92,7 @@ pub use objects::counters::ObjectStats;
 pub use options::StoreOptions;
 pub use recovery::quarantine::SetAside;
 pub use scan::{
+    counted_rows::counted,
     described_scan::{is_source_union, source_union},
     description::{FileDescription, ScanDescription, SegmentName},
     followed_table::FollowedTable,

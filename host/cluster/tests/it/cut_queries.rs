@@ -16,8 +16,12 @@ fn queries_give_the_same_rows_when_they_are_cut() {
     runtime.block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let sources = Logs(logs(&folder.path().join("data")).await);
-        let options =
-            |partitions| EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
+        let options = |partitions| EngineOptions {
+            partitions,
+            narrow: tidegate_store::narrowed,
+            counted: tidegate_store::counted,
+            ..EngineOptions::default()
+        };
         let (mut same, mut in_order, mut with_rows, mut failed) = (0, 0, 0, 0);
         for (saved, sql, arguments) in queries() {
             let shown = sql.as_deref().unwrap_or(&saved);

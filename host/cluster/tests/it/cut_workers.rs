@@ -29,7 +29,12 @@ struct Cluster {
 
 impl Cluster {
     async fn new(options: CutOptions) -> Self {
-        let engine = EngineOptions { partitions: 2, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
+        let engine = EngineOptions {
+            partitions: 2,
+            narrow: tidegate_store::narrowed,
+            counted: tidegate_store::counted,
+            ..EngineOptions::default()
+        };
         let (workers, last) = (Arc::new(LocalWorkers::new(3, &engine).unwrap()), Arc::<Mutex<CutReport>>::default());
         let told = Arc::clone(&last);
         let carrier = CutCarrier::new(Arc::clone(&workers) as _, options, move |report| {
@@ -200,7 +205,12 @@ async fn an_order_that_nothing_asks_for_is_kept() {
     }
     let (sources, arguments) = (One(store.table("t").unwrap()), Arguments::new());
     for partitions in [1, 2] {
-        let engine = EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
+        let engine = EngineOptions {
+            partitions,
+            narrow: tidegate_store::narrowed,
+            counted: tidegate_store::counted,
+            ..EngineOptions::default()
+        };
         let carrier = CutCarrier::new(Arc::new(LocalWorkers::new(3, &engine).unwrap()), CutOptions::ALL, |_| {});
         let engine = Engine::new(&engine).unwrap().with_carrier(Arc::new(carrier));
         for condition in ["true", "MOD(n, 2) = 1"] {

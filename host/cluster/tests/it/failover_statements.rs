@@ -79,7 +79,12 @@ struct Test {
 
 impl Test {
     async fn new() -> Self {
-        let options = EngineOptions { partitions: 2, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
+        let options = EngineOptions {
+            partitions: 2,
+            narrow: tidegate_store::narrowed,
+            counted: tidegate_store::counted,
+            ..EngineOptions::default()
+        };
         let inner = Arc::new(LocalWorkers::new(3, &options).unwrap());
         let faulty = Arc::new(Faulty { inner, fault: Mutex::new(Fault::None), tasks: AtomicUsize::new(0) });
         let engine = Engine::new(&options).unwrap();

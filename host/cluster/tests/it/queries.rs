@@ -65,8 +65,12 @@ fn queries_give_the_same_rows() {
             most_bytes: AtomicUsize::new(0),
         });
         let sources = Logs(store);
-        let options =
-            |partitions| EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
+        let options = |partitions| EngineOptions {
+            partitions,
+            narrow: tidegate_store::narrowed,
+            counted: tidegate_store::counted,
+            ..EngineOptions::default()
+        };
         let (mut same, mut with_rows, mut failed) = (0, 0, 0);
         for (saved, sql, arguments) in queries() {
             let shown = sql.as_deref().unwrap_or(&saved);

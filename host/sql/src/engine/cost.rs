@@ -137,7 +137,9 @@ pub(super) fn read_by(plan: &Arc<dyn ExecutionPlan>) -> StatementCost {
                 let sum = |name: &str| metrics.sum_by_name(name).map_or(0, |value| number(value.as_usize()));
                 let handed_on = number(metrics.output_rows().unwrap_or(0));
                 all = all.plus(StatementCost {
-                    rows_read: handed_on.saturating_add(sum("pushdown_rows_pruned")),
+                    rows_read: handed_on
+                        .saturating_add(sum("pushdown_rows_pruned"))
+                        .saturating_add(sum("rows_counted")),
                     bytes_read: sum("bytes_scanned"),
                     tasks: sum("remote_tasks"),
                     moves: sum("remote_moves"),

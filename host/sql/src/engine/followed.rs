@@ -111,7 +111,7 @@ impl Engine {
             self.sessions.in_order.query_planner().create_physical_plan(&optimized, &self.sessions.in_order).await
         };
         let physical = ExecutionContext::of_planning(budget).scope(make).await;
-        let physical = physical.and_then(with_own_operators).planned()?;
+        let physical = physical.and_then(|plan| with_own_operators(plan, self.counted)).planned()?;
         let own = columns.len();
         let carried = (0..numbers.len()).map(|nth| (carried_name(nth), Type::Int64));
         let columns = columns.iter().cloned().chain(carried).collect();

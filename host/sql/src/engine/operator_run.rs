@@ -105,7 +105,7 @@ impl Engine {
         let budget = PlanningBudget::new(&self.total_memory, self.statement_memory);
         let plan = ExecutionContext::of_planning(&budget).enter(|| {
             let plan = make(&TaskContext::from(&self.sessions.usual))?;
-            with_own_operators(plan).planned()
+            with_own_operators(plan, self.counted).planned()
         })?;
         let rows = batch::rows_by_width(&plan).min(bounds.batch_rows.max(1));
         let Run { task, context } = self.new_run(self.sessions.usual.config().clone(), &budget, bounds.memory, rows)?;

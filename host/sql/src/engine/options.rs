@@ -3,6 +3,7 @@
 use tidegate_model::{Limits, TextLimits};
 
 use super::narrow::{self, Narrow};
+use super::partial_groups::{self, Counted};
 
 /// The footers of a hundred million rows of 35 columns, about: a kilobyte for each column of a row group.
 const FOOTER_MEMORY: usize = 256 << 20;
@@ -23,6 +24,8 @@ pub struct EngineOptions {
     pub text: TextLimits,
     /// How tables are taken that have records of many fields, of which a statement reads few.
     pub narrow: Narrow,
+    /// How scans count their rows by the value of a column, instead of handing them on.
+    pub counted: Counted,
 }
 
 impl Default for EngineOptions {
@@ -36,6 +39,7 @@ impl Default for EngineOptions {
             footer_memory: FOOTER_MEMORY,
             text: limits.text,
             narrow: narrow::never,
+            counted: partial_groups::never,
         }
     }
 }

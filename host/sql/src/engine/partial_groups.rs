@@ -3,15 +3,18 @@
 //! The engine's own operator hashes and compares the keys of every row, which for texts is most of the work of a question
 //! such as "records by user agent". This one numbers the rows of a batch first ([`RowNumbers`]) and looks up one row of each
 //! number; groups and most aggregates are the engine's ([`Aggregate`]). What comes out is the same.
+//!
+//! Where rows are only counted by one column of a scan, the scan may count them ([`Counted`]): then values come with their counts.
 
 mod aggregate;
+mod text_conditions;
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Int64Type, SchemaRef};
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
@@ -19,6 +22,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 use datafusion::physical_plan::aggregates::{
@@ -26,20 +30,39 @@ use datafusion::physical_plan::aggregates::{
 };
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::stream::{EmptyRecordBatchStream, RecordBatchStreamAdapter};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputOrderMode, PlanProperties,
+};
 use futures::{StreamExt, stream};
 use tidegate_functions::RowNumbers;
 
 use aggregate::{Aggregate, BatchGroups};
+use text_conditions::Texts;
 
-/// The plan with operators of ours for the first halves of groupings.
+/// A scan of one column with a second column, integers: how many rows of the scan each of its rows stands for. Partitions are
+/// as many. `None` for a plan that does not count.
+pub type Counted = fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>>;
+
+/// No scan counts.
+pub(super) fn never(_: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    None
+}
+
+/// The plan with operators of ours for the first halves of groupings, and scans that count rows where nothing else is asked
+/// of them.
 ///
 /// # Errors
 /// None that is known: walking a plan does not fail.
-pub(super) fn with_partial_groups(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub(super) fn with_partial_groups(plan: Arc<dyn ExecutionPlan>, counted: Counted) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         Ok(match node.downcast_ref::<AggregateExec>().filter(|aggregate| suits(aggregate)) {
-            Some(aggregate) => Transformed::yes(PartialGroups::of(aggregate.clone())),
+            Some(aggregate) => {
+                let input = aggregate.input();
+                let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
+                let counted = if counts_rows_by_column(aggregate)? { counted(input) } else { None };
+                let counted = counted.filter(|counted| partitions(counted) == partitions(input));
+                Transformed::yes(Arc::new(PartialGroups { aggregate: aggregate.clone(), counted }))
+            }
             None => Transformed::no(node),
         })
     })
@@ -56,20 +79,41 @@ fn suits(aggregate: &AggregateExec) -> bool {
         && aggregate.limit_options().is_none()
 }
 
+/// Whether it counts the rows of each value of its input's only column, and does nothing else.
+fn counts_rows_by_column(aggregate: &AggregateExec) -> Result<bool> {
+    let is_column = match aggregate.group_expr().expr() {
+        [(key, _)] => key.downcast_ref::<Column>().is_some(),
+        _ => false,
+    };
+    if !is_column || aggregate.input().schema().fields().len() != 1 {
+        return Ok(false);
+    }
+    Ok(aggregates_of(aggregate, &Arc::default())?.iter().all(Aggregate::counts_rows))
+}
+
+/// The aggregates, without groups. Conditions on texts look into `texts`.
+fn aggregates_of(aggregate: &AggregateExec, texts: &Arc<Texts>) -> Result<Vec<Aggregate>> {
+    let (keys, columns) = (aggregate.group_expr().num_group_exprs(), aggregate.input().schema());
+    let arguments = aggregate_expressions(aggregate.aggr_expr(), &AggregateMode::Partial, keys)?;
+    let aggregates = aggregate.aggr_expr().iter().zip(arguments).zip(aggregate.filter_expr());
+    let once = |expr| text_conditions::once_for_each_text(expr, &columns, texts);
+    let of = |((own, arguments), filter): ((_, Vec<_>), &Option<_>)| {
+        let arguments = arguments.into_iter().map(once).collect::<Result<_>>()?;
+        Aggregate::new(own, arguments, filter.clone().map(once).transpose()?)
+    };
+    aggregates.map(of).collect()
+}
+
 #[derive(Debug)]
 struct PartialGroups {
     aggregate: AggregateExec,
-}
-
-impl PartialGroups {
-    fn of(aggregate: AggregateExec) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Self { aggregate })
-    }
+    /// The rows of its input with their counts, if these are counted: it is read instead.
+    counted: Option<Arc<dyn ExecutionPlan>>,
 }
 
 impl DisplayAs for PartialGroups {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PartialGroups: ")?;
+        f.write_str(if self.counted.is_some() { "PartialGroups of counts: " } else { "PartialGroups: " })?;
         self.aggregate.fmt_as(format, f)
     }
 }
@@ -84,7 +128,7 @@ impl ExecutionPlan for PartialGroups {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.aggregate.children()
+        self.counted.as_ref().map_or_else(|| self.aggregate.children(), |counted| vec![counted])
     }
 
     fn apply_expressions(
@@ -95,12 +139,20 @@ impl ExecutionPlan for PartialGroups {
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.counted.is_some() {
+            let counted = children.into_iter().next();
+            return Ok(Arc::new(Self { aggregate: self.aggregate.clone(), counted }));
+        }
         let aggregate = replace_children_if_necessary(Arc::new(self.aggregate.clone()), children)?;
-        Ok(aggregate.downcast_ref::<AggregateExec>().map(|own| Self::of(own.clone())).unwrap_or(aggregate))
+        Ok(match aggregate.downcast_ref::<AggregateExec>() {
+            Some(own) => Arc::new(Self { aggregate: own.clone(), counted: None }),
+            None => aggregate,
+        })
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let groups = Groups::new(&self.aggregate, partition, &context)?;
+        let input = self.counted.as_ref().unwrap_or(self.aggregate.input());
+        let groups = Groups::new(&self.aggregate, input.execute(partition, Arc::clone(&context))?, &context)?;
         let schema = self.aggregate.schema();
         let batches =
             stream::try_unfold(
@@ -114,9 +166,13 @@ impl ExecutionPlan for PartialGroups {
 /// The groups of one partition.
 struct Groups {
     input: SendableRecordBatchStream,
+    /// The place of the column of counts, if the input has one.
+    counts: usize,
     schema: SchemaRef,
     keys: PhysicalGroupBy,
     values: Box<dyn GroupValues>,
+    /// What the conditions of the aggregates know of the batch at hand.
+    texts: Arc<Texts>,
     aggregates: Vec<Aggregate>,
     numbers: RowNumbers,
     /// The group of each row of a batch, and of a row of each number.
@@ -143,21 +199,21 @@ enum Phase {
 }
 
 impl Groups {
-    fn new(aggregate: &AggregateExec, partition: usize, context: &Arc<TaskContext>) -> Result<Self> {
-        let input = aggregate.input().execute(partition, Arc::clone(context))?;
+    /// `input` has the columns of the aggregate's input, and then that of counts, if rows were counted.
+    fn new(aggregate: &AggregateExec, input: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<Self> {
         let keys = aggregate.group_expr().clone();
-        let values = new_group_values(keys.group_schema(&input.schema())?, &GroupOrdering::None)?;
-        let arguments = aggregate_expressions(aggregate.aggr_expr(), &AggregateMode::Partial, keys.num_group_exprs())?;
-        let aggregates = aggregate.aggr_expr().iter().zip(arguments).zip(aggregate.filter_expr());
-        let aggregates = aggregates
-            .map(|((own, arguments), filter)| Aggregate::new(own, arguments, filter.clone()))
-            .collect::<Result<_>>()?;
+        let columns = aggregate.input().schema();
+        let values = new_group_values(keys.group_schema(&columns)?, &GroupOrdering::None)?;
+        let texts = Arc::default();
+        let aggregates = aggregates_of(aggregate, &texts)?;
         let options = &context.session_config().options().execution;
         Ok(Self {
             schema: aggregate.schema(),
+            counts: columns.fields().len(),
             input,
             keys,
             values,
+            texts,
             aggregates,
             numbers: RowNumbers::new(),
             groups: Vec::new(),
@@ -190,7 +246,10 @@ impl Groups {
                 }
                 Some(batch) if self.phase == Phase::Passing => return self.passed(&batch).map(Some),
                 Some(batch) => {
-                    self.add(&batch)?;
+                    match counts(&batch, self.counts) {
+                        Some(counts) => self.add_counted(&batch, counts)?,
+                        None => self.add(&batch)?,
+                    }
                     self.probe(batch.num_rows())?;
                     self.count()?;
                 }
@@ -230,7 +289,19 @@ impl Groups {
             }
         };
         let groups = BatchGroups { groups, numbers, total: values.len() };
-        aggregates.iter_mut().try_for_each(|aggregate| aggregate.update(batch, groups))
+        aggregates.iter_mut().try_for_each(|aggregate| aggregate.update(batch, groups))?;
+        self.texts.clear();
+        Ok(())
+    }
+
+    /// Adds values with their counts.
+    fn add_counted(&mut self, batch: &RecordBatch, counts: &[i64]) -> Result<()> {
+        let keys = self.keys_of(batch)?;
+        let Self { values, groups, aggregates, .. } = self;
+        values.intern(&keys, groups)?;
+        let total = values.len();
+        aggregates.iter_mut().for_each(|aggregate| aggregate.add_counts(groups, counts, total));
+        Ok(())
     }
 
     /// Gives grouping up where it saves nothing.
@@ -287,11 +358,24 @@ impl Groups {
     /// Rows as groups of their own.
     fn passed(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns = self.keys_of(batch)?;
-        for aggregate in &self.aggregates {
-            columns.extend(aggregate.converted(batch)?);
+        match batch.columns().get(self.counts) {
+            // Counts of rows are the states of all aggregates.
+            Some(counts) => columns.extend(self.aggregates.iter().map(|_| Arc::clone(counts))),
+            None => {
+                for aggregate in &self.aggregates {
+                    columns.extend(aggregate.converted(batch)?);
+                }
+                self.texts.clear();
+            }
         }
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
+}
+
+/// The counts of a batch, if one of them is not 1: other batches are rows, in which a value may come often.
+fn counts(batch: &RecordBatch, column: usize) -> Option<&[i64]> {
+    let counts = batch.columns().get(column)?.as_primitive_opt::<Int64Type>()?.values();
+    counts.iter().any(|count| *count != 1).then_some(counts)
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Engine {
             DefaultPhysicalPlanner::default()
                 .optimize_physical_plan(physical, &self.sessions.usual, |_, rule| clock.ended(rule.name()))?;
         clock.ended("end of the rules for operators");
-        super::with_own_operators(physical)?;
+        super::with_own_operators(physical, self.counted)?;
         clock.ended("own operators");
         Ok(clock.parts)
     }

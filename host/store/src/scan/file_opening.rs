@@ -6,6 +6,7 @@
 //! - The reader is given the Arrow schema ([`file_schemas`](super::file_schemas)), which it would decode.
 //! - What is known of the file is taken off it where conditions do not change while the scan runs: the engine would make
 //!   its statistics and a predicate over them for each file, and leave out what was left out when the scan was planned.
+//! - Rows that are only counted by the value of a column are counted without making them ([`counting`](super::counting)).
 //!
 //! Where a file has its filters and indexes stays with its segment, so that the footer of a file without matches is not
 //! needed again.
@@ -16,6 +17,7 @@
 use std::{fmt, sync::Arc};
 
 use datafusion::{
+    arrow::datatypes::SchemaRef,
     common::{exec_err, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion},
     datasource::{
         listing::PartitionedFile,
@@ -32,10 +34,12 @@ use datafusion_datasource::{
     morsel::{MorselPlan, MorselPlanner, Morselizer},
 };
 use object_store::ObjectStore;
+use parquet::arrow::async_reader::AsyncFileReader;
 
 use crate::{
     read_memory::ReadMemory,
     scan::{
+        counting::{CountedFile, Counting},
         file_schemas::FileSchemas,
         id_search::IdSearch,
         segment_reader::SegmentOfFile,
@@ -51,11 +55,20 @@ pub(crate) struct FileOpening {
     inner: Arc<dyn FileSource>,
     schemas: FileSchemas,
     memory: ReadMemory,
+    /// The schema of what is counted, if rows are.
+    counted: Option<SchemaRef>,
 }
 
 impl FileOpening {
-    /// The same scan with files that are prepared, in the memory of its statement. `cache` is that of footers.
-    pub(crate) fn of(files: &FileScanConfig, cache: Arc<FileMetadataCache>, memory: ReadMemory) -> FileScanConfig {
+    /// The same scan with files that are prepared, in the memory of its statement. `cache` is that of footers. With a schema of
+    /// its one column and counts, rows are counted by its value where they can be: some batches have that schema then, others
+    /// that of the scan.
+    pub(crate) fn of(
+        files: &FileScanConfig,
+        cache: Arc<FileMetadataCache>,
+        memory: ReadMemory,
+        counted: Option<SchemaRef>,
+    ) -> FileScanConfig {
         let of_file = |file: &PartitionedFile| file.extension::<IdSearch>().is_some();
         let has_ids = files.file_groups.iter().any(|group| group.files().iter().any(of_file));
         let inner = match files.file_source.downcast_ref::<ParquetSource>() {
@@ -64,7 +77,7 @@ impl FileOpening {
             _ => Arc::clone(&files.file_source),
         };
         let mut scan = files.clone();
-        scan.file_source = Arc::new(FileOpening { inner, schemas: FileSchemas { cache }, memory });
+        scan.file_source = Arc::new(FileOpening { inner, schemas: FileSchemas { cache }, memory, counted });
         scan
     }
 }
@@ -95,7 +108,8 @@ impl FileSource for FileOpening {
         let filter = self.inner.filter();
         let is_static = filter.is_none_or(|filter| !DynamicFilterTracking::classify(&filter).contains_dynamic_filter());
         let (schemas, memory) = (self.schemas.clone(), self.memory.clone());
-        let preparation = Arc::new(Preparation { inner, index, schemas, memory, is_static });
+        let counting = self.counting(base_config, partition).map(Arc::new);
+        let preparation = Arc::new(Preparation { inner, index, schemas, memory, is_static, counting });
         Ok(Box::new(PreparingMorselizer(preparation)))
     }
 
@@ -131,6 +145,23 @@ impl FileSource for FileOpening {
     }
 }
 
+impl FileOpening {
+    /// What is counted, if the scan has one value and its rows are counted.
+    fn counting(&self, scan: &FileScanConfig, partition: usize) -> Option<Counting> {
+        let output = Arc::clone(self.counted.as_ref()?);
+        let mut values = self.inner.projection()?.iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return None };
+        Some(Counting {
+            adapters: Arc::clone(scan.expr_adapter_factory.as_ref()?),
+            table: Arc::clone(self.inner.table_schema().file_schema()),
+            condition: self.inner.filter(),
+            value: Arc::clone(&value.expr),
+            output,
+            rows: MetricBuilder::new(self.inner.metrics()).counter("rows_counted", partition),
+        })
+    }
+}
+
 /// Prepares files, and has them planned.
 #[derive(Debug)]
 struct Preparation {
@@ -141,12 +172,35 @@ struct Preparation {
     memory: ReadMemory,
     /// Whether the conditions stay the same while the scan runs.
     is_static: bool,
+    counting: Option<Arc<Counting>>,
 }
 
 impl Preparation {
-    async fn prepared(&self, mut file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
-        let mut reader =
-            self.index.readers.create_reader(self.index.partition, file.clone(), None, &self.index.metrics)?;
+    async fn prepared(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
+        if let Some(counting) = &self.counting {
+            let mut reader = self.reader(&file)?;
+            let footer = reader.get_metadata(None).await?;
+            let schema = match self.schemas.get(&file) {
+                Some(schema) => schema,
+                None => self.schemas.read(&file, &footer)?,
+            };
+            if let Some((counted, rest)) = counting.split(&file, &schema, footer, reader)? {
+                let rest = match rest {
+                    Some(access) => Some(self.prepared_rows(file.with_extension(access)).await?),
+                    None => None,
+                };
+                return Ok(Box::new(CountedFile { counted, rest }));
+            }
+        }
+        self.prepared_rows(file).await
+    }
+
+    fn reader(&self, file: &PartitionedFile) -> Result<Box<dyn AsyncFileReader + Send>> {
+        self.index.readers.create_reader(self.index.partition, file.clone(), None, &self.index.metrics)
+    }
+
+    async fn prepared_rows(&self, mut file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
+        let mut reader = self.reader(&file)?;
         let Some(SegmentOfFile(segment)) = file.extension::<SegmentOfFile>().cloned() else {
             return internal_err!("a file of the scan is no segment");
         };
@@ -194,7 +248,8 @@ impl Morselizer for PreparingMorselizer {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let PreparingMorselizer(preparation) = self;
         let file = file.with_extension(preparation.memory.clone());
-        if file.extension::<TextSearch>().is_none()
+        if preparation.counting.is_none()
+            && file.extension::<TextSearch>().is_none()
             && file.extension::<IdSearch>().is_none()
             && let Some(schema) = preparation.schemas.get(&file)
         {

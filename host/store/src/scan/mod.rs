@@ -11,12 +11,17 @@
 //! batch; [`adapted_path`] is the expression for a path that is stored in another form than the table shows, and
 //! [`packed_conditions`] are conditions that need not make that form.
 //!
+//! Where rows are only counted by the value of a column, [`counted_rows`] hands on each value with its count, which [`counting`] reads off a
+//! file.
+//!
 //! [`followed_table`] is a table of new rows. [`stored_calls`] is a table of the rows of some calls, which [`place_order`] puts in the order of their commits.
 //!
 //! Uses: `objects`, `read_memory`, `schema`, `arrays`, `overflow`, `memory`, `segment`, `source`.
 
 pub(crate) mod adapted_path;
 pub(crate) mod chains;
+pub(crate) mod counted_rows;
+pub(crate) mod counting;
 pub(crate) mod describe;
 pub(crate) mod described_scan;
 pub(crate) mod description;

@@ -22,6 +22,7 @@
 use std::{any::Any, fmt, sync::Arc};
 
 use datafusion::{
+    arrow::datatypes::SchemaRef,
     common::{Statistics, config::ConfigOptions, tree_node::TreeNodeRecursion},
     datasource::{
         physical_plan::FileScanConfig,
@@ -30,7 +31,8 @@ use datafusion::{
     error::Result,
     execution::{SendableRecordBatchStream, TaskContext},
     physical_expr::{
-        EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr, projection::ProjectionExprs,
+        EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr,
+        expressions::DynamicFilterTracking, projection::ProjectionExprs, split_conjunction,
     },
     physical_plan::{
         DisplayFormatType, ExecutionPlan, SortOrderPushdownResult,
@@ -97,6 +99,47 @@ impl SegmentScan {
         self.reading_order.as_deref()
     }
 
+    /// Whether its rows may be counted by the value of its one column: it has no limit, and no condition changes while it
+    /// runs.
+    pub(crate) fn is_countable(&self) -> bool {
+        let condition = self.files.file_source.filter();
+        condition.is_none_or(|condition| !DynamicFilterTracking::classify(&condition).contains_dynamic_filter())
+            && self.files.limit.is_none()
+    }
+
+    /// Whether all of its rows pass a filter over its columns, because it has the filter itself.
+    pub(crate) fn has_filter(&self, filter: &Arc<dyn PhysicalExpr>) -> Result<bool> {
+        let (Some(own), Some(columns)) = (self.files.file_source.filter(), self.files.file_source.projection()) else {
+            return Ok(false);
+        };
+        let own = split_conjunction(&own);
+        for part in split_conjunction(filter) {
+            let part = columns.unproject_expr(part)?;
+            if !own.iter().any(|own| own.as_ref() == part.as_ref()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The scan of one of its columns.
+    pub(crate) fn only_column(&self, column: usize) -> Result<Option<Arc<dyn DataSource>>> {
+        let columns = ProjectionExprs::from_indices(&[column], self.files.projected_schema()?.as_ref());
+        self.try_swapping_with_projection(&columns)
+    }
+
+    /// Opens the scan with its rows counted where they can be: batches of this schema, the column and how many rows have the
+    /// value, are among those of rows.
+    pub(crate) fn open_counted(&self, args: OpenArgs, output: &SchemaRef) -> Result<SendableRecordBatchStream> {
+        self.opening(&args, Some(output)).open_with_args(args)
+    }
+
+    fn opening(&self, args: &OpenArgs, counted: Option<&SchemaRef>) -> FileScanConfig {
+        let cache = args.context.runtime_env().cache_manager.get_file_metadata_cache();
+        let memory = ReadMemory::of(args.context.memory_pool());
+        FileOpening::of(&self.files, cache, memory, counted.map(Arc::clone))
+    }
+
     /// Wraps what DataFusion made of the file scan; `None` if it is not a file scan.
     fn again(
         &self,
@@ -118,9 +161,7 @@ impl DataSource for SegmentScan {
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        let cache = args.context.runtime_env().cache_manager.get_file_metadata_cache();
-        let memory = ReadMemory::of(args.context.memory_pool());
-        FileOpening::of(&self.files, cache, memory).open_with_args(args)
+        self.opening(&args, None).open_with_args(args)
     }
 
     /// `None` for a scan that preserves an order: each stream reads the files of its own group.

@@ -12,6 +12,7 @@ mod call_columns;
 mod catalog;
 mod compaction;
 mod copies;
+mod counted_rows;
 mod crash;
 mod damage;
 mod describe;

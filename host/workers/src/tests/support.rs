@@ -92,7 +92,12 @@ pub(super) struct Cluster {
 }
 
 pub(super) fn engine_options(partitions: usize) -> EngineOptions {
-    EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() }
+    EngineOptions {
+        partitions,
+        narrow: tidegate_store::narrowed,
+        counted: tidegate_store::counted,
+        ..EngineOptions::default()
+    }
 }
 
 pub(super) fn worker_options() -> WorkerOptions {

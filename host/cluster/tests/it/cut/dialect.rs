@@ -20,7 +20,12 @@ pub(crate) fn engine(options: &EngineOptions) -> Engine {
 }
 
 fn options(partitions: usize) -> EngineOptions {
-    EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() }
+    EngineOptions {
+        partitions,
+        narrow: tidegate_store::narrowed,
+        counted: tidegate_store::counted,
+        ..EngineOptions::default()
+    }
 }
 
 /// The first is what cut statements are compared with; the others tell whether the answer is the only one.

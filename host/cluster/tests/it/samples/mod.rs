@@ -126,7 +126,12 @@ impl Samples {
             store.flush().await.expect("a segment is written");
         }
         let kept = Arc::new(Kept::default());
-        let options = EngineOptions { partitions: 2, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
+        let options = EngineOptions {
+            partitions: 2,
+            narrow: tidegate_store::narrowed,
+            counted: tidegate_store::counted,
+            ..EngineOptions::default()
+        };
         let engine = Engine::new(&options).expect("an engine").with_carrier(Arc::clone(&kept) as _);
         let (sources, arguments) = (One(store.table("t").expect("a table")), Arguments::new());
         for (_, sql) in STATEMENTS {

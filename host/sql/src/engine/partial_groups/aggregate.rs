@@ -75,6 +75,13 @@ impl Aggregate {
         states.update_batch(&arguments, rows.groups, filter.as_ref().map(|filter| filter.as_boolean()), rows.total)
     }
 
+    /// Adds rows that were counted, to the groups. Nothing, if it does not count rows.
+    pub(super) fn add_counts(&mut self, groups: &[usize], counts: &[i64], total: usize) {
+        if let States::Rows(rows) = &mut self.states {
+            rows.add_counts(groups, counts, total);
+        }
+    }
+
     /// The states of all groups; there are none then.
     pub(super) fn state(&mut self) -> Result<Vec<ArrayRef>> {
         match &mut self.states {
@@ -155,6 +162,15 @@ impl RowCounts {
         rest.iter().for_each(|number| count(0, *number));
         for (group, lanes) in groups_of_numbers.iter().zip(lanes) {
             add(*group, lanes.iter().map(|rows| i64::from(*rows)).sum());
+        }
+    }
+
+    fn add_counts(&mut self, groups: &[usize], counts: &[i64], total: usize) {
+        self.counts.resize(total, 0);
+        for (group, rows) in groups.iter().zip(counts) {
+            if let Some(count) = self.counts.get_mut(*group) {
+                *count += rows;
+            }
         }
     }
 

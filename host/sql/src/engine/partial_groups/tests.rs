@@ -12,7 +12,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::functions_aggregate::expr_fn::{avg, count, count_distinct, max};
 use datafusion::logical_expr::{Expr, ExprFunctionExt, lit};
 use datafusion::physical_plan::{collect, displayable};
-use datafusion::prelude::{SessionConfig, SessionContext, col};
+use datafusion::prelude::{SessionConfig, SessionContext, col, when};
 
 use super::*;
 
@@ -44,13 +44,23 @@ fn table(texts: usize) -> Arc<MemTable> {
     Arc::new(MemTable::try_new(partitions[0][0].schema(), partitions).unwrap())
 }
 
-/// Counts of rows, alone and with NULLs that count nothing; and others, which need the group of each row.
-fn aggregates() -> [Vec<Expr>; 3] {
+/// Counts of rows, alone and with NULLs that count nothing; others, which need the group of each row; and conditions on
+/// texts.
+fn aggregates() -> [Vec<Expr>; 4] {
     let some = count(col("value")).filter(col("number").gt(lit(2_i64))).build().unwrap();
     let texts = [count_distinct(col("text")), tidegate_functions::aggregate::count_distinct().call(vec![col("text")])];
     let others = [count(lit(1_i64)), some, avg(col("value")), max(col("text"))].into_iter().chain(texts).collect();
     let rows = count(lit(1_i64)).filter(col("flag")).build().unwrap();
-    [others, vec![count(lit(1_i64))], vec![count(lit(ScalarValue::Int64(None))), count(lit(1_i64)), rows]]
+    let text = || col("text");
+    let conditions = [text().like(lit("%length, 1%")), text().not_like(lit("3%")), text().ilike(lit("%TEXT%"))];
+    let conditions = conditions.into_iter().map(|condition| count(lit(1_i64)).filter(condition).build().unwrap());
+    let inside = max(when(text().like(lit("%2")), col("value")).otherwise(lit(-1_i64)).unwrap());
+    [
+        others,
+        vec![count(lit(1_i64))],
+        vec![count(lit(ScalarValue::Int64(None))), count(lit(1_i64)), rows],
+        conditions.chain([inside]).collect(),
+    ]
 }
 
 async fn plan(
@@ -93,7 +103,7 @@ async fn groups_are_those_of_the_engine() {
         {
             let shown = format!("{keys:?}, {texts} texts, {aggregates:?}");
             let engine = plan(table(texts), keys, aggregates, config.clone()).await;
-            let own = with_partial_groups(Arc::clone(&engine)).unwrap();
+            let own = with_partial_groups(Arc::clone(&engine), never).unwrap();
             let text = displayable(own.as_ref()).indent(true).to_string();
             assert!(text.contains("PartialGroups: AggregateExec: mode=Partial"), "{text}");
             assert_eq!(rows(own, config).await, rows(engine, config).await, "{shown}");
@@ -107,7 +117,7 @@ async fn groups_go_out_when_memory_ends() {
     let [others, ..] = aggregates();
     let plan = plan(table(350), &["text", "number"], others, SessionConfig::new()).await;
     let mut found = None;
-    let own = with_partial_groups(plan).unwrap();
+    let own = with_partial_groups(plan, never).unwrap();
     own.apply(|node| {
         if node.name() == "PartialGroups" {
             found = Some(Arc::clone(node));

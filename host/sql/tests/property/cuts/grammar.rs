@@ -81,7 +81,7 @@ pub(super) struct Facts {
 pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
     let grant = (tape.below(4) == 3).then(|| tape.pick(&GRANTS));
     let mut make = Make { tape, facts };
-    let (sql, compare) = match make.tape.below(14) {
+    let (sql, compare) = match make.tape.below(15) {
         0..=4 => make.rows(),
         5 => make.distinct(),
         6 | 7 => make.groups(),
@@ -89,6 +89,7 @@ pub(super) fn statement(tape: &mut Tape<'_>, facts: Facts) -> Statement {
         10 => make.join(),
         11 => make.repeated(),
         12 => make.subquery(),
+        13 => make.counts(),
         _ => make.arrays(),
     };
     Statement { sql, grant, compare }
@@ -508,6 +509,29 @@ impl Make<'_, '_> {
             relation.sql
         );
         (sql, Compare::Rows)
+    }
+
+    /// Rows that are counted by one column: a scan may count them without making rows.
+    fn counts(&mut self) -> (String, Compare) {
+        let of_record = "t CROSS JOIN UNNEST(metadata) AS m";
+        let of_inner = "t CROSS JOIN UNNEST(metadata) AS m CROSS JOIN UNNEST(m.o) AS o";
+        let (key, from) = self.pick(&[
+            ("project", "t"),
+            ("n", "t"),
+            ("event_message", "t"),
+            ("late", "t"),
+            ("metadata[0].status", "t"),
+            ("m.status", of_record),
+            ("m.trace", of_record),
+            ("o.x", of_inner),
+        ]);
+        let counts = self.pick(&["", ", COUNT(*) AS c", ", COUNT(*) AS c, COUNT(1) AS d"]);
+        let filter = match self.below(4) {
+            0 | 1 => String::new(),
+            2 => " WHERE project = 'p1'".to_owned(),
+            _ => self.filter(STORED),
+        };
+        (format!("SELECT {key} AS g{counts} FROM {from}{filter} GROUP BY {key}"), Compare::Bag)
     }
 
     fn subquery(&mut self) -> (String, Compare) {

@@ -206,8 +206,12 @@ impl World {
         uncut.ingest("t", all.clone()).await.unwrap();
         let whole = one_batch(&uncut).await;
         uncut.close().await.unwrap();
-        let options =
-            |partitions| EngineOptions { partitions, narrow: tidegate_store::narrowed, ..EngineOptions::default() };
+        let options = |partitions| EngineOptions {
+            partitions,
+            narrow: tidegate_store::narrowed,
+            counted: tidegate_store::counted,
+            ..EngineOptions::default()
+        };
         let mut stamps: Vec<i64> = all.iter().map(|row| row["timestamp"].as_i64().unwrap()).collect();
         stamps.sort_unstable();
         let seconds = stamps.last().map_or(1, |last| (last / 1_000_000 - START + 1) as usize);

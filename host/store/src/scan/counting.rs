@@ -1,0 +1,166 @@
+//! Counting what a scan reads of a file, where it reads one column and no condition is left.
+//!
+//! A scan of rows that are only counted by the value of a column ([`counted_rows`](super::counted_rows)) need not make the
+//! rows. Of each row group whose column is a dictionary ([`value_counts`]), the values come out once, with how often they
+//! stand there. The conditions of the scan must hold for every row of the file, which the file itself tells: by the fields that
+//! no row lacks, and the one project that all rows have ([`expr_adapter`](super::expr_adapter)). Other row groups are read
+//! as rows.
+
+use std::{fmt, sync::Arc, vec};
+
+use datafusion::{
+    arrow::{array::RecordBatch, datatypes::SchemaRef},
+    common::ScalarValue,
+    datasource::{
+        listing::PartitionedFile,
+        physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess},
+    },
+    error::Result,
+    physical_expr::{PhysicalExpr, expressions::Column, expressions::Literal},
+    physical_expr_adapter::PhysicalExprAdapterFactory,
+    physical_plan::metrics::Count,
+};
+use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use parquet::{arrow::async_reader::AsyncFileReader, file::metadata::ParquetMetaData};
+
+use crate::{
+    scan::expr_adapter::field_chain,
+    segment::value_counts::{is_countable, value_counts},
+};
+
+/// What a scan counts.
+#[derive(Debug)]
+pub(crate) struct Counting {
+    /// Makes expressions over the columns of a file.
+    pub(crate) adapters: Arc<dyn PhysicalExprAdapterFactory>,
+    /// The schema of the table, over which the next two are.
+    pub(crate) table: SchemaRef,
+    /// Only rows for which it holds are counted.
+    pub(crate) condition: Option<Arc<dyn PhysicalExpr>>,
+    /// The column, or a path of fields below one.
+    pub(crate) value: Arc<dyn PhysicalExpr>,
+    /// The value and its count.
+    pub(crate) output: SchemaRef,
+    /// The rows that were counted without being made, less those that came out.
+    pub(crate) rows: Count,
+}
+
+/// What is counted of a file.
+pub(crate) struct CountedGroups {
+    counting: Arc<Counting>,
+    footer: Arc<ParquetMetaData>,
+    /// The place of the column among those of the file.
+    column: usize,
+    groups: vec::IntoIter<usize>,
+    reader: Box<dyn AsyncFileReader + Send>,
+}
+
+impl Counting {
+    /// What can be counted of a file with this schema, and what is left to be read of it, if anything; `None` if nothing can
+    /// be counted.
+    ///
+    /// # Errors
+    /// Expressions that do not fit the file, which the scan of its rows would refuse too.
+    pub(crate) fn split(
+        self: &Arc<Self>,
+        file: &PartitionedFile,
+        schema: &SchemaRef,
+        footer: Arc<ParquetMetaData>,
+        reader: Box<dyn AsyncFileReader + Send>,
+    ) -> Result<Option<(CountedGroups, Option<ParquetAccessPlan>)>> {
+        let Some(column) = self.column(schema, &footer)? else { return Ok(None) };
+        let mut access = match file.extension::<ParquetAccessPlan>() {
+            Some(access) if access.len() != footer.num_row_groups() => return Ok(None),
+            _ if file.range.is_some() => return Ok(None),
+            Some(access) => access.clone(),
+            None => ParquetAccessPlan::new_all(footer.num_row_groups()),
+        };
+        let kind = self.output.field(0).data_type();
+        let is_counted = |(place, access): &(usize, &RowGroupAccess)| {
+            let chunk = footer.row_groups().get(*place).and_then(|group| group.columns().get(column));
+            matches!(access, RowGroupAccess::Scan) && chunk.is_some_and(|chunk| is_countable(chunk, kind))
+        };
+        let groups: Vec<usize> = access.inner().iter().enumerate().filter(is_counted).map(|(place, _)| place).collect();
+        if groups.is_empty() {
+            return Ok(None);
+        }
+        groups.iter().for_each(|group| access.skip(*group));
+        let is_read = access.inner().iter().any(|access| !matches!(access, RowGroupAccess::Skip));
+        let counted = CountedGroups { counting: Arc::clone(self), footer, column, groups: groups.into_iter(), reader };
+        Ok(Some((counted, is_read.then_some(access))))
+    }
+
+    /// The place of the column among those of a file; `None` if conditions are left there, or the value is no column as it
+    /// is.
+    fn column(&self, schema: &SchemaRef, footer: &ParquetMetaData) -> Result<Option<usize>> {
+        let adapter = self.adapters.create(Arc::clone(&self.table), Arc::clone(schema))?;
+        if let Some(condition) = &self.condition {
+            let condition = adapter.rewrite(Arc::clone(condition))?;
+            let holds = condition.downcast_ref::<Literal>().map(Literal::value) == Some(&ScalarValue::from(true));
+            if !holds {
+                return Ok(None);
+            }
+        }
+        let value = adapter.rewrite(Arc::clone(&self.value))?;
+        let (column, fields) = match (value.downcast_ref::<Column>(), field_chain(&value)) {
+            (Some(column), _) => (column, Vec::new()),
+            (None, Some((_, column, fields))) => (column, fields),
+            (None, None) => return Ok(None),
+        };
+        if value.data_type(schema)? != *self.output.field(0).data_type() {
+            return Ok(None);
+        }
+        let path: Vec<&str> = std::iter::once(column.name()).chain(fields).collect();
+        let columns = footer.file_metadata().schema_descr().columns();
+        Ok(columns.iter().position(|column| column.path().parts().iter().eq(path.iter())))
+    }
+}
+
+impl CountedGroups {
+    /// The values of the next row group and their counts.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(group) = self.groups.next() else { return Ok(None) };
+        let group = self.footer.row_groups().get(group);
+        let Some(chunk) = group.and_then(|group| group.columns().get(self.column)) else { return Ok(None) };
+        let (start, length) = chunk.byte_range();
+        let bytes = self.reader.get_bytes(start..start + length).await?;
+        let (values, counts) = value_counts(chunk, bytes)?;
+        let rows = usize::try_from(chunk.num_values()).unwrap_or(0);
+        self.counting.rows.add(rows.saturating_sub(values.len()));
+        let output = Arc::clone(&self.counting.output);
+        Ok(Some(RecordBatch::try_new(output, vec![values, Arc::new(counts)])?))
+    }
+}
+
+impl Morsel for CountedGroups {
+    fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
+        let next =
+            |mut groups: Box<CountedGroups>| async move { Ok(groups.next().await?.map(|batch| (batch, groups))) };
+        stream::try_unfold(self, next).boxed()
+    }
+}
+
+impl fmt::Debug for CountedGroups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CountedGroups").field("column", &self.column).field("groups", &self.groups).finish()
+    }
+}
+
+/// The planner of a file of which a part is counted, and the rest is read by its own planner.
+#[derive(Debug)]
+pub(crate) struct CountedFile {
+    pub(crate) counted: CountedGroups,
+    pub(crate) rest: Option<Box<dyn MorselPlanner>>,
+}
+
+impl MorselPlanner for CountedFile {
+    fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
+        let CountedFile { counted, rest } = *self;
+        let plan = MorselPlan::new().with_morsels(vec![Box::new(counted)]);
+        Ok(Some(plan.with_planners(rest.into_iter().collect())))
+    }
+}

@@ -1,0 +1,260 @@
+//! Counting the values of a column chunk, without making a row of each.
+//!
+//! A column of few values is a dictionary and a number for each row, of a few bits. A question such as "requests by status" needs
+//! of it only how often each number stands there: making rows of them, and finding the same numbers again by looking at the
+//! rows, takes ten times as long.
+
+use bytes::{Buf, Bytes};
+use datafusion::arrow::{
+    array::{ArrayRef, Int64Array, StringViewBuilder},
+    datatypes::DataType,
+};
+use parquet::{
+    basic::{Encoding, Type},
+    column::page::{Page, PageReader},
+    errors::{ParquetError, Result},
+    file::{
+        metadata::ColumnChunkMetaData,
+        reader::{ChunkReader, Length},
+        serialized_reader::SerializedPageReader,
+    },
+};
+use std::sync::Arc;
+
+/// Neighbours mostly have the same number, and a count that was just written is slow to read: they are counted apart.
+const LANES: usize = 4;
+/// The values of a group of packed numbers.
+const GROUP: usize = 8;
+
+/// Whether the values of a chunk can be counted as values of this type: each row has one, and all are numbers of one
+/// dictionary of texts or integers.
+pub(crate) fn is_countable(chunk: &ColumnChunkMetaData, kind: &DataType) -> bool {
+    let column = chunk.column_descr();
+    let is_known =
+        matches!((chunk.column_type(), kind), (Type::BYTE_ARRAY, DataType::Utf8View) | (Type::INT64, DataType::Int64));
+    let is_number = |encoding: &Encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
+    let all_numbers = match (chunk.page_encoding_stats_mask(), chunk.page_encoding_stats()) {
+        (Some(mask), _) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),
+        (None, Some(pages)) => {
+            use parquet::basic::PageType::DICTIONARY_PAGE;
+            pages.iter().filter(|pages| pages.page_type != DICTIONARY_PAGE).all(|pages| is_number(&pages.encoding))
+        }
+        (None, None) => false,
+    };
+    is_known
+        && column.max_def_level() == 0
+        && column.max_rep_level() == 0
+        && chunk.dictionary_page_offset().is_some()
+        && all_numbers
+        && u32::try_from(chunk.num_values()).is_ok()
+}
+
+/// The distinct values of a chunk that [`is_countable`], and how often each stands there. A value may come twice, if the
+/// dictionary has it twice. `bytes` are those of the chunk.
+///
+/// # Errors
+/// Bytes that are no such chunk.
+pub(crate) fn value_counts(chunk: &ColumnChunkMetaData, bytes: Bytes) -> Result<(ArrayRef, Int64Array)> {
+    let (start, _) = chunk.byte_range();
+    let rows = usize::try_from(chunk.num_values()).unwrap_or(0);
+    let chunk_bytes = Arc::new(ChunkBytes { start, bytes });
+    let mut pages = SerializedPageReader::new(chunk_bytes, chunk, rows, None)?;
+    let mut dictionary = None;
+    let mut counts: Vec<[u32; LANES]> = Vec::new();
+    let mut counted = 0;
+    while let Some(page) = pages.get_next_page()? {
+        // Before they are counted, so that no count is larger than the chunk.
+        if page.is_data_page() && page.num_values() as usize > rows - counted {
+            return Err(unlike("more values than rows"));
+        }
+        match page {
+            Page::DictionaryPage {
+                buf, num_values, encoding: Encoding::PLAIN | Encoding::PLAIN_DICTIONARY, ..
+            } if dictionary.is_none() => {
+                // A value takes some bytes, or at least its length does.
+                let values = usize::try_from(num_values).ok().filter(|values| *values <= buf.len());
+                counts = vec![[0; LANES]; values.ok_or_else(|| unlike("a dictionary of more values than bytes"))?];
+                dictionary = Some(buf);
+            }
+            Page::DataPage { buf, num_values, encoding, .. } if is_of_dictionary(encoding) => {
+                counted += count(&buf, num_values, &mut counts)?;
+            }
+            Page::DataPageV2 { buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, .. }
+                if is_of_dictionary(encoding) =>
+            {
+                let levels = (def_levels_byte_len as usize).saturating_add(rep_levels_byte_len as usize);
+                let numbers = buf.get(levels..).ok_or_else(|| unlike("a page shorter than its levels"))?;
+                counted += count(numbers, num_values, &mut counts)?;
+            }
+            _ => return Err(unlike("a page of another encoding")),
+        }
+    }
+    if counted != rows {
+        return Err(unlike("another number of values"));
+    }
+    let counts: Vec<i64> = counts.iter().map(|lanes| lanes.iter().map(|count| i64::from(*count)).sum()).collect();
+    let values = match chunk.column_type() {
+        Type::INT64 => integers(dictionary.unwrap_or_default(), &counts),
+        _ => texts(dictionary.unwrap_or_default(), &counts),
+    };
+    let values = values.ok_or_else(|| unlike("a dictionary that is cut off or no UTF-8"))?;
+    Ok((values, counts.into_iter().filter(|count| *count > 0).collect()))
+}
+
+fn is_of_dictionary(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY)
+}
+
+fn unlike(what: &str) -> ParquetError {
+    ParquetError::General(format!("a column chunk cannot be counted: {what}"))
+}
+
+/// The integers of a dictionary that occur; `None` if it is cut off.
+fn integers(mut dictionary: Bytes, counts: &[i64]) -> Option<ArrayRef> {
+    let mut values = Vec::with_capacity(counts.len());
+    for count in counts {
+        let value = dictionary.try_get_i64_le().ok()?;
+        if *count > 0 {
+            values.push(value);
+        }
+    }
+    Some(Arc::new(Int64Array::from(values)))
+}
+
+/// The texts of a dictionary that occur; `None` if it is cut off, or one is no UTF-8.
+fn texts(mut dictionary: Bytes, counts: &[i64]) -> Option<ArrayRef> {
+    let mut values = StringViewBuilder::with_capacity(counts.len());
+    for count in counts {
+        let length = dictionary.try_get_u32_le().ok()? as usize;
+        let text = std::str::from_utf8(dictionary.get(..length)?).ok()?;
+        if *count > 0 {
+            values.append_value(text);
+        }
+        dictionary.advance(length);
+    }
+    Some(Arc::new(values.finish()))
+}
+
+/// Counts the numbers of a page: a byte with their width in bits, then runs of one number and groups of packed numbers
+/// (Parquet's hybrid encoding). Returns how many there are.
+fn count(page: &[u8], values: u32, counts: &mut [[u32; LANES]]) -> Result<usize> {
+    let values = values as usize;
+    let counted = page.split_first().and_then(|(width, runs)| count_runs(usize::from(*width), runs, values, counts));
+    counted.map(|()| values).ok_or_else(|| unlike("numbers that are cut off or outside of the dictionary"))
+}
+
+fn count_runs(width: usize, mut runs: &[u8], values: usize, counts: &mut [[u32; LANES]]) -> Option<()> {
+    if width > 32 {
+        return None;
+    }
+    let mut left = values;
+    while left > 0 {
+        let header = varint(&mut runs)?;
+        let length = usize::try_from(header >> 1).ok()?;
+        if header & 1 == 0 {
+            let (number, rest) = runs.split_at_checked(width.div_ceil(8))?;
+            runs = rest;
+            let number = number.iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte));
+            let length = length.min(left);
+            let [count, ..] = counts.get_mut(number)?;
+            *count = count.checked_add(u32::try_from(length).ok()?)?;
+            // A run of nothing would never end.
+            left -= Some(length).filter(|length| *length > 0)?;
+        } else {
+            let (packed, rest) = runs.split_at_checked(length.checked_mul(width)?)?;
+            runs = rest;
+            let length = length.checked_mul(GROUP)?.min(left);
+            count_packed(width, packed, length, counts)?;
+            left -= Some(length).filter(|length| *length > 0)?;
+        }
+    }
+    Some(())
+}
+
+/// Counts the first `values` of packed numbers, each of `width` bits, at most 32, the lowest bits first.
+fn count_packed(width: usize, packed: &[u8], values: usize, counts: &mut [[u32; LANES]]) -> Option<()> {
+    if width == 0 {
+        let [count, ..] = counts.first_mut()?;
+        *count = count.checked_add(u32::try_from(values).ok()?)?;
+        return Some(());
+    }
+    let mask = (1_u64 << width) - 1;
+    let mut add = |place: usize, number: u64| {
+        let count = counts.get_mut(number as usize).and_then(|lanes| lanes.get_mut(place % LANES))?;
+        *count += 1;
+        Some(())
+    };
+    let mut left = values;
+    for group in packed.chunks_exact(width) {
+        // Room for a word at each of its bytes.
+        let mut bytes = [0; 32 + size_of::<u64>()];
+        bytes.get_mut(..width)?.copy_from_slice(group);
+        let word = |byte: usize| Some(u64::from_le_bytes(bytes.get(byte..)?.first_chunk().copied()?));
+        if width * GROUP <= 64 && left >= GROUP {
+            let word = word(0)?;
+            for place in 0..GROUP {
+                add(place, word >> (place * width) & mask)?;
+            }
+        } else {
+            for bit in (0..GROUP.min(left)).map(|place| place * width) {
+                add(bit / width, word(bit / 8)? >> (bit % 8) & mask)?;
+            }
+        }
+        left = left.saturating_sub(GROUP);
+    }
+    (left == 0).then_some(())
+}
+
+/// A number of seven bits a byte, the lowest first.
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// The bytes of a chunk, at their place in the file.
+struct ChunkBytes {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl ChunkBytes {
+    fn from(&self, start: u64) -> Result<Bytes> {
+        let offset = start.checked_sub(self.start).and_then(|offset| usize::try_from(offset).ok());
+        let rest = offset.filter(|offset| *offset <= self.bytes.len()).map(|offset| self.bytes.slice(offset..));
+        rest.ok_or_else(|| unlike("a page outside of it"))
+    }
+}
+
+impl Length for ChunkBytes {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for ChunkBytes {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let rest = self.from(start)?;
+        if length > rest.len() {
+            return Err(unlike("a page longer than it"));
+        }
+        Ok(rest.slice(..length))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
+mod tests;
