@@ -22,6 +22,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
@@ -36,7 +37,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, stream};
 use tidegate_functions::RowNumbers;
 
-use aggregate::{Aggregate, BatchGroups};
+use aggregate::{Aggregate, BatchGroups, is_count_of_rows};
 use text_conditions::Texts;
 
 /// A scan of one column with a second column, integers: how many rows of the scan each of its rows stands for. Partitions are
@@ -59,7 +60,7 @@ pub(super) fn with_partial_groups(plan: Arc<dyn ExecutionPlan>, counted: Counted
             Some(aggregate) => {
                 let input = aggregate.input();
                 let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
-                let counted = if counts_rows_by_column(aggregate)? { counted(input) } else { None };
+                let counted = if counts_rows_by_column(aggregate) { counted(input) } else { None };
                 let counted = counted.filter(|counted| partitions(counted) == partitions(input));
                 Transformed::yes(Arc::new(PartialGroups { aggregate: aggregate.clone(), counted }))
             }
@@ -80,15 +81,17 @@ fn suits(aggregate: &AggregateExec) -> bool {
 }
 
 /// Whether it counts the rows of each value of its input's only column, and does nothing else.
-fn counts_rows_by_column(aggregate: &AggregateExec) -> Result<bool> {
+fn counts_rows_by_column(aggregate: &AggregateExec) -> bool {
     let is_column = match aggregate.group_expr().expr() {
         [(key, _)] => key.downcast_ref::<Column>().is_some(),
         _ => false,
     };
-    if !is_column || aggregate.input().schema().fields().len() != 1 {
-        return Ok(false);
-    }
-    Ok(aggregates_of(aggregate, &Arc::default())?.iter().all(Aggregate::counts_rows))
+    let counts = |(own, filter): (&Arc<AggregateFunctionExpr>, &Option<_>)| {
+        is_count_of_rows(own, &own.expressions(), filter.as_ref())
+    };
+    is_column
+        && aggregate.input().schema().fields().len() == 1
+        && aggregate.aggr_expr().iter().zip(aggregate.filter_expr()).all(counts)
 }
 
 /// The aggregates, without groups. Conditions on texts look into `texts`.

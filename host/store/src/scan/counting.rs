@@ -2,9 +2,9 @@
 //!
 //! A scan of rows that are only counted by the value of a column ([`counted_rows`](super::counted_rows)) need not make the
 //! rows. Of each row group whose column is a dictionary ([`value_counts`]), the values come out once, with how often they
-//! stand there. The conditions of the scan must hold for every row of the file, which the file itself tells: by the fields that
-//! no row lacks, and the one project that all rows have ([`expr_adapter`](super::expr_adapter)). Other row groups are read
-//! as rows.
+//! stand there. The conditions of the scan must hold for every row that is read of the file, which the file itself tells: by
+//! the fields that no row lacks, and the one project that these rows have ([`expr_adapter`](super::expr_adapter)). Other row
+//! groups are read as rows.
 
 use std::{fmt, sync::Arc, vec};
 
@@ -60,43 +60,45 @@ pub(crate) struct CountedGroups {
 }
 
 impl Counting {
-    /// What can be counted of a file with this schema, and what is left to be read of it, if anything; `None` if nothing can
-    /// be counted.
-    ///
-    /// # Errors
-    /// Expressions that do not fit the file, which the scan of its rows would refuse too.
+    /// What can be counted of a file by the column at `path`, and what is left to be read of it, if anything; `None` if nothing
+    /// can be counted.
     pub(crate) fn split(
         self: &Arc<Self>,
         file: &PartitionedFile,
-        schema: &SchemaRef,
+        path: &[String],
         footer: Arc<ParquetMetaData>,
         reader: Box<dyn AsyncFileReader + Send>,
-    ) -> Result<Option<(CountedGroups, Option<ParquetAccessPlan>)>> {
-        let Some(column) = self.column(schema, &footer)? else { return Ok(None) };
+    ) -> Option<(CountedGroups, Option<ParquetAccessPlan>)> {
+        let columns = footer.file_metadata().schema_descr().columns();
+        let column = columns.iter().position(|column| column.path().parts() == path)?;
         let mut access = match file.extension::<ParquetAccessPlan>() {
-            Some(access) if access.len() != footer.num_row_groups() => return Ok(None),
-            _ if file.range.is_some() => return Ok(None),
+            Some(access) if access.len() != footer.num_row_groups() => return None,
+            _ if file.range.is_some() => return None,
             Some(access) => access.clone(),
             None => ParquetAccessPlan::new_all(footer.num_row_groups()),
         };
         let kind = self.output.field(0).data_type();
         let is_counted = |(place, access): &(usize, &RowGroupAccess)| {
-            let chunk = footer.row_groups().get(*place).and_then(|group| group.columns().get(column));
+            let Some(group) = footer.row_groups().get(*place) else { return false };
+            let chunk = group.columns().get(column).filter(|chunk| chunk.num_values() == group.num_rows());
             matches!(access, RowGroupAccess::Scan) && chunk.is_some_and(|chunk| is_countable(chunk, kind))
         };
         let groups: Vec<usize> = access.inner().iter().enumerate().filter(is_counted).map(|(place, _)| place).collect();
         if groups.is_empty() {
-            return Ok(None);
+            return None;
         }
         groups.iter().for_each(|group| access.skip(*group));
         let is_read = access.inner().iter().any(|access| !matches!(access, RowGroupAccess::Skip));
         let counted = CountedGroups { counting: Arc::clone(self), footer, column, groups: groups.into_iter(), reader };
-        Ok(Some((counted, is_read.then_some(access))))
+        Some((counted, is_read.then_some(access)))
     }
 
-    /// The place of the column among those of a file; `None` if conditions are left there, or the value is no column as it
-    /// is.
-    fn column(&self, schema: &SchemaRef, footer: &ParquetMetaData) -> Result<Option<usize>> {
+    /// The path of the column in a file with this schema; `None` if conditions are left there, or the value is no column as
+    /// it is.
+    ///
+    /// # Errors
+    /// Expressions that do not fit the file, which the scan of its rows would refuse too.
+    pub(crate) fn path(&self, schema: &SchemaRef) -> Result<Option<Vec<String>>> {
         let adapter = self.adapters.create(Arc::clone(&self.table), Arc::clone(schema))?;
         if let Some(condition) = &self.condition {
             let condition = adapter.rewrite(Arc::clone(condition))?;
@@ -114,9 +116,7 @@ impl Counting {
         if value.data_type(schema)? != *self.output.field(0).data_type() {
             return Ok(None);
         }
-        let path: Vec<&str> = std::iter::once(column.name()).chain(fields).collect();
-        let columns = footer.file_metadata().schema_descr().columns();
-        Ok(columns.iter().position(|column| column.path().parts().iter().eq(path.iter())))
+        Ok(Some(std::iter::once(column.name()).chain(fields).map(str::to_owned).collect()))
     }
 }
 
@@ -137,6 +137,7 @@ impl CountedGroups {
 }
 
 impl Morsel for CountedGroups {
+    /// Each row group is read when its turn comes, as the engine's own reader does it.
     fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
         let next =
             |mut groups: Box<CountedGroups>| async move { Ok(groups.next().await?.map(|batch| (batch, groups))) };

@@ -177,22 +177,33 @@ struct Preparation {
 
 impl Preparation {
     async fn prepared(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
-        if let Some(counting) = &self.counting {
+        // A search is a condition, so that its rows are looked at.
+        if let Some(counting) = self.counting.as_ref().filter(|_| !is_searched(&file)) {
             let mut reader = self.reader(&file)?;
-            let footer = reader.get_metadata(None).await?;
             let schema = match self.schemas.get(&file) {
                 Some(schema) => schema,
-                None => self.schemas.read(&file, &footer)?,
+                None => self.schemas.read(&file, &reader.get_metadata(None).await?)?,
             };
-            if let Some((counted, rest)) = counting.split(&file, &schema, footer, reader)? {
-                let rest = match rest {
-                    Some(access) => Some(self.prepared_rows(file.with_extension(access)).await?),
-                    None => None,
-                };
-                return Ok(Box::new(CountedFile { counted, rest }));
+            if let Some(path) = counting.path(&schema)? {
+                let footer = reader.get_metadata(None).await?;
+                if let Some((counted, rest)) = counting.split(&file, &path, footer, reader) {
+                    let rest = match rest {
+                        Some(access) => Some(self.prepared_rows(file.with_extension(access)).await?),
+                        None => None,
+                    };
+                    return Ok(Box::new(CountedFile { counted, rest }));
+                }
             }
         }
         self.prepared_rows(file).await
+    }
+
+    /// Whether something may be counted of a file with this schema.
+    fn counts(&self, schema: &SchemaRef) -> Result<bool> {
+        match &self.counting {
+            Some(counting) => Ok(counting.path(schema)?.is_some()),
+            None => Ok(false),
+        }
     }
 
     fn reader(&self, file: &PartitionedFile) -> Result<Box<dyn AsyncFileReader + Send>> {
@@ -240,6 +251,11 @@ impl Preparation {
     }
 }
 
+/// Whether a file is searched for ids or texts before it is read.
+fn is_searched(file: &PartitionedFile) -> bool {
+    file.extension::<TextSearch>().is_some() || file.extension::<IdSearch>().is_some()
+}
+
 /// Makes the planners of files.
 #[derive(Debug)]
 struct PreparingMorselizer(Arc<Preparation>);
@@ -248,10 +264,9 @@ impl Morselizer for PreparingMorselizer {
     fn plan_file(&self, file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
         let PreparingMorselizer(preparation) = self;
         let file = file.with_extension(preparation.memory.clone());
-        if preparation.counting.is_none()
-            && file.extension::<TextSearch>().is_none()
-            && file.extension::<IdSearch>().is_none()
+        if !is_searched(&file)
             && let Some(schema) = preparation.schemas.get(&file)
+            && !preparation.counts(&schema)?
         {
             return preparation.planned(file.with_arrow_schema(schema));
         }

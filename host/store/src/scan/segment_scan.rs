@@ -25,7 +25,7 @@ use datafusion::{
     arrow::datatypes::SchemaRef,
     common::{Statistics, config::ConfigOptions, tree_node::TreeNodeRecursion},
     datasource::{
-        physical_plan::FileScanConfig,
+        physical_plan::{FileScanConfig, ParquetSource},
         source::{DataSource, DataSourceExec, OpenArgs},
     },
     error::Result,
@@ -107,8 +107,13 @@ impl SegmentScan {
             && self.files.limit.is_none()
     }
 
-    /// Whether all of its rows pass a filter over its columns, because it has the filter itself.
+    /// Whether all of its rows pass a filter over its columns, because it has the filter itself and applies it to each row.
     pub(crate) fn has_filter(&self, filter: &Arc<dyn PhysicalExpr>) -> Result<bool> {
+        // Otherwise it only leaves out row groups and pages by its filters.
+        let parquet = self.files.file_source.downcast_ref::<ParquetSource>();
+        if !parquet.is_some_and(|parquet| parquet.table_parquet_options().global.pushdown_filters) {
+            return Ok(false);
+        }
         let (Some(own), Some(columns)) = (self.files.file_source.filter(), self.files.file_source.projection()) else {
             return Ok(false);
         };

@@ -4,13 +4,15 @@
 //! of it only how often each number stands there: making rows of them, and finding the same numbers again by looking at the
 //! rows, takes ten times as long.
 
+use std::sync::Arc;
+
 use bytes::{Buf, Bytes};
 use datafusion::arrow::{
     array::{ArrayRef, Int64Array, StringViewBuilder},
     datatypes::DataType,
 };
 use parquet::{
-    basic::{Encoding, Type},
+    basic::{Encoding, PageType, Type},
     column::page::{Page, PageReader},
     errors::{ParquetError, Result},
     file::{
@@ -19,10 +21,11 @@ use parquet::{
         serialized_reader::SerializedPageReader,
     },
 };
-use std::sync::Arc;
 
 /// Neighbours mostly have the same number, and a count that was just written is slow to read: they are counted apart.
 const LANES: usize = 4;
+/// The bytes of a text's length, before the text.
+const TEXT_LENGTH: usize = size_of::<u32>();
 /// The values of a group of packed numbers.
 const GROUP: usize = 8;
 
@@ -35,10 +38,10 @@ pub(crate) fn is_countable(chunk: &ColumnChunkMetaData, kind: &DataType) -> bool
     let is_number = |encoding: &Encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
     let all_numbers = match (chunk.page_encoding_stats_mask(), chunk.page_encoding_stats()) {
         (Some(mask), _) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),
-        (None, Some(pages)) => {
-            use parquet::basic::PageType::DICTIONARY_PAGE;
-            pages.iter().filter(|pages| pages.page_type != DICTIONARY_PAGE).all(|pages| is_number(&pages.encoding))
-        }
+        (None, Some(pages)) => pages
+            .iter()
+            .filter(|pages| pages.page_type != PageType::DICTIONARY_PAGE)
+            .all(|pages| is_number(&pages.encoding)),
         (None, None) => false,
     };
     is_known
@@ -71,8 +74,8 @@ pub(crate) fn value_counts(chunk: &ColumnChunkMetaData, bytes: Bytes) -> Result<
             Page::DictionaryPage {
                 buf, num_values, encoding: Encoding::PLAIN | Encoding::PLAIN_DICTIONARY, ..
             } if dictionary.is_none() => {
-                // A value takes some bytes, or at least its length does.
-                let values = usize::try_from(num_values).ok().filter(|values| *values <= buf.len());
+                let least = if chunk.column_type() == Type::INT64 { size_of::<i64>() } else { TEXT_LENGTH };
+                let values = usize::try_from(num_values).ok().filter(|values| *values <= buf.len() / least);
                 counts = vec![[0; LANES]; values.ok_or_else(|| unlike("a dictionary of more values than bytes"))?];
                 dictionary = Some(buf);
             }

@@ -136,6 +136,14 @@ async fn rows_of_one_project_are_counted() {
     assert_eq!(found, expected(&events, |event| event["project"] == "p", "/metadata/status"));
     // The second segment has other projects too, so that its 50 rows are looked at.
     assert_eq!((out, without), (3 + 50, 197));
+    // So are rows in memory, of which half do not pass.
+    let in_memory: Vec<Value> = (300..340).map(event).collect();
+    store.ingest("s", in_memory.clone()).await.unwrap();
+    events.extend(in_memory);
+    let of_project = Some(col("project").eq(lit("p")));
+    let (found, out, without) = counts(frame(&store, of_project, leaf("status"))).await.unwrap();
+    assert_eq!(found, expected(&events, |event| event["project"] == "p", "/metadata/status"));
+    assert_eq!((out, without), (3 + 50 + 20, 197));
 }
 
 #[tokio::test]

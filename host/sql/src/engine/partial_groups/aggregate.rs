@@ -45,11 +45,7 @@ impl Aggregate {
         arguments: Vec<Arc<dyn PhysicalExpr>>,
         filter: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Self> {
-        let is_count = aggregate.fun().inner().downcast_ref::<Count>().is_some();
-        let is_constant = |argument: &Arc<dyn PhysicalExpr>| {
-            argument.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null())
-        };
-        let states = if is_count && !aggregate.is_distinct() && filter.is_none() && arguments.iter().all(is_constant) {
+        let states = if is_count_of_rows(aggregate, &arguments, filter.as_ref()) {
             States::Rows(RowCounts::default())
         } else {
             States::Engine(states(aggregate)?)
@@ -75,7 +71,7 @@ impl Aggregate {
         states.update_batch(&arguments, rows.groups, filter.as_ref().map(|filter| filter.as_boolean()), rows.total)
     }
 
-    /// Adds rows that were counted, to the groups. Nothing, if it does not count rows.
+    /// Adds rows that were counted, to the groups. Only of aggregates that count rows.
     pub(super) fn add_counts(&mut self, groups: &[usize], counts: &[i64], total: usize) {
         if let States::Rows(rows) = &mut self.states {
             rows.add_counts(groups, counts, total);
@@ -106,6 +102,19 @@ impl Aggregate {
             States::Engine(states) => states.size(),
         }
     }
+}
+
+/// Whether an aggregate is the number of the rows.
+pub(super) fn is_count_of_rows(
+    aggregate: &AggregateFunctionExpr,
+    arguments: &[Arc<dyn PhysicalExpr>],
+    filter: Option<&Arc<dyn PhysicalExpr>>,
+) -> bool {
+    let is_constant = |argument: &Arc<dyn PhysicalExpr>| {
+        argument.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null())
+    };
+    let is_count = aggregate.fun().inner().downcast_ref::<Count>().is_some();
+    is_count && !aggregate.is_distinct() && filter.is_none() && arguments.iter().all(is_constant)
 }
 
 fn states(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccumulator>> {

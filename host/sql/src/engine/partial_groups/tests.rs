@@ -11,6 +11,8 @@ use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::functions_aggregate::expr_fn::{avg, count, count_distinct, max};
 use datafusion::logical_expr::{Expr, ExprFunctionExt, lit};
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext, col, when};
 
@@ -107,6 +109,40 @@ async fn groups_are_those_of_the_engine() {
             let text = displayable(own.as_ref()).indent(true).to_string();
             assert!(text.contains("PartialGroups: AggregateExec: mode=Partial"), "{text}");
             assert_eq!(rows(own, config).await, rows(engine, config).await, "{shown}");
+        }
+    }
+}
+
+/// Each row as two of its kind.
+fn twice(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new("text", 0));
+    let two: Arc<dyn PhysicalExpr> = Arc::new(Literal::new(ScalarValue::Int64(Some(2))));
+    let columns = [(column, "text".to_owned()), (two, "rows".to_owned())];
+    Some(Arc::new(ProjectionExec::try_new(columns, Arc::clone(plan)).unwrap()))
+}
+
+/// What a scan has counted is added up, also where grouping is given up; other plans have no counts.
+#[tokio::test]
+async fn rows_that_were_counted_are_added_up() {
+    let plain = SessionConfig::new();
+    let passing = SessionConfig::new()
+        .set_usize("datafusion.execution.skip_partial_aggregation_probe_rows_threshold", 100)
+        .set("datafusion.execution.skip_partial_aggregation_probe_ratio_threshold", &0.05.into());
+    for (config, texts) in [(&plain, 9), (&plain, 350), (&passing, 350)] {
+        let ones = || count(lit(1_i64));
+        for (aggregates, of_counts) in [(vec![ones(), ones().alias("other")], true), (vec![max(col("text"))], false)] {
+            let engine = plan(table(texts), &["text"], aggregates, config.clone()).await;
+            let own = with_partial_groups(Arc::clone(&engine), twice).unwrap();
+            let text = displayable(own.as_ref()).indent(true).to_string();
+            assert_eq!(text.contains("PartialGroups of counts"), of_counts, "{text}");
+            let double = |row: Vec<String>| {
+                let number = |value: &String| value.parse::<i64>().map_or(value.clone(), |n| (2 * n).to_string());
+                let (key, counts) = row.split_first().unwrap();
+                std::iter::once(key.clone()).chain(counts.iter().map(number)).collect()
+            };
+            let expected: Vec<Vec<String>> = rows(engine, config).await;
+            let expected = if of_counts { expected.into_iter().map(double).collect() } else { expected };
+            assert_eq!(rows(own, config).await, expected, "{texts} texts");
         }
     }
 }
