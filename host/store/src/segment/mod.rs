@@ -12,7 +12,8 @@
 //! kept as UUIDs of 16 bytes, [`writer`] writes a segment, [`text_indexes`] decides which texts it has an index of,
 //! [`trigram`] is such an index, [`footer`] reads and checks a footer, [`catalog_rows`] inserts and loads the rows of the
 //! catalog's table `segments`, [`row_places`] says which rows have their place, [`search_places`] where a search
-//! looks before it opens the file, [`value_counts`] counts the values of a column without making rows of them, [`tombstones`] maintains the table `dropped`, [`file_error`] is the error of reading a file.
+//! looks before it opens the file, [`value_counts`] counts the values of a column without making rows of them,
+//! [`tombstones`] maintains the table `dropped`, [`file_error`] is the error of reading a file.
 //!
 //! What other modules rely on (a change of the layout, compaction or another place for the files must keep it or change
 //! it there too):

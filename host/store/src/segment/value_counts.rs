@@ -35,13 +35,12 @@ pub(crate) fn is_countable(chunk: &ColumnChunkMetaData, kind: &DataType) -> bool
     let column = chunk.column_descr();
     let is_known =
         matches!((chunk.column_type(), kind), (Type::BYTE_ARRAY, DataType::Utf8View) | (Type::INT64, DataType::Int64));
-    let is_number = |encoding: &Encoding| matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
     let all_numbers = match (chunk.page_encoding_stats_mask(), chunk.page_encoding_stats()) {
         (Some(mask), _) => mask.is_only(Encoding::RLE_DICTIONARY) || mask.is_only(Encoding::PLAIN_DICTIONARY),
         (None, Some(pages)) => pages
             .iter()
             .filter(|pages| pages.page_type != PageType::DICTIONARY_PAGE)
-            .all(|pages| is_number(&pages.encoding)),
+            .all(|pages| is_of_dictionary(pages.encoding)),
         (None, None) => false,
     };
     is_known
@@ -96,9 +95,10 @@ pub(crate) fn value_counts(chunk: &ColumnChunkMetaData, bytes: Bytes) -> Result<
         return Err(unlike("another number of values"));
     }
     let counts: Vec<i64> = counts.iter().map(|lanes| lanes.iter().map(|count| i64::from(*count)).sum()).collect();
+    let dictionary = dictionary.unwrap_or_default();
     let values = match chunk.column_type() {
-        Type::INT64 => integers(dictionary.unwrap_or_default(), &counts),
-        _ => texts(dictionary.unwrap_or_default(), &counts),
+        Type::INT64 => integers(dictionary, &counts),
+        _ => texts(dictionary, &counts),
     };
     let values = values.ok_or_else(|| unlike("a dictionary that is cut off or no UTF-8"))?;
     Ok((values, counts.into_iter().filter(|count| *count > 0).collect()))

@@ -90,13 +90,17 @@ async fn rows(plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> Vec<Vec<S
     sorted(&concat_batches(&plan.schema(), &batches).unwrap())
 }
 
+/// With a group for nearly each row, grouping is given up.
+fn passing() -> SessionConfig {
+    SessionConfig::new()
+        .set_usize("datafusion.execution.skip_partial_aggregation_probe_rows_threshold", 100)
+        .set("datafusion.execution.skip_partial_aggregation_probe_ratio_threshold", &0.05.into())
+}
+
 #[tokio::test]
 async fn groups_are_those_of_the_engine() {
     let plain = SessionConfig::new();
-    // With a group for nearly each row, grouping is given up.
-    let passing = SessionConfig::new()
-        .set_usize("datafusion.execution.skip_partial_aggregation_probe_rows_threshold", 100)
-        .set("datafusion.execution.skip_partial_aggregation_probe_ratio_threshold", &0.05.into());
+    let passing = passing();
     for (config, texts) in [(&plain, 9), (&plain, 350), (&passing, 350), (&plain, 1)] {
         let all_keys =
             [&["text"][..], &["number"], &["day"], &["flag", "text"], &["day", "text"], &["number", "text", "flag"]];
@@ -125,9 +129,7 @@ fn twice(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
 #[tokio::test]
 async fn rows_that_were_counted_are_added_up() {
     let plain = SessionConfig::new();
-    let passing = SessionConfig::new()
-        .set_usize("datafusion.execution.skip_partial_aggregation_probe_rows_threshold", 100)
-        .set("datafusion.execution.skip_partial_aggregation_probe_ratio_threshold", &0.05.into());
+    let passing = passing();
     for (config, texts) in [(&plain, 9), (&plain, 350), (&passing, 350)] {
         let ones = || count(lit(1_i64));
         for (aggregates, of_counts) in [(vec![ones(), ones().alias("other")], true), (vec![max(col("text"))], false)] {
