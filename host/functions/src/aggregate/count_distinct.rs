@@ -7,8 +7,7 @@ use std::io::Write;
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeBinaryBuilder, ListArray, StringViewArray,
-    StringViewBuilder,
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeBinaryBuilder, ListArray, StringViewBuilder,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -22,8 +21,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
+use super::seen_texts::SeenTexts;
 use super::sum::first;
-use super::text_set::{Kept, TextSet, is_long};
+use super::text_set::{Kept, TextSet};
 use crate::arrays::{arity, list_of};
 
 /// The number of different texts, without NULL. It is called without DISTINCT.
@@ -115,6 +115,7 @@ impl TextCounts {
     }
 
     fn take(&mut self, emit: EmitTo) -> Vec<TextSet> {
+        self.seen.forget();
         let groups = emit.take_needed(&mut self.groups);
         self.held = self.held.saturating_sub(groups.iter().map(TextSet::held).sum());
         groups
@@ -130,8 +131,8 @@ impl GroupsAccumulator for TextCounts {
         total: usize,
     ) -> Result<()> {
         self.groups.resize_with(total, TextSet::default);
-        self.seen.begin();
         let texts = first(values)?.as_string_view();
+        self.seen.begin(texts);
         let kept =
             |row: usize| texts.is_valid(row) && filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
         let mut start = 0;
@@ -140,10 +141,11 @@ impl GroupsAccumulator for TextCounts {
             start += run.len();
             let Some(group) = run.first().copied() else { continue };
             self.change(group, |set, seen| {
-                for row in rows.filter(|row| kept(*row)) {
-                    let text = texts.value(row);
-                    if !is_long(text) || seen.is_new(texts, row, group) {
-                        set.insert(text);
+                let mut seen = seen.of_group(group);
+                let views = texts.views().get(rows.clone()).unwrap_or_default();
+                for (row, view) in rows.zip(views).filter(|(row, _)| kept(*row)) {
+                    if seen.as_mut().is_none_or(|seen| seen.is_new(*view)) {
+                        set.insert(texts.value(row));
                     }
                 }
                 Ok(())
@@ -237,50 +239,6 @@ impl States {
         let lengths = OffsetBuffer::from_lengths(self.lengths);
         let texts = ListArray::try_new(field, lengths, Arc::new(self.texts.finish()), None)?;
         Ok(vec![Arc::new(self.short.finish()), Arc::new(self.uuids.finish()), Arc::new(texts)])
-    }
-}
-
-/// Which texts of a batch were just inserted. A column that repeats its texts has each of them at one place, so that the same
-/// view is the same text: most need not be looked at again. What is not found here is looked up in its set.
-#[derive(Debug, Default)]
-struct SeenTexts {
-    /// Empty until a long text comes.
-    places: Vec<SeenText>,
-    batch: u64,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct SeenText {
-    view: u128,
-    group: usize,
-    batch: u64,
-}
-
-impl SeenTexts {
-    const PLACES: usize = 1 << 10;
-
-    /// Begins a batch: views of earlier ones mean nothing.
-    fn begin(&mut self) {
-        self.batch += 1;
-    }
-
-    /// Whether the text of a row, which is not in its view, was not seen in this group and batch, as far as is known.
-    fn is_new(&mut self, texts: &StringViewArray, row: usize, group: usize) -> bool {
-        let Some(view) = texts.views().get(row).copied() else { return true };
-        if self.places.is_empty() {
-            self.places.resize(Self::PLACES, SeenText::default());
-        }
-        // Views of one column differ in the place of their bytes, which is in the high half.
-        let mixed = ((view >> u64::BITS) as u64 ^ (group as u64).rotate_left(20)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let Some(place) = self.places.get_mut((mixed >> 54) as usize) else { return true };
-        let seen = SeenText { view, group, batch: self.batch };
-        let is_new = (place.view, place.group, place.batch) != (seen.view, seen.group, seen.batch);
-        *place = seen;
-        is_new
-    }
-
-    fn held(&self) -> usize {
-        self.places.capacity() * size_of::<SeenText>()
     }
 }
 

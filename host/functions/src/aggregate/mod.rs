@@ -8,6 +8,7 @@ mod quantile_groups;
 mod quantile_pick;
 mod quantile_values;
 pub(crate) mod quantiles;
+mod seen_texts;
 pub(crate) mod sum;
 mod text_set;
 pub(crate) mod top;

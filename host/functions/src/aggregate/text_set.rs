@@ -82,11 +82,6 @@ impl TextSet {
     }
 }
 
-/// Whether a text is kept as it is.
-pub(super) fn is_long(text: &str) -> bool {
-    text.len() > SHORT && text.len() != UUID
-}
-
 fn packed_short(text: &[u8]) -> Option<u128> {
     let mut packed = [0; PACKED];
     packed.get_mut(..SHORT)?.get_mut(..text.len())?.copy_from_slice(text);

@@ -6,6 +6,7 @@
 //! - The reader is given the Arrow schema ([`file_schemas`](super::file_schemas)), which it would decode.
 //! - What is known of the file is taken off it where conditions do not change while the scan runs: the engine would make
 //!   its statistics and a predicate over them for each file, and leave out what was left out when the scan was planned.
+//! - A file on which the reader would lose a condition is refused ([`row_conditions`](super::row_conditions)).
 //! - Rows that are only counted by the value of a column are counted without making them ([`counting`](super::counting)).
 //!
 //! Where a file has its filters and indexes stays with its segment, so that the footer of a file without matches is not
@@ -42,6 +43,7 @@ use crate::{
         counting::{CountedFile, Counting},
         file_schemas::FileSchemas,
         id_search::IdSearch,
+        row_conditions::ConditionPaths,
         segment_reader::SegmentOfFile,
         trigram_reader::{IndexReader, TextSearch},
     },
@@ -106,10 +108,14 @@ impl FileSource for FileOpening {
         let inner = self.inner.create_morselizer(object_store, base_config, partition)?;
         let index = IndexReader { readers: Arc::clone(readers), partition, metrics, skipped, read };
         let filter = self.inner.filter();
-        let is_static = filter.is_none_or(|filter| !DynamicFilterTracking::classify(&filter).contains_dynamic_filter());
+        let is_static =
+            filter.as_ref().is_none_or(|filter| !DynamicFilterTracking::classify(filter).contains_dynamic_filter());
         let (schemas, memory) = (self.schemas.clone(), self.memory.clone());
         let counting = self.counting(base_config, partition).map(Arc::new);
-        let preparation = Arc::new(Preparation { inner, index, schemas, memory, is_static, counting });
+        let conditions = ConditionPaths::of(filter.as_ref());
+        let table = Arc::clone(self.inner.table_schema().file_schema());
+        let preparation = Preparation { inner, index, schemas, memory, is_static, conditions, table, counting };
+        let preparation = Arc::new(preparation);
         Ok(Box::new(PreparingMorselizer(preparation)))
     }
 
@@ -172,6 +178,9 @@ struct Preparation {
     memory: ReadMemory,
     /// Whether the conditions stay the same while the scan runs.
     is_static: bool,
+    /// What the conditions look at, and the schema over which they are.
+    conditions: ConditionPaths,
+    table: SchemaRef,
     counting: Option<Arc<Counting>>,
 }
 
@@ -240,10 +249,13 @@ impl Preparation {
             Some(schema) => schema,
             None => self.schemas.read(&file, &reader.get_metadata(None).await?)?,
         };
-        self.planned(file.with_arrow_schema(schema))
+        self.planned(file, schema)
     }
 
-    fn planned(&self, mut file: PartitionedFile) -> Result<Box<dyn MorselPlanner>> {
+    /// The planner of a file with this schema, whose rows are read.
+    fn planned(&self, file: PartitionedFile, schema: SchemaRef) -> Result<Box<dyn MorselPlanner>> {
+        self.conditions.check(&self.table, &schema)?;
+        let mut file = file.with_arrow_schema(schema);
         if self.is_static {
             file.statistics = None;
         }
@@ -268,7 +280,7 @@ impl Morselizer for PreparingMorselizer {
             && let Some(schema) = preparation.schemas.get(&file)
             && !preparation.counts(&schema)?
         {
-            return preparation.planned(file.with_arrow_schema(schema));
+            return preparation.planned(file, schema);
         }
         Ok(Box::new(PreparingPlanner { preparation: Arc::clone(preparation), file }))
     }

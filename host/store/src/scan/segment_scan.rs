@@ -12,6 +12,7 @@
 //!   `SELECT ... FROM (SELECT ... ORDER BY timestamp DESC LIMIT 100) ORDER BY id LIMIT 5` asks for rows of the newest
 //!   hundred, but the dynamic filter of the outer limit would let the scan go on to older rows. The operators above do the
 //!   work instead, over no more rows than the limit.
+//! - A condition is accepted if the engine's reader applies it to the rows of every segment ([`row_conditions`]).
 //! - Limits only become smaller, and the reported number of rows takes the limit into account.
 //! - Files are cut by row groups instead of ranges of bytes ([`split`]).
 //!
@@ -44,7 +45,7 @@ use datafusion::{
 
 use crate::{
     read_memory::ReadMemory,
-    scan::{file_opening::FileOpening, split::split},
+    scan::{file_opening::FileOpening, row_conditions, split::split},
     schema::shape::Shape,
 };
 
@@ -253,10 +254,21 @@ impl DataSource for SegmentScan {
         if self.files.limit.is_some() {
             return Ok(FilterPushdownPropagation::with_parent_pushdown_result(refused));
         }
-        let pushed = self.files.try_pushdown_filters(filters, config)?;
+        // The others stay above.
+        let columns = self.files.file_source.projection();
+        let is_applied = |filter: &Arc<dyn PhysicalExpr>| {
+            let of_table = columns.map_or_else(|| Ok(Arc::clone(filter)), |columns| columns.unproject_expr(filter))?;
+            Ok(row_conditions::is_applied(&of_table, &self.origin.shape))
+        };
+        let applied = filters.iter().map(is_applied).collect::<Result<Vec<bool>>>()?;
+        let taken = filters.into_iter().zip(&applied).filter(|(_, applied)| **applied).map(|(filter, _)| filter);
+        let pushed = self.files.try_pushdown_filters(taken.collect(), config)?;
+        let mut of_taken = pushed.filters.into_iter();
+        let told = applied.iter().map(|applied| applied.then(|| of_taken.next()).flatten().unwrap_or(PushedDown::No));
+        let filters = told.collect();
         match pushed.updated_node.as_ref().map(|node| self.again(node, self.reading_order())) {
-            None => Ok(FilterPushdownPropagation { filters: pushed.filters, updated_node: None }),
-            Some(Some(scan)) => Ok(FilterPushdownPropagation { filters: pushed.filters, updated_node: Some(scan) }),
+            None => Ok(FilterPushdownPropagation { filters, updated_node: None }),
+            Some(Some(scan)) => Ok(FilterPushdownPropagation { filters, updated_node: Some(scan) }),
             Some(None) => Ok(FilterPushdownPropagation::with_parent_pushdown_result(refused)),
         }
     }

@@ -72,8 +72,11 @@ fn open(dir: &tempfile::TempDir) -> Arc<Store> {
     Store::open(dir.path(), manual()).unwrap()
 }
 
+/// Scans are given conditions, as by the engine of the service.
 fn context() -> SessionContext {
-    SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2))
+    let config =
+        SessionConfig::new().with_target_partitions(2).set_bool("datafusion.execution.parquet.pushdown_filters", true);
+    SessionContext::new_with_config(config)
 }
 
 fn frame(store: &Store, source: &str) -> DataFrame {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use datafusion::arrow::array::{LargeBinaryArray, UInt32Array};
+use datafusion::arrow::array::{LargeBinaryArray, StringViewArray, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::Int64Type;
 

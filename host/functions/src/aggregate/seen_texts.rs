@@ -1,0 +1,187 @@
+//! Which texts of a dictionary a group has already.
+//!
+//! A column that repeats its texts has each of them at one place of one buffer, for all batches that are read of the same
+//! dictionary: the same place and length is the same text, which need not be looked at again. What is not known here is looked
+//! up in the set of its group.
+
+use datafusion::arrow::array::{ByteView, StringViewArray};
+use datafusion::arrow::buffer::Buffer;
+
+/// Buffers of more bytes are no dictionaries: those of segments have a MiB at most.
+const LARGEST: usize = 1 << 20;
+
+/// How many bytes of a buffer share a cell. Texts of a dictionary begin farther apart: each is longer than the 12 bytes that a
+/// view holds itself, and has its length of 4 bytes before it.
+const CELL: usize = 16;
+
+/// Cells of all groups, a MiB. Groups that find no room have all their texts looked up.
+const MOST_CELLS: usize = 1 << 18;
+
+/// The texts of one buffer that groups have. Groups are numbers, which begin with 0.
+#[derive(Debug, Default)]
+pub(super) struct SeenTexts {
+    /// The buffer, which is held so that no other one comes to lie at its place.
+    buffer: Option<Buffer>,
+    /// Which one it is of the buffers of the batch at hand.
+    index: u32,
+    /// A part for each group, of one cell for each [`CELL`] bytes of the buffer.
+    cells: Vec<u32>,
+    /// How many cells a part has.
+    part: usize,
+    /// For each group, where its part begins, and of which buffer that was said.
+    parts: Vec<Part>,
+    /// How many buffers came, with those that were forgotten.
+    turn: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    start: usize,
+    turn: u64,
+}
+
+impl SeenTexts {
+    /// Begins a batch.
+    pub(super) fn begin(&mut self, texts: &StringViewArray) {
+        let buffers = texts.data_buffers();
+        let mut place = buffers.iter().position(|buffer| self.is_of(buffer));
+        if place.is_none() {
+            self.forget();
+            // The last one, because a dictionary that comes within a batch goes on in the next.
+            place = buffers.len().checked_sub(1);
+            let buffer = buffers.last().filter(|buffer| buffer.len() <= LARGEST);
+            self.part = buffer.map_or(0, |buffer| buffer.len().div_ceil(CELL));
+            self.buffer = buffer.cloned();
+        }
+        self.index = place.and_then(|place| u32::try_from(place).ok()).unwrap_or(u32::MAX);
+    }
+
+    fn is_of(&self, buffer: &Buffer) -> bool {
+        let known = self.buffer.as_ref();
+        known.is_some_and(|known| known.as_ptr() == buffer.as_ptr() && known.len() == buffer.len())
+    }
+
+    /// Knows of no texts any more: groups are gone, or have other numbers.
+    pub(super) fn forget(&mut self) {
+        self.buffer = None;
+        self.cells.clear();
+        self.turn += 1;
+    }
+
+    /// The texts of a group; `None` if nothing is kept of it.
+    pub(super) fn of_group(&mut self, group: usize) -> Option<SeenOfGroup<'_>> {
+        self.buffer.as_ref()?;
+        if self.parts.len() <= group {
+            self.parts.resize(group + 1, Part::default());
+        }
+        let part = self.parts.get_mut(group)?;
+        if part.turn != self.turn {
+            let start = self.cells.len();
+            if start + self.part > MOST_CELLS {
+                return None;
+            }
+            self.cells.resize(start + self.part, 0);
+            *part = Part { start, turn: self.turn };
+        }
+        let cells = self.cells.get_mut(part.start..part.start + self.part)?;
+        Some(SeenOfGroup { index: self.index, cells })
+    }
+
+    /// Bytes that are held.
+    pub(super) fn held(&self) -> usize {
+        let buffer = self.buffer.as_ref().map_or(0, Buffer::capacity);
+        buffer + self.cells.capacity() * size_of::<u32>() + self.parts.capacity() * size_of::<Part>()
+    }
+}
+
+/// The texts of the buffer that one group has.
+pub(super) struct SeenOfGroup<'s> {
+    index: u32,
+    cells: &'s mut [u32],
+}
+
+impl SeenOfGroup<'_> {
+    /// Whether the group is not known to have the text of a view. It is known then.
+    pub(super) fn is_new(&mut self, view: u128) -> bool {
+        let view = ByteView::from(view);
+        // Shorter texts are in the view itself: there is no place.
+        if view.length <= 12 || view.buffer_index != self.index {
+            return true;
+        }
+        let offset = view.offset as usize;
+        let Some(cell) = self.cells.get_mut(offset / CELL) else { return true };
+        // Never 0. Lengths have 21 bits at most, since the text is in the buffer.
+        let text = view.length << CELL.ilog2() | (offset % CELL) as u32;
+        std::mem::replace(cell, text) != text
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use std::collections::HashSet;
+
+    use datafusion::arrow::array::{StringViewBuilder, UInt32Array};
+
+    use super::*;
+
+    /// Texts of a buffer at these places, each with its length.
+    fn texts(buffer: &Buffer, places: &[(u32, u32)]) -> StringViewArray {
+        let mut texts = StringViewBuilder::new();
+        let block = texts.append_block(buffer.clone());
+        places.iter().for_each(|(offset, length)| texts.try_append_view(block, *offset, *length).unwrap());
+        texts.finish()
+    }
+
+    fn news(seen: &mut SeenTexts, group: usize, texts: &StringViewArray) -> Vec<bool> {
+        seen.begin(texts);
+        let mut of_group = seen.of_group(group);
+        texts.views().iter().map(|view| of_group.as_mut().is_none_or(|group| group.is_new(*view))).collect()
+    }
+
+    #[test]
+    fn a_text_is_new_once_in_each_group_and_buffer() {
+        let buffer = Buffer::from_vec(vec![b'a'; 400]);
+        let repeated = texts(&buffer, &[(4, 36), (44, 36), (4, 36), (44, 36), (4, 12)]);
+        let mut seen = SeenTexts::default();
+        assert_eq!(news(&mut seen, 3, &repeated), [true, true, false, false, true]);
+        assert_eq!(news(&mut seen, 3, &repeated.slice(1, 3)), [false; 3], "another batch of the buffer");
+        assert_eq!(news(&mut seen, 0, &repeated.slice(0, 2)), [true; 2], "another group");
+        let other = Buffer::from_vec(vec![b'b'; 400]);
+        assert_eq!(news(&mut seen, 3, &texts(&other, &[(4, 36)])), [true], "another buffer");
+        assert_eq!(news(&mut seen, 3, &repeated.slice(0, 2)), [true; 2]);
+        seen.forget();
+        assert_eq!(news(&mut seen, 3, &repeated.slice(0, 2)), [true; 2]);
+    }
+
+    /// Texts that begin at the same place, or lie over each other, are different ones.
+    #[test]
+    fn texts_that_overlap_are_not_mistaken_for_each_other() {
+        let buffer = Buffer::from_vec(vec![b'a'; 100]);
+        let places: Vec<(u32, u32)> = (0..60).flat_map(|offset| (13..40).map(move |length| (offset, length))).collect();
+        let mut rows = UInt32Array::from_iter_values(0..places.len() as u32).values().to_vec();
+        rows.extend((0..places.len() as u32).rev());
+        let mut seen = SeenTexts::default();
+        let mut known = HashSet::new();
+        for row in rows {
+            let place = *places.get(row as usize).unwrap();
+            let is_new = news(&mut seen, 1, &texts(&buffer, &[place]));
+            assert!(is_new == [true] || known.contains(&place), "{place:?}");
+            known.insert(place);
+        }
+    }
+
+    /// What is held is bounded, and more groups or larger buffers are no errors.
+    #[test]
+    fn many_groups_and_large_buffers_are_not_kept() {
+        let mut seen = SeenTexts::default();
+        let buffer = Buffer::from_vec(vec![b'a'; LARGEST]);
+        let repeated = texts(&buffer, &[(4, 36), (4, 36)]);
+        let kept = (0..100).filter(|group| news(&mut seen, *group, &repeated) == [true, false]).count();
+        assert_eq!(kept, MOST_CELLS * CELL / LARGEST);
+        assert!(seen.held() <= 2 * (LARGEST + MOST_CELLS * size_of::<u32>()), "{}", seen.held());
+        let larger = texts(&Buffer::from_vec(vec![b'a'; LARGEST + 1]), &[(4, 36), (4, 36)]);
+        assert_eq!(news(&mut seen, 0, &larger), [true, true]);
+        assert!(seen.buffer.is_none());
+    }
+}
