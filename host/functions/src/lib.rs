@@ -46,4 +46,4 @@ pub mod wording;
 pub use arrays::copied_size;
 pub use kernel::{Fallibility, Kernel};
 pub use re2::translated as translated_pattern;
-pub use rows::RowNumbers;
+pub use rows::{DistinctTexts, RowNumbers};

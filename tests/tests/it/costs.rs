@@ -44,6 +44,29 @@ fn private_tokens_are_told_what_an_answer_cost() {
     assert_eq!((cost(&answer, "statements"), cost(&answer, "rows-read")), (Some(1), Some(0)));
 }
 
+/// Of a segment they are not made; they were read all the same.
+#[test]
+fn rows_that_are_only_counted_are_among_those_that_were_read() {
+    let server = Server::start_set(&[("TIDEGATE_INGEST_FLUSH_INTERVAL", "100 ms")]);
+    let events: Vec<Value> = (0..200).map(|n| request(&format!("e{n}"), now() - n, "/a")).collect();
+    server.send("cloudflare.logs.prod", &json!(events));
+    let query = "WITH e AS (SELECT id, project FROM `cloudflare.logs.prod`) SELECT project, COUNT(*) AS n FROM e GROUP BY project";
+    let fields = json!({"name": "edge", "query": query, "cache_duration_seconds": 0});
+    assert_eq!(server.manage("POST", "/api/endpoints", &fields).status, 201);
+    let counted = || {
+        let answer = server.call("GET", "/api/endpoints/query/edge", &[("x-api-key", PRIVATE)], b"");
+        assert_eq!(answer.column("n"), [json!(200)]);
+        assert_eq!(cost(&answer, "rows-read"), Some(200));
+    };
+    counted();
+    let began = std::time::Instant::now();
+    while server.metric("tidegate_store_unflushed_bytes") > 0.0 {
+        assert!(began.elapsed().as_secs() < 20, "not flushed");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    counted();
+}
+
 #[test]
 fn the_slowest_queries_are_listed_with_their_text() {
     let server = Server::start();

@@ -1,12 +1,13 @@
 //! Computing once for each distinct text of a batch.
 //!
 //! Most texts of logs repeat: methods, paths, names of programs. Rows with the same text are found without looking at the
-//! texts ([`RowNumbers`]), and a kernel with a result for each text is computed once for them. Rows with the same text that
-//! are not found are computed again.
+//! texts ([`RowNumbers`]), and a kernel with a result for each text is computed once for them; so are conditions of the engine
+//! ([`DistinctTexts`]). Rows with the same text that are not found are computed again.
 
 use datafusion::arrow::array::{Array, ArrayRef, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 
@@ -15,44 +16,59 @@ use super::numbers::RowNumbers;
 /// Batches with fewer rows are computed row by row.
 const FEW: usize = 64;
 
-/// The distinct texts of an argument.
-#[derive(Debug)]
-pub(super) struct Distinct {
-    /// The arguments, with the distinct texts in the place of the texts.
-    pub(super) arguments: Vec<ColumnarValue>,
-    /// How many there are.
-    pub(super) count: usize,
-    /// For each row the number of its text.
+/// The texts of a column that differ, and which of them each row has.
+#[derive(Debug, Clone)]
+pub struct DistinctTexts {
+    /// The texts, and NULL if a row has none. Some may stand here twice.
+    pub texts: ArrayRef,
     rows: UInt32Array,
 }
 
+impl DistinctTexts {
+    /// `None` for what are no texts, for few rows, and if most texts differ: then nothing is saved.
+    pub fn of(rows: &ArrayRef) -> Option<Self> {
+        if *rows.data_type() != DataType::Utf8View || rows.len() < FEW {
+            return None;
+        }
+        let mut numbers = RowNumbers::new();
+        let (firsts, numbers) = numbers.of(std::slice::from_ref(rows))?;
+        let texts = take(rows, &UInt32Array::from_iter_values(firsts.iter().copied()), None).ok()?;
+        Some(Self { texts, rows: UInt32Array::from_iter_values(numbers.iter().copied()) })
+    }
+
+    /// The results of the texts as results of the rows.
+    ///
+    /// # Errors
+    /// Another number of results than of texts.
+    pub fn repeated(&self, results: &ArrayRef) -> Result<ArrayRef> {
+        if results.len() != self.texts.len() {
+            return internal_err!("{} results of {} texts", results.len(), self.texts.len());
+        }
+        Ok(take(results, &self.rows, None)?)
+    }
+}
+
+/// Arguments of a kernel with the texts that differ in the place of the texts.
+#[derive(Debug)]
+pub(super) struct Distinct {
+    pub(super) arguments: Vec<ColumnarValue>,
+    pub(super) texts: DistinctTexts,
+}
+
 impl Distinct {
-    /// The distinct texts of the one argument that is not constant; `None` if there is no such argument, or if most of
-    /// its texts differ.
+    /// Those of the one argument that is not constant; `None` if there is no such argument, or if it saves nothing.
     pub(super) fn of(arguments: &[ColumnarValue]) -> Option<Self> {
         let mut arrays = arguments.iter().filter_map(|argument| match argument {
             ColumnarValue::Array(array) => Some(array),
             ColumnarValue::Scalar(_) => None,
         });
-        let texts = arrays.next().filter(|array| *array.data_type() == DataType::Utf8View)?;
-        if arrays.next().is_some() || texts.len() < FEW {
-            return None;
-        }
-        let mut numbers = RowNumbers::new();
-        let (firsts, rows) = numbers.of(std::slice::from_ref(texts))?;
-        let distinct = take(texts, &UInt32Array::from_iter_values(firsts.iter().copied()), None).ok()?;
-        let rows = UInt32Array::from_iter_values(rows.iter().copied());
-        let count = distinct.len();
+        let (Some(array), None) = (arrays.next(), arrays.next()) else { return None };
+        let texts = DistinctTexts::of(array)?;
         let arguments = arguments.iter().map(|argument| match argument {
-            ColumnarValue::Array(_) => ColumnarValue::Array(ArrayRef::clone(&distinct)),
+            ColumnarValue::Array(_) => ColumnarValue::Array(ArrayRef::clone(&texts.texts)),
             ColumnarValue::Scalar(scalar) => ColumnarValue::Scalar(scalar.clone()),
         });
-        Some(Self { arguments: arguments.collect(), count, rows })
-    }
-
-    /// The results of the distinct texts as results of the rows.
-    pub(super) fn repeated(&self, results: &ArrayRef) -> Result<ArrayRef> {
-        Ok(take(results, &self.rows, None)?)
+        Some(Self { arguments: arguments.collect(), texts })
     }
 }
 

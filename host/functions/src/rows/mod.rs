@@ -28,6 +28,7 @@ use crate::context::{count_copied, count_made, failed, value_error};
 use arguments::Column;
 pub(crate) use arguments::Row;
 use distinct::Distinct;
+pub use distinct::DistinctTexts;
 pub use numbers::RowNumbers;
 use out::ELEMENT;
 pub(crate) use out::{Item, Items, MAX_BATCH, MAX_SERIES, MAX_VALUE, Out, RowError, RowResult, check_batch, limit};
@@ -126,8 +127,8 @@ pub(crate) fn compute(
 ) -> Result<(ArrayRef, bool)> {
     let distinct = if body.makes_views() { Distinct::of(arguments) } else { None };
     let Some(distinct) = distinct else { return compute_rows(body, nulls, safe, arguments, rows) };
-    let (results, _) = compute_rows(body, nulls, safe, &distinct.arguments, distinct.count)?;
-    let results = distinct.repeated(&results)?;
+    let (results, _) = compute_rows(body, nulls, safe, &distinct.arguments, distinct.texts.texts.len())?;
+    let results = distinct.texts.repeated(&results)?;
     if let Some(texts) = results.as_string_view_opt() {
         // As if each row had made its text: whoever copies the rows copies that much.
         check_batch(texts.lengths().map(|length| length as usize).fold(0, usize::saturating_add))?;

@@ -1,16 +1,15 @@
 //! Conditions on texts that repeat: each text of a batch is looked at once.
 //!
 //! "How many requests have `/rest` in their path, how many `/auth`" searches each path once for each count, and most paths
-//! stand in a batch many times. The rows of a batch with the same text are found once for all conditions on it
-//! ([`RowNumbers`]); each condition is computed of the texts, and its results are handed to their rows. Where most texts
-//! differ, it is computed of the rows.
+//! stand in a batch many times. The texts of a batch are found once for all conditions on them ([`DistinctTexts`]); each
+//! condition is computed of the texts, and its results are handed to their rows. Where most texts differ, it is computed
+//! of the rows.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::take;
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -18,42 +17,32 @@ use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, LikeExpr, Literal};
-use tidegate_functions::RowNumbers;
+use tidegate_functions::DistinctTexts;
 
-/// Batches with fewer rows are not worth it.
-const FEW: usize = 64;
-
-/// The texts of a column of the batch at hand, which the conditions of one operator share.
+/// The texts of the columns of the batch at hand, which the conditions of one operator share.
 #[derive(Debug, Default)]
 pub(super) struct Texts(Mutex<Vec<KnownTexts>>);
 
 /// The texts of one column.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct KnownTexts {
     column: usize,
     rows: ArrayRef,
-    /// The texts that differ, and for each row the number of its text; `None` if most of them differ.
-    repeated: Option<(ArrayRef, UInt32Array)>,
+    /// `None` if most of them differ.
+    distinct: Option<DistinctTexts>,
 }
 
 impl Texts {
     /// The texts of a column, which are found once for each batch.
-    fn of(&self, column: usize, rows: &ArrayRef) -> Result<Option<(ArrayRef, UInt32Array)>> {
+    fn of(&self, column: usize, rows: &ArrayRef) -> Option<DistinctTexts> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(texts) = known.iter().find(|texts| texts.column == column && Arc::ptr_eq(&texts.rows, rows)) {
-            return Ok(texts.repeated.clone());
+            return texts.distinct.clone();
         }
-        let mut numbers = RowNumbers::new();
-        let repeated = match numbers.of(std::slice::from_ref(rows)) {
-            Some((firsts, numbers)) => {
-                let texts = take(rows, &UInt32Array::from_iter_values(firsts.iter().copied()), None)?;
-                Some((texts, UInt32Array::from_iter_values(numbers.iter().copied())))
-            }
-            None => None,
-        };
+        let distinct = DistinctTexts::of(rows);
         known.retain(|texts| texts.column != column);
-        known.push(KnownTexts { column, rows: Arc::clone(rows), repeated: repeated.clone() });
-        Ok(repeated)
+        known.push(KnownTexts { column, rows: Arc::clone(rows), distinct: distinct.clone() });
+        distinct
     }
 
     /// Lets go of the batch.
@@ -135,15 +124,12 @@ impl PhysicalExpr for TextCondition {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        let rows = batch.columns().get(self.column.index()).filter(|rows| rows.len() >= FEW);
-        let repeated = match rows {
-            Some(rows) => self.texts.of(self.column.index(), rows)?,
-            None => None,
-        };
-        let Some((texts, numbers)) = repeated else { return self.whole.evaluate(batch) };
-        let count = texts.len();
+        let rows = batch.columns().get(self.column.index());
+        let distinct = rows.and_then(|rows| self.texts.of(self.column.index(), rows));
+        let Some(distinct) = distinct else { return self.whole.evaluate(batch) };
+        let (texts, count) = (Arc::clone(&distinct.texts), distinct.texts.len());
         let results = self.condition.evaluate(&RecordBatch::try_new(Arc::clone(&self.schema), vec![texts])?)?;
-        Ok(ColumnarValue::Array(take(&results.into_array(count)?, &numbers, None)?))
+        Ok(ColumnarValue::Array(distinct.repeated(&results.into_array(count)?)?))
     }
 
     fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
@@ -156,5 +142,52 @@ impl PhysicalExpr for TextCondition {
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.whole.fmt_sql(f)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use datafusion::arrow::array::{AsArray, StringViewArray};
+    use datafusion::logical_expr::Operator;
+    use datafusion::physical_expr::expressions::{BinaryExpr, lit};
+
+    use super::*;
+
+    fn like(column: &str, place: usize, pattern: &str) -> Arc<dyn PhysicalExpr> {
+        Arc::new(LikeExpr::new(false, false, Arc::new(Column::new(column, place)), lit(pattern)))
+    }
+
+    /// Two conditions on one column find its texts once; where each row has another text, rows are looked at.
+    #[test]
+    fn a_text_that_repeats_is_looked_at_once() {
+        let field = |name: &str| Field::new(name, DataType::Utf8View, true);
+        let schema = Arc::new(Schema::new(vec![field("same"), field("other")]));
+        let known: StringViewArray = [Some("/rest/v1/a/longer/path"), Some("/auth"), None].into_iter().collect();
+        let same = take_texts(&known, (0..900).map(|row| row % 3));
+        let other: StringViewArray = (0..900).map(|row| Some(format!("/rest/v1/a/path/of/its/own/{row}"))).collect();
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![same, Arc::new(other)]).unwrap();
+        let texts = Arc::new(Texts::default());
+        let either = |one, another| Arc::new(BinaryExpr::new(one, Operator::Or, another)) as Arc<dyn PhysicalExpr>;
+        for (column, place, distinct) in [("same", 0, Some(3)), ("other", 1, None)] {
+            let whole = either(like(column, place, "%/v1/%1"), like(column, place, "/auth%"));
+            let once = once_for_each_text(Arc::clone(&whole), &schema, &texts).unwrap();
+            let values = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(&batch).unwrap().into_array(900).unwrap();
+            assert_eq!(values(&once).as_boolean(), values(&whole).as_boolean());
+            {
+                let known = texts.0.lock().unwrap();
+                let found = known.iter().find(|known| known.column == place).unwrap();
+                assert_eq!(found.distinct.as_ref().map(|distinct| distinct.texts.len()), distinct);
+            }
+            assert_eq!(once.to_string(), whole.to_string());
+        }
+        assert_eq!(texts.0.lock().unwrap().len(), 2);
+        texts.clear();
+        assert!(texts.0.lock().unwrap().is_empty());
+    }
+
+    fn take_texts(of: &StringViewArray, places: impl Iterator<Item = u32>) -> ArrayRef {
+        let places = datafusion::arrow::array::UInt32Array::from_iter_values(places);
+        datafusion::arrow::compute::take(of, &places, None).unwrap()
     }
 }

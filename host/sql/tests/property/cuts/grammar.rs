@@ -137,14 +137,14 @@ impl Make<'_, '_> {
             5 => format!("{} {}IN ('p0', '{}')", at.p, self.pick(&["", "NOT "]), self.pick(&["p2", "p3"])),
             6 => format!("{} {} {}", at.n, self.pick(&[">", "<=", "="]), self.pick(&[20, 21, 33, 43])),
             7 => format!("{} {} {}", at.s, self.pick(&["=", ">=", "<"]), self.pick(&[200, 404, 500])),
-            8 => format!("{} IS {}NULL", self.pick(&[at.n, at.s, at.l]), self.pick(&["", "NOT "])),
+            8 => format!("{} IS {}NULL", self.pick(&[at.n, at.s, at.l, at.p]), self.pick(&["", "NOT "])),
             9 => {
                 let texts = [Some(at.k), at.u];
                 let text = self.pick(&texts).unwrap_or(at.k);
                 self.text_condition(text)
             }
             10 => format!("{} {} '8{}'", at.id, self.pick(&["<", ">="]), self.below(10)),
-            11 => format!("{} = '{}'", at.l, self.pick(&["a", "b"])),
+            11 => format!("{} = '{}'", at.l, self.pick(&["a", "b", "p1", "[\"p1\"]"])),
             12 | 13 => {
                 let id = self.pick(&[Some(at.id), at.t]).unwrap_or(at.id);
                 self.id_condition(id)

@@ -118,9 +118,14 @@ impl World {
         let mixed = tape.below(3) == 0;
         // Segments all of whose ids are UUIDs keep them in another form: in no part, in all, in most.
         let uuids_in = tape.pick(&[0, 1, 1, 2]);
+        // A text that is a list in the first row is text for readers, and a list in segments.
+        let listed = tape.pick(&[None, None, Some("late"), Some("project")]);
+        // One record in most rows, which is a list for readers once a row has two.
+        let several = tape.below(5) == 0;
         let shown = format!(
             "{segments} segments and {memory} batches in memory, up to {per_part} rows each, {row_group_rows} rows a \
-             row group, {run_rows} a run, merged {merge:?}, times {times:?}, late fields from {late}, UUIDs {uuids_in}"
+             row group, {run_rows} a run, merged {merge:?}, times {times:?}, late fields from {late}, UUIDs {uuids_in}, \
+             lists of {listed:?}, several records {several}"
         );
         let mut number = 0;
         let parts = (0..segments + memory).map(|part| {
@@ -137,11 +142,16 @@ impl World {
                     Times::Same => 7,
                 };
                 number += 1;
-                row(tape, number - 1, second, Kinds { late: part as usize >= late, mixed, uuids })
+                let kinds = Kinds { late: part as usize >= late, mixed, uuids, listed, several };
+                row(tape, number - 1, second, kinds)
             });
             rows.collect()
         });
-        let parts = parts.collect();
+        let mut parts: Vec<Vec<Json>> = parts.collect();
+        // It has been a text, too.
+        if let (Some(listed), Some(row)) = (listed, parts.last_mut().and_then(|rows| rows.last_mut())) {
+            row[listed] = json!("p1");
+        }
         Self::of(parts, segments, Layout { row_group_rows, run_rows, merge }, shown).await
     }
 
@@ -274,6 +284,10 @@ struct Kinds {
     mixed: bool,
     /// Ids that are UUIDs.
     uuids: bool,
+    /// Lists in the place of the texts of a field.
+    listed: Option<&'static str>,
+    /// Several records in the place of one.
+    several: bool,
 }
 
 /// The id of a row. In another order than the times.
@@ -282,7 +296,8 @@ pub(super) fn id(number: i64, is_uuid: bool) -> String {
     if is_uuid { format!("{id}00-0000-4000-8000-{number:012x}") } else { id }
 }
 
-fn row(tape: &mut Tape<'_>, number: i64, second: i64, Kinds { late, mixed, uuids }: Kinds) -> Json {
+fn row(tape: &mut Tape<'_>, number: i64, second: i64, kinds: Kinds) -> Json {
+    let Kinds { late, mixed, uuids, listed, several } = kinds;
     let word = tape.pick(&["GET", "POST", "PATCH", "rare", "GET", "503 of 10.0.77", "GET", "POST"]);
     let mut row = json!({
         "id": id(number, uuids), "timestamp": (START + second) * 1_000_000, "project": format!("p{}", tape.below(4)),
@@ -325,6 +340,13 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, Kinds { late, mixed, uuids
         row["n"] = json!(1);
         row["metadata"] =
             json!({"status": 200, "o": {"x": 1}, "tags": [1, 2], "web": {"url": "GET 1"}, "trace": id(0, uuids)});
+    }
+    if let Some(listed) = listed.filter(|_| number == 0 || tape.below(8) == 0) {
+        row[listed] = json!(["p1"]);
+    }
+    if several && number > 0 && row.get("metadata").is_some() && tape.below(8) == 0 {
+        let metadata = row["metadata"].take();
+        row["metadata"] = json!([metadata, {"status": 404, "web": {"url": "PATCH 1"}}]);
     }
     row
 }
