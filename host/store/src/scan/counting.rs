@@ -2,11 +2,11 @@
 //!
 //! A scan of rows that are only counted by the value of a column ([`counted_rows`](super::counted_rows)) need not make the
 //! rows. Of each row group whose column is a dictionary ([`value_counts`]), the values come out once, with how often they
-//! stand there. The conditions of the scan must hold for every row that is read of the file, which the file itself tells: by
-//! the fields that no row lacks, and the one project that these rows have ([`expr_adapter`](super::expr_adapter)). Other row
-//! groups are read as rows.
+//! stand there. The conditions of the scan must hold for every row of the row group, which the file itself tells: by
+//! the fields that no row lacks, the one project that these rows have ([`expr_adapter`](super::expr_adapter)), and the first
+//! and the last time of the row group. Other row groups are read as rows.
 
-use std::{fmt, sync::Arc, vec};
+use std::{fmt, ops::RangeInclusive, sync::Arc, vec};
 
 use datafusion::{
     arrow::{array::RecordBatch, datatypes::SchemaRef},
@@ -16,7 +16,12 @@ use datafusion::{
         physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess},
     },
     error::Result,
-    physical_expr::{PhysicalExpr, expressions::Column, expressions::Literal},
+    logical_expr::Operator,
+    physical_expr::{
+        PhysicalExpr,
+        expressions::{BinaryExpr, Column, Literal},
+        split_conjunction,
+    },
     physical_expr_adapter::PhysicalExprAdapterFactory,
     physical_plan::metrics::Count,
 };
@@ -25,12 +30,22 @@ use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
-use parquet::{arrow::async_reader::AsyncFileReader, file::metadata::ParquetMetaData};
+use parquet::{
+    arrow::async_reader::AsyncFileReader,
+    file::{
+        metadata::{ColumnChunkMetaData, ParquetMetaData},
+        statistics::Statistics,
+    },
+};
 
 use crate::{
+    field_names::TIMESTAMP,
     scan::expr_adapter::field_chain,
     segment::value_counts::{is_countable, value_counts},
 };
+
+/// The bounds of times that are not bounded.
+const ANY_TIME: RangeInclusive<i64> = i64::MIN..=i64::MAX;
 
 /// What a scan counts.
 #[derive(Debug)]
@@ -49,6 +64,15 @@ pub(crate) struct Counting {
     pub(crate) rows: Count,
 }
 
+/// What can be counted of a file.
+#[derive(Debug)]
+pub(crate) struct Countable {
+    /// The path of the column.
+    path: Vec<String>,
+    /// Row groups are counted whose times are all among these.
+    times: RangeInclusive<i64>,
+}
+
 /// What is counted of a file.
 pub(crate) struct CountedGroups {
     counting: Arc<Counting>,
@@ -60,17 +84,18 @@ pub(crate) struct CountedGroups {
 }
 
 impl Counting {
-    /// What can be counted of a file by the column at `path`, and what is left to be read of it, if anything; `None` if nothing
-    /// can be counted.
+    /// What is counted of a file, and what is left to be read of it, if anything; `None` if nothing is counted.
     pub(crate) fn split(
         self: &Arc<Self>,
         file: &PartitionedFile,
-        path: &[String],
+        Countable { path, times }: &Countable,
         footer: Arc<ParquetMetaData>,
         reader: Box<dyn AsyncFileReader + Send>,
     ) -> Option<(CountedGroups, Option<ParquetAccessPlan>)> {
         let columns = footer.file_metadata().schema_descr().columns();
-        let column = columns.iter().position(|column| column.path().parts() == path)?;
+        let place = |path: &[String]| columns.iter().position(|column| column.path().parts() == path);
+        let column = place(path)?;
+        let time = place(&[TIMESTAMP.to_owned()]);
         let mut access = match file.extension::<ParquetAccessPlan>() {
             Some(access) if access.len() != footer.num_row_groups() => return None,
             _ if file.range.is_some() => return None,
@@ -81,7 +106,9 @@ impl Counting {
         let is_counted = |(place, access): &(usize, &RowGroupAccess)| {
             let Some(group) = footer.row_groups().get(*place) else { return false };
             let chunk = group.columns().get(column).filter(|chunk| chunk.num_values() == group.num_rows());
-            matches!(access, RowGroupAccess::Scan) && chunk.is_some_and(|chunk| is_countable(chunk, kind))
+            matches!(access, RowGroupAccess::Scan)
+                && chunk.is_some_and(|chunk| is_countable(chunk, kind))
+                && (*times == ANY_TIME || time.is_some_and(|time| are_within(group.columns().get(time), times)))
         };
         let groups: Vec<usize> = access.inner().iter().enumerate().filter(is_counted).map(|(place, _)| place).collect();
         if groups.is_empty() {
@@ -93,20 +120,15 @@ impl Counting {
         Some((counted, is_read.then_some(access)))
     }
 
-    /// The path of the column in a file with this schema; `None` if conditions are left there, or the value is no column as
-    /// it is.
+    /// What can be counted of a file with this schema; `None` if other conditions than those of times are left there, or the
+    /// value is no column as it is.
     ///
     /// # Errors
     /// Expressions that do not fit the file, which the scan of its rows would refuse too.
-    pub(crate) fn path(&self, schema: &SchemaRef) -> Result<Option<Vec<String>>> {
+    pub(crate) fn countable(&self, schema: &SchemaRef) -> Result<Option<Countable>> {
         let adapter = self.adapters.create(Arc::clone(&self.table), Arc::clone(schema))?;
-        if let Some(condition) = &self.condition {
-            let condition = adapter.rewrite(Arc::clone(condition))?;
-            let holds = condition.downcast_ref::<Literal>().map(Literal::value) == Some(&ScalarValue::from(true));
-            if !holds {
-                return Ok(None);
-            }
-        }
+        let condition = self.condition.as_ref().map(|condition| adapter.rewrite(Arc::clone(condition))).transpose()?;
+        let Some(times) = condition.as_ref().map_or(Some(ANY_TIME), time_bounds) else { return Ok(None) };
         let value = adapter.rewrite(Arc::clone(&self.value))?;
         let (column, fields) = match (value.downcast_ref::<Column>(), field_chain(&value)) {
             (Some(column), _) => (column, Vec::new()),
@@ -116,8 +138,50 @@ impl Counting {
         if value.data_type(schema)? != *self.output.field(0).data_type() {
             return Ok(None);
         }
-        Ok(Some(std::iter::once(column.name()).chain(fields).map(str::to_owned).collect()))
+        let path = std::iter::once(column.name()).chain(fields).map(str::to_owned).collect();
+        Ok(Some(Countable { path, times }))
     }
+}
+
+/// The bounds of times that a condition is, and nothing else; `None` for other conditions.
+fn time_bounds(condition: &Arc<dyn PhysicalExpr>) -> Option<RangeInclusive<i64>> {
+    let (mut least, mut most) = ANY_TIME.into_inner();
+    for part in split_conjunction(condition) {
+        if part.downcast_ref::<Literal>().map(Literal::value) == Some(&ScalarValue::from(true)) {
+            continue;
+        }
+        let comparison = part.downcast_ref::<BinaryExpr>()?;
+        let sides = (comparison.left(), *comparison.op(), comparison.right());
+        let (column, operator, bound) = match sides.0.downcast_ref::<Column>() {
+            Some(column) => (column, sides.1, sides.2),
+            None => (sides.2.downcast_ref::<Column>()?, sides.1.swap()?, sides.0),
+        };
+        let ScalarValue::TimestampMicrosecond(Some(bound), None) = bound.downcast_ref::<Literal>()?.value() else {
+            return None;
+        };
+        if column.name() != TIMESTAMP {
+            return None;
+        }
+        match operator {
+            Operator::GtEq => least = least.max(*bound),
+            Operator::Gt => least = least.max(bound.checked_add(1)?),
+            Operator::LtEq => most = most.min(*bound),
+            Operator::Lt => most = most.min(bound.checked_sub(1)?),
+            _ => return None,
+        }
+    }
+    Some(least..=most)
+}
+
+/// Whether all times of a column chunk are among these, as far as it tells.
+fn are_within(chunk: Option<&ColumnChunkMetaData>, times: &RangeInclusive<i64>) -> bool {
+    let Some(Statistics::Int64(known)) = chunk.and_then(ColumnChunkMetaData::statistics) else { return false };
+    let has_value = |value: Option<&i64>| value.is_some_and(|value| times.contains(value));
+    known.null_count_opt() == Some(0)
+        && known.min_is_exact()
+        && known.max_is_exact()
+        && has_value(known.min_opt())
+        && has_value(known.max_opt())
 }
 
 impl CountedGroups {

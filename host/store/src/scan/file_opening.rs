@@ -193,9 +193,9 @@ impl Preparation {
                 Some(schema) => schema,
                 None => self.schemas.read(&file, &reader.get_metadata(None).await?)?,
             };
-            if let Some(path) = counting.path(&schema)? {
+            if let Some(countable) = counting.countable(&schema)? {
                 let footer = reader.get_metadata(None).await?;
-                if let Some((counted, rest)) = counting.split(&file, &path, footer, reader) {
+                if let Some((counted, rest)) = counting.split(&file, &countable, footer, reader) {
                     let rest = match rest {
                         Some(access) => Some(self.prepared_rows(file.with_extension(access)).await?),
                         None => None,
@@ -210,7 +210,7 @@ impl Preparation {
     /// Whether something may be counted of a file with this schema.
     fn counts(&self, schema: &SchemaRef) -> Result<bool> {
         match &self.counting {
-            Some(counting) => Ok(counting.path(schema)?.is_some()),
+            Some(counting) => Ok(counting.countable(schema)?.is_some()),
             None => Ok(false),
         }
     }

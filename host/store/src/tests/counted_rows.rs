@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use datafusion::{
     arrow::array::AsArray,
     arrow::datatypes::Int64Type,
+    common::ScalarValue,
     physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, displayable},
     prelude::{DataFrame, Expr, SessionConfig, SessionContext, col, lit},
 };
@@ -119,6 +120,40 @@ async fn values_come_with_their_counts() {
     }
 }
 
+/// Row groups that lie in a range of times as a whole are counted; the others, at its ends, are read as rows.
+#[tokio::test]
+async fn row_groups_within_a_range_of_times_are_counted() {
+    type Holds = fn(i64) -> bool;
+    let time = |number: i64| lit(ScalarValue::TimestampMicrosecond(Some(START + number), None));
+    let at = || col("timestamp");
+    let cases: [(Expr, Holds, bool); 11] = [
+        (at().gt_eq(time(120)), |n| n >= 120, true),
+        (at().gt(time(120)), |n| n > 120, true),
+        (at().gt_eq(time(121)).and(at().lt(time(660))), |n| (121..660).contains(&n), true),
+        (at().between(time(59), time(720)), |n| (59..=720).contains(&n), true),
+        (time(600).gt(at()), |n| n < 600, true),
+        (time(600).lt_eq(at()), |n| n >= 600, true),
+        (at().between(time(10), time(20)), |n| (10..=20).contains(&n), false),
+        (at().lt(lit("2023-11-14T22:13:20.000450Z")), |n| n < 450, true),
+        // Not of times alone, or no range.
+        (at().gt_eq(time(120)).and(col("n").lt(lit(4_i64))), |n| n >= 120 && n % 5 < 4, false),
+        (at().gt_eq(time(120)).or(col("n").eq(lit(1_i64))), |n| n >= 120 || n % 5 == 1, false),
+        (at().not_eq(time(3)), |n| n != 3, false),
+    ];
+    for in_memory in [0, 50] {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, events) = filled(&dir, in_memory).await;
+        for (filter, holds, are_counted) in &cases {
+            let shown = format!("{filter}, {in_memory} in memory");
+            let (found, out, without) = counts(frame(&store, Some(filter.clone()), leaf("status"))).await.unwrap();
+            let holds = |event: &Value| holds(event["timestamp"].as_i64().unwrap() - START);
+            assert_eq!(found, expected(&events, holds, "/metadata/status"), "{shown}");
+            assert_eq!(out + without, events.iter().filter(|event| holds(event)).count(), "{shown}");
+            assert_eq!(without > 0, *are_counted, "{shown}: {without} were counted");
+        }
+    }
+}
+
 /// Where all rows that are read have the project of the condition, it leaves nothing to look at.
 #[tokio::test]
 async fn rows_of_one_project_are_counted() {
@@ -154,17 +189,10 @@ async fn rows_are_counted_one_by_one_where_the_column_does_not_tell_all() {
         // Some rows lack it; each row has another one; a condition is left.
         type Passes = fn(&Value) -> bool;
         let by_number: Passes = |event| event["n"].as_i64() > Some(2);
-        let by_time: Passes = |event| event["timestamp"].as_i64() < Some(START + 450);
         for (filter, passes, value, pointer) in [
             (None, (|_| true) as Passes, leaf("some"), "/metadata/some"),
             (None, |_| true, col("id"), "/id"),
             (Some(col("n").gt(lit(2_i64))), by_number, leaf("status"), "/metadata/status"),
-            (
-                Some(col("timestamp").lt(lit("2023-11-14T22:13:20.000450Z"))),
-                by_time,
-                leaf("status"),
-                "/metadata/status",
-            ),
         ] {
             let (found, _, without) = counts(frame(&store, filter, value)).await.unwrap();
             assert_eq!((found, without), (expected(&events, passes, pointer), 0), "{pointer}");
