@@ -237,6 +237,15 @@ impl Server {
         line.map_or(0.0, |number| number.parse().unwrap())
     }
 
+    /// Waits until all events are in segments, a minute at most.
+    pub fn until_flushed(&self) {
+        let began = Instant::now();
+        while self.metric("tidegate_store_unflushed_bytes") > 0.0 {
+            assert!(began.elapsed() < Duration::from_secs(60), "not flushed");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// What the server printed so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

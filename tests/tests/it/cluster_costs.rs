@@ -149,7 +149,7 @@ fn copies_of_the_catalog() {
                 server.send(source, &json!([request(&format!("{made}"), now(), "/a")]));
             }
         }
-        wait("not flushed", || server.metric("tidegate_store_unflushed_bytes") == 0.0);
+        server.until_flushed();
         let has = server.metric("tidegate_store_segments");
         // A change a second and a half at a time, as often as there is a copy.
         let changes = |server: &Server, number: usize| {
@@ -217,7 +217,7 @@ fn ingest_with_copies() {
             let (name, server) = &servers[place];
             let cost = milliseconds(server, || {
                 calls.iter().for_each(|call| server.send(EDGE, call));
-                wait("not flushed", || server.metric("tidegate_store_unflushed_bytes") == 0.0);
+                server.until_flushed();
                 if *name != "without" {
                     settled(server);
                 }

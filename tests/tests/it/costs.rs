@@ -59,11 +59,7 @@ fn rows_that_are_only_counted_are_among_those_that_were_read() {
         assert_eq!(cost(&answer, "rows-read"), Some(200));
     };
     counted();
-    let began = std::time::Instant::now();
-    while server.metric("tidegate_store_unflushed_bytes") > 0.0 {
-        assert!(began.elapsed().as_secs() < 20, "not flushed");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    server.until_flushed();
     counted();
 }
 

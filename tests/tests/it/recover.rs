@@ -49,7 +49,7 @@ fn wait(server: &Server, what: &str, is_so: impl Fn() -> bool) {
 
 /// Until everything is in segments, and a copy of the catalog was taken after that.
 fn settled(server: &Server) {
-    wait(server, "no flush", || server.metric("tidegate_store_unflushed_bytes") == 0.0);
+    server.until_flushed();
     let now = tidegate_tests::now() / 1_000_000;
     // So that the time of a later copy is another number.
     std::thread::sleep(Duration::from_secs(1));

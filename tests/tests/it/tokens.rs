@@ -213,11 +213,7 @@ fn a_pin_holds_where_the_project_was_once_a_list() {
         assert_eq!(ask(&server, &token, "logs.all", &[("sql", sql)]).ids(), ["1", "3"]);
     };
     seen();
-    let began = std::time::Instant::now();
-    while server.metric("tidegate_store_unflushed_bytes") > 0.0 {
-        assert!(began.elapsed().as_secs() < 20, "not flushed");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    server.until_flushed();
     seen();
 }
 

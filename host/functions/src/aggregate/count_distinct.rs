@@ -115,7 +115,8 @@ impl TextCounts {
     }
 
     fn take(&mut self, emit: EmitTo) -> Vec<TextSet> {
-        self.seen.forget();
+        // Groups are gone, or have other numbers; and who takes them may want the memory back.
+        self.seen = SeenTexts::default();
         let groups = emit.take_needed(&mut self.groups);
         self.held = self.held.saturating_sub(groups.iter().map(TextSet::held).sum());
         groups

@@ -150,12 +150,17 @@ impl PhysicalExpr for TextCondition {
 mod tests {
     use datafusion::arrow::array::{AsArray, StringViewArray};
     use datafusion::logical_expr::Operator;
-    use datafusion::physical_expr::expressions::{BinaryExpr, lit};
+    use datafusion::physical_expr::expressions::BinaryExpr;
+    use datafusion::scalar::ScalarValue;
 
     use super::*;
 
+    fn view(text: &str) -> Arc<dyn PhysicalExpr> {
+        Arc::new(Literal::new(ScalarValue::Utf8View(Some(text.to_owned()))))
+    }
+
     fn like(column: &str, place: usize, pattern: &str) -> Arc<dyn PhysicalExpr> {
-        Arc::new(LikeExpr::new(false, false, Arc::new(Column::new(column, place)), lit(pattern)))
+        Arc::new(LikeExpr::new(false, false, Arc::new(Column::new(column, place)), view(pattern)))
     }
 
     /// Two conditions on one column find its texts once; where each row has another text, rows are looked at.
