@@ -498,7 +498,7 @@ test("LQL and the saved query can be followed, and what cannot be says why", asy
   await accessible("live mode without rows");
   await page.goto(explore({ live: "1", q: "SELECT COUNT(*) AS n FROM postgres_logs" }));
   await page.getByRole("alert").getByText("cannot be followed").waitFor();
-  assert.equal(await page.getByRole("button", { name: "Live", exact: true }).getAttribute("aria-pressed"), "false");
+  await page.getByRole("button", { name: "Live", exact: true, pressed: false }).waitFor();
   await followers(0);
 });
 
