@@ -1,21 +1,27 @@
 //! Which conditions the engine's reader applies to the rows of every segment.
 //!
-//! The reader takes a condition where the *table* has a leaf at its path. When it opens a file that has a list or a record
-//! there, it ignores the condition, and all rows of the file pass. Segments keep the columns that they were written with
-//! ([`kind`](crate::schema::kind)): a path that is text for the table may be a list in a segment, and a list of records may be
-//! one record. Conditions on such paths stay above the scan. A file that has one all the same is an error: rows
-//! that no condition looked at could be those of another tenant.
+//! The reader applies a condition on leaves of the file, and on lists where a function that it knows looks at them. Whether
+//! it does is decided twice: for the table, when the condition is taken, and for each file, after the condition was rewritten
+//! for its columns. A condition that is no longer fit there is *ignored*, and all rows of the file pass. That happens
+//!
+//! - where the file has a list or a record, and the table a leaf or a list of records: segments keep the columns that they were
+//!   written with ([`kind`](crate::schema::kind));
+//! - where rewriting leaves a list without the function that made the condition fit: of `tags IS NULL OR ARRAY_LENGTH(tags) > 2`
+//!   the first half goes where each row has tags.
+//!
+//! Such conditions stay above the scan. A file with another kind of column all the same is an error: rows that no condition
+//! looked at could be those of another tenant.
 
 use std::{iter::once, mem::discriminant, sync::Arc};
 
 use datafusion::{
     arrow::datatypes::{DataType, Schema},
-    common::{
-        exec_err,
-        tree_node::{TreeNode, TreeNodeRecursion},
-    },
+    common::exec_err,
     error::Result,
-    physical_expr::{PhysicalExpr, expressions::Column},
+    physical_expr::{
+        PhysicalExpr, ScalarFunctionExpr,
+        expressions::{Column, IsNotNullExpr, IsNullExpr},
+    },
 };
 
 use crate::{
@@ -27,13 +33,16 @@ use crate::{
     },
 };
 
+/// The functions of lists that the reader knows, besides tests for NULL (`supported_predicates.rs` of the engine's reader).
+const OF_LISTS: [&str; 3] = ["array_has", "array_has_all", "array_has_any"];
+
 /// Whether the reader applies a condition over the columns of the table to each row of each segment.
 pub(crate) fn is_applied(condition: &Arc<dyn PhysicalExpr>, shape: &Shape) -> bool {
-    paths(condition).iter().all(|path| {
+    looks(condition).iter().all(|Look { path, of_list }| {
         let mut names = path.iter().map(String::as_str);
         match shape.resolve(names.next().unwrap_or_default(), names) {
-            Some(PathTarget::Value(Kind::List { mixed, .. })) => !mixed,
-            Some(PathTarget::Value(Kind::Record { many, .. })) => !many,
+            Some(PathTarget::Value(Kind::List { mixed, .. })) => !mixed && *of_list,
+            Some(PathTarget::Value(Kind::Record { .. })) => false,
             Some(_) => true,
             // Columns that no event has, such as places, are leaves.
             None => path.len() == 1,
@@ -47,7 +56,8 @@ pub(crate) struct ConditionPaths(Vec<Vec<String>>);
 
 impl ConditionPaths {
     pub(crate) fn of(condition: Option<&Arc<dyn PhysicalExpr>>) -> Self {
-        ConditionPaths(condition.map(paths).unwrap_or_default())
+        let looks = condition.map(looks).unwrap_or_default();
+        ConditionPaths(looks.into_iter().map(|look| look.path).collect())
     }
 
     /// Makes sure that the reader applies the conditions to a file.
@@ -67,18 +77,31 @@ impl ConditionPaths {
     }
 }
 
-/// The paths of an expression: columns, and fields of records below them.
-fn paths(expr: &Arc<dyn PhysicalExpr>) -> Vec<Vec<String>> {
-    let mut paths = Vec::new();
-    let all = expr.apply(|expr| {
+/// Where an expression looks at a value.
+struct Look {
+    /// A column, and fields of records below it.
+    path: Vec<String>,
+    /// Whether it is the argument of a function of lists that the reader knows.
+    of_list: bool,
+}
+
+fn looks(expr: &Arc<dyn PhysicalExpr>) -> Vec<Look> {
+    let mut looks = Vec::new();
+    let mut todo = vec![(expr, false)];
+    while let Some((expr, of_list)) = todo.pop() {
         let (column, fields) = match (expr.downcast_ref::<Column>(), field_chain(expr)) {
             (Some(column), _) => (column, Vec::new()),
             (None, Some((_, column, fields))) => (column, fields),
-            (None, None) => return Ok(TreeNodeRecursion::Continue),
+            (None, None) => {
+                let call = expr.downcast_ref::<ScalarFunctionExpr>();
+                let knows = expr.downcast_ref::<IsNullExpr>().is_some()
+                    || expr.downcast_ref::<IsNotNullExpr>().is_some()
+                    || call.is_some_and(|call| OF_LISTS.contains(&call.name()));
+                todo.extend(expr.children().into_iter().map(|child| (child, knows)));
+                continue;
+            }
         };
-        paths.push(once(column.name()).chain(fields).map(str::to_owned).collect());
-        Ok(TreeNodeRecursion::Jump)
-    });
-    debug_assert!(all.is_ok(), "nothing above fails");
-    paths
+        looks.push(Look { path: once(column.name()).chain(fields).map(str::to_owned).collect(), of_list });
+    }
+    looks
 }

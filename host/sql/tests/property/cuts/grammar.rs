@@ -46,6 +46,8 @@ struct Names {
     u: Option<&'static str>,
     /// An id in a record, likewise.
     t: Option<&'static str>,
+    /// A list of integers.
+    g: Option<&'static str>,
 }
 
 const STORED: Names = Names {
@@ -58,10 +60,11 @@ const STORED: Names = Names {
     l: "late",
     u: Some("metadata[0].web[0].url"),
     t: Some("metadata[0].trace"),
+    g: Some("metadata[0].tags"),
 };
 /// With the records as `m`, and those in them as `w`.
-const JOINED: Names = Names { u: Some("w.url"), t: Some("m.trace"), ..STORED };
-const NAMED: Names = Names { id: "id", ts: "ts", p: "p", k: "k", n: "n", s: "s", l: "l", u: None, t: None };
+const JOINED: Names = Names { u: Some("w.url"), t: Some("m.trace"), g: Some("m.tags"), ..STORED };
+const NAMED: Names = Names { id: "id", ts: "ts", p: "p", k: "k", n: "n", s: "s", l: "l", u: None, t: None, g: None };
 
 /// A SELECT of the columns `id, ts, p, k, n, s, l`.
 struct Relation {
@@ -123,7 +126,7 @@ impl Make<'_, '_> {
     }
 
     fn condition(&mut self, at: Names, depth: usize) -> String {
-        match self.below(if depth == 0 { 14 } else { 18 }) {
+        match self.below(if depth == 0 { 16 } else { 20 }) {
             0 | 1 => {
                 let op = self.pick(&[">=", "<", ">", "<="]);
                 format!("{} {op} {}", at.ts, self.time())
@@ -149,9 +152,24 @@ impl Make<'_, '_> {
                 let id = self.pick(&[Some(at.id), at.t]).unwrap_or(at.id);
                 self.id_condition(id)
             }
-            14 | 15 => format!("({} AND {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
-            16 => format!("({} OR {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
+            14 | 15 => self.list_condition(at),
+            16 | 17 => format!("({} AND {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
+            18 => format!("({} OR {})", self.condition(at, depth - 1), self.condition(at, depth - 1)),
             _ => format!("NOT ({})", self.condition(at, depth - 1)),
+        }
+    }
+
+    /// Conditions of lists, in which a part may be decided for a segment.
+    fn list_condition(&mut self, at: Names) -> String {
+        let Some(list) = at.g else { return format!("{} IS NOT NULL", at.k) };
+        let of_length = format!("ARRAY_LENGTH({list}) {} {}", self.pick(&["<", ">="]), 1 + self.below(3));
+        match self.below(6) {
+            0 => format!("{list} IS {}NULL", self.pick(&["", "NOT "])),
+            1 => format!("{} IN UNNEST({list})", self.below(4)),
+            2 => format!("({list} IS NULL OR {of_length})"),
+            3 => format!("({} IS NULL OR {of_length})", self.pick(&[at.id, at.p, at.n, at.l])),
+            4 => format!("({} IN UNNEST({list}) OR {of_length})", self.below(4)),
+            _ => of_length,
         }
     }
 

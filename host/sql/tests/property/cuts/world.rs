@@ -331,7 +331,7 @@ fn row(tape: &mut Tape<'_>, number: i64, second: i64, kinds: Kinds) -> Json {
         // The longer ones lie in a buffer, beside their lengths.
         row["late"] = json!(tape.pick(&["a", "b", "b, and longer than a view", "c, and longer than a view", ""]));
         if row.get("metadata").is_some() {
-            row["metadata"]["tags"] = json!([tape.below(3), tape.below(3)]);
+            row["metadata"]["tags"] = json!((0..1 + tape.below(3)).map(|_| tape.below(3)).collect::<Vec<_>>());
         }
     }
     if number == 0 {
