@@ -4,11 +4,15 @@
 //! dictionary: the same place and length is the same text, which need not be looked at again. What is not known here is looked
 //! up in the set of its group.
 
-use datafusion::arrow::array::{ByteView, StringViewArray};
+use datafusion::arrow::array::{Array, ByteView, StringViewArray};
 use datafusion::arrow::buffer::Buffer;
 
 /// Buffers of more bytes are no dictionaries: those of segments have a MiB at most.
 const LARGEST: usize = 1 << 20;
+
+/// Bytes of a text as they are guessed. A buffer of so many for each second row has hardly a text twice, such as one that was
+/// made for the batch alone.
+const TEXT: usize = 36;
 
 /// How many bytes of a buffer share a cell. Texts of a dictionary begin farther apart: each is longer than the 12 bytes that a
 /// view holds itself, and has its length of 4 bytes before it. Where two texts share a cell, the later one is known.
@@ -52,8 +56,9 @@ impl SeenTexts {
         let mut place = buffers.iter().position(|buffer| self.is_of(buffer));
         if place.is_none() {
             self.deal();
+            let rows = texts.len() - texts.null_count();
             // The largest has the most texts; it may go on in the next batch.
-            let fits = |(_, buffer): &(usize, &Buffer)| buffer.len() <= LARGEST;
+            let fits = |(_, buffer): &(usize, &Buffer)| buffer.len() <= LARGEST.min(rows / 2 * TEXT);
             let largest = buffers.iter().enumerate().filter(fits).max_by_key(|(_, buffer)| buffer.len());
             place = largest.map(|(place, _)| place);
             self.part = largest.map_or(0, |(_, buffer)| buffer.len().div_ceil(CELL));
@@ -128,7 +133,7 @@ impl SeenOfGroup<'_> {
 mod tests {
     use std::collections::HashSet;
 
-    use datafusion::arrow::array::{StringViewBuilder, UInt32Array};
+    use datafusion::arrow::array::StringViewBuilder;
 
     use super::*;
 
@@ -148,10 +153,10 @@ mod tests {
 
     #[test]
     fn a_text_is_new_once_in_each_group_and_buffer() {
-        let buffer = Buffer::from_vec(vec![b'a'; 400]);
-        let repeated = texts(&buffer, &[(4, 36), (44, 36), (4, 36), (44, 36), (4, 12)]);
+        let buffer = Buffer::from_vec(vec![b'a'; 100]);
+        let repeated = texts(&buffer, &[(4, 36), (44, 36), (4, 36), (44, 36), (4, 12), (44, 36), (4, 36), (4, 36)]);
         let mut seen = SeenTexts::default();
-        assert_eq!(news(&mut seen, 3, &repeated), [true, true, false, false, true]);
+        assert_eq!(news(&mut seen, 3, &repeated), [true, true, false, false, true, false, false, false]);
         assert_eq!(news(&mut seen, 3, &repeated.slice(1, 3)), [false; 3], "another batch of the buffer");
         assert_eq!(news(&mut seen, 0, &repeated.slice(0, 2)), [true; 2], "another group");
         let other = Buffer::from_vec(vec![b'b'; 400]);
@@ -164,16 +169,24 @@ mod tests {
     fn texts_that_overlap_are_not_mistaken_for_each_other() {
         let buffer = Buffer::from_vec(vec![b'a'; 100]);
         let places: Vec<(u32, u32)> = (0..60).flat_map(|offset| (13..40).map(move |length| (offset, length))).collect();
-        let mut rows = UInt32Array::from_iter_values(0..places.len() as u32).values().to_vec();
-        rows.extend((0..places.len() as u32).rev());
-        let mut seen = SeenTexts::default();
+        let rows: Vec<(u32, u32)> = places.iter().chain(places.iter().rev()).copied().collect();
+        let news = news(&mut SeenTexts::default(), 1, &texts(&buffer, &rows));
         let mut known = HashSet::new();
-        for row in rows {
-            let place = *places.get(row as usize).unwrap();
-            let is_new = news(&mut seen, 1, &texts(&buffer, &[place]));
-            assert!(is_new == [true] || known.contains(&place), "{place:?}");
+        for (place, is_new) in rows.iter().zip(&news) {
+            assert!(*is_new || known.contains(place), "{place:?}");
             known.insert(place);
         }
+        assert!(news.contains(&false), "nothing was known");
+    }
+
+    /// A buffer that was made for its batch has each text once: nothing is kept of it.
+    #[test]
+    fn buffers_without_repetition_are_not_kept() {
+        let buffer = Buffer::from_vec(vec![b'a'; 3_600]);
+        let rows: Vec<(u32, u32)> = (0..100).map(|row| (row * 36, 36)).collect();
+        let mut seen = SeenTexts::default();
+        assert_eq!(news(&mut seen, 0, &texts(&buffer, &rows)), [true; 100]);
+        assert!(seen.buffer.is_none() && seen.cells.is_empty());
     }
 
     /// What is held is bounded, and more groups or larger buffers are no errors: a group waits for its part, others have none.
@@ -181,12 +194,13 @@ mod tests {
     fn many_groups_and_large_buffers_are_not_kept() {
         let mut seen = SeenTexts::default();
         let buffer = Buffer::from_vec(vec![b'a'; LARGEST / 4]);
-        let repeated = texts(&buffer, &[(4, 36), (4, 36)]);
-        let kept: Vec<bool> = (0..12).map(|group| news(&mut seen, group, &repeated) == [true, false]).collect();
+        let rows = [(4, 36); 60_000];
+        let repeated = texts(&buffer, &rows);
+        let is_kept = |news: &[bool]| news.iter().filter(|is_new| **is_new).count() == 1;
+        let kept: Vec<bool> = (0..12).map(|group| is_kept(&news(&mut seen, group, &repeated))).collect();
         assert_eq!(kept, [true, true, true, true, false, true, true, true, true, false, true, true]);
         assert!(seen.held() <= 2 * (LARGEST + MOST_CELLS * size_of::<u32>()), "{}", seen.held());
-        let larger = texts(&Buffer::from_vec(vec![b'a'; LARGEST + 1]), &[(4, 36), (4, 36)]);
-        assert_eq!(news(&mut seen, 0, &larger), [true, true]);
-        assert!(seen.buffer.is_none());
+        let larger = texts(&Buffer::from_vec(vec![b'a'; LARGEST + 1]), &rows);
+        assert!(!is_kept(&news(&mut seen, 0, &larger)) && seen.buffer.is_none());
     }
 }
