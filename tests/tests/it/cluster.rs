@@ -119,19 +119,23 @@ impl Cluster {
 
     /// Waits until the workers have no task and no memory.
     fn idle(&self, within: Duration) {
-        let began = Instant::now();
-        loop {
-            let held: Vec<_> = self
-                .workers
-                .iter()
-                .map(|worker| (worker.metric("tidegate_worker_tasks"), worker.metric("tidegate_worker_memory_bytes")))
-                .collect();
-            if held.iter().all(|held| *held == (0.0, 0.0)) {
-                return;
-            }
-            assert!(began.elapsed() < within, "tasks and bytes: {held:?}");
-            std::thread::sleep(Duration::from_millis(20));
+        idle(&self.workers, within);
+    }
+}
+
+/// Waits until workers have no task and no memory: one lets go of a part after its last row is on its way.
+pub(crate) fn idle(workers: &[Server], within: Duration) {
+    let began = Instant::now();
+    loop {
+        let held: Vec<_> = workers
+            .iter()
+            .map(|worker| (worker.metric("tidegate_worker_tasks"), worker.metric("tidegate_worker_memory_bytes")))
+            .collect();
+        if held.iter().all(|held| *held == (0.0, 0.0)) {
+            return;
         }
+        assert!(began.elapsed() < within, "tasks and bytes: {held:?}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidegate_tests::{Answer, Chance, EDGE, Server, folder, now};
 
-use crate::cluster::{LONG, fill, serve_over, worker_over};
+use crate::cluster::{LONG, fill, idle, serve_over, worker_over};
 use crate::object_server::{Fault, ObjectServer};
 
 /// Each segment goes to one of two workers by its name, which is random: with so many, one worker has none of them in one
@@ -92,15 +92,6 @@ fn sum(workers: &[Server], name: &str) -> f64 {
     workers.iter().map(|worker| worker.metric(name)).sum()
 }
 
-/// Waits until workers hold nothing: one lets go of its part after the last row is on its way.
-fn idle(workers: &[Server]) {
-    let began = Instant::now();
-    while sum(workers, "tidegate_worker_tasks") + sum(workers, "tidegate_worker_memory_bytes") > 0.0 {
-        assert!(began.elapsed() < LONG, "{}", workers[0].log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn what_workers_cannot_read_in_time_is_read_by_the_server() {
     let stage = Stage::start();
@@ -124,7 +115,7 @@ fn what_workers_cannot_read_in_time_is_read_by_the_server() {
             assert!(began.elapsed() < LONG, "{fault:?}: {}", workers[0].log());
             std::thread::sleep(Duration::from_millis(50));
         }
-        idle(&workers);
+        idle(&workers, LONG);
         server.kill_now();
     }
 }
@@ -180,7 +171,7 @@ fn a_statement_that_may_not_hold_a_block_is_read_by_the_server() {
     let answer = server.sql(sql);
     assert_eq!(result(&answer), expected);
     assert!(answer.header("x-tidegate-cost").unwrap().contains("moves=1"), "{:?}", answer.headers);
-    idle(&workers);
+    idle(&workers, LONG);
     // With more memory the worker reads it.
     server.kill_now();
     drop(server);

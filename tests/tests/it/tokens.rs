@@ -192,8 +192,6 @@ fn a_pinned_token_never_sees_another_project() {
     ask(&server, &token, "free", &[]).refused(403, "forbidden", &["project", "none of that name"]);
 }
 
-/// Endpoints of a catalog that does not say what their table names meant when they were saved, as it may be in one
-/// written by an earlier release.
 /// The first event of a source decides how its segments store a field. Later ones are beside it there, and a pin finds them
 /// and nobody else's rows.
 #[test]
@@ -217,6 +215,8 @@ fn a_pin_holds_where_the_project_was_once_a_list() {
     seen();
 }
 
+/// Endpoints of a catalog that does not say what their table names meant when they were saved, as it may be in one
+/// written by an earlier release.
 #[test]
 fn a_pin_holds_where_the_catalog_does_not_say_which_tables_are_read() {
     let folder = folder();

@@ -14,8 +14,11 @@ const LARGEST: usize = 1 << 20;
 /// made for the batch alone.
 const TEXT: usize = 36;
 
-/// How many bytes of a buffer share a cell. Texts of a dictionary begin farther apart: each is longer than the 12 bytes that a
-/// view holds itself, and has its length of 4 bytes before it. Where two texts share a cell, the later one is known.
+/// Texts of at most so many bytes are in their view, as the format of Arrow has it, and in no buffer.
+const IN_VIEW: u32 = 12;
+
+/// How many bytes of a buffer share a cell. Texts of a dictionary begin farther apart: each is longer than what a view
+/// holds itself, and has its length of 4 bytes before it. Where two texts share a cell, the later one is known.
 const CELL: usize = 16;
 
 /// Cells of all groups, 256 KiB. Groups that find no room have all their texts looked up, and find some in the next batch.
@@ -116,8 +119,7 @@ impl SeenOfGroup<'_> {
     /// Whether the group is not known to have the text of a view. It is known then.
     pub(super) fn is_new(&mut self, view: u128) -> bool {
         let view = ByteView::from(view);
-        // Shorter texts are in the view itself: there is no place.
-        if view.length <= 12 || view.buffer_index != self.index {
+        if view.length <= IN_VIEW || view.buffer_index != self.index {
             return true;
         }
         let offset = view.offset as usize;

@@ -151,10 +151,10 @@ fn time_bounds(condition: &Arc<dyn PhysicalExpr>) -> Option<RangeInclusive<i64>>
             continue;
         }
         let comparison = part.downcast_ref::<BinaryExpr>()?;
-        let sides = (comparison.left(), *comparison.op(), comparison.right());
-        let (column, operator, bound) = match sides.0.downcast_ref::<Column>() {
-            Some(column) => (column, sides.1, sides.2),
-            None => (sides.2.downcast_ref::<Column>()?, sides.1.swap()?, sides.0),
+        let (left, operator, right) = (comparison.left(), *comparison.op(), comparison.right());
+        let (column, operator, bound) = match left.downcast_ref::<Column>() {
+            Some(column) => (column, operator, right),
+            None => (right.downcast_ref::<Column>()?, operator.swap()?, left),
         };
         let ScalarValue::TimestampMicrosecond(Some(bound), None) = bound.downcast_ref::<Literal>()?.value() else {
             return None;

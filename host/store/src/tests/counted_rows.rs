@@ -8,7 +8,7 @@ use datafusion::{
     arrow::datatypes::Int64Type,
     common::ScalarValue,
     physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, displayable},
-    prelude::{DataFrame, Expr, SessionConfig, SessionContext, col, lit},
+    prelude::{DataFrame, Expr, SessionContext, col, lit},
 };
 use serde_json::{Value, json};
 
@@ -44,12 +44,9 @@ async fn filled(dir: &tempfile::TempDir, in_memory: i64) -> (Arc<Store>, Vec<Val
     (store, events)
 }
 
-/// A value of rows that pass a filter, in a session as the service's: filters go into the scan.
+/// A value of rows that pass a filter.
 fn frame(store: &Store, filter: Option<Expr>, value: Expr) -> DataFrame {
-    let config =
-        SessionConfig::new().with_target_partitions(2).set_bool("datafusion.execution.parquet.pushdown_filters", true);
-    let frame = SessionContext::new_with_config(config).read_table(store.table("s").unwrap()).unwrap();
-    let frame = filter.into_iter().fold(frame, |frame, filter| frame.filter(filter).unwrap());
+    let frame = filter.into_iter().fold(super::frame(store, "s"), |frame, filter| frame.filter(filter).unwrap());
     frame.select(vec![value.alias("v")]).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! The condition that binds a query to one project: not computed where all rows that are read have that project, and only
 //! there.
 
-use datafusion::prelude::{Expr, SessionConfig, SessionContext, col, lit};
+use datafusion::prelude::{Expr, col, lit};
 use serde_json::{Value, json};
 
 use super::{field, manual, open, rows, scan::scanned};
@@ -32,10 +32,7 @@ async fn filled(store: &Store, segments: &[Vec<Value>]) {
 }
 
 fn ids(store: &Store, filter: Option<Expr>) -> datafusion::prelude::DataFrame {
-    let config =
-        SessionConfig::new().with_target_partitions(2).set_bool("datafusion.execution.parquet.pushdown_filters", true);
-    let frame = SessionContext::new_with_config(config).read_table(store.table("s").unwrap()).unwrap();
-    let frame = filter.into_iter().fold(frame, |frame, filter| frame.filter(filter).unwrap());
+    let frame = filter.into_iter().fold(super::frame(store, "s"), |frame, filter| frame.filter(filter).unwrap());
     frame.select_columns(&["id"]).unwrap()
 }
 
