@@ -82,9 +82,12 @@ fn forget_columns(source: &Arc<Source>, writer: &Writer) -> Result<()> {
     let Some(shrunk) = source.forget_columns()? else { return Ok(()) };
     let shape = serde_json::to_string(shrunk.as_ref()).map_err(|error| StoreError::corrupt("a shape", error))?;
     tracing::info!(source = source.info().name, fields = shrunk.count(), "columns that no log has any more are gone");
-    let key = source.key;
+    let owner = Arc::clone(source);
     writer.transact(move |tx| {
-        tx.prepare_cached("UPDATE sources SET shape = ?2 WHERE key = ?1")?.execute(rusqlite::params![key, shape])?;
+        // The key of a deleted source may be that of another one.
+        owner.check()?;
+        tx.prepare_cached("UPDATE sources SET shape = ?2 WHERE key = ?1")?
+            .execute(rusqlite::params![owner.key, shape])?;
         Ok(())
     })
 }

@@ -70,10 +70,12 @@ pub fn rebuild_catalog(data_dir: &Path) -> Result<RepairReport> {
     }
     let replaced = replaced(&found);
     let catalog = Catalog::open(data_dir, true)?;
+    let mut identity = catalog.identity()?;
     let mut conn = catalog.connect()?;
     if let Some((_, _, newest)) = found.values().next_back() {
         // The numbers of write-ahead rows continue.
-        catalog.set_meta("catalog_id", &newest.catalog.to_string())?;
+        identity = newest.catalog;
+        catalog.set_meta("catalog_id", &identity.to_string())?;
         settle::skip_to(&conn, found.values().map(|(_, _, entry)| entry.last_seq).max().unwrap_or(0))?;
     }
     for (file, footer, entry) in found.values() {
@@ -83,7 +85,7 @@ pub fn rebuild_catalog(data_dir: &Path) -> Result<RepairReport> {
             continue;
         }
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let registered = add(&tx, file, footer, entry);
+        let registered = add(&tx, identity, file, footer, entry);
         let rows = Some(footer.rows);
         let source_name = Some(entry.source_name.clone());
         let note = SetAside { source_name, rows, ..SetAside::new(file.segment, file.source, "") };
@@ -128,7 +130,7 @@ fn replaced(found: &BTreeMap<(i64, Uuid), (Leftover, Footer, FooterEntry)>) -> H
 }
 
 /// Registers a segment with the source of its own identity, under the last name of that source.
-fn add(conn: &Connection, file: &Leftover, footer: &Footer, entry: &FooterEntry) -> Result<()> {
+fn add(conn: &Connection, catalog: Uuid, file: &Leftover, footer: &Footer, entry: &FooterEntry) -> Result<()> {
     let known: Option<i64> =
         conn.query_row("SELECT key FROM sources WHERE id = ?1", [file.source], |row| row.get(0)).optional()?;
     let taken = conn
@@ -149,5 +151,5 @@ fn add(conn: &Connection, file: &Leftover, footer: &Footer, entry: &FooterEntry)
         }
         None => owner(conn, &FooterEntry { source: file.source, source_name: name, ..entry.clone() })?.0,
     };
-    settle::register(conn, key, &file.path, file.segment, (footer, entry))
+    settle::register(conn, catalog, key, &file.path, file.segment, (footer, entry))
 }

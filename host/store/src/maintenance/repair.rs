@@ -3,7 +3,7 @@
 //! Damaged segments are moved to the quarantine, so that queries work without their rows. Whole segments are taken back
 //! from there. For a lost catalog see [`crate::maintenance::rebuild`].
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use uuid::Uuid;
@@ -23,7 +23,7 @@ use crate::{
         quarantine::{self, SetAside},
         settle, start,
     },
-    segment::footer,
+    segment::{footer, footer_entry::FooterEntry, tombstones},
 };
 
 /// What [`repair`] or [`rebuild_catalog`] did.
@@ -90,9 +90,11 @@ fn repair_with(data_dir: &Path, copies: Option<&SegmentCopies>) -> Result<Repair
     let mut report = RepairReport { log: recovered.log, completed: recovered.completed, ..RepairReport::default() };
     for listed in listed_segment::list_segments(&conn)? {
         let Err(reason) = listed_segment::check(data_dir, &listed)? else { continue };
+        let calls = calls_of(&conn, listed.id)?;
         let note = |reason: String| SetAside {
             source_name: Some(listed.source_name.clone()),
             rows: Some(listed.rows),
+            calls,
             ..SetAside::new(listed.id, listed.source, reason)
         };
         if put_back(data_dir, &listed)? {
@@ -119,7 +121,20 @@ fn repair_with(data_dir: &Path, copies: Option<&SegmentCopies>) -> Result<Repair
             Err(reason) => report.set_aside.push(SetAside { reason, ..note }),
         }
     }
+    let there: HashSet<Uuid> = quarantine::list(data_dir)?.iter().map(|note| note.segment).collect();
+    for notes in [&mut report.set_aside, &mut report.left] {
+        // A merged segment came back with the rows of others.
+        notes.retain(|note| there.contains(&note.segment));
+    }
     Ok(report)
+}
+
+/// The first and the last write-ahead row that a segment of the catalog was made of, if it says so.
+fn calls_of(conn: &Connection, segment: Uuid) -> Result<Option<(i64, i64)>> {
+    let sql = "SELECT first_seq, last_seq FROM segments WHERE id = ?1";
+    let calls: Option<(Option<i64>, Option<i64>)> =
+        conn.query_row(sql, [segment], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    Ok(calls.and_then(|(first, last)| first.zip(last)))
 }
 
 /// Moves the file of a segment that the catalog names, and that is missing, back from the quarantine. Returns whether
@@ -160,8 +175,13 @@ pub(crate) fn take_back(
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let (key, source) = owner(&tx, &entry)?;
     if entry.catalog == catalog {
-        if let Some(other) = leftovers::overlapping(&tx, key, &entry)? {
-            return Ok(Err(format!("segment {other} has some of its rows already: they would be there twice")));
+        let others: HashSet<Uuid> = leftovers::overlapping(&tx, key, &entry)?.into_iter().collect();
+        if let Some(other) = others.iter().next() {
+            if !completes_merge(data, &entry, &others)? {
+                return Ok(Err(format!("segment {other} has some of its rows already: they would be there twice")));
+            }
+            others.iter().try_for_each(|id| tx.execute("DELETE FROM segments WHERE id = ?1", [id]).map(drop))?;
+            tombstones::replaced(&tx, &others, source, note.segment)?;
         }
         let file = Leftover { path: from, segment: note.segment, source: entry.source };
         if let LoggedRows::Mismatch(reason) = leftovers::logged(&tx, key, &entry, &file)? {
@@ -170,7 +190,7 @@ pub(crate) fn take_back(
     }
     let folder = paths::source_folder(data, source);
     let to = folder.join(paths::segment_file(note.segment));
-    match settle::register(&tx, key, &to, note.segment, (&footer, &entry)) {
+    match settle::register(&tx, catalog, key, &to, note.segment, (&footer, &entry)) {
         Ok(()) => {}
         Err(StoreError::Corrupt { reason, .. }) => return Ok(Err(reason)),
         Err(error) => return Err(error),
@@ -180,5 +200,16 @@ pub(crate) fn take_back(
     // The file is moved first. Without the commit no catalog names it, and it comes back here.
     quarantine::take(data, note.segment, &to)?;
     tx.commit()?;
+    quarantine::forget_lost(data, &entry.replaces);
     Ok(Ok(()))
+}
+
+/// Whether a merged segment takes the place of `others`, which the catalog names: they are a part of what it was merged of,
+/// and the rest is lost. A rest that is not set aside was dropped on purpose, and must not come back.
+fn completes_merge(data: &Path, entry: &FooterEntry, others: &HashSet<Uuid>) -> Result<bool> {
+    let set_aside: HashSet<Uuid> = quarantine::list(data)?.iter().map(|note| note.segment).collect();
+    let mut rest = entry.replaces.iter().filter(|id| !others.contains(id)).peekable();
+    Ok(others.iter().all(|id| entry.replaces.contains(id))
+        && rest.peek().is_some()
+        && rest.all(|id| set_aside.contains(id)))
 }

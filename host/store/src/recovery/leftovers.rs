@@ -2,8 +2,8 @@
 //!
 //! A crash leaves some, and so does a catalog that lost its latest changes. Three kinds may be deleted: unfinished files,
 //! whose rows are in the write-ahead log or in other segments; segments with a tombstone; and merged segments, if the
-//! catalog names all those that they were merged of, or one with all their rows. If the write-ahead log still has rows of a
-//! segment, its flush was not registered; the flush is completed as its transaction would have been. Everything else is
+//! catalog names all those that they were merged of, or one with all their rows, and the files of these are there: where the
+//! catalog has lost the commit of the merge, they are not. If the write-ahead log still has rows of a segment, its flush was not registered; the flush is completed as its transaction would have been. Everything else is
 //! set aside in the quarantine.
 //!
 //! A flush whose registration failed leaves a file, and the next flush writes the same rows again with newer ones. So
@@ -56,6 +56,11 @@ impl CatalogNames {
             sources: sources.collect::<rusqlite::Result<_>>()?,
             dropped: ids("SELECT id FROM dropped")?,
         })
+    }
+
+    /// Whether a segment or a source has a tombstone.
+    pub(crate) fn dropped(&self, id: Uuid) -> bool {
+        self.dropped.contains(&id)
     }
 
     /// Whether a segment is one of those of the catalog.
@@ -116,14 +121,19 @@ pub(crate) fn list_files(data: &Path) -> Result<Listing> {
     Ok(listing)
 }
 
-/// The files that the catalog does not name, in the order in which they are decided about: those with the newest rows
-/// first, and of those with the same the one with the most.
+/// The place of a file in the order in which files are decided about: those with the newest rows first, and of those with
+/// the same the one with the most.
+pub(crate) fn place(entry: &FooterEntry) -> (Reverse<i64>, i64) {
+    (Reverse(entry.last_seq), entry.first_seq)
+}
+
+/// The files that the catalog does not name, in the order in which they are decided about.
 pub(crate) fn in_order<'l>(listing: &'l Listing, known: &CatalogNames) -> Vec<&'l Leftover> {
     let unnamed = listing.segments.iter().filter(|file| !known.names(file.segment));
     let mut files: Vec<_> = unnamed
         .map(|file| {
             let entry = footer::read(&file.path, file.segment, None).ok().and_then(|footer| footer.entry);
-            (entry.map(|entry| (Reverse(entry.last_seq), entry.first_seq)), file)
+            (entry.as_ref().map(place), file)
         })
         .collect();
     files.sort_by_key(|(rows, _)| *rows);
@@ -155,16 +165,20 @@ pub(crate) fn decide(
     note.rows = Some(footer.rows);
     let ours = |entry: &FooterEntry| entry.catalog == catalog && entry.source == file.source;
     let Some(entry) = footer.entry.take().filter(ours) else { return Ok(Some(Decision::SetAside(note))) };
+    note.calls = Some((entry.first_seq, entry.last_seq));
     let Some(key) = known.sources.get(&file.source).copied() else {
         note.reason.push_str(", nor its source");
         return Ok(Some(Decision::SetAside(note)));
     };
-    if !entry.replaces.is_empty()
-        && (entry.replaces.iter().all(|id| known.segments.contains(id)) || is_covered(conn, key, &entry)?)
-    {
-        return Ok(Some(Decision::Delete));
+    if !entry.replaces.is_empty() {
+        if are_rows_elsewhere(conn, key, file, &entry)? {
+            return Ok(Some(Decision::Delete));
+        }
+        if entry.replaces.iter().any(|id| known.segments.contains(id)) {
+            note.reason.push_str(", and files of segments that it was merged of are missing");
+        }
     }
-    if let Some(other) = overlapping(conn, key, &entry)? {
+    if let Some(other) = overlapping(conn, key, &entry)?.first().copied() {
         if entry.replaces.is_empty() && is_within(file, other) {
             return Ok(Some(Decision::Delete));
         }
@@ -182,20 +196,39 @@ pub(crate) fn decide(
     Ok(Some(decision))
 }
 
-/// Whether a segment that the catalog names has all write-ahead rows of another one: a later merge of the same segments.
-pub(crate) fn is_covered(conn: &Connection, key: i64, entry: &FooterEntry) -> Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM segments WHERE source = ?1 AND first_seq <= ?2 AND last_seq >= ?3)";
-    Ok(conn.query_row(sql, params![key, entry.first_seq, entry.last_seq], |row| row.get(0))?)
+/// Whether the rows of a merged segment are in files of segments that the catalog names: of all those that it was merged
+/// of, or of one that was merged later and has all its write-ahead rows.
+pub(crate) fn are_rows_elsewhere(conn: &Connection, key: i64, file: &Leftover, entry: &FooterEntry) -> Result<bool> {
+    for id in &entry.replaces {
+        if !is_there(conn, file, *id)? {
+            let covering = "SELECT id FROM segments WHERE source = ?1 AND first_seq <= ?2 AND last_seq >= ?3";
+            let mut covering = conn.prepare_cached(covering)?;
+            let mut ids = covering.query_map(params![key, entry.first_seq, entry.last_seq], |row| row.get(0))?;
+            return ids.try_fold(false, |found, id| Ok(found || is_there(conn, file, id?)?));
+        }
+    }
+    Ok(true)
 }
 
-/// A segment that the catalog names and that has some of the write-ahead rows of another one.
-pub(crate) fn overlapping(conn: &Connection, key: i64, entry: &FooterEntry) -> Result<Option<Uuid>> {
-    let sql = "SELECT id FROM segments WHERE source = ?1 AND first_seq <= ?3 AND last_seq >= ?2 LIMIT 1";
-    Ok(conn.query_row(sql, params![key, entry.first_seq, entry.last_seq], |row| row.get(0)).optional()?)
+/// Whether the catalog names a segment, and the folder of `file` has its file with the length that the catalog says.
+fn is_there(conn: &Connection, file: &Leftover, segment: Uuid) -> Result<bool> {
+    let mut bytes = conn.prepare_cached("SELECT bytes FROM segments WHERE id = ?1")?;
+    let bytes: Option<i64> = bytes.query_row([segment], |row| row.get(0)).optional()?;
+    let Some(bytes) = bytes.and_then(|bytes| u64::try_from(bytes).ok()) else { return Ok(false) };
+    let found = fs::metadata(file.path.with_file_name(paths::segment_file(segment)));
+    Ok(found.is_ok_and(|found| found.len() == bytes))
+}
+
+/// The segments that the catalog names and that have some of the write-ahead rows of another one.
+pub(crate) fn overlapping(conn: &Connection, key: i64, entry: &FooterEntry) -> Result<Vec<Uuid>> {
+    let sql = "SELECT id FROM segments WHERE source = ?1 AND first_seq <= ?3 AND last_seq >= ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    let ids = statement.query_map(params![key, entry.first_seq, entry.last_seq], |row| row.get(0))?;
+    Ok(ids.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Whether all rows of a file are in another segment of its source, by the ids of the events.
-fn is_within(file: &Leftover, other: Uuid) -> bool {
+pub(crate) fn is_within(file: &Leftover, other: Uuid) -> bool {
     let of_other = footer::ids(&file.path.with_file_name(paths::segment_file(other)));
     let (Ok(ids), Ok(of_other)) = (checked_ids(file), of_other) else { return false };
     ids.iter().all(|(id, count)| of_other.get(id).is_some_and(|others| others >= count))

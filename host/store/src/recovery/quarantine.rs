@@ -1,8 +1,8 @@
 //! The quarantine: segments that are kept and listed, but not read.
 //!
 //! A file that the catalog does not name, or that is damaged, is moved to `quarantine/` in the data folder. A note
-//! beside it says whose rows it has and why it is there. Nothing is deleted from there; `tidegate repair` takes back
-//! what is whole.
+//! beside it says whose rows it has and why it is there. Nothing is deleted from there but what a deleted source has;
+//! `tidegate repair` takes back what is whole.
 
 use std::{
     fs::{self, File},
@@ -17,6 +17,7 @@ use crate::{
     clock::now_micros,
     data_folder::{private::create_private_folder, sync::sync_folder},
     error::{Result, StoreError},
+    segment::footer,
 };
 
 /// The name of the folder in a data folder.
@@ -41,12 +42,16 @@ pub struct SetAside {
     pub at: i64,
     /// Whether there is a file. Of a segment that was lost there is only a note.
     pub file: bool,
+    /// The first and the last write-ahead row of this catalog that the segment was made of, if known: a file of it may still be
+    /// found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<(i64, i64)>,
 }
 
 impl SetAside {
     pub(crate) fn new(segment: Uuid, source: Uuid, reason: impl Into<String>) -> SetAside {
-        let (source_name, rows) = (None, None);
-        SetAside { segment, source, source_name, rows, reason: reason.into(), at: now_micros(), file: true }
+        let (source_name, rows, calls) = (None, None, None);
+        SetAside { segment, source, source_name, rows, reason: reason.into(), at: now_micros(), file: true, calls }
     }
 }
 
@@ -106,6 +111,37 @@ pub(crate) fn take(data: &Path, segment: Uuid, to: &Path) -> Result<()> {
     // A note without a file is harmless: the catalog names the segment.
     let _ = fs::remove_file(note_file(data, segment));
     sync_folder(&data.join(FOLDER))
+}
+
+/// Forgets segments of which there is only a note: another segment has their rows again.
+pub(crate) fn forget_lost(data: &Path, segments: &[Uuid]) {
+    for segment in segments.iter().filter(|segment| !file(data, **segment).exists()) {
+        // A note that stays says of rows that they are lost, and no more.
+        let _ = fs::remove_file(note_file(data, *segment));
+    }
+}
+
+/// Deletes the segments of a source that was deleted: `repair` would make the source again.
+pub(crate) fn delete_source(data: &Path, source: Uuid) -> Result<()> {
+    let notes = list(data)?;
+    // Files that were put here by hand have no note of their source.
+    let is_of_source = |note: &&SetAside| {
+        let entry = || footer::read(&file(data, note.segment), note.segment, None).ok().and_then(|footer| footer.entry);
+        note.source == source || (note.source.is_nil() && entry().is_some_and(|entry| entry.source == source))
+    };
+    let mut is_changed = false;
+    for note in notes.iter().filter(is_of_source) {
+        // The note goes last, so that a file whose deletion failed is still known to be of the source.
+        for path in [file(data, note.segment), note_file(data, note.segment)] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(StoreError::io(format!("deleting {}", path.display()))(error));
+                }
+                _ => is_changed = true,
+            }
+        }
+    }
+    if is_changed { sync_folder(&data.join(FOLDER)) } else { Ok(()) }
 }
 
 /// The notes of all segments here, oldest first.

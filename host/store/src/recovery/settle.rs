@@ -23,12 +23,15 @@ use crate::{
 };
 
 /// Registers a segment in the catalog as its flush would have done: adds its schema to that of the source, and deletes
-/// its write-ahead rows. In a transaction of the caller.
+/// its write-ahead rows. In a transaction of the caller. `catalog` is the identity of this catalog. The calls of a segment of
+/// another one have numbers that calls of this one have too: they are not noted, so that the segment is not merged, and
+/// delete nothing.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] if its schema and that of the source cannot be united.
 pub(crate) fn register(
     conn: &Connection,
+    catalog: Uuid,
     key: i64,
     path: &Path,
     segment: Uuid,
@@ -47,11 +50,13 @@ pub(crate) fn register(
         .as_ref()
         .map(|checksums| checksums.root)
         .ok_or_else(|| refuse("it has no checksums".to_owned()))?;
-    let segment = Segment::of_entry(segment, path.to_owned(), footer.size, root, entry);
+    let mut segment = Segment::of_entry(segment, path.to_owned(), footer.size, root, entry);
+    let is_own = entry.catalog == catalog;
+    segment.seqs = segment.seqs.filter(|_| is_own);
     catalog_rows::register(conn, key, &segment, &schema)?;
     let shape = serde_json::to_string(&shape).map_err(|error| StoreError::corrupt("a shape", error))?;
     conn.execute("UPDATE sources SET shape = ?2 WHERE key = ?1", params![key, shape])?;
-    rows::delete_flushed(conn, key, entry.first_seq, entry.last_seq)
+    if is_own { rows::delete_flushed(conn, key, entry.first_seq, entry.last_seq) } else { Ok(()) }
 }
 
 /// What was done with the files that the catalog does not name.
@@ -73,6 +78,9 @@ pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Resul
         delete(path)?;
         settled.deleted += 1;
     }
+    for note in quarantine::list(data)?.iter().filter(|note| known.dropped(note.source)) {
+        quarantine::delete_source(data, note.source)?;
+    }
     let mut last_seq = 0;
     for file in in_order(&listing, &known) {
         let Some(decision) = decide(conn, &known, catalog, file)? else { continue };
@@ -84,7 +92,7 @@ pub(crate) fn settle(conn: &mut Connection, data: &Path, catalog: Uuid) -> Resul
             }
             Decision::Complete(of, key) => {
                 let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-                match register(&tx, key, &file.path, file.segment, (&of.0, &of.1)) {
+                match register(&tx, catalog, key, &file.path, file.segment, (&of.0, &of.1)) {
                     Ok(()) => {
                         tx.commit()?;
                         tracing::info!(segment = %file.segment, source = of.1.source_name, rows = of.1.rows,

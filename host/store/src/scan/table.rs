@@ -194,13 +194,16 @@ impl SourceTable {
             .with_table_parquet_options(options)
             .with_parquet_file_reader_factory(Arc::new(readers));
 
-        let rows = parts.iter().map(SegmentPart::rows).sum();
+        let rows = Precision::Exact(parts.iter().map(SegmentPart::rows).sum());
+        // Rows are not counted by what the catalog says of a segment that cannot be read.
+        let is_damaged = parts.iter().any(|part| part.segment.damage().is_some());
+        let rows = if is_damaged { rows.to_inexact() } else { rows };
         let (groups, ordered) = grouped(parts, state.config().target_partitions());
         let groups = groups
             .into_iter()
             .map(|group| Ok(FileGroup::new(group.iter().map(|share| self.file(share, ids)).collect::<Result<_>>()?)))
             .collect::<Result<Vec<_>>>()?;
-        let statistics = Statistics { num_rows: Precision::Exact(rows), ..Statistics::new_unknown(schema) };
+        let statistics = Statistics { num_rows: rows, ..Statistics::new_unknown(schema) };
         let config = FileScanConfigBuilder::new(url, Arc::new(parquet))
             .with_file_groups(groups)
             .with_statistics(statistics)

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use datafusion::arrow::{
     array::{ArrayRef, Int64Array, StringViewBuilder},
+    buffer::Buffer,
     datatypes::DataType,
 };
 use parquet::{
@@ -124,16 +125,20 @@ fn integers(mut dictionary: Bytes, counts: &[i64]) -> Option<ArrayRef> {
     Some(Arc::new(Int64Array::from(values)))
 }
 
-/// The texts of a dictionary that occur; `None` if it is cut off, or one is no UTF-8.
-fn texts(mut dictionary: Bytes, counts: &[i64]) -> Option<ArrayRef> {
+/// The texts of a dictionary that occur, over its bytes; `None` if it is cut off, or one is no UTF-8.
+fn texts(dictionary: Bytes, counts: &[i64]) -> Option<ArrayRef> {
     let mut values = StringViewBuilder::with_capacity(counts.len());
+    let block = values.append_block(Buffer::from(dictionary.clone()));
+    let mut place = 0_usize;
     for count in counts {
-        let length = dictionary.try_get_u32_le().ok()? as usize;
-        let text = std::str::from_utf8(dictionary.get(..length)?).ok()?;
+        let length = dictionary.get(place..)?.try_get_u32_le().ok()?;
+        place += TEXT_LENGTH;
         if *count > 0 {
-            values.append_value(text);
+            values.try_append_view(block, u32::try_from(place).ok()?, length).ok()?;
+        } else {
+            str::from_utf8(dictionary.get(place..)?.get(..length as usize)?).ok()?;
         }
-        dictionary.advance(length);
+        place += length as usize;
     }
     Some(Arc::new(values.finish()))
 }
@@ -176,36 +181,55 @@ fn count_runs(width: usize, mut runs: &[u8], values: usize, counts: &mut [[u32; 
 
 /// Counts the first `values` of packed numbers, each of `width` bits, at most 32, the lowest bits first.
 fn count_packed(width: usize, packed: &[u8], values: usize, counts: &mut [[u32; LANES]]) -> Option<()> {
-    if width == 0 {
-        let [count, ..] = counts.first_mut()?;
-        *count = count.checked_add(u32::try_from(values).ok()?)?;
-        return Some(());
-    }
-    let mask = (1_u64 << width) - 1;
-    let mut add = |place: usize, number: u64| {
-        let count = counts.get_mut(number as usize).and_then(|lanes| lanes.get_mut(place % LANES))?;
-        *count += 1;
-        Some(())
-    };
-    let mut left = values;
-    for group in packed.chunks_exact(width) {
-        // Room for a word at each of its bytes.
-        let mut bytes = [0; 32 + size_of::<u64>()];
-        bytes.get_mut(..width)?.copy_from_slice(group);
-        let word = |byte: usize| Some(u64::from_le_bytes(bytes.get(byte..)?.first_chunk().copied()?));
-        if width * GROUP <= 64 && left >= GROUP {
-            let word = word(0)?;
-            for place in 0..GROUP {
-                add(place, word >> (place * width) & mask)?;
-            }
-        } else {
-            for bit in (0..GROUP.min(left)).map(|place| place * width) {
-                add(bit / width, word(bit / 8)? >> (bit % 8) & mask)?;
-            }
+    let (groups, rest) = (values / GROUP, values % GROUP);
+    match width {
+        0 => {
+            let [count, ..] = counts.first_mut()?;
+            *count = count.checked_add(u32::try_from(values).ok()?)?;
+            return Some(());
         }
-        left = left.saturating_sub(GROUP);
+        1..=8 => count_groups::<8>(width, packed, groups, counts)?,
+        9..=16 => count_groups::<4>(width, packed, groups, counts)?,
+        _ => count_groups::<1>(width, packed, groups, counts)?,
     }
-    (left == 0).then_some(())
+    for place in groups * GROUP..values {
+        count_word::<1>(width, packed, place, counts)?;
+    }
+    // The last group is whole in the file, too.
+    (packed.len() >= (groups + usize::from(rest > 0)) * width).then_some(())
+}
+
+/// Counts groups of packed numbers, of which `VALUES` are together in a word wherever they begin.
+fn count_groups<const VALUES: usize>(
+    width: usize,
+    packed: &[u8],
+    groups: usize,
+    counts: &mut [[u32; LANES]],
+) -> Option<()> {
+    (0..groups * GROUP).step_by(VALUES).try_for_each(|first| count_word::<VALUES>(width, packed, first, counts))
+}
+
+/// Counts the packed numbers from the place `first`.
+#[inline]
+fn count_word<const VALUES: usize>(
+    width: usize,
+    packed: &[u8],
+    first: usize,
+    counts: &mut [[u32; LANES]],
+) -> Option<()> {
+    let bit = first * width;
+    let bytes = packed.get(bit / 8..)?;
+    let word = match bytes.first_chunk() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    };
+    let (mut word, mask) = (word >> (bit % 8), (1 << width) - 1);
+    for lane in 0..VALUES {
+        let count = counts.get_mut((word & mask) as usize)?.get_mut(lane % LANES)?;
+        *count += 1;
+        word >>= width;
+    }
+    Some(())
 }
 
 /// A number of seven bits a byte, the lowest first.

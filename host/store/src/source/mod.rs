@@ -164,7 +164,13 @@ impl Source {
 
     /// With the ages of its columns as the catalog has them.
     pub(crate) fn with_seen(self, seen: ColumnAges) -> Source {
+        let seen = if self.is_half_full(&self.shape()) { seen } else { ColumnAges::default() };
         Source { seen: Mutex::new(seen), ..self }
+    }
+
+    /// Whether more than half of the bound on fields is used, so that the ages of columns are recorded.
+    fn is_half_full(&self, shape: &Shape) -> bool {
+        shape.count().saturating_mul(2) > self.caps().fields
     }
 
     fn seen(&self) -> MutexGuard<'_, ColumnAges> {
@@ -172,20 +178,25 @@ impl Source {
     }
 
     /// Records that a segment with these columns was made at `at`, if half of the bound on fields is used. Returns the
-    /// ages of all columns for the catalog.
+    /// ages of all columns for the catalog. From a segment on that is not recorded, nothing is known of any column.
     pub(crate) fn note_segment(&self, shape: &Shape, columns: &Schema, at: i64) -> Option<String> {
         let mut seen = self.seen();
-        if shape.count().saturating_mul(2) > self.caps().fields {
+        if self.is_half_full(shape) {
             seen.note(shape, columns, at);
+        } else {
+            *seen = ColumnAges::default();
         }
         seen.to_text()
     }
 
-    /// Removes the columns from the schema that no segment and no batch in memory has. Returns the schema if it has
-    /// shrunk.
+    /// Removes the columns from the schema that no segment and no batch in memory has, if half of the bound on fields is
+    /// used. Returns the schema if it has shrunk.
     pub(crate) fn forget_columns(&self) -> Result<Option<Arc<Shape>>> {
         let mut shape = self.shape();
         self.shred(&mut shape)?;
+        if !self.is_half_full(&shape) {
+            return Ok(None);
+        }
         let lists = self.lists();
         let oldest = lists.segments.iter().map(|segment| segment.created_at).min().unwrap_or(i64::MAX);
         let memory = lists.memory.iter().chain(&lists.flushing).map(|batch| batch.rows.schema_ref().as_ref());

@@ -61,7 +61,11 @@ impl Store {
         let has_later = |note: &quarantine::SetAside| {
             let file = quarantine::file(&self.data, note.segment);
             let entry = footer::read(&file, note.segment, None).ok().and_then(|footer| footer.entry);
-            entry.map_or(note.at > after, |entry| entry.catalog == catalog && entry.last_seq > after)
+            match (note.calls, entry) {
+                (Some((_, last)), _) => last > after,
+                (None, Some(entry)) => entry.catalog == catalog && entry.last_seq > after,
+                (None, None) => note.at > after,
+            }
         };
         Ok(quarantine::list(&self.data)?.iter().any(|note| note.source == source && has_later(note)))
     }

@@ -9,6 +9,7 @@ use crate::{
     catalog::check_name,
     clock::now_micros,
     error::{Result, StoreError},
+    recovery::quarantine,
     scan::held_segments::HeldSegments,
     schema::shape::Shape,
     source::Source,
@@ -167,6 +168,9 @@ impl Store {
             return Err(unknown());
         }
         source.clear();
+        if let Err(error) = quarantine::delete_source(&self.data, id) {
+            tracing::error!(%id, %error, "segments of a deleted source stay in quarantine/: delete them");
+        }
         // If the source had no segment, nothing else removes the folder.
         let _ = std::fs::remove_dir(crate::data_folder::paths::source_folder(&self.data, id));
         tracing::info!(source = source.info().name, %id, "deleted a source");

@@ -23,6 +23,7 @@ mod failing;
 pub(crate) mod folders;
 mod follow;
 mod id_search;
+mod lost_commits;
 mod memory;
 mod mixed_fields;
 mod numbering;

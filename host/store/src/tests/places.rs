@@ -263,6 +263,15 @@ async fn what_is_damaged_or_set_aside_is_told() {
     crate::repair(dir.path()).unwrap();
     let store = open(&dir);
     assert!(stored(&store, 0, 1_000).await.1, "the segment is not there");
+    assert!(store.may_lack_calls(id, last - 1).unwrap(), "the catalog knew what the file had");
+    assert!(!store.may_lack_calls(id, last).unwrap());
+    drop(store);
+    // Without the note.
+    let note = std::fs::read_dir(dir.path().join("quarantine")).unwrap().map(|entry| entry.unwrap().path());
+    let note = note.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "json")).unwrap();
+    let text = std::fs::read_to_string(&note).unwrap();
+    std::fs::write(&note, text.replace("\"calls\"", "\"of a later version\"")).unwrap();
+    let store = open(&dir);
     assert!(store.may_lack_calls(id, last).unwrap(), "nobody knows what a file had that cannot be read");
     assert!(!store.may_lack_calls(id, crate::clock::now_micros()).unwrap(), "but nothing later");
 }

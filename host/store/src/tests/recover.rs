@@ -42,7 +42,7 @@ impl Folders {
         Store::open(&self.folder(data), StoreOptions { copies_url: self.url(), ..small() })
     }
 
-    fn recover(&self, data: &str) -> RecoveryReport {
+    pub(super) fn recover(&self, data: &str) -> RecoveryReport {
         recover(&self.url(), &self.folder(data)).unwrap().unwrap()
     }
 

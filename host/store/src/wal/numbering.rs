@@ -15,10 +15,10 @@ use crate::{
 };
 
 /// The key in the table `meta` of the numbers that were left out: a JSON array of pairs, oldest first. The numbers between
-/// the two of a pair were never given.
+/// the two of a pair were never given, or to calls that are lost.
 const LEFT_OUT: &str = "calls_left_out";
 
-/// The most pairs that are kept, one for each start.
+/// The most pairs that are kept, one for each start and recovery.
 const MOST: usize = 1_000;
 
 /// Lets the numbers go on at `now`, in microseconds since 1970, unless they are higher already.
@@ -28,14 +28,20 @@ pub(crate) fn begin(conn: &mut Connection, now: i64) -> Result<()> {
     if now <= last.saturating_add(1) {
         return Ok(());
     }
-    let mut pairs = left_out(&tx)?;
-    pairs.push((last, now));
-    let pairs = pairs.split_off(pairs.len().saturating_sub(MOST));
-    let text = serde_json::to_string(&pairs).map_err(|error| StoreError::corrupt("numbers of calls", error))?;
-    set(&tx, LEFT_OUT, &text)?;
-    rows::skip_to(&tx, now)?;
+    leave_out(&tx, last, now)?;
     tx.commit()?;
     Ok(())
+}
+
+/// Lets the numbers go on at `next`, and notes that this catalog has none of those between it and `last`. In a transaction of
+/// the caller.
+pub(crate) fn leave_out(tx: &Connection, last: i64, next: i64) -> Result<()> {
+    let mut pairs = left_out(tx)?;
+    pairs.push((last, next));
+    let pairs = pairs.split_off(pairs.len().saturating_sub(MOST));
+    let text = serde_json::to_string(&pairs).map_err(|error| StoreError::corrupt("numbers of calls", error))?;
+    set(tx, LEFT_OUT, &text)?;
+    rows::skip_to(tx, next)
 }
 
 /// Whether the number was left out at a start.

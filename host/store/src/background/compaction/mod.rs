@@ -44,7 +44,7 @@ use crate::{
     handover::{self, StoreThread},
     objects::copies::ObjectCopies,
     options::StoreOptions,
-    recovery::quarantine,
+    recovery::quarantine::{self, SetAside},
     segment::{
         catalog_rows, footer,
         footer_entry::Origin,
@@ -230,14 +230,22 @@ impl CompactThread {
     }
 
     /// The ranges of write-ahead rows of this source's segments in the quarantine. A merged segment must not span them:
-    /// otherwise it would seem to have their rows, and they could not be taken back.
+    /// otherwise it would seem to have their rows, and they could not be taken back. That holds for files that are lost or
+    /// damaged, too: a copy may still be found.
     fn barriers(&self, source: &Source) -> Result<Vec<(i64, i64)>> {
-        let notes = quarantine::list(&self.data)?;
-        let entries = notes.iter().filter(|note| note.source == source.id && note.file).filter_map(|note| {
-            // A file that cannot be read can never be taken back.
-            footer::read(&quarantine::file(&self.data, note.segment), note.segment, None).ok()?.entry
-        });
-        Ok(entries.map(|entry| (entry.first_seq, entry.last_seq)).collect())
+        let range = |note: &SetAside| {
+            let of_source = note.source == source.id;
+            if !of_source && !note.source.is_nil() {
+                return None;
+            }
+            // Only the file tells of one that was put there by hand, and of one whose note is of an older version.
+            let entry = || footer::read(&quarantine::file(&self.data, note.segment), note.segment, None).ok()?.entry;
+            note.calls.filter(|_| of_source).or_else(|| {
+                let entry = entry().filter(|entry| entry.source == source.id && entry.catalog == self.catalog)?;
+                Some((entry.first_seq, entry.last_seq))
+            })
+        };
+        Ok(quarantine::list(&self.data)?.iter().filter_map(range).collect())
     }
 
     fn replace(&mut self, source: &Arc<Source>, segments: &[Arc<Segment>], pace: Pace) -> Result<()> {

@@ -51,16 +51,21 @@ impl Recovery {
                 Err(refused) => unreadable.push((file, refused.reason())),
             }
         }
-        let there: HashSet<Uuid> = later.iter().map(|(file, _)| file.segment).collect();
-        later.sort_by_key(|(file, entry)| (entry.first_seq, file.segment));
+        // A merge comes before what it was merged of, and a flush that was repeated after the flush that has its rows, too.
+        later.sort_by_key(|(_, entry)| leftovers::place(entry));
         for (file, entry) in later {
-            let has_inputs = entry.replaces.iter().all(|id| known.names(*id) || there.contains(id));
-            let key = known.sources.get(&file.source);
-            let is_covered = key.map_or(Ok(false), |key| leftovers::is_covered(conn, *key, &entry))?;
-            // A merge whose rows are in others.
-            if !entry.replaces.is_empty() && (has_inputs || is_covered) {
-                delete(&file.path)?;
-                continue;
+            if let Some(key) = known.sources.get(&file.source).copied() {
+                let is_elsewhere = match entry.replaces.as_slice() {
+                    [] => {
+                        let others = leftovers::overlapping(conn, key, &entry)?;
+                        others.first().is_some_and(|other| leftovers::is_within(&file, *other))
+                    }
+                    _ => leftovers::are_rows_elsewhere(conn, key, &file, &entry)?,
+                };
+                if is_elsewhere {
+                    delete(&file.path)?;
+                    continue;
+                }
             }
             let note = SetAside {
                 source_name: Some(entry.source_name.clone()),

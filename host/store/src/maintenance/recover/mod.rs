@@ -32,10 +32,8 @@ use crate::{
         client::{RequestLimits, environment},
         ownership::{self, Before},
     },
-    recovery::{
-        quarantine::{self, SetAside},
-        settle,
-    },
+    recovery::quarantine::{self, SetAside},
+    wal::numbering,
 };
 
 /// So far are the numbers of calls moved on: the lost server has given some that no copy knows, and none is given twice. It
@@ -151,7 +149,9 @@ impl Recovery {
         let mut report = RecoveryReport { epoch, ..RecoveryReport::default() };
         let (mut conn, header) = self.newest_catalog(copies, catalog, &mut report)?;
         self.fetch_segments(copies, &mut conn, &header, &mut report)?;
-        settle::skip_to(&conn, report.last_call.saturating_add(SKIPPED_CALLS))?;
+        let noting = conn.transaction()?;
+        numbering::leave_out(&noting, report.last_call, report.last_call.saturating_add(SKIPPED_CALLS))?;
+        noting.commit()?;
         conn.execute(
             "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             params![WRITER, writer.to_string()],
