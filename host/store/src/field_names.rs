@@ -8,6 +8,9 @@ pub(crate) const TIMESTAMP: &str = "timestamp";
 
 pub(crate) const MESSAGE: &str = "event_message";
 
+/// The tenant of an event.
+pub(crate) const PROJECT: &str = "project";
+
 pub(crate) const METADATA: &str = "metadata";
 
 pub(crate) const OVERFLOW: &str = "_overflow";

@@ -5,8 +5,10 @@
 //! number; groups and most aggregates are the engine's ([`Aggregate`]). What comes out is the same.
 //!
 //! Where rows are only counted by one column of a scan, the scan may count them ([`Counted`]): then values come with their counts.
+//! Without keys there are no groups to look up, and the engine's operator is replaced for such scans only ([`row_counts`]).
 
 mod aggregate;
+mod row_counts;
 mod text_conditions;
 
 use std::fmt;
@@ -38,10 +40,11 @@ use futures::{StreamExt, stream};
 use tidegate_functions::RowNumbers;
 
 use aggregate::{Aggregate, BatchGroups, is_count_of_rows};
+use row_counts::RowCounts;
 use text_conditions::Texts;
 
-/// A scan of one column with a second column, integers: how many rows of the scan each of its rows stands for. Partitions are
-/// as many. `None` for a plan that does not count.
+/// A scan of one column with a second column, integers: how many rows of the scan each of its rows stands for. A scan without
+/// columns gets a first column, too. Partitions are as many. `None` for a plan that does not count.
 pub type Counted = fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>>;
 
 /// No scan counts.
@@ -56,42 +59,43 @@ pub(super) fn never(_: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>
 /// None that is known: walking a plan does not fail.
 pub(super) fn with_partial_groups(plan: Arc<dyn ExecutionPlan>, counted: Counted) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
-        Ok(match node.downcast_ref::<AggregateExec>().filter(|aggregate| suits(aggregate)) {
-            Some(aggregate) => {
-                let input = aggregate.input();
-                let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
-                let counted = if counts_rows_by_column(aggregate) { counted(input) } else { None };
-                let counted = counted.filter(|counted| partitions(counted) == partitions(input));
-                Transformed::yes(Arc::new(PartialGroups { aggregate: aggregate.clone(), counted }))
-            }
-            None => Transformed::no(node),
+        let Some(aggregate) = node.downcast_ref::<AggregateExec>().filter(|aggregate| is_first_half(aggregate)) else {
+            return Ok(Transformed::no(node));
+        };
+        let input = aggregate.input();
+        let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
+        let counted = if counts_rows(aggregate) { counted(input) } else { None };
+        let counted = counted.filter(|counted| partitions(counted) == partitions(input));
+        let aggregate = aggregate.clone();
+        Ok(match (aggregate.group_expr().is_true_no_grouping(), counted) {
+            (false, counted) => Transformed::yes(Arc::new(PartialGroups { aggregate, counted })),
+            (true, Some(counted)) => Transformed::yes(Arc::new(RowCounts { aggregate, counted })),
+            (true, None) => Transformed::no(node),
         })
     })
     .data()
 }
 
 /// Whether it is the first half of a grouping over rows without order, and without a limit to the groups.
-fn suits(aggregate: &AggregateExec) -> bool {
+fn is_first_half(aggregate: &AggregateExec) -> bool {
     let keys = aggregate.group_expr();
     *aggregate.mode() == AggregateMode::Partial
         && *aggregate.input_order_mode() == InputOrderMode::Linear
-        && !keys.is_true_no_grouping()
-        && keys.is_single()
+        && (keys.is_true_no_grouping() || keys.is_single())
         && aggregate.limit_options().is_none()
 }
 
-/// Whether it counts the rows of each value of its input's only column, and does nothing else.
-fn counts_rows_by_column(aggregate: &AggregateExec) -> bool {
+/// Whether it counts the rows of its input by at most one column, that of the keys, and does nothing else.
+fn counts_rows(aggregate: &AggregateExec) -> bool {
     let is_column = match aggregate.group_expr().expr() {
-        [(key, _)] => key.downcast_ref::<Column>().is_some(),
+        [] => aggregate.input().schema().fields().is_empty(),
+        [(key, _)] => key.downcast_ref::<Column>().is_some() && aggregate.input().schema().fields().len() == 1,
         _ => false,
     };
     let counts = |(own, filter): (&Arc<AggregateFunctionExpr>, &Option<_>)| {
         is_count_of_rows(own, &own.expressions(), filter.as_ref())
     };
-    is_column
-        && aggregate.input().schema().fields().len() == 1
-        && aggregate.aggr_expr().iter().zip(aggregate.filter_expr()).all(counts)
+    is_column && aggregate.aggr_expr().iter().zip(aggregate.filter_expr()).all(counts)
 }
 
 /// The aggregates, without groups. Conditions on texts look into `texts`.

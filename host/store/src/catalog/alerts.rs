@@ -37,6 +37,8 @@ pub struct NewAlert {
     pub paused: bool,
     /// Its secret, if the catalog has none under its name.
     pub secret: String,
+    /// The name that it had in the version before, if that was another one. It keeps the secret that it had then.
+    pub former: Option<String>,
 }
 
 /// The state of an alert.
@@ -113,6 +115,13 @@ const ALERTS: &str =
 pub(super) fn replace(tx: &Transaction<'_>, endpoint: Uuid, new: &[NewAlert], now: i64) -> Result<()> {
     let mut statement = tx.prepare_cached("SELECT name FROM alerts WHERE endpoint = ?1 AND definition IS NOT NULL")?;
     let there: Vec<String> = statement.query_map([endpoint], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    // Read before those of former versions are deleted.
+    let of_former = |alert: &NewAlert| -> Result<Option<String>> {
+        let Some(former) = &alert.former else { return Ok(None) };
+        let sql = "SELECT secret FROM alerts WHERE endpoint = ?1 AND name = ?2";
+        Ok(tx.query_row(sql, params![endpoint, former], |row| row.get(0)).optional()?)
+    };
+    let kept = new.iter().map(of_former).collect::<Result<Vec<_>>>()?;
     for name in there.iter().filter(|name| new.iter().all(|alert| alert.name != **name)) {
         clear(tx, endpoint, name)?;
         tx.execute(
@@ -126,13 +135,18 @@ pub(super) fn replace(tx: &Transaction<'_>, endpoint: Uuid, new: &[NewAlert], no
              (SELECT name FROM alerts WHERE endpoint = ?1 AND definition IS NULL ORDER BY name LIMIT -1 OFFSET ?2)",
         params![endpoint, MOST_KEPT],
     )?;
-    for NewAlert { name, definition, paused, secret } in new {
+    for (NewAlert { name, definition, paused, secret, former: _ }, kept) in new.iter().zip(kept) {
+        let own = kept.as_ref().unwrap_or(secret);
         tx.execute(
             "INSERT INTO alerts (endpoint, name, definition, secret, next_run) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT (endpoint, name) DO UPDATE SET definition = excluded.definition, next_run = excluded.next_run
                  WHERE definition IS NOT excluded.definition",
-            params![endpoint, name, definition, secret, if *paused { NEVER } else { now }],
+            params![endpoint, name, definition, own, if *paused { NEVER } else { now }],
         )?;
+        if let Some(kept) = kept {
+            let sql = "UPDATE alerts SET secret = ?3 WHERE endpoint = ?1 AND name = ?2";
+            tx.execute(sql, params![endpoint, name, kept])?;
+        }
     }
     Ok(())
 }
@@ -284,15 +298,6 @@ impl Catalog {
     pub fn set_alert_secret(&self, endpoint: Uuid, name: &str, secret: &str) -> Result<bool> {
         let sql = "UPDATE alerts SET secret = ?3 WHERE endpoint = ?1 AND name = ?2 AND definition IS NOT NULL";
         Ok(self.lock().execute(sql, params![endpoint, name, secret])? > 0)
-    }
-
-    /// Gives an alert that was renamed the secret that it had under its former name.
-    pub fn carry_alert_secret(&self, endpoint: Uuid, from: &str, to: &str) -> Result<()> {
-        let sql = "UPDATE alerts SET secret = former.secret
-             FROM (SELECT secret FROM alerts WHERE endpoint = ?1 AND name = ?2) AS former
-             WHERE endpoint = ?1 AND name = ?3 AND definition IS NOT NULL";
-        self.lock().execute(sql, params![endpoint, from, to])?;
-        Ok(())
     }
 
     /// Forgets the secret of an alert that the current version has no more.

@@ -26,7 +26,7 @@ use datafusion::{
     physical_plan::{
         DisplayFormatType, ExecutionPlan,
         execution_plan::{SchedulingType, replace_children_if_necessary},
-        filter::FilterExec,
+        filter::{FilterExec, FilterExecBuilder},
         metrics::ExecutionPlanMetricsSet,
         projection::ProjectionExec,
         repartition::RepartitionExec,
@@ -41,17 +41,52 @@ use crate::scan::{held_segments::scan_of, segment_scan::SegmentScan, source_unio
 /// The name of the column of counts.
 const ROWS: &str = "rows";
 
-/// The same rows with a second column: how many rows a row stands for. Rows with the same value may come as one. Partitions are
-/// as many. `None` for a plan of other than one column, or one in which no scan of segments can count.
+/// The same rows with a second column: how many rows a row stands for. Rows with the same value may come as one. Rows without a
+/// column come with the value at which their conditions look. Partitions are as many. `None` for a plan of several columns, or one
+/// in which no scan of segments can count.
 pub fn counted(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     let mut is_counted = false;
-    match with_counts_column(plan, &mut is_counted) {
+    let of_value = match plan.schema().fields().is_empty() {
+        true => with_value(plan),
+        false => Ok(Some(Arc::clone(plan))),
+    };
+    let counted = of_value.and_then(|plan| match plan {
+        Some(plan) => with_counts_column(&plan, &mut is_counted),
+        None => Ok(None),
+    });
+    match counted {
         Ok(plan) => plan.filter(|_| is_counted),
         Err(error) => {
             tracing::debug!(%error, "planned without counting rows");
             None
         }
     }
+}
+
+/// Rows without a column with the one value at which their conditions look; `None` if they have none, or several.
+fn with_value(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(scan) = scan_of(plan.as_ref()).filter(|scan| scan.is_countable()) {
+        let scan = scan.with_value_of_conditions()?;
+        return Ok(scan.map(|scan| -> Arc<dyn ExecutionPlan> { DataSourceExec::from_data_source(scan) }));
+    }
+    if let Some(dealt) = plan.downcast_ref::<RepartitionExec>() {
+        let input = with_value(dealt.input())?;
+        return input.map(|input| replace_children_if_necessary(Arc::clone(plan), vec![input])).transpose();
+    }
+    let Some(filter) = plan.downcast_ref::<FilterExec>().filter(|filter| filter.fetch().is_none()) else {
+        return Ok(None);
+    };
+    // The inputs of a union have the same columns.
+    let mut scans = filter.input().children().into_iter().filter_map(|input| scan_of(input.as_ref()));
+    let Some(value) = scans.next().map(|scan| scan.value_of(filter.predicate())).transpose()?.flatten() else {
+        return Ok(None);
+    };
+    let filter = FilterExecBuilder::new(Arc::clone(filter.predicate()), Arc::clone(filter.input()))
+        .with_default_selectivity(filter.default_selectivity())
+        .with_batch_size(filter.batch_size())
+        .apply_projection(Some(vec![value]))?
+        .build()?;
+    Ok(Some(Arc::new(filter)))
 }
 
 /// The rows of a plan with the column of counts, if the plan has one column. `is_counted` says whether there is a scan that

@@ -2,15 +2,20 @@
 //!
 //! A scan of rows that are only counted by the value of a column ([`counted_rows`](super::counted_rows)) need not make the
 //! rows. Of each row group whose column is a dictionary ([`value_counts`]), the values come out once, with how often they
-//! stand there. The conditions of the scan must hold for every row of the row group, which the file itself tells: by
-//! the fields that no row lacks, the one project that these rows have ([`expr_adapter`](super::expr_adapter)), and the first
-//! and the last time of the row group. Other row groups are read as rows.
+//! stand there. Conditions on the column itself are applied to the values. The other conditions of the scan must hold for every
+//! row of the row group, which the file itself tells: by the fields that no row lacks, the one project that these rows have
+//! ([`expr_adapter`](super::expr_adapter)), and the first and the last time of the row group. Other row groups are read as
+//! rows.
 
 use std::{fmt, ops::RangeInclusive, sync::Arc, vec};
 
 use datafusion::{
-    arrow::{array::RecordBatch, datatypes::SchemaRef},
-    common::ScalarValue,
+    arrow::{array::RecordBatch, compute::filter_record_batch, datatypes::SchemaRef},
+    common::{
+        ScalarValue,
+        cast::as_boolean_array,
+        tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
+    },
     datasource::{
         listing::PartitionedFile,
         physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess},
@@ -71,11 +76,14 @@ pub(crate) struct Countable {
     path: Vec<String>,
     /// Row groups are counted whose times are all among these.
     times: RangeInclusive<i64>,
+    /// Conditions on the value, over the columns of [`Counting::output`].
+    conditions: Vec<Arc<dyn PhysicalExpr>>,
 }
 
 /// What is counted of a file.
 pub(crate) struct CountedGroups {
     counting: Arc<Counting>,
+    conditions: Vec<Arc<dyn PhysicalExpr>>,
     footer: Arc<ParquetMetaData>,
     /// The place of the column among those of the file.
     column: usize,
@@ -88,13 +96,14 @@ impl Counting {
     pub(crate) fn split(
         self: &Arc<Self>,
         file: &PartitionedFile,
-        Countable { path, times }: &Countable,
+        countable: Countable,
         footer: Arc<ParquetMetaData>,
         reader: Box<dyn AsyncFileReader + Send>,
     ) -> Option<(CountedGroups, Option<ParquetAccessPlan>)> {
+        let Countable { path, times, conditions } = countable;
         let columns = footer.file_metadata().schema_descr().columns();
         let place = |path: &[String]| columns.iter().position(|column| column.path().parts() == path);
-        let column = place(path)?;
+        let column = place(&path)?;
         let time = place(&[TIMESTAMP.to_owned()]);
         let mut access = match file.extension::<ParquetAccessPlan>() {
             Some(access) if access.len() != footer.num_row_groups() => return None,
@@ -108,7 +117,7 @@ impl Counting {
             let chunk = group.columns().get(column).filter(|chunk| chunk.num_values() == group.num_rows());
             matches!(access, RowGroupAccess::Scan)
                 && chunk.is_some_and(|chunk| is_countable(chunk, kind))
-                && (*times == ANY_TIME || time.is_some_and(|time| are_within(group.columns().get(time), times)))
+                && (times == ANY_TIME || time.is_some_and(|time| are_within(group.columns().get(time), &times)))
         };
         let groups: Vec<usize> = access.inner().iter().enumerate().filter(is_counted).map(|(place, _)| place).collect();
         if groups.is_empty() {
@@ -116,20 +125,33 @@ impl Counting {
         }
         groups.iter().for_each(|group| access.skip(*group));
         let is_read = access.inner().iter().any(|access| !matches!(access, RowGroupAccess::Skip));
-        let counted = CountedGroups { counting: Arc::clone(self), footer, column, groups: groups.into_iter(), reader };
+        let counting = Arc::clone(self);
+        let counted = CountedGroups { counting, conditions, footer, column, groups: groups.into_iter(), reader };
         Some((counted, is_read.then_some(access)))
     }
 
-    /// What can be counted of a file with this schema; `None` if other conditions than those of times are left there, or the
-    /// value is no column as it is.
+    /// What can be counted of a file with this schema; `None` if other conditions than those of times and of the value are left
+    /// there, or the value is no column as it is.
     ///
     /// # Errors
     /// Expressions that do not fit the file, which the scan of its rows would refuse too.
     pub(crate) fn countable(&self, schema: &SchemaRef) -> Result<Option<Countable>> {
         let adapter = self.adapters.create(Arc::clone(&self.table), Arc::clone(schema))?;
         let condition = self.condition.as_ref().map(|condition| adapter.rewrite(Arc::clone(condition))).transpose()?;
-        let Some(times) = condition.as_ref().map_or(Some(ANY_TIME), time_bounds) else { return Ok(None) };
         let value = adapter.rewrite(Arc::clone(&self.value))?;
+        let (mut times, mut conditions) = (ANY_TIME, Vec::new());
+        for part in condition.iter().flat_map(split_conjunction) {
+            if part.downcast_ref::<Literal>().map(Literal::value) == Some(&ScalarValue::from(true)) {
+                continue;
+            }
+            match time_bound(part) {
+                Some(bound) => times = *times.start().max(bound.start())..=*times.end().min(bound.end()),
+                None => match self.of_value(part, &value)? {
+                    Some(of_value) => conditions.push(of_value),
+                    None => return Ok(None),
+                },
+            }
+        }
         let (column, fields) = match (value.downcast_ref::<Column>(), field_chain(&value)) {
             (Some(column), _) => (column, Vec::new()),
             (None, Some((_, column, fields))) => (column, fields),
@@ -139,38 +161,50 @@ impl Counting {
             return Ok(None);
         }
         let path = std::iter::once(column.name()).chain(fields).map(str::to_owned).collect();
-        Ok(Some(Countable { path, times }))
+        Ok(Some(Countable { path, times, conditions }))
+    }
+
+    /// A condition of a file over the columns of the output; `None` if it looks at more than the value.
+    fn of_value(
+        &self,
+        condition: &Arc<dyn PhysicalExpr>,
+        value: &Arc<dyn PhysicalExpr>,
+    ) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(self.output.field(0).name(), 0));
+        let mut is_of_value = true;
+        let condition = Arc::clone(condition).transform_down(|expr| {
+            if expr.as_ref() == value.as_ref() {
+                return Ok(Transformed::new(Arc::clone(&column), true, TreeNodeRecursion::Jump));
+            }
+            is_of_value &= expr.downcast_ref::<Column>().is_none();
+            Ok(Transformed::no(expr))
+        });
+        Ok(Some(condition.data()?).filter(|_| is_of_value))
     }
 }
 
-/// The bounds of times that a condition is, and nothing else; `None` for other conditions.
-fn time_bounds(condition: &Arc<dyn PhysicalExpr>) -> Option<RangeInclusive<i64>> {
-    let (mut least, mut most) = ANY_TIME.into_inner();
-    for part in split_conjunction(condition) {
-        if part.downcast_ref::<Literal>().map(Literal::value) == Some(&ScalarValue::from(true)) {
-            continue;
-        }
-        let comparison = part.downcast_ref::<BinaryExpr>()?;
-        let (left, operator, right) = (comparison.left(), *comparison.op(), comparison.right());
-        let (column, operator, bound) = match left.downcast_ref::<Column>() {
-            Some(column) => (column, operator, right),
-            None => (right.downcast_ref::<Column>()?, operator.swap()?, left),
-        };
-        let ScalarValue::TimestampMicrosecond(Some(bound), None) = bound.downcast_ref::<Literal>()?.value() else {
-            return None;
-        };
-        if column.name() != TIMESTAMP {
-            return None;
-        }
-        match operator {
-            Operator::GtEq => least = least.max(*bound),
-            Operator::Gt => least = least.max(bound.checked_add(1)?),
-            Operator::LtEq => most = most.min(*bound),
-            Operator::Lt => most = most.min(bound.checked_sub(1)?),
-            _ => return None,
-        }
+/// The bound of times that a condition is; `None` for other conditions.
+fn time_bound(condition: &Arc<dyn PhysicalExpr>) -> Option<RangeInclusive<i64>> {
+    let (least, most) = ANY_TIME.into_inner();
+    let comparison = condition.downcast_ref::<BinaryExpr>()?;
+    let (left, operator, right) = (comparison.left(), *comparison.op(), comparison.right());
+    let (column, operator, bound) = match left.downcast_ref::<Column>() {
+        Some(column) => (column, operator, right),
+        None => (right.downcast_ref::<Column>()?, operator.swap()?, left),
+    };
+    let ScalarValue::TimestampMicrosecond(Some(bound), None) = bound.downcast_ref::<Literal>()?.value() else {
+        return None;
+    };
+    if column.name() != TIMESTAMP {
+        return None;
     }
-    Some(least..=most)
+    match operator {
+        Operator::GtEq => Some(*bound..=most),
+        Operator::Gt => Some(bound.checked_add(1)?..=most),
+        Operator::LtEq => Some(least..=*bound),
+        Operator::Lt => Some(least..=bound.checked_sub(1)?),
+        _ => None,
+    }
 }
 
 /// Whether all times of a column chunk are among these, as far as it tells.
@@ -193,10 +227,15 @@ impl CountedGroups {
         let (start, length) = chunk.byte_range();
         let bytes = self.reader.get_bytes(start..start + length).await?;
         let (values, counts) = value_counts(chunk, bytes)?;
-        let rows = usize::try_from(chunk.num_values()).unwrap_or(0);
-        self.counting.rows.add(rows.saturating_sub(values.len()));
         let output = Arc::clone(&self.counting.output);
-        Ok(Some(RecordBatch::try_new(output, vec![values, Arc::new(counts)])?))
+        let mut batch = RecordBatch::try_new(output, vec![values, Arc::new(counts)])?;
+        for condition in &self.conditions {
+            let holds = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
+            batch = filter_record_batch(&batch, as_boolean_array(&holds)?)?;
+        }
+        let rows = usize::try_from(chunk.num_values()).unwrap_or(0);
+        self.counting.rows.add(rows.saturating_sub(batch.num_rows()));
+        Ok(Some(batch))
     }
 }
 

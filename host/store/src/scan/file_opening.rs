@@ -195,7 +195,7 @@ impl Preparation {
             };
             if let Some(countable) = counting.countable(&schema)? {
                 let footer = reader.get_metadata(None).await?;
-                if let Some((counted, rest)) = counting.split(&file, &countable, footer, reader) {
+                if let Some((counted, rest)) = counting.split(&file, countable, footer, reader) {
                     let rest = match rest {
                         Some(access) => Some(self.prepared_rows(file.with_extension(access)).await?),
                         None => None,

@@ -23,6 +23,7 @@
 
 pub(crate) mod adapted_path;
 pub(crate) mod chains;
+mod condition_value;
 pub(crate) mod counted_rows;
 pub(crate) mod counting;
 pub(crate) mod describe;

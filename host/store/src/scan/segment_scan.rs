@@ -45,7 +45,7 @@ use datafusion::{
 
 use crate::{
     read_memory::ReadMemory,
-    scan::{file_opening::FileOpening, row_conditions, split::split},
+    scan::{condition_value, file_opening::FileOpening, row_conditions, split::split},
     schema::shape::Shape,
 };
 
@@ -132,6 +132,19 @@ impl SegmentScan {
     pub(crate) fn only_column(&self, column: usize) -> Result<Option<Arc<dyn DataSource>>> {
         let columns = ProjectionExprs::from_indices(&[column], self.files.projected_schema()?.as_ref());
         self.try_swapping_with_projection(&columns)
+    }
+
+    /// The place of the column that is the one value at which a filter over its columns looks; `None` if there is not one value.
+    pub(crate) fn value_of(&self, filter: &Arc<dyn PhysicalExpr>) -> Result<Option<usize>> {
+        let Some(columns) = self.files.file_source.projection() else { return Ok(None) };
+        let value = condition_value::value_of(&columns.unproject_expr(filter)?)?;
+        Ok(value.and_then(|value| columns.iter().position(|column| column.expr.as_ref() == value.as_ref())))
+    }
+
+    /// The scan, which has no columns, with the one value at which its conditions look; `None` if there is not one value.
+    pub(crate) fn with_value_of_conditions(&self) -> Result<Option<SegmentScan>> {
+        let files = condition_value::with_value(&self.files)?;
+        Ok(files.map(|files| SegmentScan::new(files, self.origin.clone(), None)))
     }
 
     /// Opens the scan with its rows counted where they can be: batches of this schema, the column and how many rows have the

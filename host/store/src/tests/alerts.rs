@@ -9,7 +9,8 @@ use crate::{AlertState, Catalog, NewAlert, NewVersion, RunOutcome, is_alert_due}
 
 fn new(name: &str, definition: &str) -> NewAlert {
     let secret = format!("secret of {name} {definition}");
-    NewAlert { name: name.to_owned(), definition: definition.to_owned(), paused: definition == "paused", secret }
+    let (name, definition, paused) = (name.to_owned(), definition.to_owned(), definition == "paused");
+    NewAlert { name, definition, paused, secret, former: None }
 }
 
 fn put(catalog: &Catalog, id: Uuid, alerts: &[NewAlert]) {
@@ -96,6 +97,26 @@ fn an_alert_keeps_its_state_and_secret_through_versions() {
     assert!(catalog.delete_endpoint(id).unwrap());
     assert_eq!(catalog.alerts_of(id).unwrap(), []);
     assert_eq!(catalog.count_alerts().unwrap(), (1, 0, 0));
+}
+
+#[test]
+fn a_renamed_alert_has_its_secret_with_the_version_that_renames_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let catalog = store.catalog();
+    let id = Uuid::new_v4();
+    let renamed = |name: &str, former: &str| NewAlert { former: Some(former.to_owned()), ..new(name, "1") };
+    let secret = |name: &str| catalog.alert_secret(id, name).unwrap().unwrap();
+    put(catalog, id, &[new("a", "1"), new("b", "1")]);
+    put(catalog, id, &[renamed("c", "a"), new("b", "1")]);
+    assert_eq!((secret("c"), secret("b")), ("secret of a 1".to_owned(), "secret of b 1".to_owned()));
+    // Under a name that another alert had before, whose secret is still known.
+    put(catalog, id, &[new("c", "1")]);
+    put(catalog, id, &[renamed("b", "c")]);
+    assert_eq!(secret("b"), "secret of a 1");
+    // A former name that is not known.
+    put(catalog, id, &[renamed("d", "nobody")]);
+    assert_eq!(secret("d"), "secret of d 1");
 }
 
 #[test]

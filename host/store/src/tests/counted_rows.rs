@@ -178,6 +178,90 @@ async fn rows_of_one_project_are_counted() {
     assert_eq!((out, without), (3 + 50 + 20, 197));
 }
 
+/// Conditions on the value itself are applied to the values.
+#[tokio::test]
+async fn conditions_on_the_value_are_applied_to_the_values() {
+    type Passes = fn(&Value) -> bool;
+    let status = || leaf("status");
+    let of = |event: &Value| event["metadata"]["status"].as_i64().unwrap();
+    let time = |number: i64| lit(ScalarValue::TimestampMicrosecond(Some(START + number), None));
+    let since = || col("timestamp").gt_eq(time(120));
+    let cases: [(Expr, Passes, bool); 8] = [
+        (status().gt_eq(lit(400_i64)), |event| event["metadata"]["status"].as_i64() >= Some(400), true),
+        (status().in_list(vec![lit(200_i64), lit(500_i64)], false), |event| event["metadata"]["status"] != 404, true),
+        ((status() % lit(7_i64)).eq(lit(3_i64)), |event| event["metadata"]["status"].as_i64().unwrap() % 7 == 3, true),
+        (status().gt(lit(9_000_i64)), |_| false, true),
+        (
+            status().gt_eq(lit(400_i64)).and(since()).and(leaf(PRESENCE).is_not_null()),
+            |event| {
+                event["metadata"]["status"].as_i64() >= Some(400) && event["timestamp"].as_i64() >= Some(START + 120)
+            },
+            true,
+        ),
+        // Other conditions beside it, or with it in one.
+        (
+            status().gt_eq(lit(400_i64)).and(col("n").gt(lit(2_i64))),
+            |event| event["metadata"]["status"].as_i64() >= Some(400) && event["n"].as_i64() > Some(2),
+            false,
+        ),
+        (
+            status().gt_eq(lit(400_i64)).or(since()),
+            |event| {
+                event["metadata"]["status"].as_i64() >= Some(400) || event["timestamp"].as_i64() >= Some(START + 120)
+            },
+            false,
+        ),
+        (
+            status().gt(col("n") * lit(100_i64)),
+            |event| event["metadata"]["status"].as_i64().unwrap() > event["n"].as_i64().unwrap() * 100,
+            false,
+        ),
+    ];
+    for in_memory in [0, 50] {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, events) = filled(&dir, in_memory).await;
+        assert!(events.iter().any(|event| of(event) == 404));
+        for (filter, passes, are_counted) in &cases {
+            let shown = format!("{filter}, {in_memory} in memory");
+            let right = expected(&events, passes, "/metadata/status");
+            let (found, out, without) = counts(frame(&store, Some(filter.clone()), status())).await.unwrap();
+            assert_eq!(found, right, "{shown}");
+            if *are_counted {
+                assert!(out < 120 + in_memory as usize, "{shown}: {out} rows");
+            } else {
+                assert_eq!(without, 0, "{shown}");
+            }
+            // Of rows without a column only the number is asked.
+            let none = super::frame(&store, "s").filter(filter.clone()).unwrap().select(Vec::<Expr>::new()).unwrap();
+            match counts(none).await {
+                Some((found, out, _)) => {
+                    assert_eq!(found.values().sum::<i64>(), right.values().sum::<i64>(), "{shown}");
+                    assert!(!are_counted || out < 120 + in_memory as usize, "{shown}: {out} rows");
+                }
+                None => assert!(!are_counted, "{shown}"),
+            }
+        }
+    }
+}
+
+/// Conditions on texts, and on one that some rows lack.
+#[tokio::test]
+async fn conditions_on_texts_are_applied_to_the_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, events) = filled(&dir, 30).await;
+    let agent = || leaf("agent");
+    let (found, _, without) = counts(frame(&store, Some(agent().like(lit("%3"))), agent())).await.unwrap();
+    assert_eq!(found, expected(&events, |event| event["metadata"]["agent"] == "agent 3", "/metadata/agent"));
+    assert!(without > 0);
+    for filter in [leaf("some").is_null(), leaf("some").eq(lit("x")), leaf("some").is_not_null().is_false()] {
+        let shown = filter.to_string();
+        let is_equal = matches!(&filter, Expr::BinaryExpr(found) if found.op == datafusion::logical_expr::Operator::Eq);
+        let passes = |event: &Value| event["metadata"].get("some").is_some() == is_equal;
+        let (found, _, _) = counts(frame(&store, Some(filter), leaf("some"))).await.unwrap();
+        assert_eq!(found, expected(&events, passes, "/metadata/some"), "{shown}");
+    }
+}
+
 #[tokio::test]
 async fn rows_are_counted_one_by_one_where_the_column_does_not_tell_all() {
     for in_memory in [0, 50] {

@@ -149,6 +149,42 @@ async fn rows_that_were_counted_are_added_up() {
     }
 }
 
+/// Without keys, rows that a scan has counted are added up for each partition.
+#[tokio::test]
+async fn rows_without_keys_that_were_counted_are_added_up() {
+    /// Each row as two, with a column that rows without columns get.
+    fn twice_of_none(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+        let two: Arc<dyn PhysicalExpr> = Arc::new(Literal::new(ScalarValue::Int64(Some(2))));
+        let columns = [(Arc::clone(&two), "value".to_owned()), (two, "rows".to_owned())];
+        Some(Arc::new(ProjectionExec::try_new(columns, Arc::clone(plan)).unwrap()))
+    }
+    let config = SessionConfig::new();
+    let ones = || count(lit(1_i64));
+    let flagged = || col("flag").is_not_null();
+    for (aggregates, is_counted) in
+        [(vec![ones(), ones().alias("other")], true), (vec![ones(), max(col("value"))], false)]
+    {
+        let context = SessionContext::new_with_config(config.clone());
+        let frame = context.read_table(table(9)).unwrap().filter(flagged()).unwrap();
+        let engine = frame.aggregate(vec![], aggregates).unwrap().create_physical_plan().await.unwrap();
+        let own = with_partial_groups(Arc::clone(&engine), twice_of_none).unwrap();
+        let text = displayable(own.as_ref()).indent(true).to_string();
+        assert_eq!(text.contains("RowCounts: AggregateExec"), is_counted, "{text}");
+        let (own, engine) = (rows(own, &config).await, rows(engine, &config).await);
+        if is_counted {
+            assert_eq!((own, engine), (vec![vec!["4800".to_owned(); 2]], vec![vec!["2400".to_owned(); 2]]));
+        } else {
+            assert_eq!(own, engine);
+        }
+    }
+    // Nothing comes of a scan without rows but 0.
+    let context = SessionContext::new_with_config(config.clone());
+    let none = context.read_table(table(9)).unwrap().filter(col("number").gt(lit(1_000_i64))).unwrap();
+    let engine = none.aggregate(vec![], vec![ones()]).unwrap().create_physical_plan().await.unwrap();
+    let own = with_partial_groups(engine, twice_of_none).unwrap();
+    assert_eq!(rows(own, &config).await, vec![vec!["0".to_owned()]]);
+}
+
 /// Without room for all groups they go out before the end, several times if need be; nothing is lost.
 #[tokio::test]
 async fn groups_go_out_when_memory_ends() {
