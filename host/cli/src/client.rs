@@ -243,6 +243,19 @@ pub(crate) fn plain(text: &str, most: usize) -> String {
     text.chars().take(most).map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }
 
+/// How a parameter is given to a command, where a message says that one is required.
+pub(crate) fn parameter_hint(message: &str) -> Option<String> {
+    let (_, named) = message.split_once("parameter '")?;
+    let (name, what) = named.split_once('\'')?;
+    what.starts_with(" is required").then(|| format!("; give the parameter with -p {name}=VALUE"))
+}
+
+/// The message of a refusal, with [`parameter_hint`] behind it.
+pub(crate) fn with_parameter_hint(message: String) -> String {
+    let hint = parameter_hint(&message).unwrap_or_default();
+    message + &hint
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
@@ -263,6 +276,15 @@ mod tests {
         assert_eq!(reply(502, "<html>").refusal(), "the server answers 502: <html>");
         assert!(reply(401, "{}").refusal().contains("TIDEGATE_TOKEN"));
         assert!(reply(200, "<html>").json().unwrap_err().to_string().contains("Tidegate server"));
+    }
+
+    #[test]
+    fn a_missing_parameter_is_told_with_its_option() {
+        let told = with_parameter_hint("the server answers 400: parameter 'project' is required".to_owned());
+        assert!(told.ends_with(" is required; give the parameter with -p project=VALUE"), "{told}");
+        for other in ["parameter 'n' has the value 'x'", "it is required", "parameter 'n"] {
+            assert_eq!(parameter_hint(other), None);
+        }
     }
 
     #[test]

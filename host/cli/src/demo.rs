@@ -1,6 +1,7 @@
 //! `tidegate demo`: a complete service to try: a fresh folder, sample logs of all nine sources, both endpoints, a
 //! token, and requests to paste.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,7 +67,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         print_requests(&format!("http://{}", listener.local_addr()?), &token, total);
         serve(service, listener).await
     });
-    if temporary && let Err(error) = std::fs::remove_dir_all(&folder) {
+    // There is no folder if the command ended before it made one.
+    if temporary
+        && let Err(error) = std::fs::remove_dir_all(&folder)
+        && error.kind() != ErrorKind::NotFound
+    {
         eprintln!("tidegate: the folder {} could not be removed: {error}", folder.display());
     }
     done

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Map, Value};
 
-use crate::client::{Client, ServerArguments, endpoint_path, plain};
+use crate::client::{Client, ServerArguments, endpoint_path, plain, with_parameter_hint};
 use crate::outcome::Outcome;
 
 #[derive(Debug, Args)]
@@ -29,7 +29,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let client = Client::new(&arguments.server, "a private token")?;
     let body = body(arguments)?.to_string();
     let path = format!("{}/explain", endpoint_path(&arguments.endpoint));
-    let answer = client.call("POST", &path, Some(("application/json", body.as_bytes())))?.json()?;
+    let answer = client.call("POST", &path, Some(("application/json", body.as_bytes())));
+    let answer = answer.map_err(|error| with_parameter_hint(error.to_string()))?.json()?;
     if arguments.json {
         println!("{answer:#}");
         return Ok(());

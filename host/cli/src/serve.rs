@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     print_config: bool,
 }
 
+/// The name of this build: the version, and a digest of the sources (`build.rs`).
+pub(crate) const BUILD: &str = env!("TIDEGATE_BUILD");
+
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     let Arguments { listen: address, data_dir, config, packs, recover_from, print_config } = arguments;
     let flags = config::Flags { config, listen: address, data_dir };
@@ -58,6 +61,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     }
     config.options.components.compiler = compiler();
     config.options.packs = for_start(&packs)?;
+    config.options.cluster.build = BUILD.into();
     let options = config.options;
     if let Some(url) = &recover_from {
         recover::check(url, &options)?;

@@ -1,6 +1,7 @@
 //! `tidegate worker`: runs parts of statements for servers until SIGTERM or Ctrl-C.
 
 use std::error::Error;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tidegate_tls::{ServerTls, TlsFiles};
 use tidegate_workers::{Accept, PROTOCOLS, Worker, WorkerListeners, WorkerOptions, is_loopback};
 
 use crate::outcome::Outcome;
-use crate::serve::{listen, start_logging, stopped, tell};
+use crate::serve::{BUILD, listen, start_logging, stopped, tell};
 
 /// The least memory of a worker, in bytes.
 const LEAST_MEMORY: u64 = 16 << 20;
@@ -146,7 +147,10 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
 fn segments(arguments: &Arguments) -> Result<SegmentFiles, Box<dyn Error>> {
     let Arguments { store, cache, cache_size, store_time, .. } = arguments;
     if !store.contains("://") {
-        return Ok(SegmentFiles::folder(Path::new(store))?);
+        let folder = Path::new(store);
+        let segments = SegmentFiles::folder(folder)?;
+        may_be_read(folder)?;
+        return Ok(segments);
     }
     // What is read of a folder is not kept. What is wrong with an address is told first.
     let folder = match cache {
@@ -157,6 +161,27 @@ fn segments(arguments: &Arguments) -> Result<SegmentFiles, Box<dyn Error>> {
     };
     let time = Duration::from_millis(store_time.0);
     Ok(SegmentFiles::open(store, &SegmentCache { folder, bytes: cache_size.0 }, time)?)
+}
+
+/// Checks that this process may list a data folder and its segments, because otherwise every task would fail.
+fn may_be_read(folder: &Path) -> Result<(), String> {
+    for folder in [folder.to_path_buf(), folder.join("segments")] {
+        match std::fs::read_dir(&folder) {
+            Ok(_) => {}
+            // A server makes the folder of its segments when it starts, which may be later.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                let hint = match error.kind() {
+                    ErrorKind::PermissionDenied => {
+                        "; the worker must run as the user of the server, with the same user id on each machine"
+                    }
+                    _ => "",
+                };
+                return Err(format!("{} cannot be read: {error}{hint}", folder.display()));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// How servers are let in.
@@ -193,7 +218,7 @@ fn worker_options(arguments: &Arguments) -> WorkerOptions {
         counted: tidegate_store::counted,
         ..EngineOptions::default()
     };
-    WorkerOptions { engine, tasks: usize::from(arguments.tasks), threads }
+    WorkerOptions { engine, tasks: usize::from(arguments.tasks), threads, build: BUILD.into() }
 }
 
 async fn serve(worker: Arc<Worker>, accept: Accept, arguments: &Arguments) -> Outcome {

@@ -61,13 +61,16 @@ pub const COMPONENT_FILE: &str = "component.wasm";
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// There is no such folder.
-    #[error("{}: there is no such folder; `tidegate new NAME` makes one", path.display())]
+    #[error("{}: there is no such folder; `tidegate new NAME --lang sql` makes one", path.display())]
     NoFolder {
         /// Its path.
         path: PathBuf,
     },
     /// The folder lacks a file that every endpoint has.
-    #[error("{}: the folder of an endpoint has this file; `tidegate new NAME` makes a folder with all", path.display())]
+    #[error(
+        "{}: the folder of an endpoint has this file; `tidegate new NAME --lang sql` makes a folder with all",
+        path.display()
+    )]
     Missing {
         /// The missing file.
         path: PathBuf,

@@ -2,6 +2,8 @@
 //!
 //! Clients send very different `Accept` headers: log viewers ask for JSON, browsers for HTML, scripts for anything. So
 //! a request is never refused because of this header: where no requested format exists, the answer is JSON.
+//!
+//! And reads the header `Accept-Encoding`, for what is kept in compressed form.
 
 use axum::http::{HeaderMap, Uri, header};
 use tidegate_model::{Failure, Manifest};
@@ -44,6 +46,16 @@ fn accepted(headers: &HeaderMap) -> Format {
         }
     }
     best.map_or(Format::Json, |(_, format)| format)
+}
+
+/// Whether `Accept-Encoding` names a coding and does not refuse it.
+pub(crate) fn accepts_coding(headers: &HeaderMap, coding: &str) -> bool {
+    let accept = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accept.split(',').any(|member| {
+        let mut parts = member.split(';').map(str::trim);
+        let is_refused = |parameter: &str| parameter.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0));
+        parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding)) && !parts.any(is_refused)
+    })
 }
 
 /// A member of `Accept`: a media type or a range of media types, and its quality value.

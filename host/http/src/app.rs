@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_model::Failure;
+use tidegate_service::answer::AnswerMemory;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::{Identity, Service};
 
@@ -12,17 +13,24 @@ use crate::call_statistics::CallStatistics;
 use crate::ingest::BodyMemory;
 use crate::metrics::Metrics;
 use crate::notes::note;
-use crate::openapi::RowSchemas;
+use crate::openapi::{FixedDocument, RowSchemas};
 use crate::slow_queries::SlowQueries;
+
+/// The memory for answers to callers without a token, in bytes; half of it for answers to all of them, as for one token.
+const TOKENLESS_BYTES: usize = 16 << 20;
 
 /// The state that handlers share.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) service: Arc<Service>,
+    /// The memory budget for answers to callers without a token.
+    pub(crate) tokenless_answers: AnswerMemory,
     /// The memory budget for bodies of ingest requests.
     pub(crate) bodies: BodyMemory,
     /// The schemas of endpoints' rows, for the OpenAPI document.
     pub(crate) row_schemas: RowSchemas,
+    /// The OpenAPI document for callers without a token.
+    pub(crate) fixed_document: FixedDocument,
     pub(crate) metrics: Metrics,
     /// How endpoints were called in the last hour.
     pub(crate) calls: CallStatistics,
@@ -35,8 +43,10 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(service: Arc<Service>) -> Arc<Self> {
         Arc::new(Self {
+            tokenless_answers: AnswerMemory::new(TOKENLESS_BYTES, Duration::ZERO),
             bodies: BodyMemory::new(service.options.ingest.body_memory),
             row_schemas: RowSchemas::default(),
+            fixed_document: FixedDocument::default(),
             metrics: Metrics::new(),
             calls: CallStatistics::new(),
             slow_queries: SlowQueries::default(),

@@ -3,6 +3,9 @@
 //! The pages run under a Content-Security-Policy that allows code, styles and requests of this server alone, and nothing
 //! inline: a log line that is shown cannot become code. They set no cookies; the access token is sent as by any client.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -10,7 +13,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use tidegate_console::{File, LICENCES, PAGE, file};
 use tidegate_model::{Code, Failure};
 
+use crate::accept::accepts_coding;
 use crate::failure::Refusal;
+use crate::response::Accounted;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -73,21 +78,13 @@ pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Respo
 
 /// The file in the best encoding that the client accepts.
 fn sent(file: &File, headers: &HeaderMap) -> Response {
-    let accept = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let accepts = |coding: &str| {
-        accept.split(',').any(|member| {
-            let mut parts = member.split(';').map(str::trim);
-            let is_refused = |parameter: &str| parameter.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0));
-            parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding)) && !parts.any(is_refused)
-        })
-    };
-    let (coding, body) = if accepts("br") {
+    let (coding, body) = if accepts_coding(headers, "br") {
         (Some("br"), Bytes::from_static(file.brotli))
-    } else if accepts("gzip") {
+    } else if accepts_coding(headers, "gzip") {
         (Some("gzip"), Bytes::from_static(file.gzip))
     } else {
-        match file.plain() {
-            Ok(plain) => (None, Bytes::from(plain)),
+        match plain(file) {
+            Ok(plain) => (None, plain),
             Err(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         }
     };
@@ -96,7 +93,20 @@ fn sent(file: &File, headers: &HeaderMap) -> Response {
         response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
     }
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    response.extensions_mut().insert(Accounted);
     response
+}
+
+/// The file without compression. It is decompressed once, and all who ask share its bytes.
+fn plain(file: &File) -> std::io::Result<Bytes> {
+    static PLAIN: Mutex<BTreeMap<&str, Bytes>> = Mutex::new(BTreeMap::new());
+    let mut kept = PLAIN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(plain) = kept.get(file.name) {
+        return Ok(plain.clone());
+    }
+    let plain = Bytes::from(file.plain()?);
+    kept.insert(file.name, plain.clone());
+    Ok(plain)
 }
 
 /// Adds the headers that every file of the console has.

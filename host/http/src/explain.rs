@@ -6,10 +6,10 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use serde_json::{Map, Value, json};
 use tidegate_model::{Code, Failure};
+use tidegate_service::ComponentKind;
 use tidegate_service::answer::Format;
 use tidegate_service::execution::{Explanation, code_is_not_explained};
 use tidegate_service::rate::RequestClass;
-use tidegate_service::{ComponentKind, Tenant};
 use tidegate_store::{ScanOutline, ScanPlace, SegmentTotals, TableOutline};
 
 use crate::accept::take_format;
@@ -42,7 +42,7 @@ pub(crate) async fn explain(
     let endpoint = service.endpoints.find(&access, &id_or_name).await?;
     // It is no call of the endpoint, so its statistics do not count it.
     note(|notes| notes.endpoint = Some(endpoint.manifest.name.to_string()));
-    let mut sent = read_parameters(service, Tenant::Token(access.identity), &head, body).await?;
+    let mut sent = read_parameters(service, &endpoint, &access, &head, body).await?;
     // That of the answer to the query, which nobody gets.
     let _ = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
     if sent.adhoc.is_none() {

@@ -18,6 +18,7 @@ mod console;
 mod explain;
 mod failure;
 mod follow;
+mod holding_body;
 mod ingest;
 mod manage;
 mod metrics;
@@ -29,11 +30,14 @@ mod parameters;
 mod query;
 mod rate_headers;
 mod ready;
+mod request_body;
 mod response;
 mod routes;
 mod serve;
 mod slow_queries;
 mod startup;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod traces;
 

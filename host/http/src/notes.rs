@@ -18,6 +18,8 @@ use crate::slow_queries::NotedQuery;
 /// What is known about a request besides its head.
 #[derive(Debug, Default)]
 pub(crate) struct RequestNotes {
+    /// The identity of the token.
+    pub(crate) caller: Option<Identity>,
     /// The token's id in log lines; never the token.
     pub(crate) token: Option<String>,
     /// The endpoint's name.
@@ -58,6 +60,13 @@ pub(crate) fn chosen() -> (Option<Errors>, Option<Format>) {
     chosen
 }
 
+/// The identity of the request's token, if it had a valid one.
+pub(crate) fn caller() -> Option<Identity> {
+    let mut caller = None;
+    note(|notes| caller = notes.caller);
+    caller
+}
+
 /// Notes the token of the request: its id, or the beginning of its hash for a token of the environment. The connection
 /// does not count as anonymous from here on.
 pub(crate) fn note_caller(identity: Identity, id: Option<Uuid>) {
@@ -65,6 +74,7 @@ pub(crate) fn note_caller(identity: Identity, id: Option<Uuid>) {
         if let Some(connection) = notes.anonymous.take() {
             connection.is_known();
         }
+        notes.caller = Some(identity);
         let short = || hex::encode(identity.get(..6).unwrap_or_default());
         notes.token = Some(id.map_or_else(short, |id| id.to_string()));
     });

@@ -1,11 +1,13 @@
 //! The parameters of a query request over HTTP: query string, JSON body, form body.
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::http::{HeaderMap, Method, Uri, header};
-use bytes::Bytes;
 use serde_json::Value;
 use tidegate_model::{Code, Failure, json_fault};
+use tidegate_service::answer::TenantMemory;
 use tidegate_service::execution::{ParameterCollector, SentParameters, texts};
+
+use crate::request_body::RequestBody;
 
 /// The longest body of a query request, in bytes.
 const MAX_BODY: usize = 512 << 10;
@@ -19,17 +21,22 @@ pub(crate) struct QueryBody {
     uri: Uri,
     /// Whether the body is a form; else it is JSON.
     form: bool,
-    body: Bytes,
+    body: RequestBody,
 }
 
 impl QueryBody {
-    /// Waits for the body of a request.
+    /// Waits for the body of a request. What has arrived counts in `memory` until this is dropped.
     ///
     /// # Errors
-    /// [`Code::TooLarge`].
-    pub(crate) async fn wait(method: &Method, uri: &Uri, headers: &HeaderMap, body: Body) -> Result<Self, Failure> {
-        let too_large = |_| Failure::new(Code::TooLarge, format!("the body is larger than {MAX_BODY} bytes"));
-        let body = to_bytes(body, MAX_BODY).await.map_err(too_large)?;
+    /// Those of [`RequestBody::read`].
+    pub(crate) async fn wait(
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: Body,
+        memory: &TenantMemory,
+    ) -> Result<Self, Failure> {
+        let body = RequestBody::read(body, MAX_BODY, memory, "the body").await?;
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let form = kind.starts_with("application/x-www-form-urlencoded");
         Ok(Self { method: method.clone(), uri: uri.clone(), form, body })
@@ -37,7 +44,7 @@ impl QueryBody {
 
     /// Whether parsing it may take too long for the thread that serves its connection.
     pub(crate) fn is_large(&self) -> bool {
-        self.body.len() >= LARGE
+        self.body.bytes.len() >= LARGE
     }
 
     /// Parses the parameters. Some clients send a GET with a `Content-Type` and no body, so an empty body is not an
@@ -49,11 +56,11 @@ impl QueryBody {
     pub(crate) fn read(&self) -> Result<SentParameters, Failure> {
         let mut pairs = ParameterCollector::default();
         pairs.extend(form_urlencoded::parse(self.uri.query().unwrap_or_default().as_bytes()).into_owned())?;
-        if self.body.is_empty() {
+        if self.body.bytes.is_empty() {
         } else if self.form {
-            pairs.extend(form_urlencoded::parse(&self.body).into_owned())?;
+            pairs.extend(form_urlencoded::parse(&self.body.bytes).into_owned())?;
         } else {
-            let object = json_object(&self.body)?;
+            let object = json_object(&self.body.bytes)?;
             // A GET may carry its ad-hoc query in a body, and nothing else.
             let keep = |name: &str| self.method != Method::GET || matches!(name, "sql" | "lql");
             pairs.extend(object.into_iter().filter(|(name, _)| keep(name)))?;
@@ -76,8 +83,12 @@ fn json_object(body: &[u8]) -> Result<Vec<(String, String)>, Failure> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a failed test may panic")]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::Map;
     use tidegate_model::MOST_PARAMETERS;
+    use tidegate_service::Tenant;
+    use tidegate_service::answer::AnswerMemory;
     use tidegate_service::execution::AdhocQuery;
 
     use super::*;
@@ -85,7 +96,9 @@ mod tests {
     async fn read(method: Method, uri: &str, kind: &str, body: &str) -> Result<SentParameters, Failure> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
-        QueryBody::wait(&method, &uri.parse().unwrap(), &headers, Body::from(body.to_owned())).await?.read()
+        let memory = AnswerMemory::new(2 * MAX_BODY, Duration::ZERO).of(Tenant::Token([1; 32]));
+        let body = Body::from(body.to_owned());
+        QueryBody::wait(&method, &uri.parse().unwrap(), &headers, body, &memory).await?.read()
     }
 
     #[tokio::test]

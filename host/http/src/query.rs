@@ -11,7 +11,9 @@ use axum::response::Response;
 use tidegate_model::{Code, Failure};
 use tidegate_service::answer::Format;
 use tidegate_service::cache::Lookup;
-use tidegate_service::execution::{QueryRequest, RunRecord, SentParameters, check_request, redaction, takes_time};
+use tidegate_service::execution::{
+    QueryRequest, RunRecord, SentParameters, check_request, limits_of, redaction, takes_time,
+};
 use tidegate_service::follow::{FollowRequest, whole_table};
 use tidegate_service::rate::RequestClass;
 use tidegate_service::registry::Endpoint;
@@ -60,7 +62,7 @@ pub(crate) async fn query(
         notes.errors = access.errors.or(endpoint.manifest.settings.errors);
     });
     let tenant = Tenant::Token(access.identity);
-    let mut sent = read_parameters(service, tenant, &head, body).await?;
+    let mut sent = read_parameters(service, &endpoint, &access, &head, body).await?;
     let mut format = take_format(&mut sent.values, &endpoint.manifest, &head.headers)?;
     let mut follow = None;
     if events {
@@ -124,13 +126,17 @@ pub(crate) async fn query(
 /// The parameters that a request sends.
 pub(crate) async fn read_parameters(
     service: &Service,
-    tenant: Tenant,
+    endpoint: &Endpoint,
+    access: &Access,
     head: &Parts,
     body: Body,
 ) -> Result<SentParameters, Failure> {
-    let arrived = QueryBody::wait(&head.method, &head.uri, &head.headers, body).await?;
+    let (executor, tenant) = (&service.executor, Tenant::Token(access.identity));
+    let memory = executor.answers().of(tenant);
+    let arrived = QueryBody::wait(&head.method, &head.uri, &head.headers, body, &memory).await?;
     if arrived.is_large() {
-        service.executor.run_in_place(tenant, move || arrived.read()).await
+        let limit = limits_of(executor.limits(), endpoint, access).wall_clock;
+        executor.run_in_place(tenant, limit, async move { arrived.read() }).await
     } else {
         arrived.read()
     }
@@ -148,8 +154,9 @@ pub(crate) async fn checked_request(
     let reads = service.endpoints.reads(&endpoint).await?;
     if takes_time(&endpoint.manifest, &reads, &sent) {
         let (executor, tenant) = (Arc::clone(&service.executor), Tenant::Token(access.identity));
-        let check = move || check_request(executor.limits(), endpoint, &reads, &access, sent, format, redact);
-        service.executor.run_in_place(tenant, check).await
+        let limit = limits_of(executor.limits(), &endpoint, &access).wall_clock;
+        let check = async move { check_request(executor.limits(), endpoint, &reads, &access, sent, format, redact) };
+        service.executor.run_in_place(tenant, limit, check).await
     } else {
         check_request(service.executor.limits(), endpoint, &reads, &access, sent, format, redact)
     }

@@ -13,6 +13,11 @@ use tidegate_service::answer::{Encoded, Outgoing, Streamed, TenantMemory};
 
 use crate::note_headers;
 
+/// Says that the bytes of a response are counted where they are made, or are the same for all who ask. It is an
+/// extension, for middleware that counts all others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Accounted;
+
 /// The response of a whole answer, with the component's notes.
 pub(crate) fn respond(encoded: Encoded) -> Response<Body> {
     let (outgoing, metadata) = encoded.into_outgoing();

@@ -20,7 +20,8 @@ use crate::manage::{alerts, components, endpoints, sources, tokens};
 use crate::metrics::page::metrics;
 use crate::middleware::body_timeout::limit_body_time;
 use crate::middleware::close_unread::announce_close;
-use crate::middleware::compression::{compressed, count_compressed, tolerant};
+use crate::middleware::compression::{compressed, count_compressed, reserve_compressor, tolerant};
+use crate::middleware::counting::count_answers;
 use crate::middleware::error_status::{QUERY, QUERY_IN_SHORT, choose_status};
 use crate::middleware::request_log::log_request;
 use crate::openapi::page::openapi;
@@ -36,6 +37,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
             header::CONTENT_TYPE,
             header::ACCEPT,
             header::IF_NONE_MATCH,
+            // Of senders of logs, this one and the next three.
+            header::CONTENT_ENCODING,
+            HeaderName::from_static("idempotency-key"),
+            HeaderName::from_static("x-source-name"),
+            HeaderName::from_static("x-source"),
             LAST_EVENT_ID,
             HeaderName::from_static("x-api-key"),
             HeaderName::from_static("x-request-id"),
@@ -97,6 +103,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn(errors_as_json))
+        .layer(from_fn_with_state(Arc::clone(&app), count_answers))
+        .layer(from_fn(reserve_compressor))
         .layer(compressed())
         .layer(from_fn(count_compressed))
         .layer(from_fn(tolerant))

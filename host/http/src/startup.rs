@@ -20,8 +20,8 @@ use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use crate::app::App;
-use crate::auth::authenticate;
 use crate::failure::Refusal;
+use crate::ingest::shows_token;
 use crate::ready::{Problem, health, not_ready, ready};
 
 /// How long a request waits for the service to open.
@@ -157,7 +157,7 @@ pub(crate) fn crowded(startup: &Arc<Startup>) -> Router {
 async fn known_only(State(startup): State<std::sync::Weak<Startup>>, request: Request) -> Response {
     let open = startup.upgrade().and_then(|startup| startup.open.get().cloned());
     if let Some((app, router)) = open
-        && authenticate(&app.service, request.headers()).is_ok()
+        && shows_token(&app.service, request.headers(), request.uri())
     {
         return router.oneshot(request).await.unwrap_or_else(|never| match never {});
     }

@@ -24,7 +24,7 @@ pub use json_fault::json_fault;
 pub use limit_set::LimitSet;
 pub use limits::{Limits, TextLimits};
 pub use manifest::{EndpointName, MOST_PARAMETERS, Manifest, ManifestError, Settings};
-pub use parameter::{Arguments, Format, Parameter, parse_timestamp, whole_word};
+pub use parameter::{Arguments, Format, MOMENTS, Parameter, parse_timestamp, whole_word};
 pub use settings::{Access, LIMITS, Part, Section, Setting, SettingError, Unit};
 pub use settings::{GIB, HOUR, KIB, MIB, milliseconds, number, size};
 pub use text_condition::{TextCondition, indexed_text};

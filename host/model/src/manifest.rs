@@ -260,15 +260,29 @@ impl Manifest {
     /// Checks the parameters of a request against the declared ones. Values of undeclared names are accepted as text,
     /// because ad-hoc SQL may use them; those that no statement uses are ignored.
     ///
+    /// SQL finds parameters without regard to case. So no two of the arguments have the same name in different spellings:
+    /// one of them would be read in the place of the other, and would not have passed its checks.
+    ///
     /// # Errors
-    /// [`Code::InvalidParameter`] for the first invalid one; a name that occurs twice is invalid too.
+    /// [`Code::InvalidParameter`] for the first invalid one; for a declared name in another spelling; for a name that
+    /// occurs twice, in any spelling.
     pub fn check_arguments(&self, sent: &[(String, String)]) -> Result<Arguments, Failure> {
-        let mut arguments = Arguments::new();
+        let declared: BTreeMap<String, &str> =
+            self.parameters.iter().map(|own| (own.name.to_ascii_lowercase(), own.name.as_str())).collect();
+        let (mut arguments, mut seen) = (Arguments::new(), BTreeMap::new());
         for (name, text) in sent {
-            if arguments.insert(name.clone(), crate::Value::Text(text.clone())).is_some() {
-                let message = format!("parameter '{name}' is given more than once");
-                return Err(Failure::new(Code::InvalidParameter, message).about(name));
-            }
+            let folded = name.to_ascii_lowercase();
+            let known = declared.get(&folded).copied().filter(|known| *known != name);
+            let message = match (known, seen.insert(folded, name)) {
+                (Some(known), _) => format!("the endpoint has no parameter '{name}'; did you mean '{known}'?"),
+                (None, Some(before)) if before == name => format!("parameter '{name}' is given more than once"),
+                (None, Some(before)) => format!("parameter '{name}' is given more than once, also as '{before}'"),
+                (None, None) => {
+                    arguments.insert(name.clone(), crate::Value::Text(text.clone()));
+                    continue;
+                }
+            };
+            return Err(Failure::new(Code::InvalidParameter, message).about(name));
         }
         for parameter in &self.parameters {
             let sent = match arguments.get(&parameter.name) {
@@ -381,5 +395,36 @@ mod tests {
         assert!(sent(&[("project", "a"), ("project", "b")]).unwrap_err().message.contains("more than once"));
         let arguments = sent(&[("project", "a"), ("ref", "x")]).unwrap();
         assert_eq!(arguments.get("ref"), Some(&crate::Value::Text("x".into())));
+    }
+
+    #[test]
+    fn a_name_has_one_spelling_in_a_request() {
+        let mut manifest = manifest();
+        let of = |name: &str, kind, allowed: &str| Parameter {
+            name: name.into(),
+            kind,
+            allowed: vec![allowed.into()],
+            ..Parameter::default()
+        };
+        manifest.parameters.push(Parameter { required: true, ..of("project", crate::Kind::Text, "a") });
+        manifest.parameters.push(of("Days", crate::Kind::Int64, "7"));
+        let sent = |pairs: &[(&str, &str)]| {
+            let pairs: Vec<_> = pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+            manifest.check_arguments(&pairs)
+        };
+        for (pairs, told) in [
+            (&[("project", "a"), ("Project", "b")][..], "did you mean 'project'?"),
+            (&[("PROJECT", "b"), ("project", "a")], "did you mean 'project'?"),
+            (&[("Project", "a")], "did you mean 'project'?"),
+            (&[("project", "a"), ("days", "400")], "did you mean 'Days'?"),
+            (&[("project", "a"), ("ref", "x"), ("Ref", "x")], "also as 'ref'"),
+        ] {
+            let failure = sent(pairs).unwrap_err();
+            assert_eq!(failure.code, Code::InvalidParameter);
+            assert!(failure.message.contains(told), "{pairs:?}: {failure}");
+        }
+        let arguments = sent(&[("project", "a"), ("Days", "7"), ("Ref", "x")]).unwrap();
+        assert_eq!(arguments.get("Days"), Some(&crate::Value::Int64(7)));
+        assert_eq!(arguments.keys().collect::<Vec<_>>(), ["Days", "Ref", "project"]);
     }
 }

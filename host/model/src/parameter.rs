@@ -4,6 +4,7 @@
 //! to an invalid one names it and says what is allowed.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
@@ -129,9 +130,18 @@ impl Parameter {
     }
 }
 
+/// The microseconds since 1970 of the years 1 to 9999, in UTC: what a TIMESTAMP may be.
+pub const MOMENTS: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_300_799_999_999;
+
 /// Parses a timestamp: ISO 8601 with offset, with `Z`, or without zone (which means UTC); also a date alone, a blank
-/// for the `T`, and a trailing ` UTC`. Returns microseconds.
+/// for the `T`, and a trailing ` UTC`. Returns microseconds, which are within [`MOMENTS`].
 pub fn parse_timestamp(text: &str) -> Option<i64> {
+    // The year that is written is not the year in UTC where an offset is written, too: the range is that of the result.
+    moment_of(text).filter(|micros| MOMENTS.contains(micros))
+}
+
+/// The same, of any year.
+fn moment_of(text: &str) -> Option<i64> {
     use chrono::{DateTime, NaiveDate, NaiveDateTime};
     let text = text.trim();
     let text = text.strip_suffix(" UTC").unwrap_or(text);
@@ -216,6 +226,22 @@ mod tests {
         assert_eq!(parse_timestamp("2025-11-20"), Some(1_763_596_800_000_000));
         for text in ["", "soon", "2025-13-01T00:00:00Z", "12"] {
             assert_eq!(parse_timestamp(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn timestamps_lie_within_the_years_1_to_9999_after_their_offset() {
+        for (text, expected) in [
+            ("0001-01-01T00:00:00Z", Some(*MOMENTS.start())),
+            ("9999-12-31 23:59:59.999999", Some(*MOMENTS.end())),
+            ("0000-12-31T23:00:00-01:00", Some(*MOMENTS.start())),
+            ("0000-12-31", None),
+            ("0001-01-01 00:00:00+00:01", None),
+            ("9999-12-31 23:00:00-14:00", None),
+            ("+10000-01-01", None),
+            ("-0001-01-01T00:00:00Z", None),
+        ] {
+            assert_eq!(parse_timestamp(text), expected, "{text}");
         }
     }
 

@@ -28,7 +28,7 @@ pub async fn blocking<T: Send + 'static>(
 ///
 /// # Errors
 /// The change's.
-pub(crate) async fn to_its_end<T: Send + 'static>(
+pub async fn to_its_end<T: Send + 'static>(
     change: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::spawn(change).await.unwrap_or_else(|error| Err(ended_early(&error)))

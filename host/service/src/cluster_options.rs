@@ -20,11 +20,20 @@ pub struct ClusterOptions {
     pub tls_ca: Option<PathBuf>,
     /// The fewest bytes of segments of a scan that are worth a task.
     pub least_bytes: u64,
+    /// The name of the build of this program: workers of another one are not used. It is no setting.
+    pub build: Arc<str>,
 }
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { workers: Vec::new(), tls_certificate: None, tls_key: None, tls_ca: None, least_bytes: 16 << 20 }
+        Self {
+            workers: Vec::new(),
+            tls_certificate: None,
+            tls_key: None,
+            tls_ca: None,
+            least_bytes: 16 << 20,
+            build: env!("CARGO_PKG_VERSION").into(),
+        }
     }
 }
 
@@ -73,7 +82,7 @@ impl ClusterOptions {
             }
             _ => Connect::Loopback,
         };
-        RemoteWorkers::start(&self.workers, connect).map(Some).map_err(ClusterError::Workers)
+        RemoteWorkers::start(&self.workers, connect, Arc::clone(&self.build)).map(Some).map_err(ClusterError::Workers)
     }
 }
 

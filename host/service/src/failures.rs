@@ -4,7 +4,7 @@
 //! document is the same wherever one is written: in an HTTP answer, at the end of a streamed answer, in the workbench.
 
 use serde_json::{Value, json};
-use tidegate_model::{Code, Failure, ManifestError, Position};
+use tidegate_model::{Code, Failure, ManifestError, Position, nearest};
 use tidegate_store::StoreError;
 
 /// A failure as a JSON document: `{"error": {code, message, status, errors}}`, with one element in `errors` for the
@@ -39,10 +39,8 @@ fn detail(failure: &Failure) -> Value {
 /// The failure that a caller sees for an error of the store. Details that are for the operator go to the log.
 pub fn of_store(error: StoreError) -> Failure {
     match &error {
-        StoreError::UnknownSource { name, .. } => {
-            Failure::new(Code::NotFound, format!("there is no source {name}; create it first, or check source_name"))
-                .about(name)
-        }
+        // Without the names that exist, because the caller may be a sender that may not learn them.
+        StoreError::UnknownSource { name, .. } => unknown_source(name, &[]),
         StoreError::InvalidName { .. } => Failure::new(Code::Refused, error.to_string()).about("name"),
         StoreError::Exists(name) => {
             Failure::new(Code::Refused, format!("the name {name} is taken; names are unique")).about("name")
@@ -89,6 +87,22 @@ pub fn of_store(error: StoreError) -> Failure {
             Failure::new(Code::Internal, "the store failed; the server's log has the details")
         }
     }
+}
+
+/// The failure for a source that does not exist. `known` are the names that the caller may learn.
+pub fn unknown_source(name: &str, known: &[String]) -> Failure {
+    let mut message = format!("there is no source {name}");
+    if let Some(near) = nearest(name, known.iter().map(String::as_str)) {
+        message.push_str(&format!("; did you mean {near}?"));
+    }
+    Failure::new(Code::NotFound, with_way_to_create(message)).about(name)
+}
+
+/// A message about a source or a table that does not exist, with how a source is created.
+pub(crate) fn with_way_to_create(mut message: String) -> String {
+    message.push_str(if message.ends_with('?') { " " } else { "; " });
+    message.push_str("POST /api/sources {\"name\": \"NAME\"} makes a source");
+    message
 }
 
 /// The failure for a manifest that breaks a rule: a refusal that names the field.

@@ -49,7 +49,7 @@ pub mod tokens;
 mod turns;
 pub mod workbench;
 
-pub use blocking::blocking;
+pub use blocking::{blocking, to_its_end};
 pub use clock::Clock;
 pub use component_kinds::{ComponentKind, ComponentKinds};
 pub use compute::Compute;

@@ -50,6 +50,7 @@ async fn install_endpoint(registrar: &Registrar, own: &PackEndpoint, inspection:
             known: meanings(store, registry, &tables),
             same_query: false,
             from: old.as_ref().map(|old| old.version),
+            ..SaveRequest::default()
         };
         for source in registrar.create_missing_sources(&inspection.manifest, &request.known).await? {
             tracing::info!(pack, source, "a source is made for the pack");

@@ -18,4 +18,6 @@ pub struct SaveRequest<'a> {
     pub same_query: bool,
     /// The version that was changed. If there is a newer one by now, the request is refused.
     pub from: Option<i64>,
+    /// The alert that gets another name: the former name and the new one. It keeps its secret.
+    pub renamed_alert: Option<(&'a str, &'a str)>,
 }

@@ -217,6 +217,9 @@ fn a_receiver_that_fails_twice_gets_a_signed_message_and_each_occurrence_once() 
     let test = server.manage("POST", &format!("{PATH}/hook/test"), &Value::Null);
     assert_eq!((&test.body["delivered"], &test.body["holds"]), (&json!(true), &json!(false)), "{}", test.body);
     assert_eq!(receiver.states().pop().unwrap(), "test");
+    // A body is not needed for a new secret.
+    let made = server.manage("POST", &format!("{PATH}/hook/secret"), &Value::Null);
+    assert!(made.status == 200 && made.body["secret"].as_str().unwrap().starts_with("tgs_"), "{}", made.body);
     let set = server.manage("POST", &format!("{PATH}/hook/secret"), &json!({"secret": "a-secret-of-my-own"}));
     assert_eq!(set.body["secret"], "a-secret-of-my-own");
     assert_eq!(server.manage("POST", &format!("{PATH}/hook/test"), &Value::Null).status, 200);
@@ -236,6 +239,37 @@ fn a_receiver_that_fails_twice_gets_a_signed_message_and_each_occurrence_once() 
     assert_eq!(server.manage("DELETE", "/api/endpoints/paths", &Value::Null).status, 204);
     assert_eq!(server.manage("GET", PATH, &Value::Null).status, 404);
     assert_eq!(server.metric("tidegate_alerts"), 0.0);
+}
+
+/// The catalog keeps the message: as long as that cannot be changed, the receiver would get it again and again.
+#[test]
+fn a_confirmed_message_is_not_sent_again_while_that_cannot_be_written() {
+    let own = folder();
+    let data = own.path().join("data");
+    let server = start(&data, &[]);
+    let receiver = Receiver::start(&[], false);
+    endpoint(&server);
+    create(&server, &alert("hook", &receiver.url()));
+    ran(&server, "hook");
+    let catalog = rusqlite::Connection::open(data.join("catalog.sqlite")).unwrap();
+    catalog.busy_timeout(Duration::from_secs(30)).unwrap();
+    catalog
+        .execute_batch(
+            "CREATE TRIGGER held BEFORE DELETE ON alert_messages BEGIN SELECT RAISE(ABORT, 'a test holds it'); END",
+        )
+        .unwrap();
+    server.send(EDGE, &json!([request("1", now(), "/x")]));
+    assert_eq!(run(&server, "hook")["message"], "firing");
+    until("it is sent", || receiver.states() == ["firing"]);
+    until("that is told", || server.log().contains("what became of a message of an alert cannot be written"));
+    std::thread::sleep(Duration::from_secs(8));
+    assert_eq!(receiver.states(), ["firing"], "it is sent once");
+    assert_eq!(server.metric("tidegate_alerts_messages_waiting"), 1.0);
+    catalog.execute_batch("DROP TRIGGER held").unwrap();
+    until("that is written", || server.metric("tidegate_alerts_messages_waiting") == 0.0);
+    assert_eq!(show(&server, "hook")["last_delivery"]["delivered"], true);
+    assert_eq!(receiver.states(), ["firing"]);
+    assert_eq!(server.metric("tidegate_alerts_messages_sent_total"), 1.0);
 }
 
 #[test]

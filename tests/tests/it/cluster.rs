@@ -405,6 +405,10 @@ fn other_machines_need_tls() {
     assert!(told.contains("another machine") && told.contains("tls_ca"), "{told}");
     let told = refused(&["worker", "--store", &format!("{data}/missing")], &[]);
     assert!(told.contains("missing"), "{told}");
+    std::fs::write(folder.path().join("segments"), "").unwrap();
+    let told = refused(&["worker", "--store", data], &[]);
+    assert!(told.contains("segments cannot be read"), "{told}");
+    std::fs::remove_file(folder.path().join("segments")).unwrap();
     let told = refused(&["worker", "--store", "s3://bucket/logs"], &[]);
     assert!(told.contains("--cache"), "{told}");
     let told = refused(&["worker", "--store", "gs://bucket/logs"], &[]);

@@ -211,7 +211,7 @@ fn the_files_for_systemd_compose_and_kubernetes_start_workers_that_a_server_uses
             let text = ["/etc/tidegate/", "/certificates/"]
                 .iter()
                 .fold(text, |text, written| text.replace(written, &format!("{}/", path.display())));
-            ["/srv/tidegate", "/data"].iter().fold(text, |text, written| {
+            ["/srv/tidegate", "/var/lib/tidegate", "/data"].iter().fold(text, |text, written| {
                 text.replace(&format!("--store {written}"), &format!("--store {}", data.display()))
                     .replace(&format!("'{written}'"), &format!("'{}'", data.display()))
             })

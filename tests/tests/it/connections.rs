@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
 use serde_json::json;
 use tidegate_tests::{EDGE, PRIVATE, PUBLIC, Server, folder, now, request};
 
@@ -261,6 +262,21 @@ fn connections_without_a_token_are_bounded_for_each_address() {
     // Whoever has one is served, and does not count.
     for _ in 0..20 {
         assert!(get(&mut connect(&server), "/api/sources", PRIVATE).starts_with("HTTP/1.1 200 "));
+    }
+    // Also where only its protocol looks for it.
+    let pair = base64::prelude::BASE64_STANDARD.encode(format!("id:{PUBLIC}"));
+    for (path, header) in [
+        ("/api/v2/logs", format!("dd-api-key: {PUBLIC}")),
+        ("/services/collector/event", format!("authorization: Splunk {PUBLIC}")),
+        ("/_bulk", format!("authorization: ApiKey {pair}")),
+        ("/loki/api/v1/push", format!("authorization: Basic {pair}")),
+    ] {
+        let mut stream = connect(&server);
+        write!(stream, "POST {path} HTTP/1.1\r\nhost: x\r\n{header}\r\ncontent-length: 0\r\n\r\n").unwrap();
+        let mut said = vec![0; 64 << 10];
+        let read = stream.read(&mut said).unwrap();
+        let said = String::from_utf8_lossy(&said[..read]);
+        assert!(!said.starts_with("HTTP/1.1 503 ") && !said.starts_with("HTTP/1.1 401 "), "{path}: {said}");
     }
     let metrics = server.fetch("GET", "/metrics", &[("x-api-key", PRIVATE)], b"");
     let crowded = metrics.text().lines().find_map(|line| line.strip_prefix("tidegate_connections_crowded_total "));

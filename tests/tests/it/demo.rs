@@ -58,3 +58,13 @@ fn the_printed_requests_work_when_pasted() {
     assert!(asked.elapsed().as_secs() < 5, "Ctrl-C took {:?}", asked.elapsed());
     assert_eq!(entries(), 0, "the folder is removed");
 }
+
+/// Where the port is taken no folder is made, so none is missed at the end.
+#[test]
+fn a_taken_port_is_all_that_is_told() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let out = Command::new(binary()).args(["demo", "--listen", &address]).output().unwrap();
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && told.contains("cannot listen") && !told.contains("removed"), "{told}");
+}

@@ -28,6 +28,23 @@ fn parameters_are_checked_by_name() {
     }
 }
 
+/// A body that cannot be read as a whole is not called too large.
+#[test]
+fn a_body_that_breaks_off_is_a_bad_body() {
+    let server = Server::start();
+    for (method, path) in [
+        ("POST", "/api/endpoints/query/logs.all"),
+        ("POST", "/api/endpoints"),
+        ("PUT", "/api/endpoints/logs.all/component"),
+    ] {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {PRIVATE}\r\ntransfer-encoding: chunked\r\n\r\n"
+        );
+        let said = server.exchange(&[head.as_bytes(), b"3\r\n{\"a\r\nnot-a-length\r\n"]);
+        assert!(said.starts_with("HTTP/1.1 400 ") && said.contains("invalid_body"), "{path}: {said}");
+    }
+}
+
 #[test]
 fn tokens_are_needed_and_have_scopes() {
     let server = Server::start();

@@ -141,7 +141,8 @@ fn a_dry_run_says_what_the_server_would_say() {
     author.does(&["new", "tried", "--lang", "sql"]);
     let sources = author.server.manage("GET", "/api/sources", &Value::Null).body.as_array().unwrap().len();
     author.edit("tried/query.sql", "`cloudflare.logs.prod`", "`not.there.yet`");
-    author.fails(&["push", "tried", "--dry-run"], &["422", "there is no table not.there.yet"]);
+    let told = ["422", "there is no table not.there.yet; POST /api/sources"];
+    author.fails(&["push", "tried", "--dry-run"], &told);
     author.edit("tried/query.sql", "`not.there.yet`", "`cloudflare.logs.prod`");
     author.edit("tried/query.sql", "SELECT", "SELECT NOSUCH(1), ");
     author.fails(&["push", "tried", "--dry-run"], &["NOSUCH"]);

@@ -564,6 +564,34 @@ fn tail_shows_rows_and_comes_back() {
         .unwrap();
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("aggregate"), "{refused:?}");
+    let refused = Command::new(binary())
+        .args(["tail", "logs.all", "--url", &server.base])
+        .env("TIDEGATE_TOKEN", PRIVATE)
+        .output()
+        .unwrap();
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("-p project=VALUE"), "{refused:?}");
+}
+
+/// `tidegate tail ... | head -1` is no error.
+#[test]
+fn tail_ends_silently_when_nobody_reads_its_rows() {
+    let own = folder();
+    let server = Server::start_in(&own.path().join("data"));
+    send(&server, 0..1);
+    let mut tail = Command::new(binary())
+        .args(["tail", "logs.all", "-p", "project=p1", "--sql", FILTER, "--format", "json", "-n", "1", "--url"])
+        .arg(&server.base)
+        .env("TIDEGATE_TOKEN", PRIVATE)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let first = BufReader::new(tail.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    assert_eq!(first, r#"{"id":"e00000"}"#);
+    send(&server, 1..2);
+    let out = tail.wait_with_output().unwrap();
+    assert!(out.status.success() && out.stderr.is_empty(), "{out:?}");
 }
 
 /// An endpoint with code answers by its code; what is followed is a query over its tables, or with a private token and no

@@ -53,7 +53,9 @@ fn logs_and_parameters_that_make_no_difference_are_told() {
         "the endpoint has no parameter projct, and it is ignored; did you mean project?",
         "the endpoint has no parameter far_away, and it is ignored\n",
     ]);
-    endpoint.tidegate("run", &["-p", "project=a", "-p", "Project=b"]).succeeded().has(&["no parameter Project"]);
+    endpoint.tidegate("run", &["-p", "project=a", "-p", "projekt=b"]).succeeded().has(&["no parameter projekt"]);
+    // Another case of a declared name is no other parameter.
+    endpoint.tidegate("run", &["-p", "project=a", "-p", "Project=b"]).failed().has(&["did you mean 'project'?"]);
     // Ad-hoc text may use any.
     let told =
         endpoint.tidegate("run", &["-p", "project=a", "-p", "path=/x", "--sql", "SELECT @path AS path FROM t LIMIT 1"]);
@@ -85,7 +87,9 @@ fn a_log_whose_time_cannot_be_read_is_a_mistake_of_its_case() {
 
 #[test]
 fn a_folder_that_is_none_and_values_of_the_wrong_type_are_told_in_plain_words() {
-    tidegate(&["check", "no/such/folder"]).failed().has(&["no/such/folder: there is no such folder", "tidegate new"]);
+    tidegate(&["check", "no/such/folder"])
+        .failed()
+        .has(&["no/such/folder: there is no such folder", "tidegate new NAME --lang sql"]);
     let endpoint = Endpoint::new(COUNT);
     std::fs::remove_file(endpoint.file("query.sql")).unwrap();
     endpoint.tidegate("test", &[]).failed().has(&["query.sql: the folder of an endpoint has this file"]);

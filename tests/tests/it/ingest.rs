@@ -227,7 +227,8 @@ fn a_token_learns_nothing_of_sources_that_are_not_its_own() {
         let path = format!("/api/logs?{}", tidegate_tests::query_string(&[("source_name", source)]));
         server.call("POST", &path, &[("x-api-key", token)], b"{}")
     };
-    send(tidegate_tests::PRIVATE, "postgres.log").refused(404, "not_found", &["postgres.log", "postgres.logs"]);
+    let words = ["postgres.log", "postgres.logs", "POST /api/sources"];
+    send(tidegate_tests::PRIVATE, "postgres.log").refused(404, "not_found", &words);
     let stranger = send(PUBLIC, "postgres.log");
     stranger.refused(401, "unauthorized", &[]);
     assert!(!stranger.body.to_string().contains("postgres.logs"), "{}", stranger.body);

@@ -38,6 +38,7 @@ fn everything_wrong_with_an_endpoint_is_told_by_field() {
     bad.refused(422, "refused", &["there is no table nowhere", "line 1, column 15"]);
     assert_eq!(self::fields(&bad), ["query"]);
     post(json!("x")).refused(400, "invalid_body", &["JSON object"]);
+    post(Value::Null).refused(400, "invalid_body", &["the body is empty; send a JSON object, {} at least"]);
     assert_eq!(server.manage("GET", "/api/endpoints/x", &Value::Null).status, 404, "nothing was saved");
 }
 
@@ -109,6 +110,42 @@ fn a_saved_query_reads_another_endpoint() {
     let circle = server.manage("PATCH", &path, &json!({"query": "SELECT id, '' AS path FROM rest"}));
     circle.refused(422, "refused", &["reads itself"]);
     post(json!({"name": "own", "query": "SELECT * FROM own"})).refused(422, "refused", &["reads itself"]);
+}
+
+/// SQL finds a parameter in any case, so that a value under another case of its name would pass by its checks.
+#[test]
+fn a_parameter_is_sent_as_it_is_declared() {
+    let server = Server::start();
+    let mut other = request("b", now(), "/auth");
+    other["project"] = json!("p2");
+    server.send(EDGE, &json!([request("a", now(), "/rest"), other]));
+    let post = |body: Value| {
+        let answer = server.manage("POST", "/api/endpoints", &body);
+        assert_eq!(answer.status, 201, "{}", answer.body);
+    };
+    post(json!({
+        "name": "narrow", "sandboxable": true,
+        "query": format!("WITH t AS (SELECT id FROM `{EDGE}` WHERE project = @Project) SELECT id FROM t"),
+        "parameters": [{"name": "project", "required": true, "enum": ["p1"]}],
+    }));
+    post(json!({
+        "name": "around", "sandboxable": true,
+        "query": "WITH u AS (SELECT id FROM narrow WHERE @PROJECT != '') SELECT id FROM u",
+        "parameters": [{"name": "PROJECT", "required": true, "enum": ["p1"]}],
+    }));
+    for (endpoint, name, table) in [("narrow", "project", "t"), ("around", "PROJECT", "u")] {
+        let sql = format!("SELECT id FROM {table} -- @project @Project @PROJECT");
+        assert_eq!(server.query(endpoint, &[(name, "p1"), ("sql", &sql)]).ids(), ["a"]);
+        for other in ["project", "Project", "PROJECT"].into_iter().filter(|other| *other != name) {
+            let sent = [(name, "p1"), (other, "p2"), ("sql", &sql)];
+            server.query(endpoint, &sent).refused(
+                400,
+                "invalid_parameter",
+                &[other, &format!("did you mean '{name}'?")],
+            );
+            server.query(endpoint, &sent[1..]).refused(400, "invalid_parameter", &[other]);
+        }
+    }
 }
 
 #[test]

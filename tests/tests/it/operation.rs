@@ -22,6 +22,31 @@ fn line(server: &Server, words: &[&str]) -> String {
     }
 }
 
+/// Pages of other origins may query and send logs: browsers ask before a request with such a header.
+#[test]
+fn pages_of_other_origins_may_send_the_headers_that_are_read() {
+    let server = Server::start();
+    for name in [
+        "authorization",
+        "x-api-key",
+        "last-event-id",
+        "content-encoding",
+        "idempotency-key",
+        "x-source-name",
+        "x-source",
+    ] {
+        let asked = [
+            ("origin", "https://viewer.example.test"),
+            ("access-control-request-method", "POST"),
+            ("access-control-request-headers", name),
+        ];
+        let answer = server.fetch("OPTIONS", "/api/logs", &asked, b"");
+        let allowed = answer.header("access-control-allow-headers").unwrap();
+        assert!(answer.status == 200 && allowed.split(',').any(|one| one == name), "{name}: {allowed}");
+        assert_eq!(answer.header("access-control-allow-origin").as_deref(), Some("*"));
+    }
+}
+
 fn print_config(arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, String> {
     let mut command = Command::new(binary());
     command.args(["serve", "--print-config"]).args(arguments).envs(environment.iter().copied());

@@ -254,3 +254,120 @@ fn streams_of_one_connection_that_are_not_read_are_within_the_room() {
     let peak = server.peak_memory();
     assert!(peak < 600, "{peak} MiB");
 }
+
+/// A connection of HTTP/2 whose streams have no window, so that nothing of an answer is taken but its head.
+fn closed_windows(server: &Server) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream.write_all(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 0])).unwrap();
+    stream
+}
+
+/// Asks for the same on so many streams, and waits for the heads of all answers.
+fn ask_on_streams(stream: &mut TcpStream, count: u32, path: &str, headers: &[(&str, &str)]) {
+    for i in 0..count {
+        let mut head = vec![0x82, 0x86];
+        head.extend(field(Ok(4), path));
+        head.extend(field(Ok(1), "x"));
+        headers.iter().for_each(|(name, value)| head.extend(field(Err(name), value)));
+        stream.write_all(&frame(1, 5, i * 2 + 1, &head)).unwrap();
+    }
+    let mut heads = 0;
+    while heads < count {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        let mut rest = vec![0; usize::try_from(u32::from_be_bytes([0, head[0], head[1], head[2]])).unwrap()];
+        stream.read_exact(&mut rest).unwrap();
+        assert_ne!(head[3], 7, "the connection is kept");
+        heads += u32::from(head[3] == 1);
+    }
+}
+
+/// A compressor holds much more than a short answer.
+#[test]
+fn compressors_of_short_answers_that_are_not_read_are_within_the_half_of_their_token() {
+    let server = server();
+    let (slow, other) = (token(&server), token(&server));
+    let path = "/api/endpoints/query/large?project=p1&sql=SELECT+SUBSTR(event_message,1,3000)+AS+m+FROM+t+LIMIT+1";
+    for coding in ["zstd", "br", "gzip"] {
+        let mut connections: Vec<TcpStream> = (0..4).map(|_| closed_windows(&server)).collect();
+        for stream in &mut connections {
+            ask_on_streams(stream, 120, path, &[("x-api-key", &slow), ("accept-encoding", coding)]);
+        }
+        let now = held(&server);
+        assert!(now > 2.0 && now < ROOM / 2.0 + 1.0, "{coding}: {now} MiB");
+        assert_eq!(ask(&server, &other, &[("sql", "SELECT COUNT(*) AS n FROM t")]).rows()[0]["n"], json!(200));
+        drop(connections);
+        nothing_is_held(&server);
+    }
+}
+
+/// Those of management and of OpenAPI, with a token and without one.
+#[test]
+fn other_answers_that_are_not_read_are_within_the_room() {
+    let server = server();
+    let other = token(&server);
+    let before = server.metric("process_resident_memory_bytes") / MIB;
+    let asked = |headers: &[(&str, &str)]| {
+        let mut stream = closed_windows(&server);
+        ask_on_streams(&mut stream, 120, "/api/openapi", headers);
+        stream
+    };
+    let connections: Vec<TcpStream> = (0..8).map(|_| asked(&[])).collect();
+    let (now, grown) = (held(&server), server.metric("process_resident_memory_bytes") / MIB - before);
+    // A thousand documents are more than 100 MiB.
+    assert!(now < 1.0 && grown < 60.0, "{now} MiB are held, {grown} MiB more than before");
+    drop(connections);
+    let connections: Vec<TcpStream> = (0..4).map(|_| asked(&[("x-api-key", PRIVATE)])).collect();
+    let now = held(&server);
+    assert!(now > 10.0 && now < ROOM / 2.0 + 1.0, "{now} MiB");
+    assert_eq!(ask(&server, &other, &[]).rows().len(), 200);
+    server.fetch("GET", "/api/openapi", &[("x-api-key", &other)], b"");
+    drop(connections);
+    nothing_is_held(&server);
+}
+
+/// What has come of the bodies of requests counts as answers do, and as those of one token.
+#[test]
+fn bodies_that_come_slowly_are_within_the_half_of_their_token() {
+    let server = Server::start_set(&[
+        ("TIDEGATE_ADMISSION_ANSWER_MEMORY", "8 MiB"),
+        ("TIDEGATE_LIMITS_ANSWER_BYTES", "1 MiB"),
+        ("TIDEGATE_ADMISSION_WAIT", "200 ms"),
+        ("TIDEGATE_SERVER_BODY_TIMEOUT", "10 min"),
+    ]);
+    let (slow, other) = (token(&server), token(&server));
+    let path = "/api/endpoints/query/logs.all?project=p1";
+    // Each of them takes almost an eighth of the half.
+    let mut senders: Vec<TcpStream> = (0..8)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address()).unwrap();
+            stream.set_read_timeout(Some(LONG)).unwrap();
+            let length = 500 << 10;
+            write!(
+                stream,
+                "POST {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {slow}\r\ncontent-type: application/json\r\n\
+                 content-length: {length}\r\n\r\n"
+            )
+            .unwrap();
+            // The last byte is missing. A server that refuses it may have stopped reading.
+            let _ = stream.write_all(&vec![b' '; length - 1]);
+            stream
+        })
+        .collect();
+    let began = Instant::now();
+    while held(&server) < 3.85 {
+        assert!(began.elapsed() < LONG, "{} MiB", held(&server));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let refused = server.call("POST", path, &[("x-api-key", &slow)], &vec![b' '; 500 << 10]);
+    refused.refused(429, "too_many_requests", &["bodies"]);
+    assert!(held(&server) < 4.5, "{} MiB", held(&server));
+    // Another token sends as much as it may.
+    let sent = " ".repeat(500 << 10) + "{}";
+    let headers = [("x-api-key", &*other), ("content-type", "application/json")];
+    assert_eq!(server.call("POST", path, &headers, sent.as_bytes()).status, 200);
+    senders.clear();
+    nothing_is_held(&server);
+}

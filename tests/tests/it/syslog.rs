@@ -237,6 +237,36 @@ fn hostile_streams_cost_only_themselves() {
     assert_eq!(server.call("GET", "/ready", &[], b"").status, 200);
 }
 
+/// Who has no token makes the server compute nothing that grows faster than the message, and what may be a token is not stored.
+#[test]
+fn structured_data_is_bounded_and_leaves_no_token() {
+    let server = start(&[("TIDEGATE_SYSLOG_NETWORKS", "10.0.0.0/8")]);
+    let elements = |number: usize| (0..number).map(|i| format!("[tidegate@{i:x} a=\"b\"]")).collect::<String>();
+    let message = counted(&format!("<13>1 - - - - - {} x", elements(42_000)));
+    let before = server.processor_time();
+    let senders: Vec<_> = (0..4).map(|_| send(&server, message.as_bytes())).collect();
+    until("refused", || refused(&server, "invalid") >= 4.0);
+    let spent = server.processor_time() - before;
+    assert!(spent < 1_000, "{spent} hundredths of a second");
+    drop(senders);
+    // A sender that needs no token may send one all the same.
+    let server = start(&[]);
+    let lines = [
+        format!("<13>1 - h a - - [tidegate@1 token=\"{PUBLIC}] one\n"),
+        format!("<13>1 - h a - - [a x=\"1\"][tidegate@1 token=\"{PUBLIC}\" source=] two\n"),
+        format!("<13>1 - h a - - - [tidegate@1 token=\"{PUBLIC}\"] three\n"),
+        format!("<13>1 - h a - [tidegate@1 token=\"{PUBLIC}\"] four\n"),
+        format!("<13>1 - h a - - [tidegate@1 token=\"{PUBLIC}\"][a x=\"1] five\n"),
+    ];
+    let _sender = send(&server, lines.concat().as_bytes());
+    until("refused", || refused(&server, "invalid") >= 4.0);
+    until_metric(&server, ACCEPTED, 1.0);
+    assert_eq!(messages(&server), [json!("[a x=\"1] five")]);
+    let schema = server.manage("GET", &format!("/api/sources/{SOURCE}/schema"), &Value::Null);
+    assert_eq!(schema.status, 200);
+    assert!(!schema.body.to_string().contains("tidegate@1"), "an element with a token is stored");
+}
+
 #[test]
 fn an_overloaded_server_slows_its_senders_down_and_loses_nothing() {
     // Two batches a second for the address; each connection waits for its turn.

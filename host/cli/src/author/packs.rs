@@ -110,9 +110,10 @@ impl Pack {
         }
         let folders = endpoint_folders(path)?;
         if folders.is_empty() {
-            return Err(
-                format!("{shown} is no pack: no folder in it has an endpoint.toml; `tidegate new` makes one").into()
-            );
+            return Err(format!(
+                "{shown} is no pack: no folder in it has an endpoint.toml; `tidegate new NAME --lang sql` makes one"
+            )
+            .into());
         }
         let mut endpoints = Vec::new();
         for folder in folders {

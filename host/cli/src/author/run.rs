@@ -14,7 +14,7 @@ use super::cost::{bytes, grouped};
 use super::guest_log::GuestLog;
 use super::json_diff::laid_out;
 use super::test::remarks;
-use crate::client::plain;
+use crate::client::{parameter_hint, plain};
 use crate::outcome::Outcome;
 use crate::sample;
 use crate::serve::runtime;
@@ -125,7 +125,11 @@ fn tell(answered: &Answered) -> Outcome {
         bytes(cost.guest_bytes),
         grouped(cost.answer_rows),
     );
-    if *status == 200 { Ok(()) } else { Err(format!("the endpoint answered with status {status}").into()) }
+    if *status == 200 {
+        return Ok(());
+    }
+    let hint = body.pointer("/error/message").and_then(Value::as_str).and_then(parameter_hint);
+    Err(format!("the endpoint answered with status {status}{}", hint.unwrap_or_default()).into())
 }
 
 /// The logs of a file: one JSON object a line, or an array of them.

@@ -36,7 +36,9 @@ pub(crate) fn help() -> String {
     let mut text = "Settings, in the file of --config under their section, or in the environment as \
          TIDEGATE_<SECTION>_<SETTING>\n(TIDEGATE_LIMITS_REQUEST_TIME=10s). The command line wins over the environment, the \
          environment over the file.\nSizes are bytes or \"64 MiB\", times \"30 s\" or \"500 ms\". The two access tokens stand only in the \
-         environment:\nTIDEGATE_PRIVATE_ACCESS_TOKEN, TIDEGATE_PUBLIC_ACCESS_TOKEN.\n"
+         environment:\nTIDEGATE_PRIVATE_ACCESS_TOKEN, TIDEGATE_PUBLIC_ACCESS_TOKEN. The names LOGFLARE_PRIVATE_ACCESS_TOKEN, \
+         LOGFLARE_API_KEY (both the\nprivate one) and LOGFLARE_PUBLIC_ACCESS_TOKEN are read too. TIDEGATE_LOG is short for \
+         TIDEGATE_SERVER_LOG_LEVEL.\n"
         .to_owned();
     let defaults = Options::default();
     for section in SECTIONS {

@@ -4,14 +4,14 @@
 //! last event, so that no row is lost or shown twice as far as the server still has them; what it does not have is told.
 
 use std::error::Error;
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::thread::sleep;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use self::stream::{Left, lines, read};
-use crate::client::{Client, ServerArguments, plain, segment};
+use crate::client::{Client, ServerArguments, plain, segment, with_parameter_hint};
 use crate::outcome::Outcome;
 
 mod row;
@@ -65,9 +65,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let left = match client.events(&path, last.as_deref()) {
             Ok(stream) => {
                 (tries, begun) = (0, true);
-                read(&lines(stream), SILENCE, &mut last, arguments.format, colours)?
+                match read(&lines(stream), SILENCE, &mut last, arguments.format, colours) {
+                    // Whoever read the output has ended, such as `head`.
+                    Err(error) if is_closed_pipe(&*error) => return Ok(()),
+                    left => left?,
+                }
             }
-            Err(error) if error.is_final || !begun => return Err(error.message.into()),
+            Err(error) if error.is_final || !begun => return Err(with_parameter_hint(error.message).into()),
             Err(error) => {
                 eprintln!("tidegate: {}", plain(&error.message, 500));
                 Left::Again
@@ -80,6 +84,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         tries += 1;
         sleep(Duration::from_secs(pause));
     }
+}
+
+fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 fn path(arguments: &Arguments) -> Result<String, Box<dyn Error>> {

@@ -1,7 +1,8 @@
 //! The memory budget for the bodies of ingest requests, and for the events made of them until they are stored.
 //!
 //! A sender may send its body slowly, down to the least rate, and what has come stays in memory until then. One token
-//! gets at most half of the budget, so that its slow bodies leave the other half to other senders.
+//! gets at most half of the budget, so that its slow bodies leave the other half to other senders. Of the turns in which
+//! large bodies are split into events, it gets half as well, and stands in the common line for no more than that.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -24,10 +25,27 @@ pub(crate) struct BodyMemory {
     permits: Arc<Semaphore>,
     most: usize,
     turns: Arc<Semaphore>,
-    /// The permits of each token that holds some.
-    shares: Arc<Mutex<HashMap<Identity, Weak<Semaphore>>>>,
-    /// Those of the token whose share this is.
-    own: Option<Arc<Semaphore>>,
+    most_turns: usize,
+    /// The share of each token that has something.
+    shares: Arc<Mutex<HashMap<Identity, Weak<Share>>>>,
+    /// That of the token whose memory this is.
+    own: Option<Arc<Share>>,
+}
+
+/// What one token may have at once.
+#[derive(Debug)]
+struct Share {
+    permits: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
+}
+
+/// A turn to split a large body into events. Dropping it lets the next request go on.
+#[derive(Debug)]
+pub(super) struct Turn {
+    _common: Option<OwnedSemaphorePermit>,
+    _own: Option<OwnedSemaphorePermit>,
+    /// The share stays known as long as it has turns.
+    _share: Option<Arc<Share>>,
 }
 
 impl BodyMemory {
@@ -35,18 +53,23 @@ impl BodyMemory {
     pub(crate) fn new(bytes: usize) -> Self {
         let most = (bytes / PERMIT).clamp(1, Semaphore::MAX_PERMITS);
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let turns = cores.clamp(*TURNS.start(), *TURNS.end());
-        let (permits, turns) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(turns)));
-        Self { permits, most, turns, shares: Arc::default(), own: None }
+        Self::with_turns(most, cores.clamp(*TURNS.start(), *TURNS.end()))
+    }
+
+    fn with_turns(most: usize, most_turns: usize) -> Self {
+        let (permits, turns) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(most_turns)));
+        Self { permits, most, turns, most_turns, shares: Arc::default(), own: None }
     }
 
     /// The same budget as the holder of a token may use it.
     pub(super) fn of(&self, token: Identity) -> Self {
-        let most = Tenant::Token(token).share(self.most);
+        let tenant = Tenant::Token(token);
+        let most = tenant.share(self.most);
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         let own = shares.get(&token).and_then(Weak::upgrade).unwrap_or_else(|| {
             shares.retain(|_, share| share.strong_count() > 0);
-            let own = Arc::new(Semaphore::new(most));
+            let turns = Arc::new(Semaphore::new(tenant.share(self.most_turns)));
+            let own = Arc::new(Share { permits: Arc::new(Semaphore::new(most)), turns });
             shares.insert(token, Arc::downgrade(&own));
             own
         });
@@ -54,10 +77,15 @@ impl BodyMemory {
         Self { most, own: Some(own), ..self.clone() }
     }
 
-    /// Waits for a permit to split a large body into events. Dropping the permit lets the next request go on.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        // The semaphore is never closed, so there is always a permit.
-        Arc::clone(&self.turns).acquire_owned().await.ok()
+    /// Waits for a turn to split a large body into events: for one of its token first, and then for one of all, so that
+    /// many bodies of one token do not stand before those of others.
+    pub(super) async fn turn(&self) -> Turn {
+        // The semaphores are never closed, so there is always a permit.
+        let own = match &self.own {
+            Some(share) => Arc::clone(&share.turns).acquire_owned().await.ok(),
+            None => None,
+        };
+        Turn { _common: Arc::clone(&self.turns).acquire_owned().await.ok(), _own: own, _share: self.own.clone() }
     }
 
     /// An empty reservation.
@@ -77,7 +105,7 @@ impl BodyMemory {
                 format!("too many bytes of logs {what} at once; nothing of the request was stored, try again");
             Failure::new(Code::TooManyRequests, message)
         };
-        let own = self.own.as_ref().map(|own| Arc::clone(own).try_acquire_many_owned(count)).transpose();
+        let own = self.own.as_ref().map(|own| Arc::clone(&own.permits).try_acquire_many_owned(count)).transpose();
         let own = own.map_err(|_| full("of this token arrive"))?;
         let all = Arc::clone(&self.permits).try_acquire_many_owned(count).map_err(|_| full("arrive"))?;
         Ok(Held { all, own })
@@ -178,6 +206,34 @@ mod tests {
         drop((greedy, other, large));
         drop(memory.of([3; 32]));
         assert_eq!(memory.shares.lock().unwrap().len(), 1, "shares that nobody uses are let go");
+    }
+
+    #[tokio::test]
+    async fn many_bodies_of_one_token_do_not_stand_before_those_of_others() {
+        for (turns, half) in [(1, 1), (2, 1), (8, 4)] {
+            let memory = BodyMemory::with_turns(8, turns);
+            let waiting = |token: Identity| {
+                let memory = memory.of(token);
+                tokio::spawn(async move { memory.turn().await })
+            };
+            let greedy: Vec<_> = (0..20).map(|_| waiting([1; 32])).collect();
+            while memory.turns.available_permits() > turns - half {
+                tokio::task::yield_now().await;
+            }
+            let other = waiting([2; 32]);
+            if turns == half {
+                // There is one turn, and another body of the token may be next in line, but not all of them.
+                tokio::task::yield_now().await;
+                let mut greedy = greedy.into_iter();
+                drop(greedy.next().unwrap().await.unwrap());
+                drop(other.await.unwrap());
+                assert!(greedy.filter(|task| !task.is_finished()).count() >= 18);
+            } else {
+                drop(other.await.unwrap());
+                tokio::task::yield_now().await;
+                assert_eq!(greedy.iter().filter(|task| task.is_finished()).count(), half);
+            }
+        }
     }
 
     #[test]

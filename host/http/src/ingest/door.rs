@@ -116,8 +116,8 @@ pub(crate) struct Delivered {
     pub(super) outcomes: Vec<Result<Outcome, Failure>>,
     /// The events in the order of the request, if the door notes them.
     pub(super) items: Vec<Item>,
-    /// The memory of `items`, until the answer is built.
-    pub(super) _items_memory: Option<BodyReservation>,
+    /// The memory of `items`, and then of the answer that tells of them, until it is sent.
+    pub(super) items_memory: Option<BodyReservation>,
 }
 
 /// The reason for refusing a request that names no source.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use bytes::Bytes;
-use tidegate_model::{Code, Failure, nearest};
+use tidegate_model::{Code, Failure};
 use tidegate_service::Service;
-use tidegate_service::failures::of_store;
+use tidegate_service::failures::{of_store, unknown_source};
 use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::Access;
 use tidegate_store::{RequestKey, Store};
@@ -44,20 +44,7 @@ impl Sender {
         let pairs = form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
         let query: HashMap<Cow<'_, str>, Cow<'_, str>> =
             pairs.filter(|(name, _)| *name == "api_key" || sources.contains(&&**name)).collect();
-        let own = if credentials::is_usual(&head.headers) { None } else { credentials::token(&head.headers, keys) };
-        let has_header = credentials::is_usual(&head.headers) || head.headers.contains_key(header::AUTHORIZATION);
-        let access = match (own, query.get("api_key")) {
-            (Some(key), _) => authenticate(&app.service, &as_header(&key))?,
-            (None, Some(key)) if !has_header => {
-                if !app.service.options.ingest.key_in_query {
-                    let message = "the access token is not taken from the query string (?api_key=) here; send it as X-API-KEY or as \
-                                   Authorization: Bearer, or have the server's setting ingest.key_in_query set to true";
-                    return Err(Failure::new(Code::Unauthorized, message));
-                }
-                authenticate(&app.service, &as_header(key))?
-            }
-            _ => authenticate(&app.service, &head.headers)?,
-        };
+        let access = access_of(&app.service, &head.headers, query.get("api_key").map(|key| &**key), keys)?;
         app.limit_rate(RequestClass::Ingest, access.identity)?;
         let in_query = sources.iter().find_map(|name| query.get(*name).filter(|source| !source.is_empty()));
         let in_header = ["x-source-name", "x-source", "x-collection"];
@@ -66,6 +53,33 @@ impl Sender {
             named.find(|source| !source.is_empty())
         };
         Ok(Self { access, source: in_query.map(|source| &**source).or_else(in_header).map(str::to_owned) })
+    }
+}
+
+/// The access of a request's token, which is in the header of all routes, in one of `keys`, or `in_query`.
+///
+/// # Errors
+/// [`Code::Unauthorized`].
+pub(super) fn access_of(
+    service: &Service,
+    headers: &HeaderMap,
+    in_query: Option<&str>,
+    keys: &[KeyPlace],
+) -> Result<Arc<Access>, Failure> {
+    let is_usual = credentials::is_usual(headers);
+    let own = if is_usual { None } else { credentials::token(headers, keys) };
+    let has_header = is_usual || headers.contains_key(header::AUTHORIZATION);
+    match (own, in_query) {
+        (Some(key), _) => authenticate(service, &as_header(&key)),
+        (None, Some(key)) if !has_header => {
+            if !service.options.ingest.key_in_query {
+                let message = "the access token is not taken from the query string (?api_key=) here; send it as X-API-KEY or as \
+                               Authorization: Bearer, or have the server's setting ingest.key_in_query set to true";
+                return Err(Failure::new(Code::Unauthorized, message));
+            }
+            authenticate(service, &as_header(key))
+        }
+        _ => authenticate(service, headers),
     }
 }
 
@@ -88,11 +102,7 @@ pub(super) fn find_source(store: &Store, access: &Access, asked: &str) -> Result
     if access.is_private() {
         return source.map(|source| source.name).ok_or_else(|| {
             let names: Vec<String> = store.sources().into_iter().map(|source| source.name).collect();
-            let mut message = format!("there is no source {asked}");
-            if let Some(near) = nearest(asked, names.iter().map(String::as_str)) {
-                message.push_str(&format!("; did you mean {near}?"));
-            }
-            Failure::new(Code::NotFound, message).about(asked)
+            unknown_source(asked, &names)
         });
     }
     let allowed = source.filter(|source| access.may_ingest(&source.name, Some(source.id)));

@@ -46,5 +46,5 @@ pub(crate) use body_memory::BodyMemory;
 pub use dry_run::{BodyContent, body_forms, read_body};
 
 pub(crate) use doors::bulk_answer::{is_client, question};
-pub(crate) use routes::add_routes;
+pub(crate) use routes::{add_routes, shows_token};
 pub use syslog::{Syslog, SyslogContent, SyslogError, read_syslog};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::response::Response;
@@ -12,19 +12,25 @@ use tidegate_model::Failure;
 
 use super::batch::Outcome;
 use super::body;
+use super::body_memory::BodyReservation;
 use super::door::{Delivered, Door, no_source};
 use super::events::{Events, Finder};
 use super::intake::{self, Sender, begin, cut, find_source};
 use super::key::Name;
 use crate::app::App;
 use crate::blocking_body::BLOCKING_BYTES;
+use crate::holding_body::holding;
+use crate::response::Accounted;
 
 /// Answers a request at a door.
 pub(crate) async fn receive(app: Arc<App>, door: &'static dyn Door, request: Request) -> Response {
     let (head, mut body) = request.into_parts();
     let head = Arc::new(head);
     let mut response = match take(&app, door, &head, &mut body).await {
-        Ok(delivered) => door.accepted(&head, &delivered),
+        Ok(mut delivered) => {
+            let memory = delivered.items_memory.take().filter(|_| !delivered.items.is_empty());
+            held(door.accepted(&head, &delivered), memory)
+        }
         Err(failure) => {
             body::drain(&mut body).await;
             app.metrics.doors.failed(door.name());
@@ -32,7 +38,18 @@ pub(crate) async fn receive(app: Arc<App>, door: &'static dyn Door, request: Req
         }
     };
     door.finish(&app.service.options.doors, &mut response);
+    // The events are stored, so no answer is refused for want of memory.
+    response.extensions_mut().insert(Accounted);
     response
+}
+
+/// The answer with the memory of the items that it tells of, for as long as it is not read.
+fn held(response: Response, memory: Option<BodyReservation>) -> Response {
+    let Some(mut memory) = memory else { return response };
+    let length = response.body().size_hint().upper().and_then(|length| usize::try_from(length).ok());
+    // An answer that is longer than its items keeps what they had, if there is no more.
+    let _ = memory.hold(length.unwrap_or_default());
+    response.map(|body| holding(body, Arc::new(memory)))
 }
 
 async fn take(
@@ -113,7 +130,7 @@ async fn take(
     app.metrics.doors.counted(door.name(), 0, unplaced);
     app.metrics.ingested_bytes(count);
     app.metrics.doors.bytes(door.name(), count);
-    let mut delivered = Delivered { outcomes, items: events.items, _items_memory: events.items_memory };
+    let mut delivered = Delivered { outcomes, items: events.items, items_memory: events.items_memory };
     if delivered.items.is_empty() {
         let own = delivered.outcomes.drain(..).next().unwrap_or_else(|| Ok(Outcome::default()));
         delivered.outcomes = vec![Ok(own?.of_any()?)];

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Uri};
 use axum::routing::post;
+use tidegate_service::Service;
 
 use super::door::Door;
 use super::doors::{DOORS, questions};
+use super::intake::access_of;
 use super::json_door::Logs;
 use super::otlp::Otlp;
 use super::otlp_grpc::OtlpGrpc;
@@ -20,6 +23,15 @@ static OWN: [&dyn Door; 3] = [&Logs, &Otlp, &OtlpGrpc];
 /// All doors.
 pub(super) fn doors() -> impl Iterator<Item = &'static dyn Door> {
     OWN.iter().chain(DOORS).copied()
+}
+
+/// Whether a request shows a valid token, in a place where any route or any door takes it.
+pub(crate) fn shows_token(service: &Service, headers: &HeaderMap, uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default().as_bytes();
+    let in_query = form_urlencoded::parse(query).filter(|(name, _)| name == "api_key").last().map(|(_, key)| key);
+    let shows = |keys| access_of(service, headers, in_query.as_deref(), keys).is_ok();
+    // Each protocol by itself, because one that looks at the places of another might find something else there.
+    shows(&[]) || doors().map(Door::keys).filter(|keys| !keys.is_empty()).any(shows)
 }
 
 /// Adds the routes at which events come in.

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tidegate_model::{Alert, Code, Condition, Failure, Manifest, nearest};
 use tidegate_service::tokens::{Access, generate_alert_secret};
-use tidegate_service::{SaveRequest, Service, blocking};
+use tidegate_service::{SaveRequest, Service, blocking, to_its_end};
 use tidegate_store::AlertRecord;
 use uuid::Uuid;
 
@@ -141,17 +141,25 @@ fn place_of(manifest: &Manifest, name: &str) -> Result<usize, Failure> {
     })
 }
 
-/// Saves a version of the endpoint with other alerts. Returns the warnings.
+/// Saves a version of the endpoint with other alerts. Returns the warnings. `renamed` is the former and the new name of
+/// one that gets another name.
 async fn save(
     service: &Service,
     access: &Access,
     old: EndpointView,
     manifest: &Manifest,
+    renamed: Option<(&str, &str)>,
 ) -> Result<Vec<String>, Failure> {
     let component = repacked(service, &old.digest, manifest).await?;
     let id = old.id;
-    let saving =
-        SaveRequest { id: Some(id), author: &access.who, known: old.tables, same_query: true, from: Some(old.version) };
+    let saving = SaveRequest {
+        id: Some(id),
+        author: &access.who,
+        known: old.tables,
+        same_query: true,
+        from: Some(old.version),
+        renamed_alert: renamed,
+    };
     service.registrar.register_component(&component, saving).await.map_err(on_save)?;
     service.alerts.wake();
     let result = service.registry.check_result(id);
@@ -172,8 +180,8 @@ async fn current(service: &Service, endpoint: Uuid, name: &str) -> Result<Value,
 }
 
 /// The endpoint and the alert of a path.
-fn wanted(service: &Service, endpoint: &str, alert: &str) -> Result<(EndpointView, Manifest, usize), Failure> {
-    let endpoint = known(service, endpoint)?;
+async fn wanted(service: &Service, endpoint: &str, alert: &str) -> Result<(EndpointView, Manifest, usize), Failure> {
+    let endpoint = known(service, endpoint).await?;
     let manifest = manifest_of(&endpoint)?;
     let place = place_of(&manifest, alert)?;
     Ok((endpoint, manifest, place))
@@ -200,7 +208,7 @@ pub(crate) async fn list_all(State(app): State<Arc<App>>, headers: HeaderMap) ->
 /// `GET /api/endpoints/{endpoint}/alerts`.
 pub(crate) async fn list(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
-    let id = known(&app.service, &id)?.id;
+    let id = known(&app.service, &id).await?.id;
     let read = move |store: &tidegate_store::Store| {
         let catalog = store.catalog();
         let records = catalog.alerts_of(id)?;
@@ -221,21 +229,21 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> ManageResult {
     private(&app.service, &headers)?;
-    let (endpoint, ..) = wanted(&app.service, &id, &name)?;
+    let (endpoint, ..) = wanted(&app.service, &id, &name).await?;
     found(current(&app.service, endpoint.id, &name).await?)
 }
 
 /// `POST /api/endpoints/{endpoint}/alerts`: a version of the endpoint with one more alert. The answer has its secret.
 pub(crate) async fn create(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
     let access = private(&app.service, request.headers())?;
-    let endpoint = known(&app.service, &id)?;
-    let mut fields = Fields::read(request).await?;
+    let endpoint = known(&app.service, &id).await?;
+    let mut fields = Fields::read(&app.service, &access, request).await?;
     let alert = alert_of(&mut fields, None);
     fields.done()?;
     let alert = alert.ok_or_else(|| Failure::new(Code::Internal, "the alert could not be read"))?;
     let (id, name, mut manifest) = (endpoint.id, alert.name.clone(), manifest_of(&endpoint)?);
     manifest.alerts.push(alert);
-    let warnings = save(&app.service, &access, endpoint, &manifest).await?;
+    let warnings = save(&app.service, &access, endpoint, &manifest, None).await?;
     let key = name.clone();
     let secret = blocking(&app.service.store, move |store| store.catalog().alert_secret(id, &key)).await?;
     let shown = with(current(&app.service, id, &name).await?, "secret", secret.into());
@@ -249,9 +257,9 @@ pub(crate) async fn update(
     request: Request,
 ) -> ManageResult {
     let access = private(&app.service, request.headers())?;
-    let (endpoint, mut manifest, place) = wanted(&app.service, &id, &name)?;
+    let (endpoint, mut manifest, place) = wanted(&app.service, &id, &name).await?;
     let former = name;
-    let mut fields = Fields::read(request).await?;
+    let mut fields = Fields::read(&app.service, &access, request).await?;
     let alert = alert_of(&mut fields, manifest.alerts.get(place));
     fields.done()?;
     let alert = alert.ok_or_else(|| Failure::new(Code::Internal, "the alert could not be read"))?;
@@ -261,11 +269,8 @@ pub(crate) async fn update(
         if let Some(old) = manifest.alerts.get_mut(place) {
             *old = alert;
         }
-        warnings = save(&app.service, &access, endpoint, &manifest).await?;
-        if former != name {
-            let to = name.clone();
-            blocking(&app.service.store, move |store| store.catalog().carry_alert_secret(id, &former, &to)).await?;
-        }
+        let renamed = (former != name).then_some((former.as_str(), name.as_str()));
+        warnings = save(&app.service, &access, endpoint, &manifest, renamed).await?;
     }
     found(with(current(&app.service, id, &name).await?, "warnings", warnings.into()))
 }
@@ -277,11 +282,15 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Refusal> {
     let access = private(&app.service, &headers)?;
-    let (endpoint, mut manifest, place) = wanted(&app.service, &id, &name)?;
+    let (endpoint, mut manifest, place) = wanted(&app.service, &id, &name).await?;
     manifest.alerts.remove(place);
-    let id = endpoint.id;
-    save(&app.service, &access, endpoint, &manifest).await?;
-    blocking(&app.service.store, move |store| store.catalog().forget_alert(id, &name)).await?;
+    let (id, service) = (endpoint.id, Arc::clone(&app.service));
+    // Both steps are done, also if the client leaves.
+    to_its_end(async move {
+        save(&service, &access, endpoint, &manifest, None).await?;
+        blocking(&service.store, move |store| store.catalog().forget_alert(id, &name)).await
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -292,7 +301,7 @@ pub(crate) async fn runs(
     headers: HeaderMap,
 ) -> ManageResult {
     private(&app.service, &headers)?;
-    let (endpoint, ..) = wanted(&app.service, &id, &name)?;
+    let (endpoint, ..) = wanted(&app.service, &id, &name).await?;
     let runs = blocking(&app.service.store, move |store| store.catalog().alert_runs(endpoint.id, &name)).await?;
     found(runs.iter().filter_map(|run| serde_json::from_str::<Value>(run).ok()).collect())
 }
@@ -304,7 +313,7 @@ pub(crate) async fn run(
     headers: HeaderMap,
 ) -> ManageResult {
     private(&app.service, &headers)?;
-    let (endpoint, ..) = wanted(&app.service, &id, &name)?;
+    let (endpoint, ..) = wanted(&app.service, &id, &name).await?;
     let run = app.service.alerts.run_now(endpoint.id, &name).await?;
     found(serde_json::to_value(run).unwrap_or_default())
 }
@@ -316,20 +325,21 @@ pub(crate) async fn test(
     headers: HeaderMap,
 ) -> ManageResult {
     private(&app.service, &headers)?;
-    let (endpoint, ..) = wanted(&app.service, &id, &name)?;
+    let (endpoint, ..) = wanted(&app.service, &id, &name).await?;
     let (holds, delivery) = app.service.alerts.test(endpoint.id, &name).await?;
     found(with(serde_json::to_value(delivery).unwrap_or_default(), "holds", holds.into()))
 }
 
-/// `POST /api/endpoints/{endpoint}/alerts/{alert}/secret`: another secret, a given one or a new one. The old one counts no more.
+/// `POST /api/endpoints/{endpoint}/alerts/{alert}/secret`: another secret, a given one or a new one. The old one counts no
+/// more. A request without a body asks for a new one.
 pub(crate) async fn set_secret(
     State(app): State<Arc<App>>,
     Path((id, name)): Path<(String, String)>,
     request: Request,
 ) -> ManageResult {
-    private(&app.service, request.headers())?;
-    let (endpoint, ..) = wanted(&app.service, &id, &name)?;
-    let mut fields = Fields::read(request).await?;
+    let access = private(&app.service, request.headers())?;
+    let (endpoint, ..) = wanted(&app.service, &id, &name).await?;
+    let mut fields = Fields::read_if_sent(&app.service, &access, request).await?.unwrap_or_default();
     let secret = fields.take::<Option<String>>("secret", "a text, or null").flatten();
     if secret.as_ref().is_some_and(|secret| {
         !SECRET_BYTES.contains(&secret.len()) || !secret.bytes().all(|byte| byte.is_ascii_graphic())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::Body;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -11,13 +11,15 @@ use serde::Deserialize;
 use serde_json::json;
 use tidegate_compiler::pack;
 use tidegate_model::{Code, Failure, Manifest};
+use tidegate_service::tokens::Access;
 use tidegate_service::{SaveRequest, Service, blocking, inspect, meanings};
 
 use super::endpoint_view::{EndpointView, known, saved_shown, shown, version_of};
-use super::{ManageResult, found, private};
+use super::{ManageResult, found, memory_of, private};
 use crate::app::App;
 use crate::blocking_body::off_connections;
 use crate::failure::Refusal;
+use crate::request_body::RequestBody;
 
 /// Reports an error in a saved query as a refusal of the field `query`.
 pub(super) fn on_save(mut failure: Failure) -> Failure {
@@ -53,7 +55,7 @@ pub(crate) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     private(&app.service, &headers)?;
-    Ok(sent(&app.service, known(&app.service, &id)?.digest).await?)
+    Ok(sent(&app.service, known(&app.service, &id).await?.digest).await?)
 }
 
 /// `GET /api/endpoints/{id or name}/versions/{version}/component`.
@@ -63,7 +65,7 @@ pub(crate) async fn get_version(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     private(&app.service, &headers)?;
-    let record = version_of(&app.service, &known(&app.service, &id)?, &version).await?;
+    let record = version_of(&app.service, &known(&app.service, &id).await?, &version).await?;
     Ok(sent(&app.service, record.component).await?)
 }
 
@@ -81,7 +83,7 @@ async fn sent(service: &Service, digest: String) -> Result<Response, Failure> {
 
 /// A component that was uploaded, and the endpoint that it replaces, if there is one.
 struct Received {
-    component: Bytes,
+    component: RequestBody,
     manifest: Manifest,
     digest: String,
     old: Option<EndpointView>,
@@ -89,14 +91,13 @@ struct Received {
 }
 
 impl Received {
-    async fn read(service: &Service, id: &str, body: Body) -> Result<Self, Failure> {
+    async fn read(service: &Service, access: &Access, id: &str, body: Body) -> Result<Self, Failure> {
         let limit = tidegate_compiler::MAX_COMPONENT_BYTES;
-        let too_large = |_| Failure::new(Code::TooLarge, format!("the component is larger than {limit} bytes"));
-        let component = to_bytes(body, limit).await.map_err(too_large)?;
-        let bytes = component.clone();
+        let component = RequestBody::read(body, limit, &memory_of(service, access), "the component").await?;
+        let bytes = component.bytes.clone();
         let inspected = move || inspect(&bytes);
-        let declared = off_connections(component.len(), inspected).await?;
-        let old = known(service, id).ok();
+        let declared = off_connections(component.bytes.len(), inspected).await?;
+        let old = known(service, id).await.ok();
         let name = declared.manifest.name.as_str();
         if old.is_none() && name != id {
             let message = format!("the component calls itself {name}; put it under that name");
@@ -120,6 +121,7 @@ impl Received {
             known: self.old.as_ref().map(|old| old.tables.clone()).unwrap_or_default(),
             same_query: self.same_query,
             from: self.old.as_ref().map(|old| old.version),
+            ..SaveRequest::default()
         }
     }
 }
@@ -147,7 +149,7 @@ pub(crate) async fn put(
             return Err(Failure::new(Code::InvalidParameter, message).about("make_sources").into());
         }
     };
-    let received = Received::read(&app.service, &id, request.into_body()).await?;
+    let received = Received::read(&app.service, &access, &id, request.into_body()).await?;
     if received.is_there(&app.service)
         && let Some(old) = received.old
     {
@@ -160,7 +162,7 @@ pub(crate) async fn put(
         saving.known = meanings(&app.service.store, &app.service.registry, &saving.known);
         made = registrar.create_missing_sources(&received.manifest, &saving.known).await?;
     }
-    let endpoint = registrar.register_component(&received.component, saving).await.map_err(on_save)?;
+    let endpoint = registrar.register_component(&received.component.bytes, saving).await.map_err(on_save)?;
     let status = if received.old.is_none() { StatusCode::CREATED } else { StatusCode::OK };
     let mut shown = saved_shown(&app.service, &endpoint).await?;
     if let (false, Some(fields)) = (made.is_empty(), shown.as_object_mut()) {
@@ -172,10 +174,10 @@ pub(crate) async fn put(
 /// `POST /api/endpoints/{id or name}/component/check`: the result that a `PUT` of the same component would have.
 /// Nothing is saved.
 pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
-    private(&app.service, request.headers())?;
-    let received = Received::read(&app.service, &id, request.into_body()).await?;
+    let access = private(&app.service, request.headers())?;
+    let received = Received::read(&app.service, &access, &id, request.into_body()).await?;
     let warnings =
-        app.service.registrar.try_component(&received.component, received.saving("")).await.map_err(on_save)?;
+        app.service.registrar.try_component(&received.component.bytes, received.saving("")).await.map_err(on_save)?;
     found(json!({
         "name": received.manifest.name,
         "digest": received.digest,

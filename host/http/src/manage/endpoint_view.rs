@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tidegate_model::{Code, Failure, Manifest};
-use tidegate_service::failures::of_store;
 use tidegate_service::registry::{CheckResult, Endpoint};
 use tidegate_service::{ComponentKind, Service, blocking};
 use tidegate_store::EndpointRecord;
@@ -83,14 +82,14 @@ fn warnings(version: i64, found: Option<&CheckResult>) -> Vec<String> {
     broken.chain(found.warnings.iter().map(ToString::to_string)).collect()
 }
 
-/// Finds an endpoint by its name or id, and reads its record from the catalog. Blocks the thread.
+/// Finds an endpoint by its name or id, and reads its record from the catalog.
 ///
 /// # Errors
 /// [`Code::NotFound`]; those of the store.
-pub(super) fn known(service: &Service, id_or_name: &str) -> Result<EndpointView, Failure> {
+pub(super) async fn known(service: &Service, id_or_name: &str) -> Result<EndpointView, Failure> {
     let entry = service.registry.find(id_or_name);
-    let record = match &entry {
-        Some(entry) => service.store.catalog().endpoint_by_id(entry.id).map_err(of_store)?,
+    let record = match entry.map(|entry| entry.id) {
+        Some(id) => blocking(&service.store, move |store| store.catalog().endpoint_by_id(id)).await?,
         None => None,
     };
     let unknown = || Failure::new(Code::NotFound, format!("there is no endpoint {id_or_name}")).about(id_or_name);

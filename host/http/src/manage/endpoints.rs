@@ -10,10 +10,11 @@ use tidegate_compiler::compile_sql;
 use tidegate_model::{Code, EndpointName, Failure, LimitSet, Manifest, Parameter, Settings};
 use tidegate_service::failures::of_manifest;
 use tidegate_service::registration::{Grant, Lineage, taken};
+use tidegate_service::tokens::Access;
 use tidegate_service::{ComponentKind, SaveRequest, Service, blocking};
 
 use super::component_view::component_shown;
-use super::components::{on_save, repacked};
+use super::components::{on_save, repacked, stored};
 use super::endpoint_view::{EndpointView, all_shown, known, saved_shown, shown, version_of, version_shown};
 use super::fields::Fields;
 use super::{ALERTS_ARE, ERRORS_ARE, LIMITS_ARE, ManageResult, created, found, private, time};
@@ -112,8 +113,13 @@ fn forget_inferred(manifest: &mut Manifest) {
 }
 
 /// The definition that a request sends. Only its fields are checked here.
-async fn definition(service: &Service, old: Option<&EndpointView>, request: Request) -> Result<Manifest, Failure> {
-    let mut fields = Fields::read(request).await?;
+async fn definition(
+    service: &Service,
+    access: &Access,
+    old: Option<&EndpointView>,
+    request: Request,
+) -> Result<Manifest, Failure> {
+    let mut fields = Fields::read(service, access, request).await?;
     fields.ignore(&SHOWN_ONLY);
     let manifest = manifest_of(&mut fields, old.and_then(|old| old.manifest.as_ref()));
     if let Some(manifest) = &manifest {
@@ -155,7 +161,7 @@ pub(crate) async fn slow_queries(State(app): State<Arc<App>>, headers: HeaderMap
 /// `GET /api/endpoints/{id or name}`.
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
-    let known = known(&app.service, &id)?;
+    let known = known(&app.service, &id).await?;
     let digest = known.digest.clone();
     let mut endpoint = shown(&app.service, known).await?;
     if let Value::Object(fields) = &mut endpoint
@@ -169,7 +175,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, he
 /// `POST /api/endpoints`.
 pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> ManageResult {
     let access = private(&app.service, request.headers())?;
-    let manifest = definition(&app.service, None, request).await?;
+    let manifest = definition(&app.service, &access, None, request).await?;
     let saving = SaveRequest { author: &access.who, ..SaveRequest::default() };
     let endpoint = app.service.registrar.register_query(&manifest, saving).await.map_err(on_save)?;
     created(saved_shown(&app.service, &endpoint).await?)
@@ -178,8 +184,8 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Man
 /// `PUT` and `PATCH /api/endpoints/{id or name}`.
 pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
     let access = private(&app.service, request.headers())?;
-    let old = known(&app.service, &id)?;
-    let mut manifest = definition(&app.service, Some(&old), request).await?;
+    let old = known(&app.service, &id).await?;
+    let mut manifest = definition(&app.service, &access, Some(&old), request).await?;
     let same_query = old.manifest.as_ref().is_some_and(|old| old.query == manifest.query);
     let usable = app.service.registry.check_result(old.id).is_none_or(|found| found.broken.is_none());
     if old.manifest.as_ref() == Some(&manifest) && usable {
@@ -190,8 +196,14 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
         forget_inferred(&mut manifest);
     }
     let component = repacked(&app.service, &old.digest, &manifest).await?;
-    let saving =
-        SaveRequest { id: Some(old.id), author: &access.who, known: old.tables, same_query, from: Some(old.version) };
+    let saving = SaveRequest {
+        id: Some(old.id),
+        author: &access.who,
+        known: old.tables,
+        same_query,
+        from: Some(old.version),
+        ..SaveRequest::default()
+    };
     let endpoint = app.service.registrar.register_component(&component, saving).await.map_err(on_save)?;
     found(saved_shown(&app.service, &endpoint).await?)
 }
@@ -199,9 +211,12 @@ pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, 
 /// `POST /api/endpoints/{id or name}/check`: what saving these fields would do, refusals and warnings included. Nothing is
 /// saved. Where there is no such endpoint, the fields are those of a new one.
 pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
-    private(&app.service, request.headers())?;
-    let old = app.service.registry.find(&id).map(|_| known(&app.service, &id)).transpose()?;
-    let mut manifest = definition(&app.service, old.as_ref(), request).await?;
+    let access = private(&app.service, request.headers())?;
+    let old = match app.service.registry.find(&id) {
+        Some(_) => Some(known(&app.service, &id).await?),
+        None => None,
+    };
+    let mut manifest = definition(&app.service, &access, old.as_ref(), request).await?;
     let before = old.as_ref().and_then(|old| old.manifest.as_ref());
     let unchanged = before == Some(&manifest);
     let same_query = before.is_some_and(|before| before.query == manifest.query);
@@ -219,6 +234,7 @@ pub(crate) async fn check(State(app): State<Arc<App>>, Path(id): Path<String>, r
         known: old.map(|old| old.tables).unwrap_or_default(),
         same_query,
         from: version,
+        ..SaveRequest::default()
     };
     let warnings = app.service.registrar.try_component(&component, saving).await.map_err(on_save)?;
     let Lineage { grants, statements } = app.service.registrar.lineage(&manifest, &component).await.map_err(on_save)?;
@@ -242,14 +258,14 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Refusal> {
     private(&app.service, &headers)?;
-    app.service.registrar.unregister(known(&app.service, &id)?.id).await?;
+    app.service.registrar.unregister(known(&app.service, &id).await?.id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// `GET /api/endpoints/{id or name}/versions`: all versions, newest first.
 pub(crate) async fn versions(State(app): State<Arc<App>>, Path(id): Path<String>, headers: HeaderMap) -> ManageResult {
     private(&app.service, &headers)?;
-    let endpoint = known(&app.service, &id)?;
+    let endpoint = known(&app.service, &id).await?;
     let versions = blocking(&app.service.store, move |store| store.catalog().endpoint_versions(endpoint.id)).await?;
     let kinds = app.service.kinds.of(versions.iter().map(|record| record.component.clone()).collect()).await?;
     found(versions.iter().zip(kinds).map(|(record, kind)| version_shown(record, kind)).collect())
@@ -263,7 +279,7 @@ pub(crate) async fn restore(
     headers: HeaderMap,
 ) -> ManageResult {
     let access = private(&app.service, &headers)?;
-    let endpoint = known(&app.service, &id)?;
+    let endpoint = known(&app.service, &id).await?;
     let record = version_of(&app.service, &endpoint, &version).await?;
     if record.version == endpoint.version {
         let message = format!("version {version} is the current one");
@@ -274,13 +290,14 @@ pub(crate) async fn restore(
         // The newest version has this content already, so no version is made.
         return found(shown(&app.service, endpoint).await?);
     }
-    let component = app.service.endpoints.stored_component(&record.component)?;
+    let component = stored(&app.service, record.component).await?;
     let saving = SaveRequest {
         id: Some(endpoint.id),
         author: &access.who,
         known: record.sources.clone(),
         same_query: true,
         from: Some(endpoint.version),
+        ..SaveRequest::default()
     };
     let endpoint = app.service.registrar.register_component(&component, saving).await.map_err(on_save)?;
     found(saved_shown(&app.service, &endpoint).await?)

@@ -1,19 +1,21 @@
 //! Reads a definition field by field, so that all its errors are reported at once.
 
-use axum::body::to_bytes;
 use axum::extract::Request;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tidegate_model::{Code, Failure, json_fault, nearest};
+use tidegate_service::Service;
+use tidegate_service::tokens::Access;
 
-use super::MAX_BODY;
+use super::{MAX_BODY, memory_of};
 use crate::blocking_body::off_connections;
+use crate::request_body::RequestBody;
 
 /// The most unknown fields that are reported by name.
 const MOST_TOLD: usize = 50;
 
 /// The fields of a JSON object that was sent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Fields {
     object: Map<String, Value>,
     /// The names of the fields that were read so far. They are suggested for unknown fields.
@@ -25,13 +27,28 @@ impl Fields {
     /// Reads the fields from the body of a request.
     ///
     /// # Errors
-    /// [`Code::TooLarge`]; [`Code::InvalidBody`] if it is not a JSON object.
-    pub(crate) async fn read(request: Request) -> Result<Self, Failure> {
-        let too_large = |_| Failure::new(Code::TooLarge, format!("the body is larger than {MAX_BODY} bytes"));
-        let bytes = to_bytes(request.into_body(), MAX_BODY).await.map_err(too_large)?;
+    /// Those of [`RequestBody::read`]; [`Code::InvalidBody`] if it is not a JSON object.
+    pub(crate) async fn read(service: &Service, access: &Access, request: Request) -> Result<Self, Failure> {
+        let empty = || Failure::new(Code::InvalidBody, "the body is empty; send a JSON object, {} at least");
+        Self::read_if_sent(service, access, request).await?.ok_or_else(empty)
+    }
+
+    /// Reads the fields from the body of a request, which may be empty: then there are none.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) async fn read_if_sent(
+        service: &Service,
+        access: &Access,
+        request: Request,
+    ) -> Result<Option<Self>, Failure> {
+        let body = RequestBody::read(request.into_body(), MAX_BODY, &memory_of(service, access), "the body").await?;
         let bad = |message: String| Failure::new(Code::InvalidBody, message);
-        off_connections(bytes.len(), move || match serde_json::from_slice(&bytes) {
-            Ok(Value::Object(object)) => Ok(Self::of(object)),
+        if body.bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(None);
+        }
+        off_connections(body.bytes.len(), move || match serde_json::from_slice(&body.bytes) {
+            Ok(Value::Object(object)) => Ok(Some(Self::of(object))),
             Ok(_) => Err(bad("the body must be a JSON object".to_owned())),
             Err(error) => Err(bad(format!("the body is not valid JSON: {}", json_fault(&error)))),
         })

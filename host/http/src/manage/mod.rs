@@ -15,8 +15,9 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use tidegate_model::{Code, Failure};
-use tidegate_service::Service;
+use tidegate_service::answer::TenantMemory;
 use tidegate_service::tokens::Access;
+use tidegate_service::{Service, Tenant};
 
 use crate::auth::authenticate;
 use crate::failure::Refusal;
@@ -48,6 +49,11 @@ fn private(service: &Service, headers: &HeaderMap) -> Result<Arc<Access>, Failur
         return Ok(access);
     }
     Err(Failure::new(Code::Forbidden, "management needs an access token with the scope private"))
+}
+
+/// The memory for the bodies of a token's requests.
+fn memory_of(service: &Service, access: &Access) -> TenantMemory {
+    service.executor.answers().of(Tenant::Token(access.identity))
 }
 
 fn found(value: Value) -> ManageResult {

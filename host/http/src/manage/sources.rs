@@ -9,6 +9,8 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate_model::{Code, Failure};
+use tidegate_service::failures::unknown_source;
+use tidegate_service::tokens::Access;
 use tidegate_service::{Service, Tenant, blocking};
 use tidegate_store::{FillRates, Retention, SourceDescription, SourceInfo};
 use uuid::Uuid;
@@ -48,11 +50,7 @@ const SHOWN_ONLY: [&str; 15] = [
 fn known(service: &Service, id_or_name: &str) -> Result<SourceInfo, Failure> {
     service.store.source(id_or_name).ok_or_else(|| {
         let names: Vec<String> = service.store.sources().into_iter().map(|source| source.name).collect();
-        let mut message = format!("there is no source {id_or_name}");
-        if let Some(near) = tidegate_model::nearest(id_or_name, names.iter().map(String::as_str)) {
-            message.push_str(&format!("; did you mean {near}?"));
-        }
-        Failure::new(Code::NotFound, message).about(id_or_name)
+        unknown_source(id_or_name, &names)
     })
 }
 
@@ -118,8 +116,13 @@ struct Definition {
     retention: Option<Retention>,
 }
 
-async fn definition(service: &Service, request: Request, old: Option<&SourceInfo>) -> Result<Definition, Failure> {
-    let mut fields = Fields::read(request).await?;
+async fn definition(
+    service: &Service,
+    access: &Access,
+    request: Request,
+    old: Option<&SourceInfo>,
+) -> Result<Definition, Failure> {
+    let mut fields = Fields::read(service, access, request).await?;
     fields.ignore(&SHOWN_ONLY);
     let name = fields.text("name");
     if old.is_none() && name.is_none() && !fields.has_refused("name") {
@@ -168,8 +171,8 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, he
 
 /// `POST /api/sources`.
 pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> ManageResult {
-    private(&app.service, request.headers())?;
-    let Definition { name, retention } = definition(&app.service, request, None).await?;
+    let access = private(&app.service, request.headers())?;
+    let Definition { name, retention } = definition(&app.service, &access, request, None).await?;
     let name = name.unwrap_or_default();
     let id = blocking(&app.service.store, move |store| {
         let source = store.create_source(&name)?;
@@ -184,9 +187,9 @@ pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> Man
 
 /// `PUT` and `PATCH /api/sources/{id or name}`: changes the name or the retention.
 pub(crate) async fn update(State(app): State<Arc<App>>, Path(id): Path<String>, request: Request) -> ManageResult {
-    private(&app.service, request.headers())?;
+    let access = private(&app.service, request.headers())?;
     let source = known(&app.service, &id)?;
-    let Definition { name, retention } = definition(&app.service, request, Some(&source)).await?;
+    let Definition { name, retention } = definition(&app.service, &access, request, Some(&source)).await?;
     let id = source.id;
     blocking(&app.service.store, move |store| {
         if let Some(name) = name.filter(|name| *name != source.name) {

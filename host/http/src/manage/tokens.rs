@@ -89,8 +89,8 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(id): Path<String>, he
 
 /// `POST /api/access-tokens`.
 pub(crate) async fn create(State(app): State<Arc<App>>, request: Request) -> ManageResult {
-    private(&app.service, request.headers())?;
-    let mut fields = Fields::read(request).await?;
+    let access = private(&app.service, request.headers())?;
+    let mut fields = Fields::read(&app.service, &access, request).await?;
     fields.ignore(&SHOWN_ONLY);
     let scopes = match fields.take("scopes", "a text of scopes with blanks between them, or a list of scopes") {
         Some(SentScopes::Text(text)) => text,

@@ -4,19 +4,38 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::text::encode;
+use tidegate_model::{Code, Failure};
 
 use crate::app::App;
+use crate::auth::authenticate;
+use crate::failure::Refusal;
 
-/// `GET /metrics`.
-pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
+/// Measures, and writes all metrics. Blocks the thread.
+fn text(app: &App) -> String {
     app.metrics.measure(&app.service, &app.bodies);
     let mut text = String::new();
     if encode(&mut text, &app.metrics.registry).is_err() {
         let _ = writeln!(text, "# the rest could not be written");
     }
+    text
+}
+
+/// `GET /metrics`. It needs no token. One that is sent is noted, so that the answer counts in the memory of the token and
+/// callers without one do not stand in its way.
+pub(crate) async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let _ = authenticate(&app.service, &headers);
+    // The catalog and the file system may be slow, so it is measured on a blocking thread.
+    let text = match tokio::task::spawn_blocking(move || text(&app)).await {
+        Ok(text) => text,
+        Err(error) => {
+            tracing::error!(%error, "measuring broke off");
+            let message = "the metrics could not be measured; the server's log has the details";
+            return Refusal(Failure::new(Code::Internal, message)).into_response();
+        }
+    };
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")], text).into_response()
 }

@@ -44,7 +44,11 @@ impl RoomMetrics {
                 &all.statements.used,
             ),
             ("tidegate_statements_memory_limit_bytes", "The most of it ([limits] total_memory)", &all.statements.limit),
-            ("tidegate_answers_bytes", "Encoded answers that are not yet read", &all.answers.used),
+            (
+                "tidegate_answers_bytes",
+                "Answers that are not yet read, and bodies of other requests than ingest",
+                &all.answers.used,
+            ),
             ("tidegate_answers_limit_bytes", "The most of them ([admission] answer_memory)", &all.answers.limit),
             ("tidegate_ingest_body_bytes", "Bodies of events that are being received", &all.bodies.used),
             ("tidegate_ingest_body_limit_bytes", "The most of them ([ingest] body_memory)", &all.bodies.limit),

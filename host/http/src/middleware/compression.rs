@@ -6,13 +6,15 @@ use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Response, header};
+use axum::http::{HeaderValue, Response, header};
 use axum::middleware::Next;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tidegate_service::answer::{Reservation, TenantMemory, counted};
 use tower_http::CompressionLevel;
 use tower_http::compression::{CompressionLayer, Predicate};
+
+use crate::holding_body::LONGEST_PIECE;
 
 /// The shortest body that is compressed, in bytes: a shorter one fits one packet anyway.
 const SHORTEST: u64 = 1 << 10;
@@ -23,44 +25,78 @@ pub(crate) fn compressed() -> CompressionLayer<Whole> {
     CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(Whole)
 }
 
-/// Selects responses of known length. Others are streams, and a compressor would hold their lines back.
+/// Selects responses whose compressor has its memory ([`reserve_compressor`]).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whole;
 
 impl Predicate for Whole {
     fn should_compress<B: HttpBody>(&self, response: &Response<B>) -> bool {
-        response.body().size_hint().exact().is_some_and(|length| length >= SHORTEST)
+        response.extensions().get::<Compressor>().is_some()
     }
 }
 
-/// Counts the compressed form of a response, and the memory of its compressor, in the budget for answers. The
-/// uncompressed text is counted already. This does not wait for free memory: the text could not be sent without it.
-pub(crate) async fn count_compressed(request: Request, next: Next) -> axum::response::Response {
-    let response = next.run(request).await;
-    let Some(memory) = response.extensions().get::<TenantMemory>().cloned() else { return response };
-    match compressor_bytes(response.headers()) {
-        Some(bytes) => {
-            let compressor = memory.note(bytes);
-            response.map(|body| Body::new(Compressed { body, memory, _compressor: compressor }))
+/// The memory of a response's compressor, and the length of the response.
+#[derive(Debug, Clone)]
+struct Compressor {
+    held: Arc<Reservation>,
+    length: usize,
+}
+
+/// Reserves the memory of a compressor before there is one, in the budget for answers that the response counts in. If
+/// the budget has no room, the response is sent uncompressed: its text is counted already and needs nothing more. Only
+/// responses of known length are compressed. Others are streams, and a compressor would hold their lines back.
+pub(crate) async fn reserve_compressor(request: Request, next: Next) -> axum::response::Response {
+    let is_asked = request.headers().contains_key(header::ACCEPT_ENCODING);
+    let mut response = next.run(request).await;
+    let length = response.body().size_hint().exact().filter(|length| is_asked && *length >= SHORTEST);
+    if let (Some(length), Some(memory)) = (length, response.extensions().get::<TenantMemory>()) {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        // The coding is chosen later.
+        let most = CODINGS.map(|coding| compressor_bytes(coding, length)).into_iter().max().unwrap_or_default();
+        if let Some(held) = memory.try_take(most) {
+            response.extensions_mut().insert(Compressor { held: Arc::new(held), length });
         }
-        None => response,
     }
+    response
 }
 
-/// How many bytes the compressor of a response holds at its fastest level, approximately: its window and its tables.
-fn compressor_bytes(headers: &HeaderMap) -> Option<usize> {
-    let coding = headers.get(header::CONTENT_ENCODING)?;
-    Some(match coding.as_bytes() {
+/// Keeps the memory of the compressor as long as the response, and counts the compressed bytes. They take the place of
+/// uncompressed ones, which were reserved.
+pub(crate) async fn count_compressed(request: Request, next: Next) -> axum::response::Response {
+    let mut response = next.run(request).await;
+    let compressor = response.extensions_mut().remove::<Compressor>();
+    let coding = response.headers().get(header::CONTENT_ENCODING);
+    let memory = response.extensions().get::<TenantMemory>();
+    let (Some(Compressor { mut held, length }), Some(coding), Some(memory)) = (compressor, coding, memory.cloned())
+    else {
+        return response;
+    };
+    if let Some(held) = Arc::get_mut(&mut held) {
+        held.shrink(compressor_bytes(coding.as_bytes(), length));
+    }
+    response.map(|body| Body::new(Compressed { body, memory, _compressor: held }))
+}
+
+/// The codings that this service compresses with.
+const CODINGS: [&[u8]; 3] = [b"gzip", b"zstd", b"br"];
+
+/// How many bytes the compressor of a body of this length holds at its fastest level, approximately.
+fn compressor_bytes(coding: &[u8], length: usize) -> usize {
+    match coding {
+        // Its window, tables and output are allocated at once.
         b"gzip" | b"deflate" => 320 << 10,
-        _ => 2 << 20,
-    })
+        // Tables, and of its window of 512 KiB, its literals and its output what the body fills.
+        b"zstd" => (160 << 10) + 3 * length.min(512 << 10),
+        // Tables, and an output that is twice as long as a piece of the body.
+        _ => (192 << 10) + 2 * length.min(LONGEST_PIECE),
+    }
 }
 
 /// The body of a compressed response, whose bytes count in the memory budget.
 struct Compressed {
     body: Body,
     memory: TenantMemory,
-    _compressor: Reservation,
+    _compressor: Arc<Reservation>,
 }
 
 impl HttpBody for Compressed {

@@ -91,7 +91,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "The one that is given, or a new one. Messages from now on are signed with it. It is in this answer only.",
         parameters: &["endpoint", "alert"],
-        body: Takes::Json("AlertSecretFields"),
+        body: Takes::JsonOrNothing("AlertSecretFields"),
         success: &[(200, Gives::Json("AlertSecret"))],
         refusals: SAVE_REFUSALS,
         ..route(

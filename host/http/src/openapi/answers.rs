@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_model::{Failure, Manifest};
-use tidegate_service::ColumnPlanner;
 use tidegate_service::registry::{Endpoint, with_parameters_of};
+use tidegate_service::{ColumnPlanner, Tenant};
 use tidegate_store::EndpointEntry;
 
 use super::columns::{AnswerSchema, CachedSchema, row_schema};
@@ -30,33 +30,38 @@ pub(super) struct Described {
 /// The descriptions of these endpoints. Those that cannot be used are left out.
 ///
 /// # Errors
-/// While the server shuts down.
-pub(super) async fn answers(app: &Arc<App>, entries: Vec<Arc<EndpointEntry>>) -> Result<Vec<Described>, Failure> {
-    let all_known = entries
-        .iter()
-        .all(|entry| app.row_schemas.known(entry.id, entry.version).is_some_and(|(_, is_fresh)| is_fresh));
-    let _alone = if all_known { None } else { Some(app.row_schemas.finding.lock().await) };
-    let this = Arc::clone(app);
-    // Planning may recurse deeply and takes milliseconds for each query, so it runs on the compute threads.
-    app.service
-        .compute
-        .run(async move {
-            let began = Instant::now();
-            let mut answers = Vec::with_capacity(entries.len());
-            for entry in &entries {
-                let Ok(endpoint) = this.service.registry.peek(&this.service.store, entry) else { continue };
-                let Ok(reads) = this.service.registry.load_reads(&this.service.store, &endpoint.tables) else {
-                    continue;
-                };
-                let answer = answer(&this, &endpoint, began.elapsed() < PLANNING);
-                let tables = endpoint.saved().map(|saved| saved.tables()).unwrap_or_default();
-                let manifest = with_parameters_of(&endpoint.manifest, &reads).into_owned();
-                answers.push(Described { manifest, answer, tables });
-                tokio::task::yield_now().await;
-            }
-            Ok(answers)
-        })
-        .await
+/// No place of the tenant is free in time; the time of a request; while the server shuts down.
+pub(super) async fn answers(
+    app: &Arc<App>,
+    tenant: Tenant,
+    entries: Vec<Arc<EndpointEntry>>,
+) -> Result<Vec<Described>, Failure> {
+    let (this, limit) = (Arc::clone(app), app.service.executor.limits().wall_clock);
+    // Planning may recurse deeply and takes milliseconds for each query, so it runs on the compute threads, in a place and
+    // in turns as a query does.
+    let describing = async move {
+        let all_known = entries
+            .iter()
+            .all(|entry| this.row_schemas.known(entry.id, entry.version).is_some_and(|(_, is_fresh)| is_fresh));
+        // Asked for with the place in hand, so that nobody who plans waits for one.
+        let _alone = if all_known { None } else { Some(this.row_schemas.finding.lock().await) };
+        // The rest is described in the other half of the time.
+        let (began, planning) = (Instant::now(), PLANNING.min(limit / 2));
+        let mut answers = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            let Ok(endpoint) = this.service.registry.peek(&this.service.store, entry) else { continue };
+            let Ok(reads) = this.service.registry.load_reads(&this.service.store, &endpoint.tables) else {
+                continue;
+            };
+            let answer = answer(&this, &endpoint, began.elapsed() < planning);
+            let tables = endpoint.saved().map(|saved| saved.tables()).unwrap_or_default();
+            let manifest = with_parameters_of(&endpoint.manifest, &reads).into_owned();
+            answers.push(Described { manifest, answer, tables });
+            tokio::task::yield_now().await;
+        }
+        Ok(answers)
+    };
+    app.service.executor.run_in_place(tenant, limit, describing).await
 }
 
 fn answer(app: &App, endpoint: &Endpoint, may_plan: bool) -> AnswerSchema {

@@ -4,7 +4,7 @@
 //! macro over Rust types can see. So all of it is written as JSON:
 //!
 //! - `page`: the route;
-//! - `document`: the whole document;
+//! - `document`: the whole document; `fixed_document`: that of callers without a token;
 //! - `route`: a fixed route; `request_routes`, `door_routes`, `endpoint_routes`, `alert_routes`, `source_routes`, `token_routes` and
 //!   `operation_routes`: all of them, by subject;
 //! - `follow_routes`: what following a query adds to its routes;
@@ -25,6 +25,7 @@ mod endpoint_routes;
 mod endpoint_schemas;
 mod endpoints;
 mod explanation_schemas;
+mod fixed_document;
 mod follow_routes;
 mod operation_routes;
 pub(crate) mod page;
@@ -36,3 +37,4 @@ mod token_routes;
 mod worker_schemas;
 
 pub(crate) use columns::RowSchemas;
+pub(crate) use fixed_document::FixedDocument;

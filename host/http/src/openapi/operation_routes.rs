@@ -22,7 +22,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         description: "With an access token it has the endpoints that the token may query, too.",
         success: &[(200, Gives::Json("OpenApi"))],
-        refusals: &[401, 429, 500, 503],
+        refusals: &[401, 429, 500, 503, 504],
         ..route("/api/openapi", "get", "openapi", Who::Anyone, "This document")
     },
 ];

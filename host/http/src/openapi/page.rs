@@ -8,6 +8,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use tidegate_model::Manifest;
+use tidegate_service::Tenant;
 use tidegate_service::rate::RequestClass;
 use tidegate_service::tokens::Access;
 
@@ -20,20 +21,19 @@ use crate::failure::Refusal;
 /// `GET /api/openapi`.
 pub(crate) async fn openapi(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let errors = app.service.options.server.errors;
-    let document = if headers.contains_key("x-api-key") || headers.contains_key(AUTHORIZATION) {
+    let mut response = if headers.contains_key("x-api-key") || headers.contains_key(AUTHORIZATION) {
         let access = authenticate(&app.service, &headers)?;
         app.limit_rate(RequestClass::Queries, access.identity)?;
         let mut entries = app.service.registry.all();
         entries.retain(|entry| access.may_query(&entry.name, Some(entry.id)));
-        let described = answers(&app, entries).await?.into_iter();
-        document(described.filter(|one| is_bound(&one.manifest, &access)), Some(&access), errors)
+        let described = answers(&app, Tenant::Token(access.identity), entries).await?.into_iter();
+        Json(document(described.filter(|one| is_bound(&one.manifest, &access)), Some(&access), errors)).into_response()
     } else {
-        document(std::iter::empty(), None, errors)
+        app.fixed_document.response(&headers, || document(std::iter::empty(), None, errors).to_string())
     };
-    let mut response = Json(document).into_response();
     // The document contains only what the token may see, so shared caches must not store it.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("authorization, x-api-key"));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("authorization, x-api-key, accept-encoding"));
     Ok(response)
 }
 

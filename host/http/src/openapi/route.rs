@@ -41,6 +41,8 @@ pub(super) enum Takes {
     Nothing,
     /// A JSON object of a described schema.
     Json(&'static str),
+    /// As [`Takes::Json`]; no body means the same as an object without fields.
+    JsonOrNothing(&'static str),
     /// Parameters, as JSON or as a form.
     Parameters,
     Events,
@@ -126,7 +128,7 @@ impl Route {
         }
         if let Some(content) = self.body.content() {
             // An empty body of another protocol is mostly one without events.
-            let required = !matches!(self.body, Takes::Parameters | Takes::Foreign(_));
+            let required = !matches!(self.body, Takes::JsonOrNothing(_) | Takes::Parameters | Takes::Foreign(_));
             put("requestBody", json!({"required": required, "content": content}));
         }
         let mut responses: Map<String, Value> =
@@ -157,7 +159,9 @@ impl Takes {
         let binary = json!({});
         Some(match self {
             Self::Nothing => return None,
-            Self::Json(schema) => json!({"application/json": {"schema": reference("schemas", schema)}}),
+            Self::Json(schema) | Self::JsonOrNothing(schema) => {
+                json!({"application/json": {"schema": reference("schemas", schema)}})
+            }
             Self::Parameters => {
                 let schema = reference("schemas", "Parameters");
                 json!({"application/json": {"schema": schema}, "application/x-www-form-urlencoded": {"schema": schema}})

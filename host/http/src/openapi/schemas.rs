@@ -1,7 +1,7 @@
 //! The schemas of what the routes take and return, as the document's components.
 
 use serde_json::{Map, Value, json};
-use tidegate_model::{Errors, LIMITS, LimitSet, MOST_ALERTS};
+use tidegate_model::{Code, Errors, LIMITS, LimitSet, MOST_ALERTS};
 use tidegate_service::answer::Format;
 
 use super::follow_routes;
@@ -268,7 +268,7 @@ fn schemas() -> Value {
     }
     json!({
         "Error": object(json!({"error": object(json!({
-            "code": {"type": "string", "description": "A word for programs, such as unknown_table."},
+            "code": {"type": "string", "enum": Code::ALL.map(Code::name), "description": "A word for programs, such as unknown_table."},
             "message": {"type": "string", "description": "What is wrong, where, and what would be right."},
             "status": {"type": "integer"},
             "errors": {"type": "array", "items": object(json!({

@@ -10,6 +10,7 @@ use tidegate_model::Failure;
 
 use super::memory::{Reservation, TenantMemory, counted};
 use super::metadata::AnswerMetadata;
+use super::shared::SharedReservation;
 
 /// The minimum size of a piece in bytes, except for the last piece.
 pub(super) const PIECE: usize = 256 << 10;
@@ -69,8 +70,8 @@ impl CachedBody {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
-    /// The answer for sending to one caller. `held` is the reservation that all callers of this answer share.
-    pub(crate) fn outgoing(&self, memory: &TenantMemory, held: &Arc<Reservation>) -> Outgoing {
+    /// The answer for sending to one caller. `held` is the reservation that all callers of its tenant share.
+    pub(crate) fn outgoing(&self, memory: &TenantMemory, held: &Arc<SharedReservation>) -> Outgoing {
         let pieces = self.pieces.iter().map(|bytes| counted(bytes.clone(), Arc::clone(held))).collect();
         Outgoing { pieces, content_type: self.content_type, truncated: self.truncated, memory: memory.clone() }
     }

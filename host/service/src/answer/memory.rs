@@ -1,8 +1,9 @@
-//! The memory budget for encoded answers that callers have not read yet.
+//! The memory budget for encoded answers that callers have not read yet, and for the bodies of their requests.
 //!
 //! A caller may read its answer slowly, down to the minimum rate of a connection, and the answer stays in memory until
-//! it is read. This budget bounds the memory of all answers together. Bytes are counted from before they are encoded
-//! until their last copy is dropped, wherever they are: in a body, in the buffers of a connection, in an HTTP/2 stream.
+//! it is read. It may send the body of its request as slowly. This budget bounds the memory of all of them together.
+//! Bytes are counted from before they are encoded until their last copy is dropped, wherever they are: in a body, in the
+//! buffers of a connection, in an HTTP/2 stream.
 //! Bytes that several answers share are counted once.
 //!
 //! One tenant gets at most half of the budget, so that its slow readers leave the other half to other tenants. If the
@@ -22,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::tenant::{Tenant, half};
 
-/// The budget for all answers of a service. Clones share it.
+/// The budget for all answers and requests of a service. Clones share it.
 #[derive(Debug, Clone)]
 pub struct AnswerMemory(Arc<Inner>);
 
@@ -44,6 +45,15 @@ struct State {
     shares: HashMap<Tenant, usize>,
 }
 
+/// Where a reservation counts. Bytes that several tenants share count once in the whole budget, and once in the share of
+/// each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Both,
+    Whole,
+    Share,
+}
+
 /// The limit that a reservation would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Full {
@@ -53,7 +63,7 @@ enum Full {
 
 impl AnswerMemory {
     /// A budget of `bytes`. A reservation waits at most `wait` for other bytes to be returned.
-    pub(crate) fn new(bytes: usize, wait: Duration) -> Self {
+    pub fn new(bytes: usize, wait: Duration) -> Self {
         let (state, freed, refused) = (Mutex::default(), Notify::new(), AtomicU64::new(0));
         Self(Arc::new(Inner { most: bytes, wait, state, freed, refused }))
     }
@@ -93,49 +103,73 @@ impl TenantMemory {
     /// # Errors
     /// [`Code::TooManyRequests`] if the tenant's half is used up, [`Code::Overloaded`] if the whole budget is.
     pub(crate) async fn take(&self, bytes: usize) -> Result<Reservation, Failure> {
+        self.take_part(bytes, Part::Both).await
+    }
+
+    /// As [`TenantMemory::take`], for bytes that count there.
+    pub(super) async fn take_part(&self, bytes: usize, part: Part) -> Result<Reservation, Failure> {
         let deadline = Instant::now() + self.budget.wait;
-        match timeout_at(deadline, self.wait(bytes)).await {
+        match timeout_at(deadline, self.wait_part(bytes, part)).await {
             Ok(held) => Ok(held),
-            Err(_) => match self.try_take(bytes) {
-                Ok(held) => Ok(held),
-                Err(full) => Err(self.refusal(full)),
-            },
+            Err(_) => self.reserve(bytes, part).map_err(|full| self.refusal(full)),
         }
+    }
+
+    /// Whose part of the budget it is.
+    pub(super) fn tenant(&self) -> Tenant {
+        self.tenant
+    }
+
+    /// Reserves bytes at once, for what is in memory already.
+    ///
+    /// # Errors
+    /// As [`TenantMemory::take`].
+    pub fn take_now(&self, bytes: usize) -> Result<Reservation, Failure> {
+        self.reserve(bytes, Part::Both).map_err(|full| self.refusal(full))
+    }
+
+    /// Reserves bytes at once for something that can be left out if there is no room. That does not count as a refusal.
+    pub fn try_take(&self, bytes: usize) -> Option<Reservation> {
+        self.reserve(bytes, Part::Both).ok()
     }
 
     /// Reserves bytes without a time limit, for callers that have a deadline of their own.
     pub(crate) async fn wait(&self, bytes: usize) -> Reservation {
+        self.wait_part(bytes, Part::Both).await
+    }
+
+    async fn wait_part(&self, bytes: usize, part: Part) -> Reservation {
         loop {
             // Registered before the check, so that bytes that are returned between the check and the wait are not
             // missed.
             let mut freed = pin!(self.budget.freed.notified());
             freed.as_mut().enable();
-            if let Ok(held) = self.try_take(bytes) {
+            if let Ok(held) = self.reserve(bytes, part) {
                 return held;
             }
             freed.await;
         }
     }
 
-    fn try_take(&self, bytes: usize) -> Result<Reservation, Full> {
+    fn reserve(&self, bytes: usize, part: Part) -> Result<Reservation, Full> {
         let mut state = self.budget.state();
         let own = state.shares.get(&self.tenant).copied().unwrap_or(0);
-        if bytes > 0 && state.used.saturating_add(bytes) > self.budget.most {
+        if bytes > 0 && part != Part::Share && state.used.saturating_add(bytes) > self.budget.most {
             return Err(Full::All);
         }
-        if bytes > 0 && own.saturating_add(bytes) > half(self.budget.most) {
+        if bytes > 0 && part != Part::Whole && own.saturating_add(bytes) > half(self.budget.most) {
             return Err(Full::Tenant);
         }
-        state.add(self.tenant, bytes);
+        state.add(self.tenant, bytes, part);
         drop(state);
-        Ok(Reservation { memory: self.clone(), bytes })
+        Ok(Reservation { memory: self.clone(), bytes, part })
     }
 
-    /// Counts bytes that are allocated already, even beyond the limits. It is only for small amounts, because it
-    /// reduces what is left for other tenants.
+    /// Counts bytes that are allocated already, even beyond the limits. It is only for bytes that replace others which
+    /// were reserved, because it reduces what is left for other tenants.
     pub fn note(&self, bytes: usize) -> Reservation {
-        self.budget.state().add(self.tenant, bytes);
-        Reservation { memory: self.clone(), bytes }
+        self.budget.state().add(self.tenant, bytes, Part::Both);
+        Reservation { memory: self.clone(), bytes, part: Part::Both }
     }
 
     fn refusal(&self, full: Full) -> Failure {
@@ -144,15 +178,17 @@ impl TenantMemory {
         let (code, message) = match full {
             Full::All => {
                 let most = bytes(self.budget.most);
-                let message =
-                    format!("the answers that are not yet read hold {most}, which is the most; try again later");
+                let message = format!(
+                    "the answers that are not yet read and the bodies of requests hold {most}, which is the most; try \
+                     again later"
+                );
                 (Code::Overloaded, message)
             }
             Full::Tenant => {
                 let most = bytes(half(self.budget.most));
                 let message = format!(
-                    "the answers for the access token that are not yet read hold {most}, which is the most for one \
-                     token; read them, or try again later"
+                    "the answers for the access token that are not yet read and the bodies of its requests hold {most}, \
+                     which is the most for one token; read them, or try again later"
                 );
                 (Code::TooManyRequests, message)
             }
@@ -162,17 +198,23 @@ impl TenantMemory {
 }
 
 impl State {
-    fn add(&mut self, tenant: Tenant, bytes: usize) {
-        if bytes > 0 {
+    fn add(&mut self, tenant: Tenant, bytes: usize, part: Part) {
+        if part != Part::Share {
             self.used = self.used.saturating_add(bytes);
+        }
+        if bytes > 0 && part != Part::Whole {
             let own = self.shares.entry(tenant).or_default();
             *own = own.saturating_add(bytes);
         }
     }
 
-    fn give_back(&mut self, tenant: Tenant, bytes: usize) {
-        self.used = self.used.saturating_sub(bytes);
-        if let Entry::Occupied(mut own) = self.shares.entry(tenant) {
+    fn give_back(&mut self, tenant: Tenant, bytes: usize, part: Part) {
+        if part != Part::Share {
+            self.used = self.used.saturating_sub(bytes);
+        }
+        if part != Part::Whole
+            && let Entry::Occupied(mut own) = self.shares.entry(tenant)
+        {
             *own.get_mut() = own.get().saturating_sub(bytes);
             if *own.get() == 0 {
                 own.remove();
@@ -186,11 +228,26 @@ impl State {
 pub struct Reservation {
     memory: TenantMemory,
     bytes: usize,
+    part: Part,
 }
 
 impl Reservation {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Reserves more, at once or after a short wait, until this has so many bytes. One that needs more than its tenant
+    /// may have reserves all of that and continues.
+    ///
+    /// # Errors
+    /// As [`TenantMemory::take`].
+    pub async fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
+        let more = bytes.min(half(self.memory.budget.most)).saturating_sub(self.bytes);
+        if more > 0 {
+            let held = self.memory.take(more).await?;
+            self.join(held);
+        }
+        Ok(())
     }
 
     /// Adds another reservation of the same tenant to this one.
@@ -202,15 +259,15 @@ impl Reservation {
     pub(crate) fn split(&mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        Self { memory: self.memory.clone(), bytes }
+        Self { memory: self.memory.clone(), bytes, part: self.part }
     }
 
     /// Returns the bytes beyond the first `bytes`.
-    pub(crate) fn shrink(&mut self, bytes: usize) {
+    pub fn shrink(&mut self, bytes: usize) {
         let more = self.bytes.saturating_sub(bytes);
         if more > 0 {
             self.bytes = bytes;
-            self.memory.budget.state().give_back(self.memory.tenant, more);
+            self.memory.budget.state().give_back(self.memory.tenant, more, self.part);
             self.memory.budget.freed.notify_waiters();
         }
     }
@@ -223,19 +280,19 @@ impl Drop for Reservation {
 }
 
 /// Bytes together with their reservation.
-struct Counted {
+struct Counted<H> {
     bytes: Bytes,
-    _held: Arc<Reservation>,
+    _held: H,
 }
 
-impl AsRef<[u8]> for Counted {
+impl<H> AsRef<[u8]> for Counted<H> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
 /// Bytes that keep a reservation until the last of their copies and slices is dropped.
-pub fn counted(bytes: Bytes, held: Arc<Reservation>) -> Bytes {
+pub fn counted(bytes: Bytes, held: impl Send + Sync + 'static) -> Bytes {
     Bytes::from_owner(Counted { bytes, _held: held })
 }
 
@@ -281,6 +338,30 @@ mod tests {
         first.shrink(30);
         assert_eq!(waiting.await.unwrap(), 20);
         assert_eq!(budget.used(), 30);
+    }
+
+    #[tokio::test]
+    async fn what_can_be_left_out_takes_no_more_than_the_half_of_its_token() {
+        let budget = budget();
+        let held: Vec<_> = std::iter::from_fn(|| budget.of(A).try_take(20)).collect();
+        assert_eq!((held.len(), budget.used(), budget.refused()), (2, 40, 0));
+        assert_eq!(budget.of(A).take_now(20).unwrap_err().code, Code::TooManyRequests);
+        assert!(budget.of(B).try_take(50).is_some(), "the others have their half");
+        assert_eq!((budget.used(), budget.refused()), (40, 1));
+    }
+
+    #[tokio::test]
+    async fn a_reservation_grows_up_to_the_half_of_its_token() {
+        let budget = budget();
+        let mut held = budget.of(A).take_now(0).unwrap();
+        held.hold(10).await.unwrap();
+        held.hold(5).await.unwrap();
+        assert_eq!(budget.used(), 10, "it does not shrink");
+        let mut other = budget.of(A).take_now(0).unwrap();
+        assert_eq!(other.hold(1_000).await.unwrap_err().code, Code::TooManyRequests);
+        drop(held);
+        other.hold(1_000).await.unwrap();
+        assert_eq!(budget.used(), 50);
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@
 //! - `redaction`: masks personal data in the values, before a format is encoded;
 //! - `stream`: answers whose rows are sent while they are read;
 //! - `memory`: the memory budget for answers that callers have not read yet;
+//! - `shared`: reservations of that budget for bytes that several tenants are sent at once;
 //! - `encoded`: complete answers, in pieces with reservations of that budget;
 //! - `metadata`: what a component says about its answer besides the body;
 //! - `lines`: rows as single lines of JSON;
@@ -21,6 +22,7 @@ mod metadata;
 mod options;
 mod redaction;
 mod rows;
+mod shared;
 mod stream;
 
 use std::future::Future;
@@ -38,6 +40,7 @@ pub(crate) use lines::LineWriter;
 pub use memory::{AnswerMemory, Reservation, TenantMemory, counted};
 pub use metadata::AnswerMetadata;
 pub(crate) use options::EncodingOptions;
+pub(crate) use shared::SharedBytes;
 pub use stream::Streamed;
 pub(crate) use stream::stream;
 

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -26,7 +26,7 @@ use moka::Expiry;
 use tidegate_model::{Code, Failure};
 use uuid::Uuid;
 
-use crate::answer::{CachedBody, Encoded, Outgoing, Reservation, TenantMemory};
+use crate::answer::{CachedBody, Encoded, Outgoing, SharedBytes, TenantMemory};
 use crate::execution::QueryRequest;
 pub(crate) use key::Key;
 pub(crate) use warming::warm;
@@ -79,9 +79,9 @@ enum Executed {
 pub struct CacheEntry {
     /// The answer.
     pub answer: CachedBody,
-    /// The reservation of answer memory while the entry is being sent. All callers that read the entry at the same time
-    /// share it.
-    sending: Mutex<Weak<Reservation>>,
+    /// The reservations of answer memory while the entry is being sent. They may outlive the entry in the cache: the readers
+    /// of an evicted entry keep its bytes in memory.
+    sending: SharedBytes,
     /// The hash of the body in hex, for `ETag`.
     pub digest: String,
     /// The request, which is executed again for warming.
@@ -312,7 +312,7 @@ impl CacheEntry {
         Self {
             digest: key::digest(answer.pieces.iter().map(|piece| &**piece)),
             answer,
-            sending: Mutex::default(),
+            sending: SharedBytes::default(),
             made,
             lifetime,
             warming: Mutex::new(Warming { read, due }),
@@ -335,33 +335,13 @@ impl CacheEntry {
         self.answer.len() + self.answer.metadata.bytes() + self.request.bytes() + OVERHEAD
     }
 
-    /// The answer for one caller. Its bytes are reserved in the memory budget of the caller's tenant.
+    /// The answer for one caller. Its bytes are reserved in the memory budget, once for all callers of its tenant.
     ///
     /// # Errors
     /// The budget is used up; see [`TenantMemory::take`].
     pub async fn outgoing(&self, memory: &TenantMemory) -> Result<Outgoing, Failure> {
-        Ok(self.answer.outgoing(memory, &self.held(memory).await?))
-    }
-
-    /// The reservation for sending the answer, shared by all callers that are being sent it. It may outlive the entry
-    /// in the cache: the readers of an evicted entry keep its bytes in memory.
-    ///
-    /// # Errors
-    /// The budget is used up; see [`TenantMemory::take`].
-    async fn held(&self, memory: &TenantMemory) -> Result<Arc<Reservation>, Failure> {
-        if let Some(held) = lock(&self.sending).upgrade() {
-            return Ok(held);
-        }
-        let held = Arc::new(memory.take(self.answer.len()).await?);
-        let mut sending = lock(&self.sending);
-        match sending.upgrade() {
-            // Another request has made the reservation in the meantime.
-            Some(known) => Ok(known),
-            None => {
-                *sending = Arc::downgrade(&held);
-                Ok(held)
-            }
-        }
+        let held = self.sending.take(memory, self.answer.len()).await?;
+        Ok(self.answer.outgoing(memory, &held))
     }
 
     fn warming(&self) -> MutexGuard<'_, Warming> {

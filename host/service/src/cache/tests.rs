@@ -4,11 +4,12 @@
 use tidegate_compiler::manifest_of_texts;
 
 use super::*;
-use crate::answer::Format;
+use crate::answer::{AnswerMemory, Format};
 use crate::execution::{RunRecord, SentParameters, check_request};
 use crate::options::Options;
 use crate::save_request::SaveRequest;
 use crate::service::Service;
+use crate::tenant::Tenant;
 use crate::tokens::Access;
 
 /// Fails, after other requests have had time to join.
@@ -113,5 +114,28 @@ async fn who_waits_with_another_is_not_refused_in_its_place() {
         assert!(matches!(second.unwrap(), Lookup::Cached(_, CacheStatus::Miss { collapsed: false })));
         service.cache.forget(request.endpoint.id);
     }
+    service.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_read_an_answer_to_its_end_is_not_refused_because_others_still_do() {
+    const A: Tenant = Tenant::Token([1; 32]);
+    const B: Tenant = Tenant::Token([2; 32]);
+    let (_folder, service, request) = request().await;
+    let own = Arc::clone(&service.executor).execute(Arc::clone(&request), 0, request.tenant, Arc::default());
+    let Lookup::Cached(entry, _) = service.cache.answer(&request, own).await.unwrap() else { return };
+    let size = entry.answer.len();
+    let memory = AnswerMemory::new(2 * size, Duration::from_millis(20));
+    let first = entry.outgoing(&memory.of(A)).await.unwrap();
+    let other = entry.outgoing(&memory.of(B)).await.unwrap();
+    assert_eq!(memory.used(), size, "it is in memory once");
+    drop(first);
+    // The first tenant holds nothing, and has its half.
+    let held = memory.of(A).take(size).await.unwrap();
+    assert_eq!(memory.of(B).take(size).await.unwrap_err().code, Code::Overloaded);
+    drop(held);
+    assert_eq!(memory.of(B).take(size).await.unwrap_err().code, Code::TooManyRequests);
+    drop(other);
+    assert_eq!(memory.used(), 0);
     service.close().await.unwrap();
 }

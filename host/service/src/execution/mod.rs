@@ -12,6 +12,8 @@ mod lql;
 mod parameters;
 mod recent;
 mod request;
+#[cfg(test)]
+mod request_tests;
 mod statements;
 #[cfg(test)]
 mod tests;
@@ -38,7 +40,7 @@ pub(crate) use statements::{Language, RequestStatements};
 
 pub use explanation::{Explanation, code_is_not_explained};
 pub use parameters::{AdhocQuery, ParameterCollector, SentParameters, texts};
-pub use request::{QueryRequest, UsedParameters, check_request, redaction, takes_time};
+pub use request::{QueryRequest, UsedParameters, check_request, limits_of, redaction, takes_time};
 
 /// How a component ran.
 #[derive(Debug, Default)]
@@ -174,22 +176,21 @@ impl Executor {
         stream(&self.compute, made, options, memory, stopping, place, limit).await
     }
 
-    /// Runs work that a caller's text makes long, such as compiling a regular expression: in one of the tenant's places,
-    /// on the compute threads.
+    /// Runs work of a request beside its statements that may take long, such as compiling a regular expression: in one of
+    /// the tenant's places, in its turns on the compute threads, and in so much time. Work that does not stop keeps its
+    /// place and its turn until it ends.
     ///
     /// # Errors
-    /// The work's; no place is free in time.
+    /// The work's; no place is free in time; [`Code::Timeout`].
     pub async fn run_in_place<T: Send + 'static>(
         &self,
         tenant: Tenant,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+        limit: Duration,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
-        let permit = self.admission.enter(tenant).await?;
-        let work = async move {
-            let _permit = permit;
-            work()
-        };
-        self.compute.run(work).await
+        let place = Arc::new(self.admission.enter(tenant).await?);
+        let work = self.compute.run_in(place, work);
+        tokio::time::timeout(limit + GRACE, work).await.unwrap_or_else(|_| Err(late(limit)))
     }
 
     /// Runs the component.

@@ -16,10 +16,11 @@ use crate::tenant::Tenant;
 const RECENT_TIME: Duration = Duration::from_secs(10);
 
 impl Executor {
-    /// The newest rows of a source as JSON, newest first. `now` is in microseconds since 1970, UTC.
+    /// The newest rows of a source as JSON, newest first, read as a query of the tenant is: in one of its places and in its
+    /// turns. `now` is in microseconds since 1970, UTC.
     ///
     /// # Errors
-    /// The engine's; [`Code::Timeout`] after ten seconds; a memory budget that is used up.
+    /// The engine's; no place is free in time; [`Code::Timeout`] after ten seconds; a memory budget that is used up.
     pub async fn recent_rows(
         self: Arc<Self>,
         source: String,
@@ -27,10 +28,11 @@ impl Executor {
         tenant: Tenant,
         now: i64,
     ) -> Result<Encoded, Failure> {
+        let place = Arc::new(self.admission.enter(tenant).await?);
         let memory = self.answers.of(tenant);
         let stop = Stop::after(RECENT_TIME);
         let own = Arc::clone(&self);
-        let work = self.compute.run(async move {
+        let work = self.compute.run_in(place, async move {
             let newest = async {
                 // Names of sources have no backticks in them.
                 let sql = format!("SELECT * FROM `{source}` ORDER BY timestamp DESC LIMIT {rows}");

@@ -67,7 +67,8 @@ impl QueryRequest {
 /// parameter cannot be called with the token, because its answer would not depend on it.
 ///
 /// # Errors
-/// [`Code::Forbidden`] for what the token does not allow; [`Code::InvalidParameter`] for a value that is not valid.
+/// [`Code::Forbidden`] for what the token does not allow; [`Code::InvalidParameter`] for a value that is not valid, and
+/// for a name in another spelling than the declared one.
 pub fn check_request(
     limits: &Limits,
     endpoint: Arc<Endpoint>,
@@ -110,10 +111,15 @@ pub fn check_request(
     let reads = reads.iter().map(|endpoint| (endpoint.id, endpoint.version)).collect();
     drop(manifest);
     let tenant = Tenant::Token(access.identity);
-    // A caller can be held to less than the endpoint, and never gets more.
-    let limits = limits.lowered_by(&endpoint.manifest.limits).lowered_by(&access.limits);
+    let limits = limits_of(limits, &endpoint, access);
     let pinned = access.pinned.clone();
     Ok(QueryRequest { endpoint, arguments, pinned, adhoc, unrestricted, reads, redact, format, limits, tenant })
+}
+
+/// The limits of a request: the smallest of the server's, the endpoint's and the token's. A caller can be held to less
+/// than the endpoint, and never gets more.
+pub fn limits_of(server: &Limits, endpoint: &Endpoint, access: &Access) -> Limits {
+    server.lowered_by(&endpoint.manifest.limits).lowered_by(&access.limits)
 }
 
 /// Whether checking the parameters may take long. A short text can be a regular expression that takes a tenth of a
@@ -127,19 +133,20 @@ pub fn takes_time(manifest: &Manifest, reads: &[Arc<Endpoint>], sent: &SentParam
     parameters.filter(|own| own.format == Some(ParameterFormat::Regex)).any(|own| long(&own.name))
 }
 
-/// The parameters on which an answer can depend: those that the manifest declares, and those that the ad-hoc text may
-/// name.
+/// The parameters on which an answer can depend, in any spelling: those that the manifest declares, and those that the
+/// ad-hoc text may name.
 #[derive(Debug)]
-pub struct UsedParameters<'a> {
-    declared: HashSet<&'a str>,
+pub struct UsedParameters {
+    /// In lower case.
+    declared: HashSet<String>,
     /// The words after an `@` in the text, in lower case.
     named: HashSet<String>,
 }
 
-impl<'a> UsedParameters<'a> {
+impl UsedParameters {
     /// The parameters of a manifest and of an ad-hoc text.
-    pub fn of(manifest: &'a Manifest, adhoc: Option<&AdhocQuery>) -> Self {
-        let declared = manifest.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+    pub fn of(manifest: &Manifest, adhoc: Option<&AdhocQuery>) -> Self {
+        let declared = manifest.parameters.iter().map(|parameter| parameter.name.to_ascii_lowercase()).collect();
         let text = match adhoc {
             Some(AdhocQuery::Sql(text)) => text.as_str(),
             _ => "",
@@ -153,9 +160,10 @@ impl<'a> UsedParameters<'a> {
         Self { declared, named }
     }
 
-    /// Whether an answer can depend on the parameter.
+    /// Whether an answer can depend on the parameter. So it does on a declared one in another spelling, which
+    /// [`Manifest::check_arguments`] refuses.
     pub fn has(&self, name: &str) -> bool {
-        self.declared.contains(name) || self.named.contains(&name.to_lowercase())
+        self.declared.contains(&name.to_ascii_lowercase()) || self.named.contains(&name.to_lowercase())
     }
 }
 

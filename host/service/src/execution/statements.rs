@@ -111,6 +111,10 @@ impl RequestStatements {
             tenant: _,
         } = self.request.as_ref();
         let mut arguments = arguments.clone();
+        let mut spelt: BTreeMap<String, String> = match extra.is_empty() {
+            true => BTreeMap::new(),
+            false => arguments.keys().map(|name| (name.to_ascii_lowercase(), name.clone())).collect(),
+        };
         for (name, value) in extra {
             // The granted tables are filtered by the pinned values, so the author of a component cannot choose another
             // tenant either.
@@ -118,7 +122,9 @@ impl RequestStatements {
                 let message = format!("parameter '{name}' is fixed by the access token");
                 return Err(Failure::new(Code::Forbidden, message).about(name));
             }
-            arguments.insert(name, value);
+            // SQL has one parameter of a name, in any spelling: the component's value takes the place of the caller's.
+            let name = spelt.entry(name.to_ascii_lowercase()).or_insert(name);
+            arguments.insert(name.clone(), value);
         }
         let saved = endpoint.saved()?;
         let text_limits = &self.text;

@@ -1,7 +1,8 @@
-//! What callers learn of a component that cannot be prepared.
+//! What callers learn of a component that cannot be prepared, and what work beside statements takes.
 #![expect(clippy::unwrap_used, reason = "a failed test may panic")]
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use tidegate_compiler::manifest_of_texts;
 use tidegate_store::NewVersion;
@@ -42,5 +43,57 @@ async fn why_a_component_cannot_be_made_ready_is_not_for_its_callers() {
 
     let busy = Failure::new(Code::Overloaded, "try again later");
     assert_eq!(not_ready("junk", busy.clone()), busy);
+    service.close().await.unwrap();
+}
+
+const A: Tenant = Tenant::Token([1; 32]);
+const B: Tenant = Tenant::Token([2; 32]);
+
+/// More works of one token than there are threads, each of which holds its thread for long, as compiling many regular
+/// expressions does.
+#[tokio::test]
+async fn work_beside_statements_leaves_half_of_the_threads_and_ends_in_its_time() {
+    const LONG: Duration = Duration::from_secs(4);
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = Options::new(folder.path());
+    let threads = std::thread::available_parallelism().map_or(2, usize::from) * 4;
+    let works = threads.max(8) + 4;
+    options.admission.concurrency = 2 * works;
+    let (service, _) = Service::open(options).await.unwrap();
+    let executor = &service.executor;
+    assert!(executor.compute.threads() < works);
+    let hostile: Vec<_> = (0..works)
+        .map(|_| {
+            let (executor, limit) = (Arc::clone(executor), LONG / 10);
+            let work = async {
+                std::thread::sleep(LONG);
+                Ok(())
+            };
+            tokio::spawn(async move { executor.run_in_place(A, limit, work).await })
+        })
+        .collect();
+    tokio::time::sleep(LONG / 20).await;
+    let began = Instant::now();
+    assert_eq!(executor.run_in_place(B, LONG, async { Ok(1) }).await.unwrap(), 1);
+    for work in hostile {
+        assert_eq!(work.await.unwrap().unwrap_err().code, Code::Timeout);
+    }
+    assert!(began.elapsed() < LONG / 2, "{:?}", began.elapsed());
+    assert!(executor.admission.numbers().0 > 0, "work that goes on keeps its place");
+    service.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_newest_rows_take_a_place_of_their_tenant() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = Options::new(folder.path());
+    (options.admission.concurrency, options.admission.wait) = (2, Duration::from_millis(20));
+    let (service, _) = Service::open(options).await.unwrap();
+    let recent = |tenant| Arc::clone(&service.executor).recent_rows("postgres.logs".to_owned(), 5, tenant, 0);
+    let held = service.executor.admission.enter(A).await.unwrap();
+    assert_eq!(recent(A).await.unwrap_err().code, Code::TooManyRequests);
+    recent(B).await.unwrap();
+    drop(held);
+    recent(A).await.unwrap();
     service.close().await.unwrap();
 }

@@ -73,7 +73,8 @@ impl Follower {
         let Missed { batch, after, has_gap, reach } = missed;
         let (events, rows) = batch.into_events();
         match events.len().checked_sub(held.bytes()) {
-            Some(more) if more > 0 => held.join(memory.take(more).await?),
+            // The last row is beyond the room. It is sent nevertheless: a row that is larger than the room would never be.
+            Some(more) if more > 0 => held.join(memory.note(more)),
             _ => held.shrink(events.len()),
         }
         if has_gap && !std::mem::replace(&mut self.gap_told, true) {
@@ -187,5 +188,55 @@ async fn room(memory: &TenantMemory) -> Result<Reservation, Failure> {
     match memory.take(MOST).await {
         Ok(held) => Ok(held),
         Err(_) => memory.take(LEAST).await,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use tidegate_compiler::manifest_of_texts;
+
+    use super::*;
+    use crate::answer::Format;
+    use crate::execution::{AdhocQuery, SentParameters, check_request};
+    use crate::follow::{FollowRequest, LastSeen};
+    use crate::options::Options;
+    use crate::save_request::SaveRequest;
+    use crate::service::Service;
+    use crate::tokens::Access;
+
+    /// The room of its token is nearly used up, and a row is larger than what is left.
+    #[tokio::test]
+    async fn a_row_beyond_the_room_ends_no_follower_that_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options::new(folder.path());
+        (options.admission.answer_memory, options.admission.wait) = (1 << 20, Duration::from_millis(20));
+        let (service, _) = Service::open(options).await.unwrap();
+        let query = "WITH t AS (SELECT event_message FROM `postgres.logs`) SELECT event_message FROM t";
+        let manifest = manifest_of_texts("name = \"large\"\n[settings]\nsandboxable = true", query).unwrap();
+        let endpoint = service.registrar.register_query(&manifest, SaveRequest::default()).await.unwrap();
+        let message = "x".repeat(4 * LEAST);
+        service.ingest("postgres.logs", vec![serde_json::json!({"event_message": message})]).await.unwrap();
+
+        let access = Arc::new(Access::to_all("a test"));
+        let adhoc = Some(AdhocQuery::Sql("SELECT event_message FROM t".to_owned()));
+        let sent = SentParameters { values: Vec::new(), adhoc };
+        let limits = &service.options.limits;
+        let request = check_request(limits, endpoint, &[], &access, sent, Format::NdJson, false).unwrap();
+        let memory = service.executor.answers.of(request.tenant);
+        let seen = LastSeen::read("0");
+        let (request, arrived) = (Arc::new(request), service.clock.now());
+        let asked = FollowRequest { request, access, arrived, rows: 0, since: None, seen };
+        let mut follower = service.following.open(asked).await.unwrap();
+        let used = memory.note((1 << 19) - LEAST);
+        let rows = |follower: &Follower| follower.queue.iter().filter(|events| events.len() > message.len()).count();
+        for _ in 0..10 {
+            follower.catch_up().await.unwrap();
+        }
+        assert_eq!(rows(&follower), 1, "{:?}", follower.queue.len());
+        assert!(service.executor.answers.used() > used.bytes() + message.len());
+        drop((follower, used));
+        assert_eq!(service.executor.answers.used(), 0);
+        service.close().await.unwrap();
     }
 }

@@ -46,7 +46,7 @@ impl Gate {
         // Parameters that are used and not declared: those of the query are optional texts, as on save, and those of
         // other statements are bound by the component. Both are null here.
         for name in used {
-            if !manifest.parameters.iter().any(|parameter| parameter.name == name) {
+            if !manifest.parameters.iter().any(|parameter| parameter.name.eq_ignore_ascii_case(&name)) {
                 manifest.parameters.push(Parameter { name, ..Parameter::default() });
             }
         }
@@ -125,13 +125,13 @@ fn parameter_findings(
     findings: &mut Findings,
 ) {
     for name in to_declare {
-        if !manifest.parameters.iter().any(|parameter| parameter.name == *name) {
+        if !manifest.parameters.iter().any(|parameter| parameter.name.eq_ignore_ascii_case(name)) {
             let message = format!("@{name} is used and not declared: it is an optional text");
             findings.warn(Part::Manifest, Failure::new(Code::Refused, message).about(name));
         }
     }
     for parameter in &manifest.parameters {
-        if !computed && !used.contains(&parameter.name) {
+        if !computed && !used.iter().any(|name| name.eq_ignore_ascii_case(&parameter.name)) {
             let message = format!("the parameter {} is declared, and no statement uses it", parameter.name);
             findings.warn(Part::Manifest, Failure::new(Code::Refused, message).about(&parameter.name));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_model::{Arguments, Failure, Manifest, Value};
+use tidegate_model::{Arguments, Code, Failure, Manifest, Value};
 use tidegate_sql::{Binding, SavedQuery, Sources};
 use uuid::Uuid;
 
@@ -10,8 +10,21 @@ use super::Gate;
 use super::examples::{example_arguments, granted_whole};
 use super::findings::{Findings, Part};
 use super::warnings::{past_grants, weak_pins};
+use crate::failures::with_way_to_create;
 use crate::registry::with_parameters_of;
 use crate::tables::StoredTables;
+
+/// A table that a saved query lacks may be a source that was never created. How to create one is told before the names of
+/// the tables that exist, which may be many.
+fn told_how_to_create(mut failure: Failure) -> Failure {
+    if failure.code == Code::UnknownTable {
+        failure.message = match failure.message.split_once("; there are ") {
+            Some((lacks, names)) => format!("{}; there are {names}", with_way_to_create(lacks.to_owned())),
+            None => with_way_to_create(failure.message),
+        };
+    }
+    failure
+}
 
 impl Gate {
     /// Resolves every statement of an endpoint.
@@ -23,7 +36,8 @@ impl Gate {
     ) -> Findings {
         let mut findings = Findings::default();
         let own = example_arguments(manifest);
-        findings.checked(&Part::Query, self.engine.check(saved, Binding::new(tables, &own, self.clock.now())));
+        let checked = self.engine.check(saved, Binding::new(tables, &own, self.clock.now()));
+        findings.checked(&Part::Query, checked.map_err(told_how_to_create));
         // The tables that the query reads are known now, and with them the parameters of endpoints among them. Resolving
         // has ended at the first unknown column, so tables after it are looked up by their names.
         for relation in saved.relations() {
@@ -41,7 +55,8 @@ impl Gate {
         };
         let arguments = example_arguments(&with_parameters_of(manifest, &reads));
         for sql in granted_whole(saved) {
-            findings.checked(&Part::Query, self.check_statement(&sql, saved, tables, &arguments));
+            let checked = self.check_statement(&sql, saved, tables, &arguments);
+            findings.checked(&Part::Query, checked.map_err(told_how_to_create));
         }
         for (name, sql) in &manifest.statements {
             let checked = self.check_statement(sql, saved, tables, &arguments);

@@ -67,9 +67,10 @@ impl Registrar {
         request: SaveRequest<'_>,
     ) -> Result<Arc<Endpoint>, Failure> {
         let admitted = self.admitted(component, &request).await?;
-        let SaveRequest { id, author, known: _, same_query: _, from } = request;
+        let SaveRequest { id, author, known: _, same_query: _, from, renamed_alert } = request;
         let (own, component, author) = (self.clone(), component.to_vec(), author.to_owned());
-        to_its_end(async move { own.save(admitted, component, id, author, from).await }).await
+        let alerts = new_alerts(&admitted.manifest, renamed_alert)?;
+        to_its_end(async move { own.save(admitted, component, alerts, id, author, from).await }).await
     }
 
     /// Passes a packed component through the gate and changes nothing. Returns the warnings.
@@ -107,6 +108,7 @@ impl Registrar {
         &self,
         admitted: Admitted,
         component: Vec<u8>,
+        alerts: Vec<NewAlert>,
         id: Option<Uuid>,
         author: String,
         from: Option<i64>,
@@ -118,7 +120,6 @@ impl Registrar {
         self.check_name(&name, id, from)?;
         let id = id.unwrap_or_else(Uuid::new_v4);
         let text = serde_json::to_string(&manifest).map_err(|error| refused(error.to_string()))?;
-        let alerts = new_alerts(&manifest)?;
         self.count_alerts(id, alerts.len()).await?;
         let digest = hex::encode(digest);
         let put = move |store: &Store| {
@@ -199,7 +200,7 @@ impl Registrar {
     /// The gate on the compute threads, because statements are planned there and plans may be deep.
     async fn admitted(&self, component: &[u8], request: &SaveRequest<'_>) -> Result<Admitted, Failure> {
         let (own, component) = (self.clone(), component.to_vec());
-        let SaveRequest { id, author: _, ref known, same_query, from: _ } = *request;
+        let SaveRequest { id, ref known, same_query, .. } = *request;
         let request = SaveRequest { id, known: known.clone(), same_query, ..SaveRequest::default() };
         self.compute.run(async move { own.admit(&component, &request).await }).await
     }
@@ -243,11 +244,14 @@ struct Admitted {
     warnings: Vec<Failure>,
 }
 
-/// The alerts of a manifest for the catalog. Each gets a secret, which counts if the catalog has none of it.
-fn new_alerts(manifest: &Manifest) -> Result<Vec<NewAlert>, Failure> {
+/// The alerts of a manifest for the catalog. Each gets a secret, which counts if the catalog has none of it. `renamed` is
+/// the former and the new name of one that has another name now.
+fn new_alerts(manifest: &Manifest, renamed: Option<(&str, &str)>) -> Result<Vec<NewAlert>, Failure> {
     let new = manifest.alerts.iter().map(|alert| {
         let definition = serde_json::to_string(alert).map_err(|error| refused(error.to_string()))?;
-        Ok(NewAlert { name: alert.name.clone(), definition, paused: alert.paused, secret: generate_alert_secret() })
+        let former = renamed.filter(|(_, name)| *name == alert.name).map(|(former, _)| former.to_owned());
+        let secret = generate_alert_secret();
+        Ok(NewAlert { name: alert.name.clone(), definition, paused: alert.paused, secret, former })
     });
     new.collect()
 }

@@ -337,6 +337,28 @@ impl Catalog {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
+    /// Brings messages forward that wait longer than `longest` says for the number of their attempts (microseconds): their
+    /// times were written while the clock was ahead. Returns how many they are.
+    pub fn hasten_alert_messages(&self, now: i64, longest: impl Fn(u32) -> i64) -> Result<usize> {
+        let mut conn = self.lock();
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut read = tx.prepare_cached("SELECT id, attempts, next_try FROM alert_messages WHERE next_try > ?1")?;
+        let waiting: Vec<(i64, u32, i64)> = read
+            .query_map([now], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        drop(read);
+        let mut changed = 0;
+        for (id, attempts, next_try) in waiting {
+            let time = now.saturating_add(longest(attempts));
+            if next_try > time {
+                tx.prepare_cached("UPDATE alert_messages SET next_try = ?2 WHERE id = ?1")?.execute([id, time])?;
+                changed += 1;
+            }
+        }
+        tx.commit()?;
+        Ok(changed)
+    }
+
     /// Whether a message still waits and was tried just so often.
     pub fn alert_message_waits(&self, id: i64, attempts: u32) -> Result<bool> {
         let conn = self.lock();
@@ -345,14 +367,14 @@ impl Catalog {
     }
 
     /// Writes what became of an attempt to send a message: `delivery` as JSON, and when it is tried again (microseconds).
-    /// Without that time it is done with, confirmed or given up.
+    /// Without that time it is done with, confirmed or given up. It may be written again after a failure.
     pub fn finish_alert_attempt(&self, message: &AlertMessage, delivery: &str, next_try: Option<i64>) -> Result<()> {
         let mut conn = self.lock();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         match next_try {
             Some(time) => tx.execute(
-                "UPDATE alert_messages SET attempts = attempts + 1, next_try = ?2 WHERE id = ?1",
-                params![message.id, time],
+                "UPDATE alert_messages SET attempts = ?3, next_try = ?2 WHERE id = ?1",
+                params![message.id, time, message.attempts.saturating_add(1)],
             )?,
             None => tx.execute("DELETE FROM alert_messages WHERE id = ?1", [message.id])?,
         };

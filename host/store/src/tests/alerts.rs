@@ -149,3 +149,39 @@ fn messages_are_sent_in_order_and_bounded_as_runs_are() {
     assert_eq!(catalog.due_alert_messages(200, None, 10).unwrap()[1].body, "body 52");
     assert_eq!(catalog.alert(id, "a").unwrap().unwrap().last_delivery.unwrap(), "{\"ok\":true}");
 }
+
+#[test]
+fn a_message_waits_no_longer_than_its_attempts_say_after_the_clock_went_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let catalog = store.catalog();
+    let id = Uuid::new_v4();
+    let names = ["new", "tried", "often"];
+    put(catalog, id, &names.map(|name| new(name, "1")));
+    let hour = 3_600_000_000;
+    for name in names {
+        let alert = catalog.alert(id, name).unwrap().unwrap();
+        assert!(catalog.finish_alert_run(&alert, &outcome(2 * hour, None, Some("firing"))).unwrap());
+    }
+    let all = catalog.due_alert_messages(2 * hour, None, 10).unwrap();
+    let of = |name: &str| all.iter().find(|message| message.name == name).unwrap();
+    catalog.finish_alert_attempt(of("tried"), "{}", Some(2 * hour + 10)).unwrap();
+    catalog.finish_alert_attempt(of("often"), "{}", Some(hour + 20)).unwrap();
+    catalog.finish_alert_attempt(of("often"), "{}", Some(hour + 20)).unwrap();
+    assert_eq!(
+        catalog.due_alert_messages(hour, None, 10).unwrap(),
+        [],
+        "they wait for the hour that the clock was ahead"
+    );
+    let longest = |attempts: u32| i64::from(attempts) * 30;
+    assert_eq!(catalog.hasten_alert_messages(hour, longest).unwrap(), 2);
+    let due = |now: i64| -> Vec<(String, i64, u32)> {
+        let due = catalog.due_alert_messages(now, None, 10).unwrap();
+        due.into_iter().map(|message| (message.name, message.next_try, message.attempts)).collect()
+    };
+    let [first, tried, often] = [("new", 0, 0), ("tried", 30, 1), ("often", 20, 1)]
+        .map(|(name, wait, attempts)| (name.to_owned(), hour + wait, attempts));
+    assert_eq!(due(hour), [first.clone()]);
+    assert_eq!(due(hour + 30), [first, often, tried]);
+    assert_eq!(catalog.hasten_alert_messages(hour, longest).unwrap(), 0);
+}

@@ -208,7 +208,7 @@ mod tests {
                 Err(Failure::new(Code::StorageFull, "full")),
             ],
             items: vec![at(0, 0), at(0, 1), at(1, 0), at(2, 0), item(Err(unknown))],
-            _items_memory: None,
+            items_memory: None,
         };
         let body = body(accepted(&delivered)).await;
         let statuses: Vec<_> =

@@ -88,7 +88,7 @@ fn messages(body: &[u8], batch: &mut Batch) -> Result<(), Failure> {
         }
         match rfc5424::read(&String::from_utf8_lossy(message)) {
             Ok(message) => batch.take(record(message)),
-            Err(reason) => batch.refuse(reason),
+            Err(reason) => batch.refuse(reason.to_string()),
         }
     }
     Ok(())
@@ -105,10 +105,7 @@ fn record(message: Message<'_>) -> Value {
         ("appname", message.app_name.map(Value::from)),
         ("procid", message.proc_id.map(Value::from)),
         ("msgid", message.msg_id.map(Value::from)),
-        (
-            "structured_data",
-            Some(Value::Object(message.data)).filter(|data| data.as_object().is_some_and(|all| !all.is_empty())),
-        ),
+        ("structured_data", message.data.values(|_| true)),
     ] {
         if let Some(value) = value {
             metadata.insert(name.to_owned(), value);

@@ -1,0 +1,51 @@
+//! Counts the answers that are not counted where they are made: those of management, OpenAPI and metrics.
+//!
+//! A client may read such an answer as slowly as that of a query, so it holds as much memory. Answers to a token count in
+//! the budget for answers, as those of its queries do. Answers to callers without a token have a small budget of their
+//! own, so that such callers take nothing away from tokens.
+
+use std::sync::Arc;
+
+use axum::body::HttpBody;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tidegate_model::{Code, Failure};
+use tidegate_service::Tenant;
+use tidegate_service::answer::TenantMemory;
+
+use crate::app::App;
+use crate::failure::Refusal;
+use crate::holding_body::holding;
+use crate::notes::caller;
+use crate::response::Accounted;
+
+/// The shortest answer that is counted, in bytes. What a connection itself holds is about as much.
+const LEAST: u64 = 16 << 10;
+
+/// All callers without a token. No token has this identity, because it is the hash of no known text.
+const NOBODY: Tenant = Tenant::Token([0; 32]);
+
+/// Middleware: counts whole answers. Streams are counted where they are made.
+pub(crate) async fn count_answers(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let extensions = response.extensions();
+    let is_counted = extensions.get::<TenantMemory>().is_some() || extensions.get::<Accounted>().is_some();
+    let Some(length) = response.body().size_hint().exact().filter(|_| !is_counted) else { return response };
+    let (memory, busy) = match caller() {
+        Some(identity) => (app.service.executor.answers().of(Tenant::Token(identity)), None),
+        None => {
+            let message = "the answers to callers without an access token are not read; try again later";
+            (app.tokenless_answers.of(NOBODY), Some(Failure::new(Code::Overloaded, message)))
+        }
+    };
+    if length >= LEAST {
+        match memory.take_now(usize::try_from(length).unwrap_or(usize::MAX)) {
+            Ok(held) => response = response.map(|body| holding(body, Arc::new(held))),
+            Err(failure) => return Refusal(busy.unwrap_or(failure)).into_response(),
+        }
+    }
+    // For the memory of a compressor.
+    response.extensions_mut().insert(memory);
+    response
+}

@@ -1,0 +1,131 @@
+//! Reservations for bytes that several tenants are sent at the same time: those of a cached answer.
+//!
+//! The bytes are in memory once, so they count once in the whole budget, until the last reader has taken them. In the share
+//! of a tenant they count only while a reader of that tenant takes them, so that no tenant is refused because of the
+//! readers of another.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tidegate_model::Failure;
+
+use super::memory::{Part, Reservation, TenantMemory};
+use crate::tenant::Tenant;
+
+/// The reservations for the same bytes, of all tenants that are being sent them.
+#[derive(Debug, Default)]
+pub(crate) struct SharedBytes(Mutex<Readers>);
+
+#[derive(Debug, Default)]
+struct Readers {
+    /// The bytes in the whole budget.
+    whole: Weak<Reservation>,
+    /// The bytes in the share of each tenant.
+    shares: HashMap<Tenant, Weak<SharedReservation>>,
+}
+
+/// The reservation of one tenant, shared by all of its readers.
+#[derive(Debug)]
+pub(crate) struct SharedReservation {
+    _share: Reservation,
+    _whole: Arc<Reservation>,
+}
+
+impl SharedBytes {
+    /// The reservation for a reader of a tenant. `bytes` is the same number in all calls.
+    ///
+    /// # Errors
+    /// The budget is used up; see [`TenantMemory::take`].
+    pub(crate) async fn take(&self, memory: &TenantMemory, bytes: usize) -> Result<Arc<SharedReservation>, Failure> {
+        if let Some(held) = self.readers().of(memory.tenant()) {
+            return Ok(held);
+        }
+        let share = memory.take_part(bytes, Part::Share).await?;
+        let known = self.readers().whole.upgrade();
+        let whole = match known {
+            Some(known) => known,
+            None => Arc::new(memory.take_part(bytes, Part::Whole).await?),
+        };
+        let mut readers = self.readers();
+        // Other readers may have made the same reservations in the meantime. Then these are returned.
+        if let Some(held) = readers.of(memory.tenant()) {
+            return Ok(held);
+        }
+        let whole = readers.whole.upgrade().unwrap_or(whole);
+        readers.whole = Arc::downgrade(&whole);
+        let held = Arc::new(SharedReservation { _share: share, _whole: whole });
+        readers.shares.retain(|_, held| held.strong_count() > 0);
+        readers.shares.insert(memory.tenant(), Arc::downgrade(&held));
+        Ok(held)
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Readers {
+    fn of(&self, tenant: Tenant) -> Option<Arc<SharedReservation>> {
+        self.shares.get(&tenant)?.upgrade()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed test may panic")]
+mod tests {
+    use std::time::Duration;
+
+    use tidegate_model::Code;
+
+    use super::*;
+    use crate::answer::AnswerMemory;
+
+    const A: Tenant = Tenant::Token([1; 32]);
+    const B: Tenant = Tenant::Token([2; 32]);
+
+    #[tokio::test]
+    async fn shared_bytes_count_for_each_tenant_that_reads_them_and_in_memory_once() {
+        let budget = AnswerMemory::new(100, Duration::from_millis(20));
+        let shared = SharedBytes::default();
+        let first = shared.take(&budget.of(A), 40).await.unwrap();
+        let second = shared.take(&budget.of(A), 40).await.unwrap();
+        let other = shared.take(&budget.of(B), 40).await.unwrap();
+        assert_eq!(budget.used(), 40);
+        for tenant in [A, B] {
+            assert_eq!(budget.of(tenant).take(11).await.unwrap_err().code, Code::TooManyRequests);
+        }
+        // The other tenant still reads, and the first one has its whole half again.
+        drop(first);
+        assert!(budget.of(A).take(11).await.is_err(), "its second reader has not ended");
+        drop(second);
+        let held = budget.of(A).take(50).await.unwrap();
+        assert_eq!(budget.used(), 90);
+        assert!(budget.of(B).take(11).await.is_err());
+        drop((held, other));
+        assert_eq!(budget.used(), 0);
+        let again = shared.take(&budget.of(B), 40).await.unwrap();
+        assert_eq!(budget.used(), 40);
+        drop(again);
+    }
+
+    #[tokio::test]
+    async fn readers_that_come_at_once_reserve_once() {
+        let budget = AnswerMemory::new(100, Duration::from_secs(60));
+        let shared = Arc::new(SharedBytes::default());
+        let held = budget.of(A).take(50).await.unwrap();
+        let wait = || {
+            let (shared, memory) = (Arc::clone(&shared), budget.of(A));
+            tokio::spawn(async move { shared.take(&memory, 20).await.unwrap() })
+        };
+        let waiting = [wait(), wait(), wait()];
+        tokio::task::yield_now().await;
+        drop(held);
+        let mut readers = Vec::new();
+        for reader in waiting {
+            readers.push(reader.await.unwrap());
+        }
+        assert_eq!(budget.used(), 20);
+        drop(readers);
+        assert_eq!(budget.used(), 0);
+    }
+}
