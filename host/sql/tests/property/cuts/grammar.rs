@@ -544,11 +544,23 @@ impl Make<'_, '_> {
             ("o.x", of_inner),
         ]);
         let counts = self.pick(&["", ", COUNT(*) AS c", ", COUNT(*) AS c, COUNT(1) AS d"]);
-        let filter = match self.below(4) {
+        // A condition on the value itself is applied to the counted values.
+        let of_value = match self.below(4) {
+            0 => format!("{key} IS NOT NULL"),
+            1 => format!("CAST({key} AS STRING) LIKE '%{}%'", self.below(4)),
+            2 => format!("CAST({key} AS STRING) > '{}'", self.below(5)),
+            _ => format!("{key} IS NULL OR CAST({key} AS STRING) <> '1'"),
+        };
+        let filter = match self.below(6) {
             0 | 1 => String::new(),
             2 => " WHERE project = 'p1'".to_owned(),
+            3 => format!(" WHERE {of_value}"),
+            4 => format!(" WHERE ({of_value}) AND {}", self.condition(STORED, 1)),
             _ => self.filter(STORED),
         };
+        if self.below(3) == 0 {
+            return (format!("SELECT COUNT(*) AS c FROM {from}{filter}"), Compare::Rows);
+        }
         (format!("SELECT {key} AS g{counts} FROM {from}{filter} GROUP BY {key}"), Compare::Bag)
     }
 
