@@ -54,7 +54,7 @@ pub(super) const ADMISSION: &[Setting<AdmissionOptions>] = &[
     time!("wait", "how long one may wait", 0, 60_000, AdmissionOptions, wait),
     bytes!(
         "answer_memory",
-        "encoded answers that are not yet read by who asked for them, half of it for one token",
+        "answers that are not yet read by who asked for them, and bodies of requests that are not ingest, half of it for one token",
         MIB,
         16 * 1024 * GIB,
         AdmissionOptions,
